@@ -1,0 +1,267 @@
+"""Every size of a ChatTTS checkpoint, with the published ones as defaults.
+
+A checkpoint may carry an ``asset/config.json`` that overrides them, and the defaults of its voice
+(speaker, prompt, sampling). Without the file the published sizes hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .errors import ConfigError
+
+T = TypeVar("T")
+
+# Keys that published configurations carry and that say nothing about sizes.
+_LEGACY_KEYS = {"use_cache", "spk_emb_dim", "spk_KL"}
+
+
+@dataclass(frozen=True)
+class GPTConfig:
+    """The Llama that turns a prompt into text ids or code frames."""
+
+    hidden_size: int = 768
+    intermediate_size: int = 3072
+    num_attention_heads: int = 12
+    num_hidden_layers: int = 20
+    max_position_embeddings: int = 4096
+    num_audio_tokens: int = 626
+    num_text_tokens: int = 21178
+    num_vq: int = 4
+
+
+@dataclass(frozen=True)
+class EmbedConfig:
+    """Embeddings and heads of text ids and of the ``num_vq`` codebooks."""
+
+    hidden_size: int = 768
+    num_audio_tokens: int = 626
+    num_text_tokens: int = 21178
+    num_vq: int = 4
+
+
+@dataclass(frozen=True)
+class ConvNetConfig:
+    """A stack of ConvNeXt blocks between two convolutions (channels in, out, inside)."""
+
+    idim: int = 384
+    odim: int = 384
+    hidden: int = 512
+    n_layer: int = 12
+    bn_dim: int = 128
+
+
+@dataclass(frozen=True)
+class QuantizerConfig:
+    """Grouped residual finite scalar quantiser: ``G`` groups of ``R`` residual codes each."""
+
+    dim: int = 1024
+    levels: tuple[int, ...] = (5, 5, 5, 5)
+    G: int = 2
+    R: int = 2
+
+
+@dataclass(frozen=True)
+class DVAEConfig:
+    """The codec between mel and codes."""
+
+    encoder: ConvNetConfig = ConvNetConfig(idim=512, odim=1024, hidden=256)
+    decoder: ConvNetConfig = ConvNetConfig(idim=512, odim=512, hidden=256)
+    vq: QuantizerConfig = QuantizerConfig()
+
+
+@dataclass(frozen=True)
+class MelConfig:
+    """The mel features between the two convolutional stages (Hz, samples, bins)."""
+
+    sample_rate: int = 24_000
+    n_fft: int = 1024
+    hop_length: int = 256
+    n_mels: int = 100
+    padding: str = "center"
+
+
+@dataclass(frozen=True)
+class VocosConfig:
+    """The vocoder from mel to samples."""
+
+    mel: MelConfig = MelConfig()
+    dim: int = 512
+    intermediate_dim: int = 1536
+    num_layers: int = 8
+
+
+@dataclass(frozen=True)
+class VoiceDefaults:
+    """What a checkpoint applies where the caller names nothing.
+
+    ``speakers`` maps names to speaker strings and ``speaker`` names one of them. ``code`` and
+    ``refine`` override single fields of the request parameters. ``characters`` are those beyond
+    the published set that this voice was trained on and the text rules therefore keep.
+    ``max_utterance_characters`` is the longest piece of text to speak in one go: the splitter
+    divides longer sentences, since a voice falls apart past the lengths it was trained on.
+    """
+
+    name: str = ""
+    language: str | None = None
+    speaker: str | None = None
+    speakers: Mapping[str, str] = field(default_factory=dict)
+    code: Mapping[str, Any] = field(default_factory=dict)
+    refine: Mapping[str, Any] = field(default_factory=dict)
+    refine_trained: bool = True
+    characters: str = ""
+    max_utterance_characters: int = 200
+
+    def __post_init__(self) -> None:
+        if self.speaker is not None and self.speaker not in self.speakers:
+            raise ConfigError(
+                f"config.json: defaults.speaker {self.speaker!r} is not among "
+                f"defaults.speakers ({', '.join(self.speakers) or 'none'})"
+            )
+
+
+@dataclass(frozen=True)
+class Config:
+    """All of it. ``spk_stat`` is base16384 text of float16 ``[std (H), mean (H)]`` or empty."""
+
+    gpt: GPTConfig = GPTConfig()
+    embed: EmbedConfig = EmbedConfig()
+    decoder: ConvNetConfig = ConvNetConfig()
+    dvae: DVAEConfig = DVAEConfig()
+    vocos: VocosConfig = VocosConfig()
+    spk_stat: str = ""
+    defaults: VoiceDefaults = field(default_factory=VoiceDefaults)
+
+    def __post_init__(self) -> None:
+        for name in ("hidden_size", "num_audio_tokens", "num_text_tokens", "num_vq"):
+            gpt, embed = getattr(self.gpt, name), getattr(self.embed, name)
+            if gpt != embed:
+                raise ConfigError(f"config.json: gpt.{name} is {gpt} but embed.{name} is {embed}")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Config:
+        """Build from the JSON of ``asset/config.json``; parts that are absent keep defaults."""
+        _reject_unknown("", values, {f.name for f in fields(cls)})
+        given: dict[str, Any] = {}
+        for name, part in (("gpt", GPTConfig), ("embed", EmbedConfig), ("decoder", ConvNetConfig)):
+            if name in values:
+                given[name] = _build(part, values[name], name)
+        if "dvae" in values:
+            given["dvae"] = _dvae(values["dvae"])
+        if "vocos" in values:
+            given["vocos"] = _vocos(values["vocos"])
+        if "spk_stat" in values:
+            given["spk_stat"] = values["spk_stat"]
+        if "defaults" in values:
+            given["defaults"] = _build(VoiceDefaults, values["defaults"], "defaults")
+        return cls(**given)
+
+    @classmethod
+    def from_file(cls, path: Path) -> Config:
+        """Read ``path``; a missing file means the published sizes.
+
+        Raises:
+            ConfigError: the file is not JSON, or names sizes that make no sense.
+        """
+        if not path.exists():
+            return cls(spk_stat=_published_spk_stat())
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{path} is not readable JSON ({error}); restore the file") from error
+        if not isinstance(values, dict):
+            raise ConfigError(f"{path} must hold a JSON object, not {type(values).__name__}")
+        try:
+            return cls.from_dict(values)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+
+
+def published_facts() -> dict[str, Any]:
+    """Speaker statistics and file hashes of the published model (``published_model.json``)."""
+    text = (Path(__file__).parent / "published_model.json").read_text(encoding="utf-8")
+    facts: dict[str, Any] = json.loads(text)
+    return facts
+
+
+def _published_spk_stat() -> str:
+    return str(published_facts()["spk_stat"])
+
+
+def _reject_unknown(where: str, values: Mapping[str, Any], known: set[str]) -> None:
+    unknown = set(values) - known - _LEGACY_KEYS
+    if unknown:
+        raise ConfigError(
+            f"{where or 'top level'}: unknown key {', '.join(sorted(unknown))}; "
+            f"known are {', '.join(sorted(known))}"
+        )
+
+
+def _build(part: type[T], values: Any, where: str) -> T:
+    """Make the dataclass ``part`` from a JSON object, with each value's type checked."""
+    if not isinstance(values, dict):
+        raise ConfigError(f"{where} must be a JSON object, not {type(values).__name__}")
+    known = {f.name: f for f in fields(part)}  # type: ignore[arg-type]
+    _reject_unknown(where, values, set(known))
+    given = {}
+    for name, value in values.items():
+        if name not in known:
+            continue
+        if known[name].type == "int" and not (type(value) is int and value > 0):
+            raise ConfigError(f"{where}.{name} must be a positive whole number, not {value!r}")
+        given[name] = tuple(value) if isinstance(value, list) else value
+    return part(**given)
+
+
+def _dvae(values: Any) -> DVAEConfig:
+    if not isinstance(values, dict):
+        raise ConfigError("dvae must be a JSON object")
+    _reject_unknown("dvae", values, {"encoder", "decoder", "vq"})
+    default = DVAEConfig()
+    return DVAEConfig(
+        encoder=_build(
+            ConvNetConfig, values.get("encoder", default.encoder.__dict__), "dvae.encoder"
+        ),
+        decoder=_build(
+            ConvNetConfig, values.get("decoder", default.decoder.__dict__), "dvae.decoder"
+        ),
+        vq=_build(QuantizerConfig, values.get("vq", default.vq.__dict__), "dvae.vq"),
+    )
+
+
+def _vocos(values: Any) -> VocosConfig:
+    """Read the nested form of the vocos package (``class_path`` with ``init_args``)."""
+
+    def arguments(part: str, class_path: str) -> dict[str, Any]:
+        try:
+            found, init_args = values[part]["class_path"], dict(values[part]["init_args"])
+        except (KeyError, TypeError) as error:
+            raise ConfigError(f"vocos.{part} lacks {error}") from None
+        if found != class_path:
+            raise ConfigError(f"vocos.{part}.class_path is {found!r}; supported is {class_path}")
+        return init_args
+
+    mel = _build(
+        MelConfig,
+        arguments("feature_extractor", "vocos.feature_extractors.MelSpectrogramFeatures"),
+        "vocos.feature_extractor",
+    )
+    backbone = arguments("backbone", "vocos.models.VocosBackbone")
+    head = arguments("head", "vocos.heads.ISTFTHead")
+    agreements = (
+        ("backbone.input_channels", backbone.pop("input_channels", mel.n_mels), mel.n_mels),
+        ("head.dim", head.get("dim"), backbone.get("dim")),
+        ("head.n_fft", head.get("n_fft"), mel.n_fft),
+        ("head.hop_length", head.get("hop_length"), mel.hop_length),
+        ("head.padding", head.get("padding"), mel.padding),
+        ("feature_extractor.padding", mel.padding, "center"),
+    )
+    for name, found, wanted in agreements:
+        if found != wanted:
+            raise ConfigError(f"vocos.{name} is {found!r} where {wanted!r} is needed")
+    sizes = _build(VocosConfig, backbone, "vocos.backbone")
+    return VocosConfig(mel, sizes.dim, sizes.intermediate_dim, sizes.num_layers)

@@ -1,0 +1,55 @@
+"""ChatTTS: conversational text-to-speech.
+
+    import ChatTTS
+    chat = ChatTTS.Chat()
+    chat.load("bundled")
+    ChatTTS.save("hello.wav", chat.infer("Hello, world.")[0])
+
+Importing this is cheap: torch and the rest come with the first name that needs them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .version import __version__
+
+if TYPE_CHECKING:
+    from .audio import compare, read, save, trim_silence
+    from .core import Chat
+    from .errors import ChatTTSError
+    from .params import InferCodeParams, RefineTextParams
+
+__all__ = [
+    "Chat",
+    "ChatTTSError",
+    "InferCodeParams",
+    "RefineTextParams",
+    "__version__",
+    "compare",
+    "read",
+    "save",
+    "trim_silence",
+]
+
+_HOMES = {
+    "Chat": ".core",
+    "ChatTTSError": ".errors",
+    "InferCodeParams": ".params",
+    "RefineTextParams": ".params",
+    "compare": ".audio",
+    "read": ".audio",
+    "save": ".audio",
+    "trim_silence": ".audio",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ChatTTS' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

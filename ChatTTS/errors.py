@@ -29,3 +29,7 @@ class AudioError(ChatTTSError, ValueError):
 
 class EngineUnavailableError(ChatTTSError, RuntimeError):
     """The engine asked for is not there, with what to use instead."""
+
+
+class NotLoadedError(ChatTTSError, RuntimeError):
+    """A call that needs a checkpoint before one was loaded."""

@@ -1,0 +1,354 @@
+"""``Chat``: load a checkpoint, speak, stream, stop. It reads like the pipeline that it is:
+
+texts -> utterances -> (refined) -> frames -> samples.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec
+
+import torch
+
+from . import assets
+from . import params as parameters
+from .audio import reference_audio
+from .call import Call
+from .coexistence import check_single_distribution
+from .config import Config
+from .errors import ChatTTSError, ConfigError, NotLoadedError
+from .loading import Model, load_model
+from .model.dvae import DVAE, MelDecoder
+from .model.embed import Embed
+from .model.generation import Cancellation
+from .model.gpt import GPT, EngineOptions
+from .model.placement import choose_placement
+from .model.speaker import Speaker, encode_sample
+from .model.tokenizer import Tokenizer
+from .model.vocoder import Vocoder
+from .params import as_params
+from .speech import Utterance
+from .text import Normalizer, load_homophones, prepare
+
+P = ParamSpec("P")
+
+
+def _succeeds(load: Callable[Concatenate[Chat, P], None]) -> Callable[Concatenate[Chat, P], bool]:
+    """``load`` as scripts know it: ``False`` after logging what is wrong."""
+
+    @functools.wraps(load)
+    def logged(self: Chat, *args: P.args, **kwargs: P.kwargs) -> bool:
+        try:
+            load(self, *args, **kwargs)
+        except ChatTTSError as error:
+            self.logger.error("%s", error)
+            return False
+        return True
+
+    return logged
+
+
+class Chat:
+    """Text to speech with one checkpoint.
+
+    May be shared by threads: calls do not touch one another.
+
+    Args:
+        logger: takes the messages of this object; ``ChatTTS`` by default.
+    """
+
+    RefineTextParams = parameters.RefineTextParams
+    InferCodeParams = parameters.InferCodeParams
+
+    def __init__(self, logger: logging.Logger | None = None) -> None:
+        check_single_distribution()
+        self.logger = logger or logging.getLogger("ChatTTS")
+        self.normalizer = Normalizer()
+        self._model: Model | None = None
+        # Weak: a call ends with the last reference to it, also a stream that nobody finished.
+        self._running: weakref.WeakSet[Cancellation] = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    # -- loading ---------------------------------------------------------------------------
+
+    def load_or_raise(
+        self,
+        source: str = "local",
+        force_redownload: bool = False,
+        compile: bool = False,
+        custom_path: str | Path | None = None,
+        device: str | torch.device | None = None,
+        coef: str | None = None,
+        use_flash_attn: bool = False,
+        use_vllm: bool = False,
+        experimental: bool = False,
+        enable_cache: bool = True,
+        *,
+        dtype: str | torch.dtype = "float32",
+        num_threads: int | None = None,
+        kv_memory: int | str | None = None,
+        batch_invariant: bool | None = None,
+    ) -> None:
+        """Load a checkpoint. If that fails, what was loaded before stays.
+
+        Args:
+            source: ``local`` (./asset, else the hub's cache, else a download), ``huggingface``,
+                ``custom`` (needs ``custom_path``) or ``bundled`` (the voice in the package).
+            force_redownload: fetch files from the hub again.
+            compile: run the Llama through ``torch.compile``.
+            custom_path: the folder that holds ``asset/``, or that folder itself.
+            device: such as ``cpu`` or ``cuda:0``; the best one there is by default.
+            coef: the mel scale; the checkpoint's own wins, and a difference is logged.
+            use_flash_attn: flash-attn, where it is installed, on CUDA in half precision.
+            use_vllm: the velocity engine.
+            experimental: the accelerated Llama.
+            enable_cache: ``False`` computes without a key-value cache, slowly, for reference.
+            dtype: ``float32``, ``bfloat16``, ``float16`` or ``auto`` (what the device is fast in).
+            num_threads: threads of torch's CPU operators, for the whole process.
+            kv_memory, batch_invariant: for the velocity engine.
+
+        Raises:
+            ChatTTSError: what is wrong, with the file or argument and the remedy.
+        """
+        placement = choose_placement(device, dtype)
+        if num_threads is not None:
+            if num_threads < 1:
+                raise ConfigError(f"num_threads must be at least 1, not {num_threads}")
+            torch.set_num_threads(num_threads)
+        options = EngineOptions(
+            use_vllm=use_vllm,
+            use_flash_attn=use_flash_attn,
+            compile=compile,
+            experimental=experimental,
+            enable_cache=enable_cache,
+            kv_memory=kv_memory,
+            batch_invariant=batch_invariant,
+        )
+        folder = assets.locate(source, custom_path, force_redownload)
+        assets.check_hashes(folder)
+        model = load_model(folder, placement, options, coef)
+        homophones = load_homophones(folder.homophones) if folder.homophones.exists() else None
+        defaults = model.config.defaults
+        self.normalizer.adapt(
+            homophones=homophones,
+            characters=defaults.characters,
+            known_tags=model.tokenizer.control_tokens,
+            language=defaults.language,
+        )
+        self._model = model
+
+    load = _succeeds(load_or_raise)
+    load.__doc__ = "As :meth:`load_or_raise`, but ``False`` after logging the error."
+
+    def load_models(
+        self,
+        source: str = "huggingface",
+        force_redownload: bool = False,
+        local_path: str | Path | None = None,
+        compile: bool = False,
+        **options: Any,
+    ) -> bool:
+        """``load`` under the name and arguments of old versions."""
+        if local_path is not None:
+            source = "custom"
+        return self.load(source, force_redownload, compile, local_path, **options)
+
+    def download_models(
+        self,
+        source: str = "local",
+        force_redownload: bool = False,
+        custom_path: str | Path | None = None,
+    ) -> str | None:
+        """Find or fetch a checkpoint; its folder, or ``None`` after logging what is wrong."""
+        try:
+            return str(assets.locate(source, custom_path, force_redownload).path)
+        except ChatTTSError as error:
+            self.logger.error("%s", error)
+            return None
+
+    def has_loaded(self, use_decoder: bool = False) -> bool:
+        """Whether a checkpoint is there; it always comes with both decoders."""
+        return self._model is not None
+
+    def unload(self) -> None:
+        """Interrupt what runs and let go of the model."""
+        self.interrupt()
+        self._model = None
+
+    @property
+    def _loaded(self) -> Model:
+        model = self._model
+        if model is None:
+            raise NotLoadedError(
+                "no checkpoint is loaded: call chat.load(), and look at what it returned; "
+                'chat.load("bundled") always works'
+            )
+        return model
+
+    @property
+    def config(self) -> Config:
+        """Sizes and voice defaults of the checkpoint."""
+        return self._loaded.config
+
+    @property
+    def device(self) -> torch.device:
+        """Where the language model runs."""
+        return self._loaded.placement.device
+
+    @property
+    def coef(self) -> str:
+        """The checkpoint's mel scale as base16384 text."""
+        return self._loaded.coef
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._loaded.tokenizer
+
+    @property
+    def speaker(self) -> Speaker:
+        return self._loaded.speaker
+
+    @property
+    def gpt(self) -> GPT:
+        return self._loaded.gpt
+
+    @property
+    def embed(self) -> Embed:
+        return self._loaded.gpt.embed
+
+    @property
+    def decoder(self) -> MelDecoder:
+        return self._loaded.decoder
+
+    @property
+    def dvae(self) -> DVAE:
+        return self._loaded.dvae
+
+    @property
+    def vocos(self) -> Vocoder:
+        return self._loaded.vocos
+
+    # -- voices ----------------------------------------------------------------------------
+
+    def sample_random_speaker(self) -> str:
+        """A random voice as a speaker string; ``torch.manual_seed(n)`` before it repeats it."""
+        return self._loaded.speaker.sample_random()
+
+    def sample_audio_speaker(self, wav: Any, sample_rate: int | None = None) -> str:
+        """Audio to a sample prompt string, for ``InferCodeParams(spk_smp=..., txt_smp=...)``.
+
+        Args:
+            wav: a path, or samples as an array or tensor, mono or stereo, float or int16.
+            sample_rate: of an array; 24 000 by default.
+
+        Raises:
+            AudioError: unreadable, silent, too short or too long.
+        """
+        model = self._loaded
+        samples = torch.from_numpy(reference_audio(wav, sample_rate)).to(model.dvae.coef.device)
+        with torch.inference_mode():
+            return encode_sample(model.dvae.encode(samples.unsqueeze(0))[0].cpu().numpy())
+
+    # -- speaking --------------------------------------------------------------------------
+
+    def infer(
+        self,
+        text: str | Sequence[str],
+        stream: bool = False,
+        lang: str | None = None,
+        skip_refine_text: bool = False,
+        refine_text_only: bool = False,
+        use_decoder: bool = True,
+        do_text_normalization: bool = True,
+        do_homophone_replacement: bool = True,
+        split_text: bool = True,
+        max_split_batch: int = 4,
+        params_refine_text: parameters.RefineTextParams | Mapping[str, Any] | None = None,
+        params_infer_code: parameters.InferCodeParams | Mapping[str, Any] | None = None,
+        *,
+        interrupt: threading.Event | None = None,
+    ) -> Any:
+        """Speak one text or several.
+
+        Args:
+            text: a string is one row; a list gives one row for each text.
+            stream: give chunks while they are generated.
+            lang: ``en`` or ``zh``; found out from the text by default.
+            skip_refine_text: speak the text as it is, without breaks and laughs put in.
+            refine_text_only: give the refined text and no sound.
+            use_decoder: sound from hidden states (better); ``False`` takes the codes.
+            do_text_normalization: read out numbers and symbols, drop what cannot be spoken.
+            do_homophone_replacement: apply the checkpoint's table, if it has one.
+            split_text: cut long texts into utterances, which follow one another in the row.
+            max_split_batch: utterances generated side by side.
+            params_refine_text, params_infer_code: objects, or dicts with their fields.
+            interrupt: set this event from anywhere to end this call alone.
+
+        Returns:
+            ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each row; with ``stream``
+            a ``WaveformStream`` of chunks (rows, n); with ``refine_text_only`` a string (the
+            utterances, one a line) or, without ``split_text``, a list of strings.
+
+        Raises:
+            TextError: a text has nothing to speak, or too much for the model.
+            VoiceError, ConfigError: a parameter that cannot be used.
+            EmptySpeechError: utterances stayed empty; it carries the other rows.
+        """
+        if max_split_batch < 1:
+            raise ConfigError(f"max_split_batch must be at least 1, not {max_split_batch}")
+        model = self._loaded
+        defaults = model.config.defaults
+        refining = as_params(self.RefineTextParams, params_refine_text).with_defaults(
+            defaults.refine
+        )
+        coding = as_params(self.InferCodeParams, params_infer_code).with_defaults(defaults.code)
+        texts = [text] if isinstance(text, str) else list(text)
+        utterances = [
+            Utterance(row, index, piece)
+            for row, whole in enumerate(texts)
+            for index, piece in enumerate(
+                prepare(
+                    whole,
+                    self.normalizer,
+                    lang=lang,
+                    do_text_normalization=do_text_normalization,
+                    do_homophone_replacement=do_homophone_replacement,
+                    split_text=split_text,
+                    max_characters=defaults.max_utterance_characters,
+                )
+            )
+        ]
+        # A stream gives all rows at once, so all of them are generated at once.
+        together = stream or not split_text
+        call = Call(
+            model,
+            batch_size=max(len(texts), max_split_batch) if together else max_split_batch,
+            cancelled=self._cancellation(interrupt),
+        )
+        if refine_text_only or not skip_refine_text:
+            utterances = call.refined(utterances, refining)
+        if refine_text_only:
+            lines = [u.text for u in utterances]
+            return "\n".join(lines) if split_text else lines
+        if stream:
+            return call.stream(utterances, coding, use_decoder)
+        return call.waveforms(utterances, coding, use_decoder)
+
+    def interrupt(self) -> None:
+        """End the calls that are running, each on its own; later calls are not touched."""
+        with self._lock:
+            running = list(self._running)
+        for cancelled in running:
+            cancelled.set()
+
+    def _cancellation(self, outer: threading.Event | None) -> Cancellation:
+        """What ends a new call: its own event, which ``interrupt`` knows, and the caller's."""
+        cancelled = Cancellation(outer)
+        with self._lock:
+            self._running.add(cancelled)
+        return cancelled

@@ -1,0 +1,97 @@
+"""A checkpoint's files to the parts of a model, whole or not at all."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import pybase16384
+import torch
+
+from .assets import AssetFolder
+from .checkpoint import load_module, read_tensors
+from .config import Config
+from .errors import ConfigError
+from .model.dvae import DVAE, MelDecoder
+from .model.gpt import GPT, EngineOptions
+from .model.placement import Placement
+from .model.speaker import Speaker
+from .model.tokenizer import Tokenizer
+from .model.vocoder import Vocoder
+
+logger = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=torch.nn.Module)
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything that a checkpoint gives."""
+
+    config: Config
+    placement: Placement
+    tokenizer: Tokenizer
+    speaker: Speaker
+    gpt: GPT
+    decoder: MelDecoder
+    dvae: DVAE
+    vocos: Vocoder
+
+    @property
+    def coef(self) -> str:
+        """The Decoder's mel scale, as base16384 text of 100 float32."""
+        values = self.decoder.coef.detach().cpu().numpy().astype("<f4")
+        return str(pybase16384.encode_to_string(values.tobytes()))
+
+
+def load_model(
+    assets: AssetFolder,
+    placement: Placement,
+    options: EngineOptions,
+    coef: str | None = None,
+) -> Model:
+    """Load every part.
+
+    Args:
+        coef: what the caller believes the mel scale to be; the checkpoint's own wins.
+
+    Raises:
+        ChatTTSError: a file is missing, damaged or does not fit; the message names it.
+    """
+    config = Config.from_file(assets.config)
+    tokenizer = Tokenizer(assets.tokenizer)
+    if tokenizer.size > config.gpt.num_text_tokens:
+        raise ConfigError(
+            f"the tokenizer in {assets.tokenizer} has {tokenizer.size} tokens and the model only "
+            f"{config.gpt.num_text_tokens}: they belong to different checkpoints"
+        )
+    model = Model(
+        config=config,
+        placement=placement,
+        tokenizer=tokenizer,
+        speaker=Speaker(config.gpt.hidden_size, config.spk_stat, placement.device),
+        gpt=GPT.load_pretrained(
+            weights=assets.gpt,
+            llama_config=assets.gpt_config,
+            embed_weights=assets.embed,
+            config=config,
+            tokenizer=tokenizer,
+            placement=placement,
+            options=options,
+        ),
+        decoder=_load(
+            MelDecoder(config.decoder, config.vocos.mel.n_mels), assets.decoder, placement
+        ),
+        dvae=_load(DVAE(config.dvae, config.vocos.mel), assets.dvae, placement),
+        vocos=_load(Vocoder(config.vocos), assets.vocos, placement),
+    )
+    if coef is not None and coef != model.coef:
+        logger.warning("the given coef differs from the checkpoint's own, which is used")
+    return model
+
+
+def _load(module: M, file: Path, placement: Placement) -> M:
+    load_module(module, read_tensors(file), file=file)
+    return module.to(placement.audio_device).eval().requires_grad_(False)

@@ -1,0 +1,1 @@
+"""The parts of the model: tokenizer, speaker, embeddings, Llama, codec, decoder and vocoder."""

@@ -1,0 +1,167 @@
+"""The convolutional parts: hidden states or codes to mel, and audio to codes.
+
+ConvNeXt blocks (Liu et al., 2022) in one dimension, as in Vocos (Siuzdak, 2023), and a grouped
+residual finite scalar quantiser (Mentzer et al., 2023) from vector-quantize-pytorch.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from vector_quantize_pytorch import GroupedResidualFSQ
+
+from ..config import ConvNetConfig, DVAEConfig, MelConfig, QuantizerConfig
+from .torchaudio_import import ensure_torchaudio
+
+_KERNEL, _DILATION = 7, 2
+
+
+class ConvNeXtBlock(nn.Module):
+    """Depthwise convolution over time, then a perceptron over channels, plus the input.
+
+    Reach: 6 frames on each side.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dwconv = nn.Conv1d(
+            dim,
+            dim,
+            _KERNEL,
+            padding=_KERNEL // 2 * _DILATION,
+            dilation=_DILATION,
+            groups=dim,
+        )
+        self.norm = nn.LayerNorm(dim, eps=1e-6)
+        self.pwconv1 = nn.Linear(dim, 4 * dim)
+        self.act = nn.GELU()
+        self.pwconv2 = nn.Linear(4 * dim, dim)
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, dim, T] to the same shape."""
+        y = self.norm(self.dwconv(x).transpose(1, 2))
+        y = self.pwconv2(self.act(self.pwconv1(y))) * self.weight
+        return x + y.transpose(1, 2)
+
+
+class ConvNet(nn.Module):
+    """Two convolutions, the blocks, and a convolution to the width wanted."""
+
+    def __init__(self, config: ConvNetConfig) -> None:
+        super().__init__()
+        self.conv_in = nn.Sequential(
+            nn.Conv1d(config.idim, config.bn_dim, 3, padding=1),
+            nn.GELU(),
+            nn.Conv1d(config.bn_dim, config.hidden, 3, padding=1),
+        )
+        self.decoder_block = nn.ModuleList(
+            ConvNeXtBlock(config.hidden) for _ in range(config.n_layer)
+        )
+        self.conv_out = nn.Conv1d(config.hidden, config.odim, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, idim, T] to [B, odim, T]."""
+        x = self.conv_in(x)
+        for block in self.decoder_block:
+            x = block(x)
+        return self.conv_out(x)
+
+
+class MelDecoder(nn.Module):
+    """Features at the code rate to a log-mel at twice that rate.
+
+    This is the Decoder (from hidden states) and the decoding half of the DVAE.
+    """
+
+    def __init__(self, config: ConvNetConfig, n_mels: int) -> None:
+        super().__init__()
+        self.config = config
+        self.decoder = ConvNet(config)
+        self.out_conv = nn.Conv1d(config.odim, n_mels, 3, padding=1, bias=False)
+        self.register_buffer("coef", torch.ones(1, n_mels, 1))
+        self.coef: Tensor
+
+    @property
+    def reach(self) -> int:
+        """Mel frames on each side that one mel frame depends on."""
+        return 2 + self.config.n_layer * (_KERNEL // 2 * _DILATION) + 1
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features [B, 2 * idim, T] to log-mel [B, n_mels, 2 T]."""
+        return self.out_conv(self.decoder(two_frames_each(features))) * self.coef
+
+
+def two_frames_each(features: Tensor) -> Tensor:
+    """[B, 2 C, T] to [B, C, 2 T]: the halves of the channels are frames 2t and 2t + 1."""
+    first, second = features.chunk(2, dim=1)
+    return torch.stack([first, second], dim=-1).flatten(2)
+
+
+class Quantizer(nn.Module):
+    """Vectors to codes and back; codebooks are ordered by group, then residual."""
+
+    def __init__(self, config: QuantizerConfig) -> None:
+        super().__init__()
+        self.groups = config.G
+        self.quantizer = GroupedResidualFSQ(
+            dim=config.dim,
+            levels=list(config.levels),
+            num_quantizers=config.R,
+            groups=config.G,
+        )
+
+    def embed(self, codes: Tensor) -> Tensor:
+        """Codes [B, G * R, T] to features [B, dim, T]."""
+        grouped = codes.unflatten(1, (self.groups, -1)).permute(1, 0, 3, 2)  # [G, B, T, R]
+        return self.quantizer.get_output_from_indices(grouped).transpose(1, 2)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features [B, dim, T] to codes [B, G * R, T]."""
+        _, indices = self.quantizer(features.transpose(1, 2))  # [G, B, T, R]
+        return indices.permute(1, 0, 3, 2).flatten(1, 2)
+
+
+class LogMel(nn.Module):
+    """Log of the magnitude mel spectrogram (HTK scale, no area norm)."""
+
+    def __init__(self, config: MelConfig) -> None:
+        super().__init__()
+        self.mel_spec = ensure_torchaudio().transforms.MelSpectrogram(
+            sample_rate=config.sample_rate,
+            n_fft=config.n_fft,
+            hop_length=config.hop_length,
+            n_mels=config.n_mels,
+            center=True,
+            power=1,
+        )
+
+    def forward(self, samples: Tensor) -> Tensor:
+        """Samples [B, n] to log-mel [B, n_mels, n // hop + 1]."""
+        return self.mel_spec(samples).clamp_min(1e-5).log()
+
+
+class DVAE(MelDecoder):
+    """The codec: audio to codes, and codes to log-mel."""
+
+    def __init__(self, config: DVAEConfig, mel: MelConfig) -> None:
+        super().__init__(config.decoder, mel.n_mels)
+        width = config.decoder.odim
+        self.preprocessor_mel = LogMel(mel)
+        self.downsample_conv = nn.Sequential(
+            nn.Conv1d(mel.n_mels, width, 3, padding=1),
+            nn.GELU(),
+            nn.Conv1d(width, width, 4, stride=2, padding=1),
+            nn.GELU(),
+        )
+        self.encoder = ConvNet(config.encoder)
+        self.vq_layer = Quantizer(config.vq)
+
+    def encode(self, samples: Tensor) -> Tensor:
+        """Samples [B, n] at 24 kHz to codes [B, num_vq, T], 46.875 a second."""
+        mel = self.preprocessor_mel(samples) / self.coef
+        return self.vq_layer(self.encoder(self.downsample_conv(mel)))
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """Codes [B, num_vq, T] to log-mel [B, n_mels, 2 T]."""
+        return self(self.vq_layer.embed(codes))

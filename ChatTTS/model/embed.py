@@ -1,0 +1,81 @@
+"""Embeddings and heads: what the Llama reads, and the logits from what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F  # noqa: N812 (torch's own convention)
+from torch import Tensor, nn
+
+from ..config import EmbedConfig
+from ..errors import AssetError
+
+
+class Embed(nn.Module):
+    """Text ids and code frames to vectors, hidden states to logits.
+
+    The codebooks share one table and one head, so that a frame costs one look-up and one product.
+    """
+
+    def __init__(self, config: EmbedConfig) -> None:
+        super().__init__()
+        self.num_vq = config.num_vq
+        self.num_audio_tokens = config.num_audio_tokens
+        codes = config.num_vq * config.num_audio_tokens
+        self.text = nn.Embedding(config.num_text_tokens, config.hidden_size)
+        self.code = nn.Embedding(codes, config.hidden_size)
+        self.head_text = nn.Linear(config.hidden_size, config.num_text_tokens, bias=False)
+        self.head_code = nn.Linear(config.hidden_size, codes, bias=False)
+        offsets = torch.arange(config.num_vq) * config.num_audio_tokens
+        self.register_buffer("offsets", offsets, persistent=False)
+        self.offsets: Tensor
+
+    def embed_text(self, ids: Tensor) -> Tensor:
+        """ids [...] to vectors [..., hidden]."""
+        return self.text(ids)
+
+    def embed_codes(self, codes: Tensor) -> Tensor:
+        """Frames [..., num_vq] to vectors [..., hidden], the sum over the codebooks."""
+        return self.code(codes + self.offsets).sum(dim=-2)
+
+    def text_logits(self, hidden: Tensor) -> Tensor:
+        """hidden [B, hidden] to float32 logits [B, 1, text tokens]."""
+        return self.head_text(hidden).float().unsqueeze(1)
+
+    def code_logits(self, hidden: Tensor) -> Tensor:
+        """hidden [B, hidden] to float32 logits [B, num_vq, audio tokens]."""
+        logits = self.head_code(hidden).float()
+        return logits.view(-1, self.num_vq, self.num_audio_tokens)
+
+
+def from_published(tensors: Mapping[str, Tensor], num_vq: int, file: Path) -> dict[str, Tensor]:
+    """Rename and merge the tensors of ``Embed.safetensors`` into those of :class:`Embed`.
+
+    The heads are weight-normed in the file (magnitude ``original0``, direction ``original1``):
+    weight = g * v / ||v||, the norm taken over each row.
+
+    Raises:
+        AssetError: tensors are missing.
+    """
+    heads = ["head_text", *(f"head_code.{i}" for i in range(num_vq))]
+    tables = ["emb_text.weight", *(f"emb_code.{i}.weight" for i in range(num_vq))]
+    norms = [f"{head}.parametrizations.weight.original{i}" for head in heads for i in (0, 1)]
+    missing = [name for name in (*tables, *norms) if name not in tensors]
+    if missing:
+        raise AssetError(f"{file} lacks the tensors {', '.join(missing)}; restore the file")
+
+    def head(name: str) -> Tensor:
+        magnitude, direction = (
+            tensors[f"{name}.parametrizations.weight.original{i}"].float() for i in (0, 1)
+        )
+        return magnitude * F.normalize(direction, dim=1)
+
+    rest = {name: value for name, value in tensors.items() if name not in (*tables, *norms)}
+    return rest | {
+        "text.weight": tensors["emb_text.weight"],
+        "code.weight": torch.cat([tensors[name] for name in tables[1:]]),
+        "head_text.weight": head("head_text"),
+        "head_code.weight": torch.cat([head(name) for name in heads[1:]]),
+    }

@@ -1,0 +1,127 @@
+"""The one interface of generation: requests in, deltas out, whichever engine does the work."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from torch import Tensor
+
+from ..errors import ConfigError
+from ..params import RefineTextParams
+from .draws import DrawKey, Pass
+from .tokenizer import Prompt
+
+
+class FinishReason(str, Enum):
+    """Why a request ended: by itself, at a limit, or because it was told to."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    ABORT = "abort"
+
+
+class Cancellation:
+    """Ends one call, from any thread.
+
+    Args:
+        outer: an event of the caller's that ends the call too.
+    """
+
+    def __init__(self, outer: threading.Event | None = None) -> None:
+        self._own = threading.Event()
+        self._outer = outer
+
+    def set(self) -> None:
+        """End the call within a step."""
+        self._own.set()
+
+    def is_set(self) -> bool:
+        """Whether the call is to end."""
+        return self._own.is_set() or (self._outer is not None and self._outer.is_set())
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to draw, for one request.
+
+    Attributes:
+        temperature: one value for each codebook (one for text); 0 is greedy.
+        top_p, top_k, repetition_penalty: see ``RefineTextParams``.
+        min_new, max_new: tokens or frames.
+    """
+
+    temperature: tuple[float, ...]
+    top_p: float
+    top_k: int
+    repetition_penalty: float
+    min_new: int
+    max_new: int
+
+    @classmethod
+    def from_params(cls, params: RefineTextParams, lanes: int) -> Sampling:
+        """Take the fields that concern drawing; one temperature is repeated for all lanes."""
+        given = params.temperature
+        values = (given,) * lanes if isinstance(given, (int, float)) else tuple(given)
+        if len(values) != lanes:
+            raise ConfigError(f"temperature has {len(values)} values; this pass draws {lanes}")
+        return cls(
+            temperature=tuple(float(v) for v in values),
+            top_p=params.top_P,
+            top_k=params.top_K,
+            repetition_penalty=params.repetition_penalty,
+            min_new=params.min_new_token,
+            max_new=params.max_new_token,
+        )
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether no draw depends on the key."""
+        return not any(self.temperature)
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """One row of work. ``key.kind`` says whether it gives text ids or frames of codes."""
+
+    prompt: Prompt
+    sampling: Sampling
+    key: DrawKey
+
+    @property
+    def kind(self) -> Pass:
+        return self.key.kind
+
+
+@dataclass(frozen=True)
+class Delta:
+    """What a request gained since its last delta.
+
+    Attributes:
+        row: index of the request in the call.
+        ids: int64 on the CPU: [n, num_vq] frames, or [n, 1] text ids. The end is never among them.
+        hiddens: [n, hidden], each the one that its frame was drawn from.
+        finish: why the request ended with this delta, or ``None`` while it goes on.
+    """
+
+    row: int
+    ids: Tensor
+    hiddens: Tensor
+    finish: FinishReason | None
+
+
+class Generator(Protocol):
+    """An engine."""
+
+    def generate(
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+    ) -> Iterator[list[Delta]]:
+        """Run ``requests`` and give what they gain, step by step.
+
+        Every request ends with exactly one delta that has a finish reason; once ``cancelled`` is
+        set, within a step, with ``FinishReason.ABORT``. Closing the iterator frees everything.
+        """
+        ...

@@ -1,0 +1,153 @@
+"""The language model of both passes, on the engine that was asked for."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..checkpoint import load_module, read_tensors
+from ..config import Config
+from ..errors import EngineUnavailableError
+from .embed import Embed, from_published
+from .generation import Cancellation, Delta, GenerationRequest, Generator
+from .llama import StandardEngine, load_llama, read_llama_config
+from .placement import Placement
+from .tokenizer import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """How the language model is to run; see ``Chat.load``."""
+
+    use_vllm: bool = False
+    use_flash_attn: bool = False
+    compile: bool = False
+    experimental: bool = False
+    enable_cache: bool = True
+    kv_memory: int | str | None = None
+    batch_invariant: bool | None = None
+
+
+class GPT:
+    """Requests in, deltas out; who does the work is decided when it is loaded.
+
+    Attributes:
+        embed: embeddings and heads.
+        engine: the :class:`~ChatTTS.model.generation.Generator` behind it.
+    """
+
+    def __init__(self, embed: Embed, engine: Generator) -> None:
+        self.embed = embed
+        self.engine = engine
+
+    @classmethod
+    def load_pretrained(
+        cls,
+        *,
+        weights: Path,
+        llama_config: Path,
+        embed_weights: Path,
+        config: Config,
+        tokenizer: Tokenizer,
+        placement: Placement,
+        options: EngineOptions,
+    ) -> GPT:
+        """Load the Llama and the embeddings for the engine that ``options`` asks for.
+
+        Raises:
+            AssetError: a file cannot be used.
+            EngineUnavailableError: ``use_vllm=True``, which this version cannot do.
+        """
+        if options.use_vllm:
+            raise EngineUnavailableError(
+                "use_vllm=True asks for the velocity engine, which is not part of this version; "
+                "load without it for the standard engine (on the command line: --engine standard)"
+            )
+        embed = load_embed(embed_weights, config, placement)
+        sizes = config.gpt
+        attention = _attention(options, placement)
+        llama = load_llama(
+            read_llama_config(llama_config, sizes, attention),
+            weights,
+            placement.device,
+            placement.dtype,
+        )
+        _explain(options, placement)
+        engine = StandardEngine(
+            _compiled(llama) if options.compile else llama,
+            embed,
+            end_of_text=tokenizer.end_of_refine,
+            max_positions=sizes.max_position_embeddings,
+            use_cache=options.enable_cache,
+        )
+        return cls(embed, engine)
+
+    def generate(
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+    ) -> Iterator[list[Delta]]:
+        """Run ``requests``; see :class:`~ChatTTS.model.generation.Generator`."""
+        return self.engine.generate(requests, cancelled)
+
+
+def load_embed(file: Path, config: Config, placement: Placement) -> Embed:
+    """Embeddings and heads from ``asset/Embed.safetensors``, in the language model's dtype."""
+    embed = Embed(config.embed).to(placement.dtype)
+    load_module(embed, from_published(read_tensors(file), config.embed.num_vq, file), file=file)
+    return embed.to(placement.device).eval().requires_grad_(False)
+
+
+def _attention(options: EngineOptions, placement: Placement) -> str:
+    """The name of transformers' attention; flash attention only where it can work."""
+    if not options.use_flash_attn:
+        return "sdpa"
+    hindrances = [
+        reason
+        for hinders, reason in (
+            (placement.device.type != "cuda", f"it needs CUDA, not {placement.device.type}"),
+            (placement.dtype is torch.float32, "it needs dtype float16 or bfloat16"),
+            (importlib.util.find_spec("flash_attn") is None, "flash-attn is not installed"),
+        )
+        if hinders
+    ]
+    if hindrances:
+        logger.warning("use_flash_attn=True is not used: %s", "; ".join(hindrances))
+        return "sdpa"
+    return "flash_attention_2"
+
+
+def _explain(options: EngineOptions, placement: Placement) -> None:
+    """Say which options have no effect on this engine, and why."""
+    if options.experimental:
+        reason = (
+            "the accelerated Llama is not part of this version"
+            if placement.device.type == "cuda"
+            else f"the accelerated Llama needs CUDA, not {placement.device.type}"
+        )
+        logger.warning("experimental=True is not used: %s", reason)
+    if options.kv_memory is not None:
+        logger.warning("kv_memory is not used: the standard engine's cache grows as it needs")
+    if options.batch_invariant:
+        logger.warning(
+            "batch_invariant=True is not used: on the standard engine rows agree with their "
+            "lone runs up to rounding; only velocity promises every bit"
+        )
+
+
+def _compiled(model: torch.nn.Module) -> Any:
+    """``torch.compile`` with the plain model as fall-back where no compiler works."""
+    probe = torch.compile(torch.nn.GELU())
+    try:
+        probe(torch.zeros(8))
+    except Exception as error:  # whatever a missing or broken compiler raises
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        logger.warning("compile=True is not used: torch.compile does not work here (%s)", reason)
+        return model
+    return torch.compile(model, dynamic=True)

@@ -1,0 +1,335 @@
+"""The standard path: transformers' own Llama, batched and left-padded, one step at a time.
+
+It is the reference that the engine is held against, so it does the plain thing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..checkpoint import load_module, read_tensors
+from ..config import GPTConfig
+from ..errors import AssetError, TextError
+from . import processors
+from .draws import Pass, uniforms
+from .embed import Embed
+from .generation import Cancellation, Delta, FinishReason, GenerationRequest
+from .torchaudio_import import ensure_torchaudio
+
+logger = logging.getLogger(__name__)
+
+
+def read_llama_config(path: Path, sizes: GPTConfig, attention: str = "sdpa") -> Any:
+    """A transformers ``LlamaConfig`` from ``asset/gpt/config.json``.
+
+    The rope base is read in its old (``rope_theta``) and new (``rope_parameters``) spelling.
+
+    Raises:
+        AssetError: the file is missing or damaged, or contradicts ``sizes``.
+    """
+    from transformers import LlamaConfig
+
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise AssetError(f"{path} is missing or not JSON ({error})") from error
+    names = (
+        "hidden_size",
+        "intermediate_size",
+        "num_attention_heads",
+        "num_hidden_layers",
+        "max_position_embeddings",
+    )
+    for name in names:
+        if values.get(name, getattr(sizes, name)) != getattr(sizes, name):
+            raise AssetError(
+                f"{path}: {name} is {values[name]}, but asset/config.json (or the published "
+                f"size, without that file) says {getattr(sizes, name)}"
+            )
+    rope = values.get("rope_parameters") or values.get("rope_scaling") or {}
+    scaling = {k: v for k, v in rope.items() if k != "rope_theta"}
+    theta = rope.get("rope_theta", values.get("rope_theta", 10_000.0))
+    plain = scaling.get("rope_type", scaling.get("type", "default")) == "default"
+    return LlamaConfig(
+        **{name: getattr(sizes, name) for name in names},
+        num_key_value_heads=values.get("num_key_value_heads") or sizes.num_attention_heads,
+        head_dim=values.get("head_dim") or sizes.hidden_size // sizes.num_attention_heads,
+        hidden_act=values.get("hidden_act", "silu"),
+        rms_norm_eps=values.get("rms_norm_eps", 1e-6),
+        attention_bias=values.get("attention_bias", False),
+        mlp_bias=values.get("mlp_bias", False),
+        rope_theta=theta,
+        **({} if plain else {"rope_scaling": {**scaling, "rope_theta": theta}}),
+        vocab_size=1,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+        attn_implementation=attention,
+    )
+
+
+def load_llama(config: Any, weights: Path, device: torch.device, dtype: torch.dtype) -> nn.Module:
+    """A transformers ``LlamaModel`` with the weights of ``asset/gpt/model.safetensors``.
+
+    Raises:
+        AssetError: the file cannot be used.
+    """
+    ensure_torchaudio()  # transformers imports it wherever it is installed, binary and all
+    from transformers import LlamaConfig, LlamaModel
+
+    # On the meta device no time goes into random weights. What is computed and not loaded (the
+    # rotary frequencies) comes from a model without layers.
+    with torch.device("meta"):
+        model = LlamaModel(config).to(dtype)
+    without_layers = LlamaConfig(**{**config.to_dict(), "num_hidden_layers": 0})
+    model.rotary_emb = LlamaModel(without_layers).rotary_emb
+    model.embed_tokens = nn.Identity()  # embeddings are given; the file's, if any, is unused
+    load_module(model, read_tensors(weights), file=weights, unused_ok=("embed_tokens.",))
+    return model.to(device).eval().requires_grad_(False)
+
+
+class StandardEngine:
+    """Generation on transformers' Llama, with a key-value cache or (slowly) without.
+
+    Args:
+        model: a ``LlamaModel``.
+        embed: embeddings and heads, on the same device and in the same dtype.
+        end_of_text: the id that ends a text answer.
+        max_positions: the model's positions.
+        use_cache: ``False`` computes everything again at each step, for reference.
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        embed: Embed,
+        *,
+        end_of_text: int,
+        max_positions: int,
+        use_cache: bool = True,
+    ) -> None:
+        self.model = model
+        self.embed = embed
+        self.end_of_text = end_of_text
+        self.max_positions = max_positions
+        self.use_cache = use_cache
+
+    @property
+    def device(self) -> torch.device:
+        return self.embed.code.weight.device
+
+    @torch.inference_mode()
+    def generate(
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+    ) -> Iterator[list[Delta]]:
+        """See :class:`~ChatTTS.model.generation.Generator`.
+
+        Raises:
+            TextError: a prompt leaves no room for an answer.
+        """
+        for kind in Pass:
+            rows = [i for i, request in enumerate(requests) if request.kind is kind]
+            if rows:
+                yield from self._generate_alike(requests, rows, kind, cancelled)
+
+    def _generate_alike(
+        self,
+        requests: Sequence[GenerationRequest],
+        rows: list[int],
+        kind: Pass,
+        cancelled: Cancellation,
+    ) -> Iterator[list[Delta]]:
+        """Run those of the requests that are of one kind as one batch."""
+        batch = _Batch([requests[i] for i in rows], rows, self.embed, self.max_positions)
+        cache = self._new_cache()
+        embeds, mask, positions = batch.embeds, batch.mask, batch.positions
+        while True:
+            if cancelled.is_set():
+                yield batch.abort()
+                return
+            hidden = self._forward(embeds, mask, positions, cache)
+            ids = batch.draw(self._logits(hidden, kind), self._end(kind))
+            keep, deltas = batch.advance(ids, hidden, self._end(kind))
+            yield deltas
+            if not keep:
+                return
+            if len(keep) < len(ids):
+                kept = torch.tensor(keep, device=self.device)
+                ids, embeds, mask, positions = (
+                    t.index_select(0, kept.to(t.device)) for t in (ids, embeds, mask, positions)
+                )
+                if cache is not None:
+                    cache.batch_select_indices(kept)
+            last = self._embed_ids(ids.to(self.device), kind)
+            mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+            if cache is None:
+                embeds = torch.cat([embeds, last], dim=1)
+                positions = torch.cat([positions, positions[:, -1:] + 1], dim=1)
+            else:
+                embeds, positions = last, positions[:, -1:] + 1
+
+    def _new_cache(self) -> Any:
+        from transformers import DynamicCache
+
+        return DynamicCache() if self.use_cache else None
+
+    def _forward(self, embeds: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> Tensor:
+        """The last position's hidden states [B, hidden]."""
+        output = self.model(
+            inputs_embeds=embeds,
+            attention_mask=None if mask.all() else mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=cache is not None,
+        )
+        return output.last_hidden_state[:, -1]
+
+    def _logits(self, hidden: Tensor, kind: Pass) -> Tensor:
+        heads = self.embed.code_logits if kind is Pass.CODE else self.embed.text_logits
+        return heads(hidden)
+
+    def _end(self, kind: Pass) -> int:
+        return self.embed.num_audio_tokens - 1 if kind is Pass.CODE else self.end_of_text
+
+    def _embed_ids(self, ids: Tensor, kind: Pass) -> Tensor:
+        """Ids [B, lanes] to the next input [B, 1, hidden]."""
+        if kind is Pass.CODE:
+            return self.embed.embed_codes(ids).unsqueeze(1)
+        return self.embed.embed_text(ids)
+
+
+@dataclass
+class _Row:
+    """The state of one request, which moves with it when others leave the batch."""
+
+    index: int
+    request: GenerationRequest
+    limit: int
+    generated: int = 0
+
+
+class _Batch:
+    """Requests of one kind that advance together, left-padded to one length.
+
+    Attributes:
+        rows: the requests that still run, in the order of the tensors' rows.
+        embeds: prompts, [B, L, hidden].
+        mask: 1 where a position is real, int64 [B, L].
+        positions: counted from the first real one, int64 [B, L].
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[GenerationRequest],
+        indices: Sequence[int],
+        embed: Embed,
+        max_positions: int,
+    ) -> None:
+        for request in requests:
+            if len(request.prompt) >= max_positions:
+                raise TextError(
+                    f"the prompt has {len(request.prompt)} positions and the model "
+                    f"{max_positions}: shorten the text or the sample prompt"
+                )
+        self.rows = [
+            _Row(index, request, min(request.sampling.max_new, max_positions - len(request.prompt)))
+            for index, request in zip(indices, requests, strict=True)
+        ]
+        device = embed.code.weight.device
+        length = max(len(request.prompt) for request in requests)
+        hidden = embed.code.weight.shape[1]
+        self.embeds = embed.code.weight.new_zeros(len(requests), length, hidden)
+        self.mask = torch.zeros(len(requests), length, dtype=torch.int64, device=device)
+        for row, request in enumerate(requests):
+            start = length - len(request.prompt)
+            self.embeds[row, start:] = embed_prompt(request, embed)
+            self.mask[row, start:] = 1
+        self.positions = (self.mask.cumsum(dim=1) - 1).clamp_min(0)
+        self._lanes = len(requests[0].sampling.temperature)
+        self._history = torch.empty(len(requests), self._lanes, 0, dtype=torch.int64, device=device)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Lay the rows' sampling settings out as tensors, [B, 1 or lanes, 1]."""
+
+        def column(values: list[Any], dtype: torch.dtype) -> Tensor:
+            return torch.tensor(values, dtype=dtype, device=self.mask.device).unsqueeze(-1)
+
+        settings = [row.request.sampling for row in self.rows]
+        temperature = column([s.temperature for s in settings], torch.float32)
+        self._greedy = temperature.squeeze(-1) == 0
+        self._temperature = torch.where(temperature == 0, torch.ones_like(temperature), temperature)
+        self._top_p = column([[s.top_p] for s in settings], torch.float32)
+        self._top_k = column([[s.top_k] for s in settings], torch.int64)
+        self._penalty = column([[s.repetition_penalty] for s in settings], torch.float32)
+
+    def draw(self, logits: Tensor, end: int) -> Tensor:
+        """Ids [B, lanes] on the CPU from float32 logits [B, lanes, vocabulary]."""
+        logits = processors.apply_temperature(logits, self._temperature)
+        logits = processors.penalise_repetition(logits, self._history, self._penalty)
+        logits = processors.keep_top(logits, self._top_p, self._top_k)
+        early = [row.generated < row.request.sampling.min_new for row in self.rows]
+        if any(early):
+            logits = processors.forbid(logits, end, torch.tensor(early, device=logits.device))
+        numbers = uniforms(
+            [row.request.key for row in self.rows],
+            [row.generated for row in self.rows],
+            self._lanes,
+        )
+        drawn = processors.draw(logits, torch.from_numpy(numbers).to(logits.device))
+        ids = torch.where(self._greedy, logits.argmax(dim=-1), drawn)
+        self._history = torch.cat(
+            [self._history[..., -(processors.PENALTY_WINDOW - 1) :], ids.unsqueeze(-1)], dim=-1
+        )
+        return ids.cpu()
+
+    def advance(self, ids: Tensor, hidden: Tensor, end: int) -> tuple[list[int], list[Delta]]:
+        """Account for a step; returns the tensor rows that go on, and everybody's delta."""
+        keep, deltas = [], []
+        ended = (ids == end).any(dim=1).tolist()
+        for place, row in enumerate(self.rows):
+            if ended[place]:
+                nothing = slice(place, place)
+                deltas.append(Delta(row.index, ids[nothing], hidden[nothing], FinishReason.STOP))
+                continue
+            row.generated += 1
+            full = row.generated >= row.limit
+            if full and row.limit < row.request.sampling.max_new:
+                logger.warning("a row met the end of the model's positions and was cut there")
+            own = slice(place, place + 1)
+            finish = FinishReason.LENGTH if full else None
+            deltas.append(Delta(row.index, ids[own], hidden[own], finish))
+            if not full:
+                keep.append(place)
+        if len(keep) < len(self.rows):
+            self.rows = [self.rows[place] for place in keep]
+            self._history = self._history[keep]
+            self._settle()
+        return keep, deltas
+
+    def abort(self) -> list[Delta]:
+        """End every row that still runs."""
+        ids = torch.empty(0, self._lanes, dtype=torch.int64)
+        return [Delta(row.index, ids, self.embeds[:0, 0], FinishReason.ABORT) for row in self.rows]
+
+
+def embed_prompt(request: GenerationRequest, embed: Embed) -> Tensor:
+    """A prompt's vectors [positions, hidden]: text, the speaker in its place, sample codes."""
+    prompt = request.prompt
+    weight = embed.text.weight
+    text = embed.embed_text(torch.from_numpy(prompt.text).to(weight.device))
+    if prompt.speaker is not None:
+        slots = torch.from_numpy(np.flatnonzero(prompt.speaker_slots))
+        text[slots.to(weight.device)] = torch.from_numpy(prompt.speaker).to(weight)
+    if not len(prompt.codes):
+        return text
+    return torch.cat([text, embed.embed_codes(torch.from_numpy(prompt.codes).to(weight.device))])

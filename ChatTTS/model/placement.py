@@ -1,0 +1,88 @@
+"""Where the model runs and in what precision: chosen here and nowhere else."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import torch
+
+from ..errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+_DTYPES = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Devices and dtype.
+
+    Attributes:
+        device: of the language model.
+        dtype: of the language model; draws are made from float32 logits always.
+        audio_device: of the convolutional parts, which compute in float32.
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    audio_device: torch.device
+
+
+def choose_placement(
+    device: str | torch.device | None = None, dtype: str | torch.dtype = "float32"
+) -> Placement:
+    """Pick devices and dtype.
+
+    Args:
+        device: ``None`` takes CUDA where there is one, else Apple's MPS, else the CPU.
+        dtype: ``float32``, ``float16``, ``bfloat16``, or ``auto`` for what the device is fast in.
+
+    Raises:
+        ConfigError: the device is not there, or the dtype unknown.
+    """
+    chosen = _device(device)
+    # Vocos needs complex numbers and an inverse STFT, which MPS lacks in part.
+    audio = torch.device("cpu") if chosen.type == "mps" else chosen
+    return Placement(chosen, _dtype(dtype, chosen), audio)
+
+
+def _device(device: str | torch.device | None) -> torch.device:
+    if device is None:
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+        torch.empty(1, device=chosen)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(
+            f"the device {str(device)!r} cannot be used here ({reason}); `chattts doctor` lists "
+            "those that can, and device=None picks one"
+        ) from error
+    return chosen
+
+
+def _dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:
+    if dtype == "auto":
+        return fast_dtype(device)
+    chosen = _DTYPES.get(str(dtype).removeprefix("torch."))
+    if chosen is None:
+        raise ConfigError(f"dtype must be auto, {', '.join(_DTYPES)}, not {dtype!r}")
+    if chosen is torch.float16 and device.type == "cpu":
+        logger.info("float16 is slow on most CPUs; dtype='auto' takes what this one is fast in")
+    return chosen
+
+
+def fast_dtype(device: torch.device) -> torch.dtype:
+    """The dtype that ``device`` is fastest in."""
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    if device.type == "mps":
+        return torch.float16
+    return torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32

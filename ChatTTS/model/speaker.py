@@ -1,0 +1,183 @@
+"""The strings in which users keep voices: speaker vectors and sample prompts.
+
+A speaker string is base16384 text of raw LZMA2 of H float16. A sample prompt is base16384 text of
+two little-endian uint16 (rows, columns) and raw LZMA2 of the uint16 codes.
+"""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pybase16384
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import VoiceError
+
+_FILTERS: list[Mapping[str, Any]] = [
+    {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME},
+]
+_HEADER_BYTES = 4
+# The longest a string may unpack to; what is longer is no voice but a mischief.
+_MAX_BYTES = 4 << 20
+
+
+class Speaker:
+    """Makes, reads and samples speaker vectors of one checkpoint.
+
+    Args:
+        hidden: H, the width of the model.
+        statistics: base16384 text of float16 [std (H), mean (H)]; empty where there are none.
+        device: where ``sample_random`` draws.
+    """
+
+    def __init__(self, hidden: int, statistics: str, device: torch.device) -> None:
+        self.hidden = hidden
+        self.device = device
+        self._std: Tensor | None = None
+        self._mean: Tensor | None = None
+        if statistics:
+            values = np.frombuffer(pybase16384.decode_from_string(statistics), dtype="<f2")
+            if len(values) != 2 * hidden:
+                raise VoiceError(
+                    f"spk_stat holds {len(values)} values; a model of width {hidden} needs "
+                    f"{2 * hidden}"
+                )
+            self._std, self._mean = torch.from_numpy(values.copy()).to(device).chunk(2)
+
+    def sample_random(self) -> str:
+        """Draw a voice from torch's global generator, as a speaker string.
+
+        ``torch.manual_seed(n)`` before it gives the same voice each time.
+        """
+        if self._std is None or self._mean is None:
+            raise VoiceError("this checkpoint has no speaker statistics (spk_stat) to draw from")
+        noise = torch.randn(self.hidden, device=self.device, dtype=torch.float16)
+        return self.encode(noise * self._std + self._mean)
+
+    def encode(self, vector: Tensor | NDArray[Any]) -> str:
+        """H floats to a speaker string."""
+        values = self._checked(vector).detach().to("cpu", torch.float16).numpy()
+        return str(pybase16384.encode_to_string(_compress(values.astype("<f2").tobytes())))
+
+    def vector(self, voice: str | Tensor | NDArray[Any]) -> NDArray[np.float32]:
+        """The L2-normalised vector [H] of a speaker string, a tensor or an array.
+
+        A string is float16 and normalised in float16; a tensor in its own dtype.
+
+        Raises:
+            VoiceError: not a speaker of this model.
+        """
+        values = self._decode(voice) if isinstance(voice, str) else self._checked(voice)
+        normalised = values / values.norm(p=2).clamp_min(torch.finfo(values.dtype).tiny)
+        return normalised.to("cpu", torch.float32).numpy()
+
+    def _decode(self, voice: str) -> Tensor:
+        raw = _decompress(_decode_base16384(voice, "speaker string"), "speaker string", voice)
+        values = np.frombuffer(raw[: len(raw) // 2 * 2], dtype="<f2").copy()
+        return self._checked(torch.from_numpy(values))
+
+    def _checked(self, vector: Tensor | NDArray[Any]) -> Tensor:
+        try:
+            values = torch.as_tensor(vector).detach().reshape(-1)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise VoiceError(
+                f"a speaker is a speaker string or {self.hidden} floats, not "
+                f"{type(vector).__name__}"
+            ) from error
+        if not values.is_floating_point():
+            raise VoiceError(f"a speaker needs floats, not {values.dtype}")
+        if len(values) != self.hidden:
+            raise VoiceError(
+                f"a speaker of this model has {self.hidden} values, this one {len(values)}: "
+                "it belongs to another model"
+            )
+        if not torch.isfinite(values).all() or not values.any():
+            raise VoiceError("a speaker must be finite and not all zero")
+        return values
+
+
+def read_legacy_speaker(path: Path) -> Tensor:
+    """Read a speaker tensor from an old ``.pt`` file, without unpickling anything else.
+
+    Raises:
+        VoiceError: the file is missing or holds more than a tensor.
+    """
+    try:
+        value = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch and pickle raise many kinds here
+        raise VoiceError(f"{path} is not a saved speaker tensor ({error})") from error
+    if not isinstance(value, Tensor):
+        raise VoiceError(f"{path} holds a {type(value).__name__}, not a speaker tensor")
+    return value
+
+
+def encode_sample(codes: NDArray[Any]) -> str:
+    """Codes [num_vq, frames] to a sample prompt string."""
+    rows, columns = codes.shape
+    header = np.array([rows, columns], dtype="<u2").tobytes()
+    packed = _compress(np.ascontiguousarray(codes, dtype="<u2").tobytes())
+    return str(pybase16384.encode_to_string(header + packed))
+
+
+def decode_sample(sample: str, num_vq: int, num_codes: int) -> NDArray[np.int64]:
+    """A sample prompt string to codes [frames, num_vq], all below ``num_codes``.
+
+    Raises:
+        VoiceError: not a sample prompt of this model.
+    """
+    raw = _decode_base16384(sample, "sample prompt")
+    if len(raw) <= _HEADER_BYTES:
+        raise VoiceError("the sample prompt (spk_smp) is too short to be one")
+    rows, columns = (int(n) for n in np.frombuffer(raw[:_HEADER_BYTES], dtype="<u2"))
+    if rows != num_vq or columns == 0:
+        raise VoiceError(
+            f"this is no sample prompt of this model: it says {rows} x {columns} codes where "
+            f"{num_vq} rows are needed; was a speaker string (spk_emb) given as spk_smp?"
+        )
+    codes = np.frombuffer(_decompress(raw[_HEADER_BYTES:], "sample prompt", ""), dtype="<u2")
+    if codes.size != rows * columns or codes.max() >= num_codes:
+        raise VoiceError("the sample prompt (spk_smp) is damaged; make it again from its audio")
+    return codes.reshape(rows, columns).T.astype(np.int64)
+
+
+def _compress(data: bytes) -> bytes:
+    return lzma.compress(data, format=lzma.FORMAT_RAW, filters=_FILTERS)
+
+
+def _decompress(data: bytes, what: str, text: str) -> bytes:
+    try:
+        return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_FILTERS).decompress(data, _MAX_BYTES)
+    except lzma.LZMAError as error:
+        hint = (
+            "; it looks like a sample prompt: give it as spk_smp, with its transcript as txt_smp"
+            if _looks_like_sample(text)
+            else ""
+        )
+        raise VoiceError(f"this is no {what}{hint}") from error
+
+
+def _looks_like_sample(text: str) -> bool:
+    if not text:
+        return False
+    rows, columns = np.frombuffer(pybase16384.decode_from_string(text)[:_HEADER_BYTES], dtype="<u2")
+    return 0 < rows <= 16 and columns > 0
+
+
+def _decode_base16384(text: str, what: str) -> bytes:
+    # The alphabet is U+4E00..U+8DFF; the last character may say how many bytes are padding.
+    body = text.strip()
+    if not body or any(
+        not "\u4e00" <= c < "\u8e00"
+        for c in (body[:-1] if "\u3d01" <= body[-1] <= "\u3d06" else body)
+    ):
+        raise VoiceError(
+            f"this is no {what}: it must be the text that ChatTTS gave, unshortened "
+            f"(got {body[:12]!r}...)"
+        )
+    return bytes(pybase16384.decode_from_string(body))

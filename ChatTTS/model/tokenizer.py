@@ -1,0 +1,139 @@
+"""Texts to token ids, and prompts to what the Llama reads."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import tokenizers
+from numpy.typing import NDArray
+
+from ..errors import AssetError
+
+# What the code prompt is built with; a user's text must not carry its own.
+_RESERVED = re.compile(r"\[(?:Stts|spk_emb|empty_spk)\]")
+_NEEDED = (
+    "[Stts]",
+    "[Ptts]",
+    "[spk_emb]",
+    "[empty_spk]",
+    "[Sbreak]",
+    "[Pbreak]",
+    "[Ebreak]",
+    "[break_0]",
+)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a request starts from: text ids, then the codes of a sample (may be none).
+
+    What a position is, text or audio, is known from where it stands, never from its values.
+
+    Attributes:
+        text: ids, int64 [n].
+        codes: sample codes, int64 [frames, num_vq].
+        speaker: vector that takes the place of every ``[spk_emb]``, float32 [hidden], or ``None``.
+        speaker_slots: where in ``text`` those are, bool [n].
+    """
+
+    text: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    speaker: NDArray[np.float32] | None
+    speaker_slots: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.text) + len(self.codes)
+
+
+class Tokenizer:
+    """WordPiece with the control tokens of ChatTTS.
+
+    Args:
+        folder: ``asset/tokenizer``, which holds ``tokenizer.json``.
+
+    Raises:
+        AssetError: the file is missing or damaged, or lacks a control token.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / "tokenizer.json"
+        if not path.is_file():
+            raise AssetError(f"{path} is missing; run `chattts verify` to see what else is")
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises bare Exceptions
+            raise AssetError(f"{path} is not a tokenizer file ({error})") from error
+        missing = [token for token in _NEEDED if self._tokenizer.token_to_id(token) is None]
+        if missing:
+            raise AssetError(f"{path} lacks the control tokens {', '.join(missing)}")
+        self.end_of_refine = self.id("[Ebreak]")
+        self.speaker_slot = self.id("[spk_emb]")
+        # Of a refined answer only ids below this one are text.
+        self.first_setting = self.id("[break_0]")
+
+    @property
+    def size(self) -> int:
+        """Number of text ids, control tokens included."""
+        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+
+    @cached_property
+    def control_tokens(self) -> frozenset[str]:
+        """All tokens in square brackets, such as ``[laugh]``."""
+        vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
+        return frozenset(t for t in vocabulary if re.fullmatch(r"\[\w+\]", t))
+
+    def id(self, token: str) -> int:
+        """The id of one token.
+
+        Raises:
+            KeyError: the vocabulary has no such token.
+        """
+        return int(self._tokenizer.get_vocab(with_added_tokens=True)[token])
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        """Ids [n] of a text in which control tags count as tokens."""
+        return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
+
+    def prompt(
+        self,
+        decorated: str,
+        *,
+        speaker: NDArray[np.float32] | None = None,
+        codes: NDArray[np.int64] | None = None,
+    ) -> Prompt:
+        """A prompt from its decorated text, a speaker vector [hidden] and sample codes
+        [frames, num_vq]."""
+        ids = self.encode(decorated)
+        sample = np.zeros((0, 0), dtype=np.int64) if codes is None else codes
+        return Prompt(ids, sample, speaker, ids == self.speaker_slot)
+
+    def decode(self, ids: NDArray[np.int64]) -> str:
+        """Ids [n] back to text, control tokens included."""
+        return str(self._tokenizer.decode(ids.tolist(), skip_special_tokens=False))
+
+    def decode_refined(self, ids: NDArray[np.int64]) -> str:
+        """The text of a refined answer, without its settings."""
+        return self.decode(ids[ids < self.first_setting])
+
+
+def code_prompt(text: str, prompt: str, *, speaker: bool, transcript: str | None = None) -> str:
+    """The decorated text of the speech pass.
+
+    Args:
+        text: what to say.
+        prompt: control tags such as ``[speed_5]``.
+        speaker: whether a speaker vector takes the place of ``[spk_emb]``.
+        transcript: what the sample prompt says, if there is one.
+    """
+    spoken = _RESERVED.sub("", text).strip()
+    voice = "[spk_emb]" if speaker else "[empty_spk]"
+    return f"[Stts]{voice}{transcript or ''}{prompt}{spoken}[Ptts]"
+
+
+def refine_prompt(text: str, prompt: str) -> str:
+    """The decorated text of the refine pass."""
+    return f"[Sbreak]{text}[Pbreak]{prompt}"

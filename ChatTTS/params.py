@@ -1,0 +1,156 @@
+"""What a caller may ask of a request: ``RefineTextParams`` and ``InferCodeParams``.
+
+The names and defaults are those that scripts know. A checkpoint may have defaults of its own;
+they apply to the fields that the caller did not name, which is why the classes remember which
+ones were named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .errors import ConfigError
+
+P = TypeVar("P", bound="RefineTextParams")
+
+
+@dataclass
+class RefineTextParams:
+    """Settings of the refine pass, which puts breaks and laughs into a text.
+
+    Attributes:
+        prompt: control tags behind the text, such as ``[oral_2][laugh_0][break_6]``.
+        top_P: keep the most probable tokens that reach this probability together (0 to 1].
+        top_K: keep this many tokens at most.
+        temperature: divides the logits; 0 takes the most probable token (greedy).
+            Speech takes one float for each codebook as well.
+        repetition_penalty: weakens tokens among the last 16; 1 is off.
+        max_new_token: most tokens (here) or frames (speech, 46.875 a second) to generate.
+        min_new_token: the end is forbidden before this many.
+        show_tqdm: show a progress bar.
+        ensure_non_empty: retry a row that ends at once, then raise; otherwise give it empty.
+        manual_seed: the seed of the draws; ``None`` takes one from torch's global generator.
+    """
+
+    prompt: str = ""
+    top_P: float = 0.7
+    top_K: int = 20
+    temperature: float | Sequence[float] = 0.7
+    repetition_penalty: float = 1.0
+    max_new_token: int = 384
+    min_new_token: int = 0
+    show_tqdm: bool = True
+    ensure_non_empty: bool = True
+    manual_seed: int | None = None
+
+    def __new__(cls: type[P], *args: Any, **kwargs: Any) -> P:
+        params = super().__new__(cls)
+        positional = (f.name for f in fields(cls))
+        named = {name for name, _ in zip(positional, args, strict=False)} | set(kwargs)
+        params.__dict__["_named"] = frozenset(named)
+        return params
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The generated __init__ sets every field once; a later assignment names the field.
+        if name in self.__dict__:
+            self.__dict__["_named"] = self.__dict__["_named"] | {name}
+        self.__dict__[name] = value
+
+    def with_defaults(self: P, defaults: Mapping[str, Any]) -> P:
+        """A checked copy in which ``defaults`` fill the fields that the caller did not name."""
+        known = {f.name for f in fields(self)}
+        unknown = set(defaults) - known
+        if unknown:
+            raise ConfigError(f"defaults name unknown parameters: {', '.join(sorted(unknown))}")
+        values = {name: getattr(self, name) for name in known}
+        named: frozenset[str] = self.__dict__["_named"]
+        values.update({k: v for k, v in defaults.items() if k not in named})
+        copy = type(self)(**values)
+        copy.check()
+        return copy
+
+    def check(self) -> None:
+        """Raise ConfigError for the first value that makes no sense."""
+        temperatures = np.atleast_1d(np.asarray(self.temperature, dtype=np.float64))
+        checks = (
+            (0 < self.top_P <= 1, "top_P", "must be above 0 and at most 1"),
+            (self.top_K >= 1, "top_K", "must be at least 1"),
+            (bool((temperatures >= 0).all()), "temperature", "must not be negative"),
+            (self.repetition_penalty > 0, "repetition_penalty", "must be above 0"),
+            (self.max_new_token >= 1, "max_new_token", "must be at least 1"),
+            (
+                0 <= self.min_new_token <= self.max_new_token,
+                "min_new_token",
+                "must be between 0 and max_new_token",
+            ),
+            (
+                self.manual_seed is None or -(2**63) <= self.manual_seed < 2**64,
+                "manual_seed",
+                "must fit into 64 bits",
+            ),
+        )
+        for holds, name, rule in checks:
+            if not holds:
+                raise ConfigError(f"{name} {rule}, not {getattr(self, name)!r}")
+
+
+@dataclass
+class InferCodeParams(RefineTextParams):
+    """Settings of the speech pass, from text to frames of codes.
+
+    Attributes:
+        prompt: control tags before the text, such as ``[speed_5]``.
+        spk_emb: the speaker: a speaker string, or H floats as a tensor or array.
+        spk_smp: a sample prompt string (see ``Chat.sample_audio_speaker``).
+        txt_smp: the exact transcript of that sample.
+        stream_batch: frames between the chunks of a stream.
+        stream_speed: samples of a stream's chunk.
+        pass_first_n_batches: chunks that a stream gathers before the first goes out.
+    """
+
+    prompt: str = "[speed_5]"
+    temperature: float | Sequence[float] = 0.3
+    repetition_penalty: float = 1.05
+    max_new_token: int = 2048
+    spk_emb: Any = None
+    spk_smp: str | None = None
+    txt_smp: str | None = None
+    stream_batch: int = 24
+    stream_speed: int = 12000
+    pass_first_n_batches: int = 2
+
+    def check(self) -> None:
+        super().check()
+        for name in ("stream_batch", "stream_speed"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)!r}")
+        if self.pass_first_n_batches < 0:
+            raise ConfigError("pass_first_n_batches must not be negative")
+        if self.txt_smp is not None and self.spk_smp is None:
+            raise ConfigError("txt_smp is the transcript of a sample: give spk_smp as well")
+
+
+def as_params(kind: type[P], value: P | Mapping[str, Any] | None) -> P:
+    """Accept params objects, the dicts of older versions, or nothing.
+
+    Raises:
+        ConfigError: an unknown key, or an object of another kind.
+    """
+    if value is None:
+        return kind()
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, Mapping):
+        known = {f.name for f in fields(kind)}
+        unknown = set(value) - known
+        if unknown:
+            raise ConfigError(
+                f"{kind.__name__} has no {', '.join(sorted(unknown))}; "
+                f"it has {', '.join(sorted(known))}"
+            )
+        return kind(**value)
+    raise ConfigError(f"expected {kind.__name__} or a dict, not {type(value).__name__}")

@@ -1,0 +1,256 @@
+"""From texts to generated frames: prompts, voices, batches and retries.
+
+This is the part of a call between the text and the sound. It knows no engine and no audio.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .errors import TextError
+from .loading import Model
+from .model.draws import DrawKey, Pass
+from .model.generation import Cancellation, Delta, FinishReason, GenerationRequest, Sampling
+from .model.speaker import decode_sample
+from .model.tokenizer import code_prompt, refine_prompt
+from .params import InferCodeParams, RefineTextParams
+
+logger = logging.getLogger(__name__)
+
+# How often a row that ends at its first frame is tried in all.
+MAX_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """A piece of a text that is spoken in one go: number ``index`` of text ``row``."""
+
+    row: int
+    index: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Voice:
+    """Who speaks: a speaker vector, a sample with its transcript, both, or neither.
+
+    Attributes:
+        speaker: float32 [hidden].
+        sample: codes, int64 [frames, num_vq].
+        transcript: what the sample says.
+    """
+
+    speaker: NDArray[np.float32] | None = None
+    sample: NDArray[np.int64] | None = None
+    transcript: str | None = None
+
+    @property
+    def is_named(self) -> bool:
+        """Whether anything fixes the voice."""
+        return self.speaker is not None or self.sample is not None
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What an utterance gained; ``delta.row`` is not its row in the call."""
+
+    utterance: Utterance
+    delta: Delta
+
+
+def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
+    """The voice that ``params`` ask for, else the checkpoint's default speaker, else none.
+
+    Raises:
+        VoiceError: a string or vector that is no voice of this model.
+    """
+    defaults = model.config.defaults
+    speaker = params.spk_emb
+    if speaker is None and params.spk_smp is None and defaults.speaker is not None:
+        speaker = defaults.speaker
+    if isinstance(speaker, str):
+        speaker = defaults.speakers.get(speaker, speaker)
+    sample = None
+    if params.spk_smp is not None:
+        embed = model.config.embed
+        sample = decode_sample(params.spk_smp, embed.num_vq, embed.num_audio_tokens - 1)
+        if not params.txt_smp:
+            logger.warning("spk_smp without txt_smp: the voice needs the sample's exact transcript")
+    return Voice(None if speaker is None else model.speaker.vector(speaker), sample, params.txt_smp)
+
+
+def choose_seed(params: RefineTextParams) -> int:
+    """The given seed, or one from torch's global generator (in the calling thread)."""
+    if params.manual_seed is not None:
+        return params.manual_seed
+    return int(torch.randint(2**63 - 1, ()))
+
+
+def refine(
+    model: Model,
+    utterances: Sequence[Utterance],
+    params: RefineTextParams,
+    seed: int,
+    *,
+    batch_size: int,
+    cancelled: Cancellation,
+) -> Iterator[Utterance]:
+    """Run the refine pass; gives each utterance with its new text as it is done.
+
+    An answer that stays empty leaves the utterance as it was, with a warning, since its text can
+    be spoken all the same. So does an interrupt.
+    """
+    sampling = Sampling.from_params(params, lanes=1)
+    requests = {
+        u: _request(
+            model,
+            refine_prompt(u.text, params.prompt),
+            Voice(),
+            sampling,
+            DrawKey(seed, Pass.REFINE, utterance=u.index),
+            u,
+        )
+        for u in utterances
+    }
+    for batch in _batches(utterances, batch_size, first_alone=False):
+        answers: dict[Utterance, list[torch.Tensor]] = {u: [] for u in batch}
+        for gain in _generate(model, {u: requests[u] for u in batch}, params, cancelled):
+            u = gain.utterance
+            answers[u].append(gain.delta.ids)
+            if gain.delta.finish is None:
+                continue
+            ids = torch.cat(answers[u]).flatten().numpy()
+            text = model.tokenizer.decode_refined(ids).strip()
+            if gain.delta.finish is FinishReason.ABORT:
+                text = ""
+            elif not text:
+                logger.warning("refining gave nothing for %r; it stays as it is", u.text[:40])
+            yield replace(u, text=text or u.text)
+
+
+def speak(
+    model: Model,
+    utterances: Sequence[Utterance],
+    params: InferCodeParams,
+    seed: int,
+    *,
+    batch_size: int,
+    first_alone: bool,
+    cancelled: Cancellation,
+) -> Iterator[Gain]:
+    """Run the speech pass over all utterances, batch by batch; gives what each one gains.
+
+    Every utterance ends with exactly one gain that has a finish reason. Where nothing fixes the
+    voice, the first utterance of a text becomes the sample prompt of the rest of that text.
+
+    Args:
+        first_alone: generate the first utterance of every text before all the others.
+    """
+    named = resolve_voice(model, params)
+    sampling = Sampling.from_params(params, lanes=model.config.embed.num_vq)
+    followed = {u.row for u in utterances if u.index > 0}
+    voices: dict[int, Voice] = {}
+    first_frames: dict[int, list[torch.Tensor]] = {row: [] for row in followed}
+
+    def request(u: Utterance) -> GenerationRequest:
+        voice = named if named.is_named else voices.get(u.row, Voice())
+        decorated = code_prompt(
+            u.text, params.prompt, speaker=voice.speaker is not None, transcript=voice.transcript
+        )
+        key = DrawKey(seed, Pass.CODE, utterance=u.index)
+        return _request(model, decorated, voice, sampling, key, u)
+
+    for u in utterances:
+        request(u)  # a prompt that does not fit is an error before any work is done
+    order = sorted(utterances, key=lambda u: u.index)
+    alone = first_alone or not named.is_named
+    for batch in _batches(order, batch_size, first_alone=alone):
+        for gain in _generate(model, {u: request(u) for u in batch}, params, cancelled):
+            u = gain.utterance
+            if not named.is_named and u.index == 0 and u.row in followed:
+                first_frames[u.row].append(gain.delta.ids)
+                if gain.delta.finish is not None:
+                    codes = torch.cat(first_frames.pop(u.row)).numpy()
+                    if 0 < len(codes) < model.config.gpt.max_position_embeddings // 2:
+                        voices[u.row] = Voice(sample=codes, transcript=u.text)
+            yield gain
+
+
+def _batches(
+    utterances: Sequence[Utterance], size: int, *, first_alone: bool
+) -> Iterator[Sequence[Utterance]]:
+    """Cut into batches; with ``first_alone`` none holds first and later utterances together."""
+    firsts = sum(u.index == 0 for u in utterances) if first_alone else 0
+    for part in (utterances[:firsts], utterances[firsts:]):
+        for start in range(0, len(part), size):
+            yield part[start : start + size]
+
+
+def _request(
+    model: Model,
+    decorated: str,
+    voice: Voice,
+    sampling: Sampling,
+    key: DrawKey,
+    utterance: Utterance,
+) -> GenerationRequest:
+    prompt = model.tokenizer.prompt(decorated, speaker=voice.speaker, codes=voice.sample)
+    limit = model.config.gpt.max_position_embeddings
+    if len(prompt) >= limit:
+        raise TextError(
+            f"the prompt of {utterance.text[:40]!r} has {len(prompt)} positions and the model "
+            f"{limit}: shorten the text or the sample prompt, or leave split_text on"
+        )
+    return GenerationRequest(prompt, sampling, key)
+
+
+def _generate(
+    model: Model,
+    requests: dict[Utterance, GenerationRequest],
+    params: RefineTextParams,
+    cancelled: Cancellation,
+) -> Iterator[Gain]:
+    """Run one batch; rows that end at once are tried again, each alone."""
+    empty: list[Utterance] = []
+    yield from _attempt(model, requests, cancelled, empty)
+    for utterance in empty:
+        request = requests[utterance]
+        retries = MAX_ATTEMPTS - 1 if params.ensure_non_empty else 0
+        if request.sampling.is_greedy:
+            retries = 0  # nothing is drawn, so nothing would change
+        for attempt in range(1, retries + 1):
+            again = replace(request, key=replace(request.key, attempt=attempt))
+            still_empty: list[Utterance] = []
+            yield from _attempt(model, {utterance: again}, cancelled, still_empty)
+            if not still_empty:
+                break
+        else:
+            lanes = len(request.sampling.temperature)
+            ids = torch.empty(0, lanes, dtype=torch.int64)
+            hiddens = torch.empty(0, model.config.gpt.hidden_size)
+            yield Gain(utterance, Delta(0, ids, hiddens, FinishReason.STOP))
+
+
+def _attempt(
+    model: Model,
+    requests: dict[Utterance, GenerationRequest],
+    cancelled: Cancellation,
+    empty: list[Utterance],
+) -> Iterator[Gain]:
+    """Run requests once; an utterance that ends at its first frame goes to ``empty`` instead."""
+    utterances = list(requests)
+    begun = [False] * len(utterances)
+    for deltas in model.gpt.generate(list(requests.values()), cancelled):
+        for delta in deltas:
+            utterance = utterances[delta.row]
+            begun[delta.row] |= len(delta.ids) > 0
+            if delta.finish is FinishReason.STOP and not begun[delta.row]:
+                empty.append(utterance)
+            else:
+                yield Gain(utterance, delta)

@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -462,7 +463,8 @@ def _remember(memory: dict[str, list[Any]]) -> None:
 def _bytes_below(path: Path) -> int:
     """Add up the files below ``path``, each once, however many links lead to it."""
     total = 0
-    for folder, _, files in os.walk(path):
-        for name in files:
-            total += os.lstat(os.path.join(folder, name)).st_size
+    for folder, _, names in os.walk(path):
+        for file in (Path(folder, name) for name in names):
+            with suppress(OSError):  # a download at work moves its files
+                total += 0 if file.is_symlink() else file.stat().st_size
     return total

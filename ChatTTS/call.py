@@ -77,7 +77,7 @@ class Call:
         """Every row in chunks; the seed is chosen now, in the caller's thread."""
         mixer = RowMixer(self._synthesizer(use_decoder), utterances, params.stream_batch)
         gains = self._frames(utterances, params, choose_seed(params), first_alone=True)
-        return WaveformStream(self._chunks(gains, mixer, params.ensure_non_empty), mixer.rows)
+        return WaveformStream(_chunks(gains, mixer, params), mixer.rows)
 
     def _synthesizer(self, use_decoder: bool) -> Synthesizer:
         model = self.model
@@ -106,14 +106,25 @@ class Call:
                 bar.update(len(gain.delta.ids))
                 yield gain
 
-    def _chunks(
-        self, gains: Iterator[Gain], mixer: RowMixer, ensure_non_empty: bool
-    ) -> Iterator[NDArray[np.float32]]:
-        """Chunks (rows, n), as soon as all unfinished rows have something to give."""
-        for gain in gains:
-            mixer.push(gain)
-            chunk = mixer.take()
-            if chunk is not None:
-                yield chunk
-        if ensure_non_empty and mixer.empty_texts:
-            raise EmptySpeechError(mixer.empty_texts, None)
+
+def _chunks(
+    gains: Iterator[Gain], mixer: RowMixer, params: InferCodeParams
+) -> Iterator[NDArray[np.float32]]:
+    """Chunks (rows, n), as soon as all unfinished rows have something to give.
+
+    Where the caller changed ``stream_speed`` every chunk but the last has that many samples;
+    where he changed ``pass_first_n_batches`` the first waits for so many batches of frames.
+    """
+    usual = InferCodeParams()
+    size = None if params.stream_speed == usual.stream_speed else params.stream_speed
+    least = size or 1
+    if params.pass_first_n_batches != usual.pass_first_n_batches:
+        frames = params.pass_first_n_batches * params.stream_batch
+        least = max(least, frames * mixer.samples_per_frame)
+    for gain in gains:
+        mixer.push(gain)
+        while (chunk := mixer.take(least, size)) is not None:
+            least = size or 1
+            yield chunk
+    if params.ensure_non_empty and mixer.empty_texts:
+        raise EmptySpeechError(mixer.empty_texts, None)

@@ -33,3 +33,7 @@ class EngineUnavailableError(ChatTTSError, RuntimeError):
 
 class NotLoadedError(ChatTTSError, RuntimeError):
     """A call that needs a checkpoint before one was loaded."""
+
+
+class GenerationError(ChatTTSError, RuntimeError):
+    """The model gave something that cannot be drawn from."""

@@ -35,6 +35,7 @@ class RowMixer:
         batch: int | None = None,
     ) -> None:
         count = 1 + max(u.row for u in utterances)
+        self.samples_per_frame = 2 * synthesizer.hop
         self.rows = [Row() for _ in range(count)]
         self._decoders: dict[Utterance, UtteranceDecoder] = {}
         self._ready: dict[Utterance, deque[Samples]] = {}
@@ -67,18 +68,21 @@ class RowMixer:
             if spoken.finish is not None and spoken.finish.value == "stop" and not spoken.samples
         ]
 
-    def take(self, minimum: int = 1) -> Samples | None:
-        """A chunk (rows, n) of what every unfinished row can give, or ``None`` below ``minimum``.
+    def take(self, least: int = 1, most: int | None = None) -> Samples | None:
+        """A chunk (rows, n) of what every unfinished row can give; ``None`` if that is too short.
 
-        Rows that are finished are padded with silence. When all are, what is left comes out
-        whole, however short.
+        Rows that are finished are padded with silence.
+
+        Args:
+            least: samples that a chunk must have, unless all rows are finished.
+            most: samples that a chunk may have.
         """
         ready = [self._available(row) for row in range(len(self.rows))]
         waiting = [n for n, row in zip(ready, self.rows, strict=True) if row.finish_reason is None]
         length = min(waiting) if waiting else max(ready)
-        if length == 0 or (waiting and length < minimum):
+        if length == 0 or (waiting and length < least):
             return None
-        chunk = np.zeros((len(self.rows), length), dtype=np.float32)
+        chunk = np.zeros((len(self.rows), min(length, most or length)), dtype=np.float32)
         for row in range(len(self.rows)):
             self._move(row, chunk[row])
         return chunk

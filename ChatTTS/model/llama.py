@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ..checkpoint import load_module, read_tensors
 from ..config import GPTConfig
-from ..errors import AssetError, TextError
+from ..errors import AssetError, GenerationError, TextError
 from . import processors
 from .draws import Pass, uniforms
 from .embed import Embed
@@ -274,6 +274,11 @@ class _Batch:
 
     def draw(self, logits: Tensor, end: int) -> Tensor:
         """Ids [B, lanes] on the CPU from float32 logits [B, lanes, vocabulary]."""
+        if not torch.isfinite(logits).all():
+            raise GenerationError(
+                "the model gave logits that are not finite: its weights are damaged (check them "
+                "with `chattts verify`) or too large for this dtype (load with dtype='float32')"
+            )
         logits = processors.apply_temperature(logits, self._temperature)
         logits = processors.penalise_repetition(logits, self._history, self._penalty)
         logits = processors.keep_top(logits, self._top_p, self._top_k)

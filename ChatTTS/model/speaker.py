@@ -78,9 +78,17 @@ class Speaker:
         return normalised.to("cpu", torch.float32).numpy()
 
     def _decode(self, voice: str) -> Tensor:
-        raw = _decompress(_decode_base16384(voice, "speaker string"), "speaker string", voice)
-        values = np.frombuffer(raw[: len(raw) // 2 * 2], dtype="<f2").copy()
-        return self._checked(torch.from_numpy(values))
+        data = _decode_base16384(voice, "speaker string")
+        try:
+            words = _decompress(data, "speaker string")
+        except VoiceError as error:
+            if _looks_like_sample(data):
+                raise VoiceError(
+                    "this is no speaker string but a sample prompt: give it as spk_smp, with "
+                    "its transcript as txt_smp"
+                ) from error
+            raise
+        return self._checked(torch.from_numpy(words.view("<f2").copy()))
 
     def _checked(self, vector: Tensor | NDArray[Any]) -> Tensor:
         try:
@@ -140,7 +148,7 @@ def decode_sample(sample: str, num_vq: int, num_codes: int) -> NDArray[np.int64]
             f"this is no sample prompt of this model: it says {rows} x {columns} codes where "
             f"{num_vq} rows are needed; was a speaker string (spk_emb) given as spk_smp?"
         )
-    codes = np.frombuffer(_decompress(raw[_HEADER_BYTES:], "sample prompt", ""), dtype="<u2")
+    codes = _decompress(raw[_HEADER_BYTES:], "sample prompt")
     if codes.size != rows * columns or codes.max() >= num_codes:
         raise VoiceError("the sample prompt (spk_smp) is damaged; make it again from its audio")
     return codes.reshape(rows, columns).T.astype(np.int64)
@@ -150,22 +158,27 @@ def _compress(data: bytes) -> bytes:
     return lzma.compress(data, format=lzma.FORMAT_RAW, filters=_FILTERS)
 
 
-def _decompress(data: bytes, what: str, text: str) -> bytes:
+def _decompress(data: bytes, what: str) -> NDArray[Any]:
+    """Raw LZMA2 to little-endian 16-bit words.
+
+    Raises:
+        VoiceError: not that, or cut off.
+    """
+    decompressor = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_FILTERS)
     try:
-        return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_FILTERS).decompress(data, _MAX_BYTES)
+        raw = decompressor.decompress(data, _MAX_BYTES)
     except lzma.LZMAError as error:
-        hint = (
-            "; it looks like a sample prompt: give it as spk_smp, with its transcript as txt_smp"
-            if _looks_like_sample(text)
-            else ""
-        )
-        raise VoiceError(f"this is no {what}{hint}") from error
+        raise VoiceError(f"this is no {what}, or a damaged one") from error
+    if not raw or not decompressor.eof or len(raw) % 2:
+        raise VoiceError(f"this is no {what}, or one that was cut off: give all of its text")
+    return np.frombuffer(raw, dtype="<u2")
 
 
-def _looks_like_sample(text: str) -> bool:
-    if not text:
+def _looks_like_sample(data: bytes) -> bool:
+    """Whether the bytes start with the rows and columns of a sample prompt."""
+    if len(data) <= _HEADER_BYTES:
         return False
-    rows, columns = np.frombuffer(pybase16384.decode_from_string(text)[:_HEADER_BYTES], dtype="<u2")
+    rows, columns = np.frombuffer(data[:_HEADER_BYTES], dtype="<u2")
     return 0 < rows <= 16 and columns > 0
 
 

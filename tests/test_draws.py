@@ -1,0 +1,62 @@
+"""Draws are pure functions of key and counter."""
+
+import numpy as np
+import pytest
+
+from ChatTTS.model.draws import DrawKey, Pass, philox, uniforms
+
+# Known answers of Philox-4x32-10 from the authors' Random123 distribution.
+ONES = " ".join(["ffffffff"] * 4)
+ZEROS = " ".join(["00000000"] * 4)
+PI = "243f6a88 85a308d3 13198a2e 03707344"
+KNOWN = (
+    (ZEROS, "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    (ONES, "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    (PI, "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
+)
+
+
+def words(text: str) -> np.ndarray:
+    return np.array([int(word, 16) for word in text.split()], dtype=np.uint64)
+
+
+@pytest.mark.parametrize(("counter", "key", "expected"), KNOWN)
+def test_philox_known_answers(counter: str, key: str, expected: str) -> None:
+    assert philox(words(counter), words(key)).tolist() == words(expected).tolist()
+
+
+def test_a_row_does_not_depend_on_its_neighbours() -> None:
+    keys = [DrawKey(seed, Pass.CODE) for seed in (1, 2, 3)]
+    together = uniforms(keys, [5, 9, 0], lanes=4)
+    alone = uniforms([keys[1]], [9], lanes=4)
+    assert together[1].tolist() == alone[0].tolist()
+
+
+def test_every_part_of_the_counter_counts() -> None:
+    base = DrawKey(7, Pass.CODE, utterance=1, sample=1, attempt=1)
+    keys = [
+        base,
+        DrawKey(8, Pass.CODE, 1, 1, 1),
+        DrawKey(7 + 2**32, Pass.CODE, 1, 1, 1),
+        DrawKey(7, Pass.REFINE, 1, 1, 1),
+        DrawKey(7, Pass.CODE, 2, 1, 1),
+        DrawKey(7, Pass.CODE, 1, 2, 1),
+        DrawKey(7, Pass.CODE, 1, 1, 2),
+    ]
+    numbers = uniforms([*keys, base], [3] * len(keys) + [4], lanes=6)
+    assert len(set(numbers.flatten().tolist())) == numbers.size
+
+
+def test_negative_seeds_are_their_64_bits() -> None:
+    first, second = (uniforms([DrawKey(s, Pass.CODE)], [0], 4) for s in (-1, 2**64 - 1))
+    assert first.tolist() == second.tolist()
+
+
+def test_numbers_are_uniform_and_below_one() -> None:
+    numbers = uniforms([DrawKey(0, Pass.CODE)] * 5000, list(range(5000)), lanes=4)
+    assert numbers.dtype == np.float32
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+    counts, _ = np.histogram(numbers, bins=20, range=(0, 1))
+    chi_square = float(((counts - 1000) ** 2 / 1000).sum())
+    assert chi_square < 43.8  # 19 degrees of freedom, one in a thousand

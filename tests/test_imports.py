@@ -1,0 +1,331 @@
+"""Who may import whom, what importing costs, and the house rules that a parser can check."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "ChatTTS"
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name, absolute: `ChatTTS.model.dvae`, `torch.nn`."""
+
+    name: str
+    lazy: bool  # inside a function
+    typing_only: bool  # under `if TYPE_CHECKING:`
+
+
+# ---------------------------------------------------------------- reading the sources
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the package by its dotted name."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@cache
+def imports_of(module: str) -> tuple[Import, ...]:
+    path = modules()[module]
+    is_package = path.name == "__init__.py"
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return tuple(_imports(tree, module if is_package else module.rpartition(".")[0]))
+
+
+def _imports(
+    node: ast.AST, package: str, lazy: bool = False, typing_only: bool = False
+) -> Iterator[Import]:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield Import(alias.name, lazy, typing_only)
+    elif isinstance(node, ast.ImportFrom):
+        base = _base(node, package)
+        yield Import(base, lazy, typing_only)
+        for alias in node.names:
+            if f"{base}.{alias.name}" in modules():
+                yield Import(f"{base}.{alias.name}", lazy, typing_only)
+    lazy = lazy or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    if isinstance(node, ast.If):
+        typing_only = typing_only or ast.unparse(node.test) == "TYPE_CHECKING"
+    for child in ast.iter_child_nodes(node):
+        yield from _imports(child, package, lazy, typing_only)
+
+
+def _base(node: ast.ImportFrom, package: str) -> str:
+    """The absolute name of the X in `from X import y`."""
+    if node.level == 0:
+        return node.module or ""
+    parents = package.split(".")
+    parents = parents[: len(parents) - (node.level - 1)]
+    return ".".join([*parents, node.module] if node.module else parents)
+
+
+def is_in(name: str, roots: tuple[str, ...]) -> bool:
+    return any(name == root or name.startswith(root + ".") for root in roots)
+
+
+# ---------------------------------------------------------------- who may import whom
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a group of modules never imports, not even inside a function.
+
+    With `indirectly`, not by way of other modules of the package either. Rules may name modules
+    that are still to come.
+    """
+
+    why: str
+    modules: tuple[str, ...]
+    never: tuple[str, ...]
+    indirectly: bool = False
+
+
+def within(parent: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{parent}.{name}" for name in names.split())
+
+
+VELOCITY = "ChatTTS.model.velocity"
+RULES = [
+    Rule(
+        "words, samples and settings are plain data: they run and are tested without torch",
+        within("ChatTTS", "text audio config params errors version coexistence progress"),
+        ("torch", "torchaudio", "vocos", "transformers"),
+        indirectly=True,
+    ),
+    Rule(
+        "models know neither the pipeline that uses them, nor words, nor audio files",
+        ("ChatTTS.model",),
+        within("ChatTTS", "core cli text audio serving assets call loading mixing results speech"),
+    ),
+    Rule(
+        "text and audio are at the bottom",
+        within("ChatTTS", "text audio"),
+        within("ChatTTS", "model core cli assets serving"),
+    ),
+    Rule(
+        "the library does not know the command and the servers that use it",
+        within("ChatTTS", "core call speech loading mixing results assets"),
+        within("ChatTTS", "serving cli"),
+    ),
+    Rule(
+        "scheduling is plain data: it runs and is tested in microseconds",
+        within(VELOCITY, "scheduler block_manager policy sequence"),
+        ("torch", "triton", *within(VELOCITY, "executor worker")),
+        indirectly=True,
+    ),
+    Rule(
+        "what computes a step knows nothing of plans and engines",
+        within(VELOCITY, "model_runner llama attention sampler"),
+        within(VELOCITY, "scheduler block_manager policy llm llm_engine async_llm_engine"),
+    ),
+]
+
+
+def reached(module: str, rule: Rule, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Chains of imports from `module` to a name that the rule forbids."""
+    path = (*path, module)
+    for item in imports_of(module):
+        if item.typing_only and not is_in(item.name, ("ChatTTS",)):
+            continue
+        if is_in(item.name, rule.never):
+            yield (*path, item.name)
+        # The package's own front door is lazy: importing it brings nothing by itself.
+        elif rule.indirectly and item.name in modules().keys() - {*path, "ChatTTS"}:
+            yield from reached(item.name, rule, path)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.why)
+def test_who_may_import_whom(rule: Rule) -> None:
+    broken = [
+        " -> ".join(chain)
+        for module in modules()
+        if is_in(module, rule.modules)
+        for chain in reached(module, rule)
+    ]
+    assert not broken, rule.why
+
+
+def test_the_rules_see_relative_lazy_and_indirect_imports() -> None:
+    tree = ast.parse("def f():\n    from ..config import Config\n    from . import dvae\n")
+    assert {(item.name, item.lazy) for item in _imports(tree, "ChatTTS.model")} == {
+        ("ChatTTS.config", True),
+        ("ChatTTS.model", True),
+        ("ChatTTS.model.dvae", True),
+    }
+    probe = Rule("probe", ("ChatTTS.core",), ("transformers",), indirectly=True)
+    assert any(len(chain) > 2 for chain in reached("ChatTTS.core", probe))
+
+
+def test_triton_is_imported_only_by_kernels() -> None:
+    kernels = (f"{VELOCITY}.attention", "ChatTTS.model.cuda")
+    users = {m for m in modules() for item in imports_of(m) if is_in(item.name, ("triton",))}
+    assert {m for m in users if not is_in(m, kernels)} == set()
+
+
+# ---------------------------------------------------------------- what is declared
+
+
+def distribution(requirement: str) -> str:
+    """The normalised name in a requirement such as `torch>=2.4; sys_platform == "linux"`."""
+    return re.match(r"[\w.-]+", requirement)[0].lower().replace("_", "-").replace(".", "-")
+
+
+def declared() -> tuple[set[str], set[str]]:
+    """Distributions of a plain install, and those of all extras."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    core = {distribution(line) for line in project["dependencies"]}
+    extras = {
+        distribution(line)
+        for name, lines in project["optional-dependencies"].items()
+        for line in lines
+        if name != "dev"
+    }
+    return core, extras
+
+
+def third_party() -> Iterator[tuple[str, Import]]:
+    for module in modules():
+        for item in imports_of(module):
+            top = item.name.partition(".")[0]
+            if top != "ChatTTS" and top not in sys.stdlib_module_names:
+                yield module, item
+
+
+def test_nothing_undeclared_is_imported() -> None:
+    core, extras = declared()
+    undeclared = {
+        f"{module}: {item.name}"
+        for module, item in third_party()
+        if distribution(item.name.partition(".")[0]) not in core | extras
+    }
+    assert undeclared == set()
+
+
+def test_what_an_extra_brings_is_imported_only_where_it_is_used() -> None:
+    core, _ = declared()
+    eager = {
+        f"{module}: {item.name}"
+        for module, item in third_party()
+        if not item.lazy
+        and not item.typing_only
+        and not is_in(module, ("ChatTTS.serving",))
+        and distribution(item.name.partition(".")[0]) not in core
+    }
+    assert eager == set()
+
+
+def test_every_declared_dependency_is_used() -> None:
+    core, extras = declared()
+    used = {distribution(item.name.partition(".")[0]) for _, item in third_party()}
+    by_string = {"torchaudio", "vocos"}  # in ChatTTS/model/torchaudio_import.py
+    by_torch = {"triton"}  # what `compile=True` needs
+    assert (core | extras) - used - by_string - by_torch == set()
+
+
+# ---------------------------------------------------------------- what importing costs
+
+
+def run(code: str) -> str:
+    """Run code in a new interpreter and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+HEAVY = ("transformers", "matplotlib", "vocos", "wetext", "torchaudio", "sounddevice", "triton")
+
+
+@pytest.mark.parametrize("module", ["ChatTTS", "ChatTTS.cli"])
+def test_importing_is_cheap(module: str) -> None:
+    loaded = run(f"import {module}, sys; print(*sys.modules)").split()
+    assert module in loaded
+    assert [name for name in HEAVY if name in loaded] == []
+
+
+def test_everything_imports_without_triton_and_without_the_extras() -> None:
+    _, extras = declared()
+    blocked = {"triton"} | {name.replace("-", "_") for name in extras}
+    code = f"""
+import importlib, pkgutil, sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked!r}:
+            raise ModuleNotFoundError(f"{{name}} is blocked", name=name)
+sys.meta_path.insert(0, Blocker())
+import ChatTTS
+for module in pkgutil.walk_packages(ChatTTS.__path__, "ChatTTS."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+        print(module.name)
+"""
+    imported = set(run(code).split())
+    expected = {name for name in modules() if name != "ChatTTS" and not name.endswith("__main__")}
+    assert imported == expected
+
+
+# ---------------------------------------------------------------- house rules
+
+
+def sources() -> list[Path]:
+    folders = ("ChatTTS", "tests", "benchmarks", "examples")
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def test_files_are_short() -> None:
+    long = {
+        path.relative_to(ROOT).as_posix(): lines
+        for path in sources()
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) >= 500
+    }
+    assert long == {}
+
+
+def test_a_device_is_never_named_by_a_call() -> None:
+    calls = [
+        f"{module}:{node.lineno}"
+        for module, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "cuda"
+    ]
+    assert calls == []
+
+
+def test_no_file_names_a_place_on_somebodys_machine() -> None:
+    place = re.compile(r"(?<![\w.:/-])/(?:home|root|tmp|opt|mnt|srv|work\w*|Users)/\w")
+    others = ["Makefile", ".ci/run", "pyproject.toml", "constraints.txt"]
+    found = {
+        f"{path.relative_to(ROOT).as_posix()}:{number}"
+        for path in [*sources(), *(ROOT / name for name in others)]
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if place.search(line)
+    }
+    assert found == set()

@@ -123,6 +123,9 @@ def test_a_full_scale_sine_has_0_db() -> None:
     assert spectrogram.shape == (1 + len(n) // HOP, N_FFT // 2 + 1)
     assert spectrogram[10, 64] == pytest.approx(0, abs=1e-4)
     assert spectrogram[10].argmax() == 64
+    # A periodic Hann window spreads a sine over exactly three bins, the outer ones at half.
+    assert spectrogram[10, 65] == pytest.approx(-20 * math.log10(2), abs=1e-4)
+    assert spectrogram[10, 66] == -80
     assert spectrogram[10, 200] == -80
 
 

@@ -37,6 +37,12 @@ def test_every_rate_becomes_24_khz(tmp_path: Path, rate: int) -> None:
         assert np.abs(found[inner] - expected[inner]).max() < 1e-3
 
 
+def test_resampling_folds_nothing_back() -> None:
+    wav = tone(48_000) + tone(48_000, frequency=20_000)
+    found = reference_audio(wav, 48_000)
+    assert np.abs(found - tone())[1000:40_000].max() < 1e-3
+
+
 def test_stereo_in_both_orders_and_from_a_file(tmp_path: Path) -> None:
     left, right = tone(), 0.5 * tone(frequency=300)
     expected = (left + right) / 2

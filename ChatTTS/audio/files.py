@@ -1,0 +1,242 @@
+"""Sound files: ``save`` and ``read``, in every format that scripts write."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import AudioError
+from .pcm import count_clipped, to_int16
+from .samples import SAMPLE_RATE, Samples, StrPath, check_rate, resample, to_mono
+
+log = logging.getLogger(__name__)
+
+# Ending: libsndfile's format, and the subtype written unless another is asked for.
+_FORMATS = {
+    "wav": ("WAV", "PCM_16"),
+    "flac": ("FLAC", "PCM_16"),
+    "mp3": ("MP3", "MPEG_LAYER_III"),
+    "ogg": ("OGG", "VORBIS"),
+    "opus": ("OGG", "OPUS"),
+}
+FORMATS = tuple(_FORMATS)
+"""Names of the formats that ``save`` and ``encode`` write; each is its file ending, too."""
+
+# libsndfile's Vorbis writer keeps a whole call's samples on the stack and crashes on minutes.
+_BLOCK = 1 << 16
+
+
+def save(
+    path: StrPath,
+    wav: Any,
+    sample_rate: int = SAMPLE_RATE,
+    *,
+    format: str | None = None,
+    subtype: str | None = None,
+) -> Path:
+    """Write one waveform to a sound file and return its path.
+
+    The file appears under its name only when it is complete. Samples beyond [-1, 1] are clipped
+    with one logged warning, unless the subtype is FLOAT or DOUBLE, which hold them.
+
+    Args:
+        path: ``.wav`` and ``.flac`` are written as 16-bit PCM, ``.mp3``, ``.ogg`` (Vorbis) and
+            ``.opus`` compressed. An existing file is replaced; the folder must exist.
+        wav: ``(n,)``, ``(1, n)`` or ``(n, 1)`` array, tensor or list, float (full scale 1) or
+            int16, or a list that holds one waveform, as ``Chat.infer`` returns it.
+        sample_rate: samples a second.
+        format: one of ``FORMATS``, to override the path's ending.
+        subtype: another encoding of the samples, such as ``"FLOAT"`` for a lossless WAV.
+
+    Raises:
+        AudioError: the samples, the format or the path cannot be used; the message says why.
+    """
+    path = Path(path)
+    format = _format_of(path) if format is None else format
+    check_target(path)
+    write_file(path, encode(wav, format, sample_rate, subtype=subtype))
+    return path
+
+
+def encode(
+    wav: Any, format: str, sample_rate: int = SAMPLE_RATE, *, subtype: str | None = None
+) -> bytes:
+    """The bytes of the file that ``save`` writes, for sockets and archives.
+
+    Arguments and errors are those of ``save``.
+    """
+    import soundfile
+
+    container, default_subtype = _container(format)
+    subtype = (subtype or default_subtype).upper()
+    _check_subtype(format, container, subtype)
+    rate = check_rate(sample_rate)
+    samples = to_mono(wav)
+    if not samples.size:
+        raise AudioError("wav is empty; there is nothing to write")
+    fitting = samples if subtype in ("FLOAT", "DOUBLE") else _clip(samples)
+    data: NDArray[Any] = to_int16(fitting) if subtype == "PCM_16" else fitting
+    buffer = io.BytesIO()
+    try:
+        with soundfile.SoundFile(
+            buffer, "w", rate, channels=1, format=container, subtype=subtype
+        ) as sound:
+            for start in range(0, len(data), _BLOCK):
+                sound.write(data[start : start + _BLOCK])
+    except soundfile.LibsndfileError as error:
+        raise AudioError(
+            f"{format} with {subtype} cannot be written at {rate} samples a second "
+            f"({_reason(error)}); take 24000, which every format knows, or save as wav or flac"
+        ) from error
+    return buffer.getvalue()
+
+
+def read(
+    path: StrPath, sample_rate: int | None = None, *, mono: bool = True
+) -> tuple[Samples, int]:
+    """Read a sound file of any format that libsndfile knows.
+
+    Args:
+        path: the file.
+        sample_rate: resample to this rate; ``None`` keeps the file's own.
+        mono: mix the channels into one (their mean).
+
+    Returns:
+        float32 samples, full scale 1, of shape ``(n,)``, or ``(channels, n)`` with
+        ``mono=False``; and their rate.
+
+    Raises:
+        AudioError: the file is missing, not audio, damaged, or holds no samples.
+    """
+    target_rate = None if sample_rate is None else check_rate(sample_rate)
+    with _open_sound(Path(path)) as sound:
+        rate = int(sound.samplerate)
+        channels: Samples = np.ascontiguousarray(sound.read(dtype="float32", always_2d=True).T)
+    if not channels.size:
+        raise AudioError(f"{path} holds no samples")
+    samples = channels.mean(axis=0) if mono else channels
+    if target_rate is None:
+        return samples, rate
+    return resample(samples, rate, target_rate), target_rate
+
+
+def duration(path: StrPath) -> float:
+    """Seconds of a sound file, from its header; errors as ``read``."""
+    with _open_sound(Path(path)) as sound:
+        return float(sound.frames / sound.samplerate)
+
+
+def check_target(path: Path) -> None:
+    """Raise AudioError when no file can be made at ``path``, before work is spent on it."""
+    if path.is_dir():
+        raise AudioError(f"{path} is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise AudioError(f"{path} cannot be written: the folder {path.parent} does not exist")
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write ``data`` so that ``path`` never holds half of it.
+
+    A link keeps pointing where it does, and a pipe or device is written to, not replaced.
+
+    Raises:
+        AudioError: the system refuses; the message has its reason.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
+        target = Path(os.path.realpath(path))
+        temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+        try:
+            temporary.write_bytes(data)
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise AudioError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def _open_sound(path: Path) -> Iterator[Any]:
+    """An open ``soundfile.SoundFile``, with every failure told as an AudioError."""
+    import soundfile
+
+    if path.is_dir():
+        raise AudioError(f"{path} is a folder, not a sound file")
+    try:
+        with path.open("rb") as file, soundfile.SoundFile(file) as sound:
+            yield sound
+    except FileNotFoundError:
+        raise AudioError(f"{path} does not exist") from None
+    except OSError as error:
+        raise AudioError(f"{path} cannot be read: {error.strerror or error}") from error
+    except soundfile.LibsndfileError as error:
+        raise AudioError(
+            f"{path} is no sound file that can be read ({_reason(error)}); "
+            "convert it to wav, flac, mp3 or ogg"
+        ) from error
+    except TypeError as error:  # an ending such as .raw promises samples without a header
+        raise AudioError(
+            f"{path} has no header that tells its rate; convert it to wav, flac, mp3 or ogg"
+        ) from error
+
+
+def _reason(error: Any) -> str:
+    """libsndfile's words, which it does not always find."""
+    return error.error_string.removeprefix("Error : ").strip(" .") or "libsndfile gives no reason"
+
+
+def _format_of(path: Path) -> str:
+    ending = path.suffix.lower().removeprefix(".")
+    if ending not in _FORMATS:
+        found = f"the ending .{ending}, which is unknown" if ending else "no ending"
+        raise AudioError(
+            f"{path} has {found}; use one of {', '.join('.' + f for f in FORMATS)}, "
+            "or name a format"
+        )
+    return ending
+
+
+def _container(format: str) -> tuple[str, str]:
+    try:
+        return _FORMATS[format.lower().removeprefix(".")]
+    except KeyError:
+        raise AudioError(f"format {format!r} is unknown; use one of {', '.join(FORMATS)}") from None
+
+
+def _check_subtype(format: str, container: str, subtype: str) -> None:
+    import soundfile
+
+    if container not in soundfile.available_formats():
+        raise AudioError(
+            f"libsndfile {soundfile.__libsndfile_version__} cannot write {format}; install a newer "
+            "one (pip install --upgrade soundfile), or save as wav or flac"
+        )
+    if not soundfile.check_format(container, subtype):
+        raise AudioError(
+            f"{format} has no subtype {subtype}; "
+            f"use one of {', '.join(soundfile.available_subtypes(container))}"
+        )
+
+
+def _clip(samples: Samples) -> Samples:
+    clipped = count_clipped(samples)
+    if clipped:
+        log.warning(
+            "clipped %d of %d samples that lie beyond [-1, 1] (peak %.3g); make the waveform "
+            "quieter, or write a wav with subtype FLOAT",
+            clipped,
+            samples.size,
+            np.abs(samples).max(),
+        )
+    return np.clip(samples, -1.0, 1.0)

@@ -1,0 +1,95 @@
+"""Reference audio: what ``Chat.sample_audio_speaker`` learns a voice from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import AudioError
+from .files import duration, read
+from .samples import SAMPLE_RATE, Samples, check_rate, is_path, resample, to_float
+
+MIN_SECONDS = 1.0
+"""Shortest reference: below, there is too little of a voice in it."""
+
+MAX_SECONDS = 30.0
+"""Longest reference: above, it fills the model's positions and leaves no room to speak."""
+
+_MAX_CHANNELS = 8
+_SILENT_PEAK = 1e-4  # -80 dB of full scale
+_LARGEST_PEAK = 8.0  # no recording overshoots this far; integers stored as float do
+
+
+def reference_audio(source: Any, sample_rate: int | None = None) -> Samples:
+    """Reference audio as float32 mono at 24 kHz, shape ``(n,)``.
+
+    Args:
+        source: a sound file's path; or an array, tensor or list of shape ``(n,)``,
+            ``(channels, n)`` or ``(n, channels)``, float (full scale 1), int16, int32 or uint8.
+            Channels are mixed into one (their mean).
+        sample_rate: samples a second of an array; ``None`` means 24 000. A file knows its own.
+
+    Raises:
+        AudioError: it cannot be read, lasts less than ``MIN_SECONDS`` or more than
+            ``MAX_SECONDS``, is silent, is far beyond full scale, holds NaN or infinity, or has a
+            constant offset stronger than its sound.
+    """
+    if is_path(source):
+        if sample_rate is not None:
+            raise AudioError(
+                f"sample_rate is for arrays; {source} knows its own rate, so leave it out"
+            )
+        name = str(source)
+        # The header first, so that an hour of music is refused before it is decoded.
+        _check_length(duration(source), name)
+        samples, rate = read(source)
+    else:
+        name = "the reference audio"
+        rate = SAMPLE_RATE if sample_rate is None else check_rate(sample_rate)
+        samples = _mix(to_float(source, name), name)
+    _check_length(len(samples) / rate, name)
+    _check_sound(samples, name)
+    return resample(samples, rate, SAMPLE_RATE)
+
+
+def _mix(samples: Samples, name: str) -> Samples:
+    """One channel of ``(n,)``, ``(channels, n)`` or ``(n, channels)``."""
+    if samples.ndim == 1:
+        return samples
+    if samples.ndim != 2 or min(samples.shape) > _MAX_CHANNELS:
+        raise AudioError(
+            f"{name} has shape {samples.shape}; give (n,), (channels, n) or (n, channels) "
+            f"with at most {_MAX_CHANNELS} channels"
+        )
+    mixed: Samples = samples.mean(axis=int(np.argmin(samples.shape)))
+    return mixed
+
+
+def _check_length(seconds: float, name: str) -> None:
+    if not MIN_SECONDS <= seconds <= MAX_SECONDS:
+        wrong = "short" if seconds < MIN_SECONDS else "long"
+        raise AudioError(
+            f"{name} lasts {seconds:.2f} s, which is too {wrong}; a reference must last "
+            f"{MIN_SECONDS:g} to {MAX_SECONDS:g} s (check the sample rate, too)"
+        )
+
+
+def _check_sound(samples: Samples, name: str) -> None:
+    if not np.isfinite(samples).all():
+        raise AudioError(f"{name} holds NaN or infinity")
+    peak = float(np.abs(samples).max())
+    if peak > _LARGEST_PEAK:
+        raise AudioError(
+            f"{name} has a peak of {peak:.6g} where full scale is 1; these look like integer "
+            "samples stored as float (divide 16-bit values by 32768)"
+        )
+    offset = float(samples.mean(dtype=np.float64))
+    sound = samples - np.float32(offset)
+    if float(np.abs(sound).max()) < _SILENT_PEAK:
+        raise AudioError(f"{name} is silent (peak {peak:.2g} of full scale 1)")
+    if abs(offset) > float(sound.std(dtype=np.float64)):
+        raise AudioError(
+            f"{name} has a constant offset of {offset:.3g} that is stronger than its sound; "
+            "subtract the mean"
+        )

@@ -1,0 +1,66 @@
+"""Cutting silence off the ends of a waveform, for those who ask for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import AudioError
+from .samples import SAMPLE_RATE, Samples, check_rate, to_mono
+
+_FRAME_SECONDS = 0.01
+_INAUDIBLE_RMS = 1e-3  # -60 dB of full scale
+
+
+def trim_silence(
+    wav: Any,
+    threshold_db: float = -40.0,
+    margin_s: float = 0.02,
+    *,
+    sample_rate: int = SAMPLE_RATE,
+) -> Samples:
+    """A copy of ``wav`` without the silence at its two ends; nothing inside is touched.
+
+    The level is the RMS of frames of 10 ms. A frame is silent when it lies more than
+    ``-threshold_db`` below the loudest frame, so that a quiet recording keeps its words. A
+    waveform whose loudest frame is below -60 dB of full scale is silence altogether.
+
+    Args:
+        wav: one waveform, float (full scale 1) or integer, array, tensor or list.
+        threshold_db: level of silence relative to the loudest frame, in dB; below 0.
+        margin_s: seconds kept before the first and behind the last frame that is not silent.
+        sample_rate: samples a second.
+
+    Returns:
+        float32 samples of shape ``(m,)`` with ``m <= n``; empty when all is silence.
+
+    Raises:
+        AudioError: the samples cannot be used, or an argument is out of its range.
+    """
+    if not threshold_db < 0:
+        raise AudioError(f"threshold_db must be below 0, not {threshold_db!r}")
+    if not 0 <= margin_s < np.inf:
+        raise AudioError(f"margin_s must be 0 or more seconds, not {margin_s!r}")
+    rate = check_rate(sample_rate)
+    samples = to_mono(wav)
+    frame = max(1, round(rate * _FRAME_SECONDS))
+    levels = _frame_rms(samples, frame)
+    loudest = levels.max(initial=0.0)
+    if loudest < _INAUDIBLE_RMS:
+        return samples[:0].copy()
+    loud = np.flatnonzero(levels >= loudest * 10 ** (threshold_db / 20))
+    margin = round(margin_s * rate)
+    start = max(0, int(loud[0]) * frame - margin)
+    stop = int(loud[-1] + 1) * frame + margin
+    return samples[start:stop].copy()
+
+
+def _frame_rms(samples: Samples, frame: int) -> np.ndarray:
+    """RMS of consecutive frames of ``frame`` samples; the last one may be shorter."""
+    starts = np.arange(0, len(samples), frame)
+    if not len(starts):
+        return np.zeros(0)
+    energies = np.add.reduceat(np.square(samples, dtype=np.float64), starts)
+    counts = np.diff(np.append(starts, len(samples)))
+    return np.sqrt(energies / counts)

@@ -1,0 +1,158 @@
+"""Writers for audio that is still being spoken: a WAV file that grows, and bare PCM."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import struct
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, TypeVar
+
+from ..errors import AudioError
+from .files import check_target
+from .pcm import count_clipped, to_pcm_bytes
+from .samples import SAMPLE_RATE, StrPath, check_rate, to_mono
+
+log = logging.getLogger(__name__)
+
+W = TypeVar("W", bound="PCMWriter")
+
+_HEADER_BYTES = 44
+_UNKNOWN_SIZE = 0xFFFFFFFF  # what players take for "until the stream ends"
+
+
+class PCMWriter:
+    """Writes mono 16-bit little-endian PCM (``s16le``) as it comes, without a header.
+
+    Args:
+        target: a path, whose file the writer opens, replaces and closes; or a binary stream such
+            as ``sys.stdout.buffer``, which it leaves open.
+
+    Raises:
+        AudioError: the file cannot be made, or the stream takes text.
+    """
+
+    def __init__(self, target: StrPath | BinaryIO) -> None:
+        self.samples_written = 0
+        self._clipped = 0
+        self._closed = False
+        self._owned = isinstance(target, str | os.PathLike)
+        self._stream = _open(target)
+
+    def write(self, samples: Any) -> None:
+        """Append one chunk and flush it.
+
+        Args:
+            samples: ``(n,)``, ``(1, n)`` or ``(n, 1)``, float (full scale 1) or int16; an empty
+                chunk writes nothing.
+
+        Raises:
+            AudioError: the samples cannot be used, or the writer is closed.
+            OSError: the stream refuses, for instance because its reader has gone.
+        """
+        if self._closed:
+            raise AudioError("the writer is closed; nothing more can be written")
+        chunk = to_mono(samples, "samples")
+        self._write_chunk(to_pcm_bytes(chunk))
+        self._stream.flush()
+        self.samples_written += chunk.size
+        self._clipped += count_clipped(chunk)
+
+    def close(self) -> None:
+        """Finish; closes the file if the writer opened it. Closing twice is no error."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._owned:
+            self._stream.close()
+        if self._clipped:
+            log.warning(
+                "clipped %d of %d samples that lie beyond [-1, 1]",
+                self._clipped,
+                self.samples_written,
+            )
+
+    def _write_chunk(self, data: bytes) -> None:
+        self._stream.write(data)
+
+    def __enter__(self: W) -> W:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class WavWriter(PCMWriter):
+    """Writes a mono 16-bit WAV file that is valid after every chunk.
+
+    Where the stream can seek, its header tells the samples written so far, so that a player may
+    open the growing file. Elsewhere (a pipe, a socket) the sizes in the header are 0xFFFFFFFF,
+    which players take for "until the end".
+
+    Args:
+        target: as ``PCMWriter``; a stream is written from its present position on.
+        sample_rate: samples a second.
+
+    Raises:
+        AudioError: the file cannot be made, the stream takes text, or the rate makes no sense.
+    """
+
+    def __init__(self, target: StrPath | BinaryIO, sample_rate: int = SAMPLE_RATE) -> None:
+        rate = check_rate(sample_rate)
+        super().__init__(target)
+        self._start = self._stream.tell() if _can_seek(self._stream) else None
+        self._data_bytes = 0
+        self._stream.write(_header(rate, _UNKNOWN_SIZE if self._start is None else 0))
+        self._stream.flush()
+
+    def _write_chunk(self, data: bytes) -> None:
+        self._stream.write(data)
+        self._data_bytes += len(data)
+        if self._start is not None:
+            self._write_size(self._start + 4, self._data_bytes + _HEADER_BYTES - 8)
+            self._write_size(self._start + 40, self._data_bytes)
+            self._stream.seek(self._start + _HEADER_BYTES + self._data_bytes)
+
+    def _write_size(self, position: int, size: int) -> None:
+        # Past 4 GiB the field cannot tell the size; the largest value reads as "until the end".
+        self._stream.seek(position)
+        self._stream.write(struct.pack("<I", min(size, _UNKNOWN_SIZE)))
+
+
+def _open(target: StrPath | BinaryIO) -> BinaryIO:
+    if isinstance(target, str | os.PathLike):
+        path = Path(target)
+        check_target(path)
+        try:
+            return path.open("wb")
+        except OSError as error:
+            raise AudioError(f"{path} cannot be written: {error.strerror or error}") from error
+    if isinstance(target, io.TextIOBase):
+        raise AudioError(
+            "audio cannot be written to a text stream; open it with mode 'wb', "
+            "or pass its .buffer (sys.stdout.buffer)"
+        )
+    return target
+
+
+def _can_seek(stream: BinaryIO) -> bool:
+    seekable = getattr(stream, "seekable", None)
+    return bool(seekable and seekable())
+
+
+def _header(rate: int, data_bytes: int) -> bytes:
+    """The 44 bytes in front of mono 16-bit samples."""
+    riff_bytes = min(data_bytes + _HEADER_BYTES - 8, _UNKNOWN_SIZE)
+    sample_format = struct.pack("<IHHIIHH", 16, 1, 1, rate, rate * 2, 2, 16)
+    return (
+        struct.pack("<4sI4s4s", b"RIFF", riff_bytes, b"WAVE", b"fmt ")
+        + sample_format
+        + struct.pack("<4sI", b"data", data_bytes)
+    )

@@ -13,7 +13,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .coexistence import check_single_distribution
 from .version import __version__
+
+check_single_distribution()
 
 if TYPE_CHECKING:
     from .audio import compare, read, save, trim_silence

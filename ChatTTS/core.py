@@ -19,7 +19,6 @@ from . import assets
 from . import params as parameters
 from .audio import reference_audio
 from .call import Call
-from .coexistence import check_single_distribution
 from .config import Config
 from .errors import ChatTTSError, ConfigError, NotLoadedError
 from .loading import Model, load_model
@@ -66,7 +65,6 @@ class Chat:
     InferCodeParams = parameters.InferCodeParams
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
-        check_single_distribution()
         self.logger = logger or logging.getLogger("ChatTTS")
         self.normalizer = Normalizer()
         self._model: Model | None = None
@@ -134,7 +132,7 @@ class Chat:
         model = load_model(folder, placement, options, coef)
         homophones = load_homophones(folder.homophones) if folder.homophones.exists() else None
         defaults = model.config.defaults
-        self.normalizer.adapt(
+        self.normalizer = self.normalizer.adapted(
             homophones=homophones,
             characters=defaults.characters,
             known_tags=model.tokenizer.control_tokens,

@@ -34,7 +34,7 @@ class RowMixer:
         utterances: Sequence[Utterance],
         batch: int | None = None,
     ) -> None:
-        count = 1 + max(u.row for u in utterances)
+        count = 1 + max((u.row for u in utterances), default=-1)
         self.samples_per_frame = 2 * synthesizer.hop
         self.rows = [Row() for _ in range(count)]
         self._decoders: dict[Utterance, UtteranceDecoder] = {}
@@ -79,7 +79,7 @@ class RowMixer:
         """
         ready = [self._available(row) for row in range(len(self.rows))]
         waiting = [n for n, row in zip(ready, self.rows, strict=True) if row.finish_reason is None]
-        length = min(waiting) if waiting else max(ready)
+        length = min(waiting) if waiting else max(ready, default=0)
         if length == 0 or (waiting and length < least):
             return None
         chunk = np.zeros((len(self.rows), min(length, most or length)), dtype=np.float32)

@@ -238,6 +238,9 @@ def test_what_an_extra_brings_is_imported_only_where_it_is_used() -> None:
 def test_every_declared_dependency_is_used() -> None:
     core, extras = declared()
     used = {distribution(item.name.partition(".")[0]) for _, item in third_party()}
+    for example in (ROOT / "examples").rglob("*.py"):
+        tree = ast.parse(example.read_text(encoding="utf-8"))
+        used |= {distribution(item.name.partition(".")[0]) for item in _imports(tree, "examples")}
     by_string = {"torchaudio", "vocos"}  # in ChatTTS/model/torchaudio_import.py
     by_torch = {"triton"}  # what `compile=True` needs
     assert (core | extras) - used - by_string - by_torch == set()

@@ -64,7 +64,7 @@ def _loaded() -> list[str]:
     return [name for name in sys.modules if name.partition(".")[0] == "torchaudio"]
 
 
-@pytest.mark.parametrize("extension", [OLDER, NEWER])
+@pytest.mark.parametrize("extension", [OLDER, NEWER], ids=["older", "newer"])
 def test_a_binary_that_does_not_load_is_left_out(
     torchaudio: MakeTorchaudio, extension: str
 ) -> None:
@@ -78,7 +78,7 @@ def test_a_binary_that_does_not_load_is_left_out(
     assert ensure_torchaudio() is module is sys.modules["torchaudio"]
 
 
-@pytest.mark.parametrize("extension", [OLDER, NEWER])
+@pytest.mark.parametrize("extension", [OLDER, NEWER], ids=["older", "newer"])
 def test_a_binary_that_loads_is_kept(torchaudio: MakeTorchaudio, extension: str) -> None:
     torchaudio(extension, utils=LOADS)
     assert ensure_torchaudio()._extension.AVAILABLE is True
@@ -115,8 +115,9 @@ def test_an_error_of_another_kind_in_the_extension_is_not_hidden(
     torchaudio: MakeTorchaudio,
 ) -> None:
     torchaudio(utils="raise KeyError('not about loading')")
-    with pytest.raises(KeyError, match="not about loading"):
+    with pytest.raises(KeyError, match="not about loading") as caught:
         ensure_torchaudio()
+    assert caught.value.__cause__ is None
 
 
 def test_if_it_fails_without_the_binary_too_both_errors_are_told(

@@ -87,11 +87,15 @@ def load_llama(config: Any, weights: Path, device: torch.device, dtype: torch.dt
     from transformers import LlamaConfig, LlamaModel
 
     # On the meta device no time goes into random weights. What is computed and not loaded (the
-    # rotary frequencies) comes from a model without layers.
+    # rotary frequencies, which releases before 4.48 keep in every layer) comes from a model
+    # without layers.
     with torch.device("meta"):
         model = LlamaModel(config).to(dtype)
     without_layers = LlamaConfig(**{**config.to_dict(), "num_hidden_layers": 0})
-    model.rotary_emb = LlamaModel(without_layers).rotary_emb
+    rotary = LlamaModel(without_layers).rotary_emb
+    for module in model.modules():
+        if hasattr(module, "rotary_emb"):
+            module.rotary_emb = rotary
     model.embed_tokens = nn.Identity()  # embeddings are given; the file's, if any, is unused
     load_module(model, read_tensors(weights), file=weights, unused_ok=("embed_tokens.",))
     return model.to(device).eval().requires_grad_(False)

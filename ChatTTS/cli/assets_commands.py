@@ -1,0 +1,149 @@
+"""``chattts download``, ``verify`` and ``cache``: look after checkpoints on this machine."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import AssetError
+from ..voices import voices_folder
+from .console import Console, confirm, size, table
+from .model import ModelChoice, choose_model
+from .options import add_command
+
+if TYPE_CHECKING:
+    from ..assets import AssetFolder
+    from .options import Commands
+
+_DOWNLOAD = """\
+Fetch the full ChatTTS model (2Noise/ChatTTS) into the cache of the Hugging Face hub. What is
+there already is kept; a download that broke off goes on where it stopped.
+
+  chattts download
+  HF_ENDPOINT=https://my-mirror.example chattts download
+"""
+_VERIFY = """\
+Compare the files of a model with the published ChatTTS model. Fails if one is missing or
+different; for somebody's own model that is no fault.
+
+  chattts verify               the model that `chattts say` takes by default
+  chattts verify huggingface
+  chattts verify my-model/
+"""
+_CACHE = """\
+Say where things lie and how big they are, or delete them.
+
+  chattts cache
+  chattts cache clear huggingface     the full model; `chattts download` brings it back
+  chattts cache clear                 all caches; voices and the bundled model stay
+"""
+_STATUS = {
+    "ok": "ok",
+    "different": "different from the published file",
+    "missing": "missing",
+    "unknown": "there (no published hash)",
+}
+
+
+def add_to(commands: Commands) -> None:
+    download = add_command(commands, "download", run_download, "fetch the full model", _DOWNLOAD)
+    download.add_argument("--force", action="store_true", help="fetch every file again")
+
+    verify = add_command(commands, "verify", run_verify, "check a model's files", _VERIFY)
+    verify.add_argument(
+        "model", nargs="?", metavar="MODEL", help="bundled, huggingface or a folder"
+    )
+
+    cache = add_command(commands, "cache", run_cache_list, "where things lie, how big", _CACHE)
+    actions = cache.add_subparsers(title="commands", metavar="COMMAND")
+    add_command(actions, "list", run_cache_list, "where things lie, how big", _CACHE)
+    clear = add_command(actions, "clear", run_cache_clear, "delete caches", _CACHE)
+    clear.add_argument("names", nargs="*", metavar="NAME", help="see `chattts cache`; all if none")
+    clear.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def run_download(args: argparse.Namespace, console: Console) -> int:
+    """Fetch the published checkpoint and check its hashes."""
+    from .. import assets
+
+    if assets.is_cached() and not args.force:
+        console.note("the full model is here already; --force fetches it again")
+    folder = assets.locate("huggingface", force_redownload=args.force)
+    assets.check_hashes(folder)
+    print(folder.path)
+    console.note("speak with it: chattts say Hello --model huggingface")
+    return 0
+
+
+def run_verify(args: argparse.Namespace, console: Console) -> int:
+    """Print a table of files; fails if one is missing or different."""
+    from .. import assets
+
+    verification = assets.verify(_folder(choose_model(args.model)))
+    console.note(str(verification.folder.asset))
+    print(table(*((check.name, _STATUS[check.status]) for check in verification.files)))
+    different = [check for check in verification.files if check.status == "different"]
+    for check in different:
+        console.note(f"{check.name}: expected {check.expected}, found {check.found}")
+    if verification.ok:
+        return 0
+    mend = (
+        "`chattts download --force` fetches the published files again"
+        if verification.folder.origin == "huggingface"
+        else "this is not the published model; it may be somebody's own"
+    )
+    console.note(mend)
+    return 1
+
+
+def _folder(choice: ModelChoice) -> AssetFolder:
+    """The folder, whole or not: what is missing is what a check is to show."""
+    from ..assets import AssetFolder
+
+    if choice.path is None:
+        return choice.find(download=False)
+    if not choice.path.is_dir():
+        raise AssetError(f"there is no folder {choice.path}; name one that holds asset/")
+    return AssetFolder(choice.path.absolute(), "custom")
+
+
+def run_cache_list(args: argparse.Namespace, console: Console) -> int:
+    """Print where things lie."""
+    from .. import assets
+
+    kept = [
+        ("bundled", assets.locate("bundled").path, "part of the package"),
+        ("voices", voices_folder(), "yours; `chattts voice list`"),
+    ]
+    caches = {
+        "huggingface": "the full model; `chattts download`",
+        "own": "remembered hashes",
+    }
+    rows = [
+        (entry.name, size(entry.bytes), str(entry.path), caches[entry.name])
+        for entry in assets.cache_entries()
+    ]
+    rows += [(name, size(_bytes(path)), str(path), what) for name, path, what in kept]
+    print(table(("NAME", "SIZE", "WHERE", "WHAT"), *rows))
+    return 0
+
+
+def run_cache_clear(args: argparse.Namespace, console: Console) -> int:
+    """Delete caches after asking."""
+    from .. import assets
+
+    entries = assets.cache_entries()
+    names = args.names or [entry.name for entry in entries]
+    chosen = [entry for entry in entries if entry.name in names]
+    what = ", ".join(f"{entry.name} ({size(entry.bytes)})" for entry in chosen)
+    if chosen and not confirm(f"Delete {what}?", args.yes):
+        console.note("nothing was changed")
+        return 1
+    for entry in assets.clear_cache(names):
+        console.note(f"deleted {entry.path} ({size(entry.bytes)})")
+    return 0
+
+
+def _bytes(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

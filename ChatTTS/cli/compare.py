@@ -1,0 +1,49 @@
+"""``chattts compare``: how far two sound files are apart."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from .console import Console
+from .options import add_command
+
+if TYPE_CHECKING:
+    from .options import Commands
+
+_DETAILS = """\
+Compare two sound files of one rate: lengths, largest difference, signal-to-noise ratio and
+log-spectral distance.
+
+  chattts compare a.wav b.wav
+  chattts compare a.wav b.wav --plot difference.png
+  chattts compare a.wav b.wav --tolerance 1e-4    fails if they differ by more, or in length
+"""
+
+
+def add_to(commands: Commands) -> None:
+    parser = add_command(commands, "compare", run, "compare two sound files", _DETAILS)
+    parser.add_argument("a", metavar="A", help="the reference")
+    parser.add_argument("b", metavar="B", help="what is held against it")
+    parser.add_argument("--plot", metavar="FILE", help="draw both and their difference")
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="X",
+        help="the largest difference of two samples that is accepted (full scale is 1); "
+        "without it, differences are reported and accepted",
+    )
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Print what differs; gives the exit status."""
+    from ..audio import compare
+
+    comparison = compare(args.a, args.b, plot=args.plot)
+    print(comparison)
+    if args.plot is not None:
+        console.note(f"drawn in {args.plot}")
+    if args.tolerance is None:
+        return 0
+    lengths_agree = comparison.samples_a == comparison.samples_b
+    return 0 if lengths_agree and comparison.max_difference <= args.tolerance else 1

@@ -1,0 +1,242 @@
+"""``chattts doctor``: what is here, what is missing, and the command that mends it."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import platform
+import shlex
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..coexistence import REMEDY, check_single_distribution
+from ..errors import ChatTTSError
+from ..version import __version__
+from ..voices import VoiceLibrary
+from . import machine
+from .console import Console, table
+from .options import add_command
+from .packages import OPTIONAL, REQUIRED, examine
+
+if TYPE_CHECKING:
+    from .options import Commands
+
+_DETAILS = """\
+Say what this installation has and lacks. Lines that begin with `!` need mending, and the command
+that does it is printed last; those with `-` are about what is optional. Fails if something that is
+needed is missing.
+
+  chattts doctor
+"""
+_OK, _NOTE, _PROBLEM = "", "-", "!"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line.
+
+    Attributes:
+        name: of what was looked at.
+        value: what was found.
+        mark: how bad that is.
+        remedy: what mends it.
+        requirement: what pip should install to mend it.
+    """
+
+    name: str
+    value: str
+    mark: str = _OK
+    remedy: str | None = None
+    requirement: str | None = None
+
+
+def add_to(commands: Commands) -> None:
+    add_command(commands, "doctor", run, "say what is here and what is missing", _DETAILS)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Print all findings; fails if something that is needed is missing."""
+    findings: list[Finding] = []
+    for title, look in _SECTIONS:
+        found = list(look())
+        findings += found
+        print(title)
+        print(table(*((f" {f.mark or ' '}", f.name, f.value) for f in found)))
+    problems = [finding for finding in findings if finding.mark == _PROBLEM]
+    if not problems:
+        print("Everything that is needed is here.")
+        return 0
+    print("To mend it:")
+    wanted = [shlex.quote(problem.requirement) for problem in problems if problem.requirement]
+    remedies = [_pip("install", *wanted)] if wanted else []
+    for remedy in [*remedies, *(problem.remedy for problem in problems if problem.remedy)]:
+        print(f"  {remedy}")
+    return 1
+
+
+def _system() -> Iterator[Finding]:
+    yield Finding("chattts-velocity", __version__)
+    yield Finding("python", f"{platform.python_version()} ({sys.executable})")
+    yield Finding("system", platform.platform())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            check_single_distribution()
+        except ImportError as error:
+            yield Finding("ChatTTS", f"mixed files: {error}", _PROBLEM, REMEDY)
+    for warning in caught:
+        yield Finding("ChatTTS", str(warning.message), _NOTE)
+
+
+def _packages() -> Iterator[Finding]:
+    for package in REQUIRED:
+        seen = examine(package)
+        if seen.good:
+            yield Finding(package.name, seen.found)
+        elif seen.installable:
+            yield Finding(
+                package.name,
+                f"{seen.found}; {package.purpose}",
+                _PROBLEM,
+                requirement=package.requirement,
+            )
+        else:
+            again = _pip("install", "--force-reinstall", package.name)
+            yield Finding(package.name, f"{seen.found}; {package.purpose}", _PROBLEM, again)
+
+
+def _optional() -> Iterator[Finding]:
+    for package in OPTIONAL:
+        seen = examine(package)
+        install = _pip("install", shlex.quote(package.requirement))
+        value = f"{seen.found}; {package.purpose}" if not seen.good else seen.found
+        yield Finding(
+            package.name,
+            f"{value}: {install}" if seen.installable else value,
+            _OK if seen.good else _NOTE,
+        )
+    for name, path in (("C++ compiler", _compiler()), ("ninja", shutil.which("ninja"))):
+        if path:
+            yield Finding(name, path)
+        else:
+            yield Finding(name, "not found; only compile=True of the library wants it", _NOTE)
+
+
+def _compiler() -> str | None:
+    names = [os.environ.get("CXX"), "c++", "g++", "clang++", "cl"]
+    return next(filter(None, (shutil.which(name) for name in names if name)), None)
+
+
+def _processors() -> Iterator[Finding]:
+    features = ", ".join(machine.cpu_features())
+    yield Finding("CPU", machine.cpu_model() + (f" ({features})" if features else ""))
+    limit = machine.cgroup_limit()
+    container = "" if limit is None else f", {limit:g} by the container's limit"
+    yield Finding(
+        "cores",
+        f"{machine.usable_cores():g} usable: of {os.cpu_count()}, {machine.affinity()} by affinity"
+        + container,
+    )
+    try:
+        yield from _torch_findings()
+    except Exception as error:  # whatever a broken installation raises; the packages say more
+        yield Finding("torch", f"cannot be asked: {error}", _NOTE)
+
+
+def _torch_findings() -> Iterator[Finding]:
+    import torch
+
+    from ..model.placement import choose_placement, fast_dtype
+
+    threads, cores = torch.get_num_threads(), math.ceil(machine.usable_cores())
+    value = f"{torch.backends.cpu.get_cpu_capability()} kernels, {threads} threads"
+    if threads > cores:
+        yield Finding("torch", f"{value}, more than cores: use --threads {cores}", _NOTE)
+    else:
+        yield Finding("torch", value)
+    for index in range(torch.cuda.device_count()):
+        device = torch.cuda.get_device_properties(index)
+        yield Finding(
+            f"cuda:{index}",
+            f"{device.name}, {device.total_memory / 2**30:.1f} GiB, compute capability "
+            f"{device.major}.{device.minor}",
+        )
+    if not torch.cuda.is_available():
+        build = (
+            f"torch is built for CUDA {torch.version.cuda}"
+            if torch.version.cuda
+            else ("torch is built without it")
+        )
+        yield Finding("CUDA", f"no device ({build})")
+    yield Finding("MPS", "available" if torch.backends.mps.is_available() else "not available")
+    placement = choose_placement()
+    dtype = str(fast_dtype(placement.device)).removeprefix("torch.")
+    yield Finding("by default", f"{placement.device}, dtype auto takes {dtype}")
+
+
+def _sound() -> Iterator[Finding]:
+    try:
+        import soundfile
+
+        from ..audio import FORMATS
+    except Exception as error:  # the packages say what is wrong with it
+        yield Finding("sound files", f"cannot be asked: {error}", _NOTE)
+        return
+    yield Finding(
+        "sound files", f"{', '.join(FORMATS)} by libsndfile {soundfile.__libsndfile_version__}"
+    )
+
+
+def _models() -> Iterator[Finding]:
+    from .. import assets
+
+    try:
+        yield Finding("bundled", str(assets.locate("bundled").path))
+    except ChatTTSError as error:
+        yield Finding(
+            "bundled",
+            str(error),
+            _PROBLEM,
+            _pip("install", "--force-reinstall", "chattts-velocity"),
+        )
+    if assets.is_cached():
+        yield Finding("huggingface", str(assets.locate("huggingface").path))
+    else:
+        yield Finding("huggingface", "not here; for the full model: chattts download", _NOTE)
+
+
+def _voices() -> Iterator[Finding]:
+    library = VoiceLibrary()
+    yield Finding("yours", f"{len(library.names())} in {library.folder}")
+
+
+def _careful(look: Callable[[], Iterator[Finding]]) -> Callable[[], Iterator[Finding]]:
+    """``look`` where what it imports may be missing; the packages say so already."""
+
+    def looked() -> Iterator[Finding]:
+        try:
+            yield from look()
+        except ImportError as error:
+            yield Finding("", f"cannot be asked: {error}", _NOTE)
+
+    return looked
+
+
+def _pip(*arguments: str) -> str:
+    return " ".join((shlex.quote(sys.executable), "-m pip", *arguments))
+
+
+_SECTIONS: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
+    ("system", _system),
+    ("packages", _packages),
+    ("optional", _optional),
+    ("processors", _processors),
+    ("sound", _sound),
+    ("models", _careful(_models)),
+    ("voices", _voices),
+)

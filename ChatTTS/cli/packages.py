@@ -1,0 +1,122 @@
+"""The packages that this one needs, and whether they are here and work."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from ..model.torchaudio_import import ensure_torchaudio, import_vocos
+
+
+@dataclass(frozen=True)
+class Package:
+    """A distribution.
+
+    Attributes:
+        requirement: as pip takes it, such as ``torch>=2.4``.
+        purpose: what it is for.
+    """
+
+    requirement: str
+    purpose: str
+
+    @property
+    def name(self) -> str:
+        """The distribution's name."""
+        return re.split(r"[<>=]", self.requirement, maxsplit=1)[0]
+
+    @property
+    def module(self) -> str:
+        """What it is imported as."""
+        return self.name.replace("-", "_")
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What :func:`examine` found.
+
+    Attributes:
+        found: the version, with a remark, or what is wrong.
+        good: whether the package can be used.
+        installable: whether installing it (or another version) mends it.
+    """
+
+    found: str
+    good: bool = False
+    installable: bool = False
+
+
+# The same as in pyproject.toml (a test holds them together): what is not installed by pip, a copy
+# of the sources say, has no metadata to read them from.
+REQUIRED = (
+    Package("torch>=2.4", "computes"),
+    Package("torchaudio>=2.4", "mel spectrograms"),
+    *([Package("triton>=3.0", "compiled kernels")] if sys.platform == "linux" else []),
+    Package("transformers>=4.45,<6", "the language model"),
+    Package("safetensors>=0.4.3", "reads weights"),
+    Package("tokenizers>=0.20", "text to tokens"),
+    Package("vector-quantize-pytorch>=1.26", "audio codes"),
+    Package("vocos>=0.1.0,<0.2", "the vocoder"),
+    Package("numpy>=1.26", "arrays"),
+    Package("soundfile>=0.12.1", "sound files"),
+    Package("soxr>=0.5", "resampling"),
+    Package("pybase16384>=0.3.6", "speaker strings"),
+    Package("huggingface-hub>=0.25,<3", "downloads"),
+    Package("tqdm>=4.62", "progress bars"),
+    Package("wetext>=0.1.3", "reads out numbers"),
+)
+OPTIONAL = (
+    Package("matplotlib>=3.8", "for --plot"),
+    Package("sounddevice>=0.4.6", "for playing"),
+)
+_IMPORTS: Mapping[str, Callable[[], object]] = {
+    "torchaudio": ensure_torchaudio,
+    "vocos": import_vocos,
+}
+
+
+def examine(package: Package) -> Examination:
+    """Look for a package, compare its version and import it."""
+    try:
+        found = version(package.name)
+    except PackageNotFoundError:
+        return Examination("missing", installable=True)
+    if not satisfies(found, package.requirement):
+        return Examination(f"{found} does not fit {package.requirement}", installable=True)
+    load = _IMPORTS.get(package.name, lambda: importlib.import_module(package.module))
+    try:
+        imported = load()
+    except Exception as error:  # whatever a broken installation raises
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        return Examination(f"{found} does not import: {reason}")
+    return Examination(found + _remark(package.name, imported), good=True)
+
+
+def satisfies(found: str, requirement: str) -> bool:
+    """Whether a version is in the range of a requirement of ``>=`` and ``<``."""
+    bounds = re.findall(r"(>=|<)([\d.]+)", requirement)
+    return all(
+        (_release(found) >= _release(bound)) == (operator == ">=") for operator, bound in bounds
+    )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The numbers of a version, as far as they compare: 2.13.0+cpu is (2, 13)."""
+    matched = re.match(r"\d+(\.\d+)*", version)
+    numbers = [int(number) for number in matched[0].split(".")] if matched else []
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def _remark(name: str, imported: object) -> str:
+    """Whether torchaudio's binary fits torch; nothing here needs it."""
+    if name != "torchaudio":
+        return ""
+    extension = getattr(imported, "_extension", None)
+    loaded = getattr(extension, "_IS_TORCHAUDIO_EXT_AVAILABLE", False)
+    return " (with its binary)" if loaded else " (its binary does not fit torch; not needed)"

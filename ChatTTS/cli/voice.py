@@ -1,0 +1,185 @@
+"""``chattts voice``: draw voices, learn them from recordings, and keep them by name."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+from typing import TYPE_CHECKING
+
+from ..errors import ChatTTSError
+from ..voices import SavedVoice, VoiceLibrary, check_name
+from .console import Console, UsageError, confirm, table, warn
+from .model import choose_model, load_chat, read_config
+from .options import add_command, add_engine_options, add_model_option
+
+if TYPE_CHECKING:
+    from .options import Commands, Parser
+
+_DETAILS = """\
+Voices that you keep by name, for `chattts say --voice NAME`.
+
+  chattts voice new                        draw a random voice and print it
+  chattts voice new --name anna --seed 42  draw that very voice, and keep it
+  chattts voice from-audio me.wav --transcript "What I say in it." --name me
+  chattts voice list
+"""
+_NEW = """\
+Draw a random voice. The speaker string goes to standard output; any ChatTTS of the same model
+takes it. The same seed gives the same voice.
+
+  chattts voice new --name anna
+  chattts voice new --seed 42 > voice.txt
+  chattts say Hello --voice voice.txt
+"""
+_FROM_AUDIO = """\
+Keep a recording as a voice: 1 to 30 seconds of one person, clearly spoken.
+
+  chattts voice from-audio me.wav --transcript "What I say in it, word for word." --name me
+
+The transcript must be exactly what is said: it is what the model learns the voice by.
+"""
+
+
+def add_to(commands: Commands) -> None:
+    group = commands.add_parser("voice", help="make and keep voices", description=_DETAILS)
+    actions = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    new = add_command(actions, "new", run_new, "draw a random voice", _NEW)
+    new.add_argument("--name", help="keep it under this name")
+    new.add_argument("--seed", type=int, metavar="N", help="the same seed, the same voice")
+    add_model_option(new)
+    _add_force(new)
+
+    audio = add_command(actions, "from-audio", run_from_audio, "learn a recording", _FROM_AUDIO)
+    audio.add_argument("file", metavar="FILE", help="a sound file")
+    audio.add_argument("--transcript", required=True, metavar="TEXT", help="what is said in it")
+    audio.add_argument("--name", required=True, help="keep it under this name")
+    _add_force(audio)
+    add_engine_options(audio)
+
+    listing = add_command(
+        actions, "list", run_list, "name all voices", "The model's voices, and yours."
+    )
+    add_model_option(listing)
+
+    show = add_command(
+        actions, "show", run_show, "print one", "Print a voice of yours or of the model."
+    )
+    show.add_argument("name", metavar="NAME")
+    add_model_option(show)
+
+    remove = add_command(actions, "remove", run_remove, "forget one", "Forget a voice of yours.")
+    remove.add_argument("name", metavar="NAME")
+    remove.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def _add_force(parser: Parser) -> None:
+    parser.add_argument("--force", action="store_true", help="replace a voice of the same name")
+
+
+def run_new(args: argparse.Namespace, console: Console) -> int:
+    """Draw a voice, print it, and keep it if it has a name."""
+    library = VoiceLibrary()
+    if args.name is not None:
+        library.check_free(args.name, overwrite=args.force)
+    choice = choose_model(args.model)
+    config = read_config(choice)
+    seed = secrets.randbelow(2**32) if args.seed is None else args.seed
+    if not -(2**63) <= seed < 2**64:
+        raise UsageError(f"--seed must fit into 64 bits, not {seed}")
+
+    import torch
+
+    from ..model.speaker import Speaker
+
+    # On the CPU, whatever the model runs on: the seed gives the same voice on every machine.
+    speaker = Speaker(config.gpt.hidden_size, config.spk_stat, torch.device("cpu"))
+    torch.manual_seed(seed)
+    string = speaker.sample_random()
+    if args.name is not None:
+        voice = SavedVoice(
+            args.name, config.gpt.hidden_size, choice.label, speaker=string, seed=seed
+        )
+        path = library.save(voice, overwrite=args.force)
+        console.note(f"kept as {args.name} in {path}: chattts say Hello --voice {args.name}")
+    console.note(f"model {choice.label}, seed {seed}")
+    print(string)
+    return 0
+
+
+def run_from_audio(args: argparse.Namespace, console: Console) -> int:
+    """Keep a recording with its transcript."""
+    from ..audio import reference_audio
+
+    library = VoiceLibrary()
+    library.check_free(args.name, overwrite=args.force)
+    if not args.transcript.strip():
+        raise UsageError("the transcript is empty; it must be what is said in the recording")
+    reference_audio(args.file)  # refuses what cannot be used before a model is loaded
+    choice = choose_model(args.model)
+    chat = load_chat(choice, args, console)
+    voice = SavedVoice(
+        args.name,
+        chat.config.gpt.hidden_size,
+        choice.label,
+        sample=chat.sample_audio_speaker(args.file),
+        transcript=args.transcript.strip(),
+    )
+    path = library.save(voice, overwrite=args.force)
+    console.note(f"kept as {args.name} in {path}: chattts say Hello --voice {args.name}")
+    return 0
+
+
+def run_list(args: argparse.Namespace, console: Console) -> int:
+    """Print the voices of the model and of the library."""
+    library = VoiceLibrary()
+    choice = choose_model(args.model)
+    defaults = read_config(choice, download=False).defaults
+    rows = []
+    for name in defaults.speakers:
+        mark = " (default)" if name == defaults.speaker else ""
+        hidden = ", hidden by yours" if name in library else ""
+        rows.append((name, "speaker", f"of the model {choice.label}{mark}{hidden}"))
+    for name in library.names():
+        try:
+            voice = library.load(name)
+        except ChatTTSError as error:
+            warn(str(error))
+        else:
+            rows.append((name, voice.kind, f"yours, for the model {voice.model}"))
+    if rows:
+        print(table(("NAME", "KIND", "FROM"), *rows))
+    else:
+        console.note("no voices have names yet: chattts voice new --name NAME")
+    console.note(f"yours lie in {library.folder}")
+    return 0
+
+
+def run_show(args: argparse.Namespace, console: Console) -> int:
+    """Print the string of a voice, and on standard error what else is known."""
+    library = VoiceLibrary()
+    if args.name not in library:
+        choice = choose_model(args.model)
+        speakers = read_config(choice, download=False).defaults.speakers
+        if args.name in speakers:
+            console.note(f"speaker of the model {choice.label}")
+            print(speakers[args.name])
+            return 0
+    voice = library.load(args.name)
+    seed = "" if voice.seed is None else f", seed {voice.seed}"
+    console.note(f"{voice.kind} for the model {voice.model} ({voice.width} values){seed}")
+    if voice.transcript is not None:
+        console.note(f"transcript: {voice.transcript}")
+    print(voice.string)
+    return 0
+
+
+def run_remove(args: argparse.Namespace, console: Console) -> int:
+    """Delete a voice of the library."""
+    library = VoiceLibrary()
+    if check_name(args.name) in library and not confirm(f"Forget the voice {args.name}?", args.yes):
+        console.note("nothing was changed")
+        return 1
+    library.remove(args.name)
+    console.note(f"{args.name} is forgotten")
+    return 0

@@ -1,0 +1,189 @@
+"""Which characters reach the model, and what becomes of the others.
+
+``published_characters`` is the rule of the published package, kept exactly. The rest serves the
+normalisation of ours, which reads, folds or replaces a character before it drops one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from ..errors import TextError
+from .tags import map_plain, without_tags
+
+logger = logging.getLogger(__name__)
+
+_PUBLISHED_SET = r"\u4e00-\u9fffA-Za-z，。、,. "
+_NOT_PUBLISHED = re.compile(f"[^{_PUBLISHED_SET}]")
+_PUBLISHED_MAP = str.maketrans(
+    dict.fromkeys("：；（）【】『』「」《》－", "，")
+    | dict.fromkeys(":;()<>-", ",")
+    | {"！": "。", "!": "."}
+)
+
+_IDEOGRAPH = re.compile(r"[\u4e00-\u9fff]")
+_WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*")
+
+_FULL_WIDTH = str.maketrans(
+    dict(zip(",.!?:;()-", "，。！？：；（）－", strict=True))
+    | dict.fromkeys("—–", "，")
+    | {"…": "。"}
+)
+# What to try in place of a character that the voice does not know.
+_SUBSTITUTES = {chr(code): str(mark) for code, mark in _PUBLISHED_MAP.items()} | {
+    "?": "？.", "？": "?。", "!": "！.", "！": "!。", "…": ".", "⋯": ".", "—": ",", "–": ",",
+}  # fmt: skip
+
+_FOLDED = (
+    dict.fromkeys("‘’‛ʼ`´", "'")
+    | dict.fromkeys("“”„‟«»", '"')
+    | {"−": "-", "〇": "零", "℃": "°C", "℉": "°F", "№": "No ", "⁄": "/", "￥": "¥"}
+    | {"ß": "ss", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ø": "o", "Ø": "O", "ł": "l",
+       "Ł": "L", "đ": "d", "Đ": "D", "ð": "d", "þ": "th", "ı": "i"}
+)  # fmt: skip
+
+_CONTRACTIONS = (
+    (re.compile(r"\b([Cc])an't\b"), r"\1annot"),
+    (re.compile(r"\b([Ww])on't\b"), r"\1ill not"),
+    (re.compile(r"\b([Ss])han't\b"), r"\1hall not"),
+    (re.compile(r"(?<![Aa][Ii])n't\b"), " not"),
+    (re.compile(r"'re\b"), " are"),
+    (re.compile(r"'ve\b"), " have"),
+    (re.compile(r"'ll\b"), " will"),
+    (re.compile(r"'d\b"), " would"),
+    (re.compile(r"\bI'm\b"), "I am"),
+    (re.compile(r"\b([Oo])'(?=[A-Za-z])"), r"\1 "),
+)
+_TRAILING_OFF = re.compile(r"(?:\.{2,}|…+)(?=\s*[a-z])")
+
+
+def is_chinese(text: str) -> bool:
+    """Whether ``text`` has more Chinese characters than English words (tags do not count)."""
+    return language_of(text) == "zh"
+
+
+def language_of(text: str) -> str | None:
+    """ "zh" or "en"; None for a text with neither Chinese characters nor English words."""
+    plain = without_tags(text)
+    ideographs, words = len(_IDEOGRAPH.findall(plain)), len(_WORD.findall(plain))
+    if not ideographs and not words:
+        return None
+    return "zh" if ideographs > words else "en"
+
+
+def published_characters(text: str) -> str:
+    """The published rule: a few marks become commas and stops, the rest of its set, or nothing."""
+    return map_plain(text, lambda plain: _NOT_PUBLISHED.sub("", plain.translate(_PUBLISHED_MAP)))
+
+
+def fold(text: str, kept: str) -> str:
+    """Variants of a character become the plain one: "ｅ", "é" and "ᵉ" become "e", "’" becomes "'".
+
+    White space other than "\\n" becomes a space, and so do brackets, which are no tag's here. The
+    characters in ``kept`` stay.
+    """
+    return "".join(
+        char if char in kept else _fold(char) for char in unicodedata.normalize("NFC", text)
+    )
+
+
+def full_width(text: str) -> str:
+    """ASCII punctuation becomes the Chinese one."""
+    return text.translate(_FULL_WIDTH)
+
+
+def inner_marks(text: str, kept: str) -> str:
+    """Apostrophes stay inside words only, and a hyphen there becomes a space, no pause; dots
+    after which the sentence goes on are a comma.
+
+    A voice that has no apostrophe gets contractions written out: with the mark just left out,
+    "we'll" and "I'd" would turn into the words "well" and "id".
+    """
+    if "'" not in kept:
+        for pattern, words in _CONTRACTIONS:
+            text = pattern.sub(words, text)
+    text = _TRAILING_OFF.sub(",", text)
+    if "-" not in kept:
+        text = re.sub(r"(?<=\w)-(?=\w)", " ", text)
+    return re.sub(r"(?<![A-Za-z])'|'(?![A-Za-z])", "", text)
+
+
+def allowed_characters(text: str, kept: str) -> str:
+    """``text`` in the published set and ``kept`` alone: a character becomes one that stands for
+    it, or a space, or (where it shows nothing by itself) disappears."""
+    return re.sub(
+        f"[^{_PUBLISHED_SET}{re.escape(kept)}]", lambda match: _substitute(match[0], kept), text
+    )
+
+
+def name_lost_letters(text: str, kept: str) -> None:
+    """One warning with the letters of ``text`` that no rule can turn into known ones."""
+    unknown = re.compile(f"[^{_PUBLISHED_SET}{re.escape(kept)}]")
+    lost = sorted({char for char in unknown.findall(without_tags(text)) if char.isalnum()})
+    if lost:
+        logger.warning("the voice does not know these characters; left out: %s", "".join(lost))
+
+
+def replace_homophones(text: str, homophones: Mapping[str, str]) -> str:
+    """Put for each character what ``homophones`` has for it; the tags stay."""
+    table = str.maketrans(dict(homophones))
+    return map_plain(text, lambda plain: plain.translate(table))
+
+
+def load_homophones(path: str | Path) -> dict[str, str]:
+    """Read a table of homophones: a JSON object of single characters to single characters.
+
+    Raises:
+        TextError: the file cannot be read, or holds something else.
+    """
+    try:
+        table = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TextError(f"homophone table {path} cannot be read as JSON ({error})") from error
+    if not isinstance(table, dict):
+        raise TextError(
+            f"homophone table {path} must be a JSON object, not a {type(table).__name__}"
+        )
+    for key, value in table.items():
+        if not (isinstance(value, str) and len(key) == len(value) == 1):
+            raise TextError(
+                f"homophone table {path}: {key!r}: {value!r} must map one character to one"
+            )
+    return table
+
+
+@lru_cache(maxsize=4096)
+def _fold(char: str) -> str:
+    if char in _FOLDED:
+        return _FOLDED[char]
+    if char in "[]" or (char.isspace() and char != "\n"):
+        return " "
+    if char.isascii() or _IDEOGRAPH.match(char):
+        return char
+    plain = unicodedata.normalize("NFKD", char)
+    category = unicodedata.category(char)
+    if category == "Nd":
+        return str(unicodedata.digit(char))
+    if category in ("No", "Nl") and any(part.isascii() and part.isalnum() for part in plain):
+        return " " + plain.replace("⁄", "/") if "⁄" in plain else plain
+    if category.startswith("L"):
+        letters = "".join(part for part in plain if not unicodedata.combining(part))
+        return letters if letters.isascii() and letters.isalpha() else char
+    return plain if plain in _FOLDED_MARKS else char
+
+
+_FOLDED_MARKS = tuple(".$£¥%&@#+=*/^~_'\"")
+
+
+def _substitute(char: str, kept: str) -> str:
+    for mark in _SUBSTITUTES.get(char, ""):
+        if mark in kept or not _NOT_PUBLISHED.match(mark):
+            return mark
+    silent = char in "\"'" or unicodedata.category(char)[0] in "MC"
+    return "" if silent else " "

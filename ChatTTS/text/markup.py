@@ -1,0 +1,44 @@
+"""Markdown, taken off: its marks are for the eye and must not be spoken."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from .tags import map_plain
+
+_LINK = re.compile(r"!?(\[([^\[\]\n]+)\])\((?:https?:|mailto:|www\.|[./#])[^\s()\[\]]*\)")
+_LINE_MARKS = (
+    (re.compile(r"^[ \t]*(?:```|~~~)[ \t]*[\w+-]*[ \t]*$", re.MULTILINE), ""),  # code fences
+    (re.compile(r"^[ \t]*(?:[-*_=][ \t]?){3,}$", re.MULTILINE), ""),  # rules
+    (re.compile(r"^(?:[ \t]*>)+[ \t]?", re.MULTILINE), ""),  # quotations
+    (re.compile(r"^[ \t]*(?:#{1,6}|[-*+•])[ \t]+", re.MULTILINE), ""),  # headings, list items
+    (re.compile(r"^[ \t]*(\d{1,3})[.)](?=[ \t]+\S)", re.MULTILINE), r"\1,"),  # numbered items
+)
+_INLINE_MARKS = (
+    (re.compile(r"\*\*|~~|`+"), ""),
+    (re.compile(r"(?<![\w*])\*(?=\S)(.+?)(?<=\S)\*(?![\w*])"), r"\1"),
+    (re.compile(r"(?<!\w)(_{1,2})(?=[^\s_])(.+?)(?<=[^\s_])\1(?!\w)"), r"\2"),
+)
+
+
+def strip_markup(text: str, known_tags: Collection[str] | None = None) -> str:
+    """``text`` without markdown marks; of a link its label stays. Control tags are not touched.
+
+    ``[label](address)`` is a link unless ``[label]`` is among ``known_tags``.
+    """
+
+    def label(match: re.Match[str]) -> str:
+        # the spaces keep a label from joining what stands around it into a control tag
+        return match[0] if known_tags and match[1] in known_tags else f" {match[2]} "
+
+    text = _LINK.sub(label, text)
+    for pattern, replacement in _LINE_MARKS:
+        text = pattern.sub(replacement, text)
+    return map_plain(text, _without_inline_marks)
+
+
+def _without_inline_marks(text: str) -> str:
+    for pattern, replacement in _INLINE_MARKS:
+        text = pattern.sub(replacement, text)
+    return text

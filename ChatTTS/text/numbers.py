@@ -1,0 +1,97 @@
+"""Numbers as words, in English and Chinese, for what the grammars of ``wetext`` leave.
+
+The functions take digits as text, so that leading zeros and the decimals as written survive.
+"""
+
+from __future__ import annotations
+
+_ONES = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
+    "nineteen",
+)  # fmt: skip
+_TENS = (
+    "zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
+)  # fmt: skip
+_THOUSANDS = ("", "thousand", "million", "billion", "trillion")
+
+_HAN = "零一二三四五六七八九"
+_HAN_PLACES = ("", "十", "百", "千")
+_HAN_MYRIADS = ("", "万", "亿", "兆")
+
+
+def english_number(written: str) -> str:
+    """``"1,234.50"`` -> "one thousand two hundred thirty four point five zero".
+
+    Numbers with a leading zero ("007") and those beyond trillions are read digit by digit.
+    """
+    whole, _, decimals = written.replace(",", "").partition(".")
+    if (len(whole) > 1 and whole[0] == "0") or len(whole) > 3 * len(_THOUSANDS):
+        words = english_digits(whole)
+    else:
+        words = _english_cardinal(int(whole or "0"))
+    return f"{words} point {english_digits(decimals)}" if decimals else words
+
+
+def english_digits(digits: str) -> str:
+    """``"105"`` -> "one zero five"; what is no digit is passed over."""
+    return " ".join(_ONES[int(digit)] for digit in digits if digit in "0123456789")
+
+
+def chinese_number(written: str) -> str:
+    """``"1,234.50"`` -> "一千二百三十四点五零"; leading zeros and long numbers by digits."""
+    whole, _, decimals = written.replace(",", "").partition(".")
+    if (len(whole) > 1 and whole[0] == "0") or len(whole) > 4 * len(_HAN_MYRIADS):
+        words = chinese_digits(whole)
+    else:
+        words = _chinese_cardinal(int(whole or "0"))
+    return f"{words}点{chinese_digits(decimals)}" if decimals else words
+
+
+def chinese_digits(digits: str) -> str:
+    """``"105"`` -> "一零五"; what is no digit is passed over."""
+    return "".join(_HAN[int(digit)] for digit in digits if digit in "0123456789")
+
+
+def _english_cardinal(value: int) -> str:
+    if value == 0:
+        return _ONES[0]
+    words: list[str] = []
+    for name in _THOUSANDS:
+        value, group = divmod(value, 1000)
+        if group:
+            words = [*_below_thousand(group), *([name] if name else []), *words]
+    return " ".join(words)
+
+
+def _below_thousand(value: int) -> list[str]:
+    hundreds, rest = divmod(value, 100)
+    words = [_ONES[hundreds], "hundred"] if hundreds else []
+    if rest >= 20:
+        words.append(_TENS[rest // 10])
+        rest %= 10
+    return [*words, _ONES[rest]] if rest else words
+
+
+def _chinese_cardinal(value: int) -> str:
+    if value == 0:
+        return _HAN[0]
+    words, skipped = "", False
+    for myriad in reversed(range(len(_HAN_MYRIADS))):
+        group = value // 10_000**myriad % 10_000
+        if group:
+            gap = "零" if words and (skipped or group < 1000) else ""
+            words += gap + _below_myriad(group) + _HAN_MYRIADS[myriad]
+        skipped = not group
+    return words.removeprefix("一") if words.startswith("一十") else words
+
+
+def _below_myriad(value: int) -> str:
+    words = ""
+    for place in (3, 2, 1, 0):
+        digit = value // 10**place % 10
+        if digit:
+            words += _HAN[digit] + _HAN_PLACES[place]
+        elif words and value % 10**place and not words.endswith("零"):
+            words += "零"
+    return words

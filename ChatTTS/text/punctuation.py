@@ -1,0 +1,52 @@
+"""Punctuation put in order: one mark where several meet, an end for what has none."""
+
+from __future__ import annotations
+
+import re
+
+from .tags import TAG
+
+_STRONGEST_FIRST = "?？!！.。;；:：,，、"
+_CLOSING = "?？!！.。"
+_MARKS = re.compile(rf"\s*([{_STRONGEST_FIRST}](?:\s*[{_STRONGEST_FIRST}])*)(\s*)")
+_TAGS_AT_END = re.compile(rf"(?:\s*{TAG.pattern})*\s*$")
+_HAN = re.compile(r"[\u4e00-\u9fff]")
+_FULL_WIDTH = {".": "。", ",": "，"}
+
+
+def tidy(text: str) -> str:
+    """One space at most, none before a mark, and the strongest mark where several meet.
+
+    A text does not begin with a mark.
+    """
+    return _MARKS.sub(_one_mark, " ".join(text.split())).strip()
+
+
+def join_lines(lines: list[str]) -> str:
+    """The lines in one, with a comma for a line end that has no mark of its own."""
+    marked = [_marked(line, ",", _STRONGEST_FIRST) for line in lines[:-1]]
+    return tidy(" ".join([*marked, *lines[-1:]]))
+
+
+def end_sentence(text: str) -> str:
+    """``text`` with a full stop, unless a stop, ``?`` or ``!`` ends it already.
+
+    A comma at the end gives way to it; tags behind the end stay there.
+    """
+    tags = _TAGS_AT_END.search(text)
+    spoken = text[: tags.start()] if tags else text
+    return _marked(spoken.rstrip(",，、;；:： "), ".", _CLOSING) + text[len(spoken) :]
+
+
+def _marked(text: str, mark: str, enough: str) -> str:
+    if not text or text[-1] in enough:
+        return text
+    return text + (_FULL_WIDTH[mark] if _HAN.match(text[-1]) else mark)
+
+
+def _one_mark(match: re.Match[str]) -> str:
+    if match.start() == 0:
+        return ""
+    mark = min(set(match[1]) - {" "}, key=_STRONGEST_FIRST.index)
+    following = match.string[match.end() : match.end() + 1]
+    return mark + (" " if match[2] or (mark.isascii() and following.isalnum()) else "")

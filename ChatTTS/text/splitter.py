@@ -1,0 +1,160 @@
+"""A text in pieces that a voice can speak in one go.
+
+Sentences end at closing punctuation and at line ends. Very short ones join a neighbour of their
+line, since models of this kind fall silent or run away on one or two words; long ones are divided
+where a speaker would pause. Nothing but white space is lost, and a control tag is never cut.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+
+from ..errors import ConfigError
+from .abbreviations import ends_sentence
+from .tags import TAG, without_tags
+
+_HAN = r"\u3040-\u30ff\u3400-\u9fff"
+_CLOSERS = "\"'”’)}」』）】》"
+
+# Closing punctuation, the quotes after it, and the tags that belong to the sentence: those that
+# touch it, and those that touch nothing on their right.
+_END = re.compile(
+    rf"(?P<marks>[.!?。！？…]+)(?P<closers>[{_CLOSERS}]*)"
+    rf"(?P<tags>(?:{TAG.pattern})*(?:[ \t]+(?:{TAG.pattern})+(?!\S))*)"
+)
+_SPACE_OR_END = re.compile(r"\s|$")
+_LOWER_CASE = re.compile(r"\s*[a-z]")
+_HAN_NEXT = re.compile(rf"\s*[{_HAN}]")
+
+_UNIT = re.compile(rf"[{_HAN}]|[^\W_{_HAN}]+(?:['’-][^\W_{_HAN}]+)*")
+_WIDE = re.compile(rf"[{_HAN}，。、！？；：…“”‘’「」『』（）【】《》]")
+
+_SHORT_WORDS = 3
+
+# Where a long sentence may be divided, with how far from the middle a cut of that kind is worth
+# going, in parts of the wanted length: a comma beats a space unless it is more than that off.
+_CUTS = (
+    (re.compile(r"(?<=[;:])(?=\s)|(?<=[；：])"), 0.0),
+    (re.compile(r"(?<=,)(?=\s)|(?<=[，、])|(?<=[—–])"), 0.1),
+    (
+        re.compile(
+            r"(?=\s(?:and|but|or|because|so|that|which|who|when|while|where|if|then|than|as|to|for|"
+            r"with|from|in|on|at|by)\s)",
+            re.IGNORECASE,
+        ),
+        0.4,
+    ),
+    (re.compile(r"(?=\s[^\s,.;:!?)])"), 0.6),
+    (re.compile(rf"(?<=[{_HAN}])(?=[{_HAN}A-Za-z])|(?<=[A-Za-z])(?=[{_HAN}])"), 0.8),
+)
+
+
+def is_speakable(text: str) -> bool:
+    """Whether there is a letter, a digit or a control tag in ``text``."""
+    return has_words(text) or TAG.search(text) is not None
+
+
+def has_words(text: str) -> bool:
+    """Whether there is a letter or a digit outside the control tags of ``text``."""
+    return _UNIT.search(without_tags(text)) is not None
+
+
+def split_utterances(text: str, max_characters: int = 200) -> list[str]:
+    """Divide ``text`` into utterances of at most ``max_characters``, in order.
+
+    Only a single word or tag (and the marks at it) may be longer. Without white space the
+    utterances together are the text without white space; a text of marks alone has none.
+
+    Raises:
+        ConfigError: ``max_characters`` is below 1.
+    """
+    if max_characters < 1:
+        raise ConfigError(f"max_characters must be at least 1, not {max_characters}")
+    parts: list[str] = []
+    for line in text.splitlines():
+        sentences = (sentence.strip() for sentence in split_sentences(line))
+        for utterance in _join_short(filter(None, sentences), max_characters):
+            parts += _divide(utterance, max_characters)
+    utterances = _join_wordless(parts)
+    return utterances if any(map(is_speakable, utterances)) else []
+
+
+def split_sentences(line: str) -> list[str]:
+    """Divide a line behind the end of each sentence; joined, the sentences are the line."""
+    ends = (match.end() for match in _END.finditer(line) if _is_end(line, match))
+    cuts = [0, *(end for end in ends if end < len(line)), len(line)]
+    return [line[start:end] for start, end in pairwise(cuts)]
+
+
+def _is_end(line: str, match: re.Match[str]) -> bool:
+    marks, end = match["marks"], match.end()
+    if any(mark in "。！？" for mark in marks):
+        return True
+    if marks == "." and not ends_sentence(line, match.start(), end):
+        return False
+    if _HAN_NEXT.match(line, end):
+        return not (marks == "." and line[match.start() - 1 : match.start()].isdigit())
+    if not (match["tags"] or _SPACE_OR_END.match(line, end)):
+        return False
+    # '"Stop!" he said' and "wait... what" go on
+    goes_on = match["closers"] or marks[0] == "…" or marks.startswith("..")
+    return not (goes_on and _LOWER_CASE.match(line, end))
+
+
+def _join_short(sentences: Iterable[str], max_characters: int) -> list[str]:
+    joined: list[str] = []
+    for sentence in sentences:
+        if joined and (_is_short(joined[-1]) or _is_short(sentence)):
+            both = _join(joined[-1], sentence)
+            if len(both) <= max_characters:
+                joined[-1] = both
+                continue
+        joined.append(sentence)
+    return joined
+
+
+def _is_short(text: str) -> bool:
+    """Fewer than three words, where a Chinese character is half a word."""
+    units = _UNIT.findall(without_tags(text))
+    han = sum(1 for unit in units if _WIDE.match(unit))
+    return len(units) - han / 2 < _SHORT_WORDS
+
+
+def _join(first: str, second: str) -> str:
+    return first + ("" if _WIDE.match(first[-1]) and _WIDE.match(second) else " ") + second
+
+
+def _divide(text: str, max_characters: int) -> list[str]:
+    """Cut at the best place near the middle, then each side likewise, until all fit."""
+    if len(text) <= max_characters:
+        return [text]
+    parts = -(-len(text) // max_characters)
+    wanted = len(text) / parts
+    middle = wanted * (parts // 2)
+    inside_tags = {
+        cut for match in TAG.finditer(text) for cut in range(match.start() + 1, match.end())
+    }
+    cuts = [
+        (abs(match.start() - middle) / wanted + penalty, match.start())
+        for pattern, penalty in _CUTS
+        for match in pattern.finditer(text)
+        if 0 < match.start() < len(text) and match.start() not in inside_tags
+    ]
+    if not cuts:
+        return [text]
+    cut = min(cuts)[1]
+    sides = (text[:cut].rstrip(), text[cut:].lstrip())
+    return [part for side in sides for part in _divide(side, max_characters)]
+
+
+def _join_wordless(parts: Iterable[str]) -> list[str]:
+    """Marks or tags alone follow the part before them; at the beginning they lead the next."""
+    joined: list[str] = []
+    for part in parts:
+        if joined and not (has_words(part) and has_words(joined[-1])):
+            joined[-1] = _join(joined[-1], part)
+        else:
+            joined.append(part)
+    return joined

@@ -1,0 +1,296 @@
+"""Voices with names: the user's library, a folder of small JSON files.
+
+A voice is a speaker string, or a sample prompt with its transcript. A name is checked before it
+becomes a path, so names may come from anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .config import Config
+from .errors import AudioError, VoiceError
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}", re.ASCII)
+# Windows takes these for devices, with any ending.
+_DEVICES = re.compile(r"con|prn|aux|nul|(com|lpt)\d", re.IGNORECASE | re.ASCII)
+_FORMAT = {"format": "chattts-voice", "version": 1}
+_MOST_BYTES = 1 << 20  # the longest sample prompt is a few kB
+# The alphabet of base16384, in which speaker strings are written.
+_SPEAKER = re.compile(r"[\u4e00-\u8dff]+[\u3d01-\u3d06]?")
+
+
+@dataclass(frozen=True)
+class SavedVoice:
+    """A voice of the library.
+
+    Attributes:
+        name: see :func:`check_name`.
+        width: hidden size of the model that it was made with; others cannot use it.
+        model: what that model was called.
+        speaker: a speaker string, or None for a sample prompt.
+        sample: a sample prompt string, or None for a speaker.
+        transcript: what the sample says.
+        seed: what a random speaker was drawn with, as far as known.
+    """
+
+    name: str
+    width: int
+    model: str
+    speaker: str | None = None
+    sample: str | None = None
+    transcript: str | None = None
+    seed: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """``speaker`` or ``sample``."""
+        return "speaker" if self.speaker is not None else "sample"
+
+    @property
+    def string(self) -> str:
+        """The speaker string or the sample prompt."""
+        return self.speaker or self.sample or ""
+
+    def parameters(self, width: int) -> dict[str, str]:
+        """The fields of ``InferCodeParams`` for a model of this hidden size.
+
+        Raises:
+            VoiceError: the voice belongs to another model.
+        """
+        if self.width != width:
+            raise VoiceError(
+                f"the voice {self.name!r} was made with the model {self.model}, whose voices have "
+                f"{self.width} values; this model's have {width}: choose that model, or make the "
+                "voice anew"
+            )
+        named = {"spk_emb": self.speaker, "spk_smp": self.sample, "txt_smp": self.transcript}
+        return {field: value for field, value in named.items() if value is not None}
+
+    def to_json(self) -> str:
+        """The text of its file."""
+        return json.dumps(_FORMAT | asdict(self), ensure_ascii=False, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> SavedVoice:
+        """Read what :meth:`to_json` wrote.
+
+        Raises:
+            VoiceError: the text is something else; ``where`` names it.
+        """
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise VoiceError(f"{where} is no JSON ({error}); make the voice anew") from error
+        if not isinstance(values, dict) or any(values.get(k) != v for k, v in _FORMAT.items()):
+            raise VoiceError(f"{where} is no voice that this version of ChatTTS can read")
+        given: dict[str, Any] = {key: values.get(key) for key in cls.__dataclass_fields__}
+        texts = [given[key] for key in ("speaker", "sample", "transcript")]
+        sound = (
+            isinstance(given["name"], str)
+            and isinstance(given["model"], str)
+            and type(given["width"]) is int
+            and (given["seed"] is None or type(given["seed"]) is int)
+            and all(value is None or isinstance(value, str) for value in texts)
+            and (bool(given["speaker"]) != bool(given["sample"]))
+        )
+        if not sound:
+            raise VoiceError(f"{where} is damaged; make the voice anew")
+        return cls(**given)
+
+
+@dataclass(frozen=True)
+class FoundVoice:
+    """What :func:`find_voice` found: what to call it, and fields of ``InferCodeParams``."""
+
+    label: str
+    parameters: Mapping[str, Any]
+
+
+class VoiceLibrary:
+    """The voices that a user keeps.
+
+    Args:
+        folder: where; :func:`voices_folder` by default. It is made when the first voice is saved.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = voices_folder() if folder is None else folder
+
+    def names(self) -> list[str]:
+        """The names of all voices, in order."""
+        if not self.folder.is_dir():
+            return []
+        stems = (path.stem for path in self.folder.glob("*.json"))
+        return sorted(name for name in stems if _is_name(name))
+
+    def __iter__(self) -> Iterator[SavedVoice]:
+        """Every voice; errors as :meth:`load`."""
+        return map(self.load, self.names())
+
+    def __contains__(self, name: str) -> bool:
+        return _is_name(name) and self._path(name).is_file()
+
+    def load(self, name: str) -> SavedVoice:
+        """The voice called ``name``.
+
+        Raises:
+            VoiceError: there is none, or its file is damaged.
+        """
+        # A file that was copied under another name is called so.
+        return replace(read_voice(self._existing(name)), name=name)
+
+    def check_free(self, name: str, *, overwrite: bool = False) -> None:
+        """Raise VoiceError if no voice can be saved as ``name``."""
+        if check_name(name) in self and not overwrite:
+            raise VoiceError(
+                f"a voice is called {name!r} already: choose another name, or replace it (--force)"
+            )
+
+    def save(self, voice: SavedVoice, *, overwrite: bool = False) -> Path:
+        """Keep a voice; gives its file.
+
+        Raises:
+            VoiceError: a voice of that name is there and ``overwrite`` is off, or the file cannot
+                be written.
+        """
+        self.check_free(voice.name, overwrite=overwrite)
+        path = self._path(voice.name)
+        from .audio.files import write_file
+
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_file(path, voice.to_json().encode("utf-8"))
+        except (OSError, AudioError) as error:
+            raise VoiceError(f"the voice {voice.name!r} cannot be kept: {error}") from error
+        return path
+
+    def remove(self, name: str) -> None:
+        """Forget a voice, also one whose file is damaged.
+
+        Raises:
+            VoiceError: there is none, or its file cannot be deleted.
+        """
+        path = self._existing(name)
+        try:
+            path.unlink()
+        except OSError as error:
+            raise VoiceError(f"{path} cannot be deleted: {error.strerror or error}") from error
+
+    def _existing(self, name: str) -> Path:
+        path = self._path(name)
+        if not path.is_file():
+            raise VoiceError(f"no voice is called {name!r}; `chattts voice list` shows all")
+        return path
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{check_name(name)}.json"
+
+
+def voices_folder() -> Path:
+    """Where a user's voices lie on this system."""
+    if chosen := os.environ.get("XDG_DATA_HOME"):
+        base = Path(chosen)
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        base = Path.home() / ".local" / "share"
+    return base / "chattts" / "voices"
+
+
+def check_name(name: str) -> str:
+    """``name``, if a voice can be called that.
+
+    Raises:
+        VoiceError: it is not 1 to 64 of ``A-Z a-z 0-9 _ -``, starts with ``-``, or is a device
+            of Windows.
+    """
+    if not _is_name(name):
+        shown = name if len(name) <= 80 else name[:80] + "..."
+        raise VoiceError(
+            f"a voice cannot be called {shown!r}: use 1 to 64 letters (a-z), digits, _ or -, such "
+            "as anna_2"
+        )
+    return name
+
+
+def read_voice(path: Path) -> SavedVoice:
+    """A voice from its JSON file.
+
+    Raises:
+        VoiceError: the file cannot be read or is something else.
+    """
+    return SavedVoice.from_json(_read_text(path), str(path))
+
+
+def find_voice(wanted: str | None, config: Config, library: VoiceLibrary) -> FoundVoice:
+    """The voice that a user means, for a model with ``config``.
+
+    Args:
+        wanted: a name in ``library`` or among the checkpoint's speakers, in this order; a file
+            (``.json`` of a library, ``.txt`` with a speaker string, a ``.pt`` tensor of old
+            versions); or a speaker string. None means the checkpoint's own default.
+
+    Raises:
+        VoiceError: there is no such voice, or it belongs to another model.
+    """
+    defaults, width = config.defaults, config.gpt.hidden_size
+    if wanted is None:
+        return FoundVoice(defaults.speaker or "the model's own", {})
+    if wanted in library:
+        return FoundVoice(wanted, library.load(wanted).parameters(width))
+    if wanted in defaults.speakers:
+        return FoundVoice(wanted, {"spk_emb": defaults.speakers[wanted]})
+    if os.path.isfile(wanted):
+        return FoundVoice(wanted, _from_file(Path(wanted), width))
+    if _SPEAKER.fullmatch(wanted.strip()):
+        return FoundVoice("as given", {"spk_emb": wanted.strip()})
+    names = [*library.names(), *defaults.speakers]
+    shown = wanted if len(wanted) <= 80 else wanted[:80] + "..."
+    raise VoiceError(
+        f"there is no voice {shown!r}: it is no name ({', '.join(names) or 'there are none yet'}), "
+        "no file and no speaker string. `chattts voice new --name NAME` makes one"
+    )
+
+
+def _from_file(path: Path, width: int) -> dict[str, Any]:
+    ending = path.suffix.lower()
+    if ending == ".json":
+        return dict(read_voice(path).parameters(width))
+    if ending == ".txt":
+        return {"spk_emb": _read_text(path).strip()}
+    if ending == ".pt":
+        from .model.speaker import read_legacy_speaker
+
+        return {"spk_emb": read_legacy_speaker(path)}
+    raise VoiceError(
+        f"{path} is no voice: that is a .json of the library, a .txt with a speaker string or a "
+        ".pt of old versions. To speak like a recording: --sample FILE --transcript TEXT"
+    )
+
+
+def _is_name(name: str) -> bool:
+    return bool(_NAME.fullmatch(name)) and not _DEVICES.fullmatch(name)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise VoiceError(f"{path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise VoiceError(f"{path} is no voice: it is not UTF-8 text") from error
+    if len(data) > _MOST_BYTES:
+        raise VoiceError(f"{path} is too long to be a voice")
+    return text

@@ -1,0 +1,111 @@
+"""What a comparison measured: medians, ratios pair by pair, and how they are shown."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+FRAMES_PER_SECOND = 24_000 / 512  # of audio
+
+
+@dataclass(frozen=True)
+class Round:
+    """One side's run of so many streams, all of ``frames`` frames (seconds, wall clock)."""
+
+    streams: int
+    frames: int
+    generate_s: float
+    infer_s: float
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """What the run comes to.
+
+        ``step_ms`` is the time of generation for each step of all streams, the prompt's included;
+        ``generate_*`` are frames a second of generation alone, ``infer_*`` of text to samples;
+        ``rtf`` is seconds of work for each second of audio, of all streams together.
+        """
+        total = self.streams * self.frames
+        return {
+            "step_ms": 1000 * self.generate_s / self.frames,
+            "generate_frames_per_s_stream": self.frames / self.generate_s,
+            "generate_frames_per_s": total / self.generate_s,
+            "infer_s": self.infer_s,
+            "infer_frames_per_s": total / self.infer_s,
+            "rtf": self.infer_s * FRAMES_PER_SECOND / total,
+        }
+
+
+def medians(rounds: Sequence[Round]) -> dict[str, float]:
+    """Each figure's median over the rounds."""
+    return {name: median(r.figures[name] for r in rounds) for name in rounds[0].figures}
+
+
+def ratios(ours: Sequence[Round], peer: Sequence[Round]) -> dict[str, dict[str, float]]:
+    """How many times faster ours is, for pairs of neighbouring rounds: median, least and most."""
+    pairs = {
+        "generate": [p.generate_s / o.generate_s for o, p in zip(ours, peer, strict=True)],
+        "infer": [p.infer_s / o.infer_s for o, p in zip(ours, peer, strict=True)],
+    }
+    return {
+        name: {"median": median(values), "min": min(values), "max": max(values)}
+        for name, values in pairs.items()
+    }
+
+
+def machine() -> dict[str, Any]:
+    """The computer, as far as it decides about speed."""
+    return {"cpu": _cpu_model(), "cores": os.cpu_count(), "system": platform.platform()}
+
+
+def _cpu_model() -> str:
+    """The processor's name; Linux keeps the readable one in a file."""
+    info = Path("/proc/cpuinfo")
+    if sys.platform == "linux" and info.exists():
+        for line in info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+_COLUMNS = (
+    ("step ms", "step_ms", ".1f"),
+    ("frames/s/stream", "generate_frames_per_s_stream", ".1f"),
+    ("frames/s", "generate_frames_per_s", ".1f"),
+    ("infer s", "infer_s", ".2f"),
+    ("infer frames/s", "infer_frames_per_s", ".1f"),
+    ("RTF", "rtf", ".2f"),
+)
+
+
+def table(report: Mapping[str, Any]) -> str:
+    """The report as plain text."""
+    machine, settings = report["machine"], report["settings"]
+    lines = [f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}"]
+    lines.append(", ".join(f"{name} {value}" for name, value in settings.items()))
+    for side in report["sides"].values():
+        versions = side["versions"]
+        others = ", ".join(f"{k} {v}" for k, v in versions.items() if k != "package")
+        lines.append(f"{versions['package']} ({others}): loaded in {side['load_s']:.2f} s")
+    names = {key: side["versions"]["package"] for key, side in report["sides"].items()}
+    width = max(len(name) for name in (*names.values(), "times faster (least, most)"))
+    heads = [head for head, _, _ in _COLUMNS]
+    lines += ["", f"{'streams':>7}  {'':<{width}}  " + "  ".join(heads)]
+    for result in report["results"]:
+        start = f"{result['streams']:>7}  "
+        for key, figures in result["medians"].items():
+            cells = (f"{figures[f]:>{len(h)}{form}}" for h, f, form in _COLUMNS)
+            lines.append(f"{start}{names[key]:<{width}}  " + "  ".join(cells))
+        if "ratios" in result:
+            both = (
+                f"{what} {r['median']:.2f} ({r['min']:.2f}, {r['max']:.2f})"
+                for what, r in result["ratios"].items()
+            )
+            lines.append(f"{start}{'times faster (least, most)':<{width}}  " + "; ".join(both))
+    return "\n".join(lines)

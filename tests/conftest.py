@@ -1,0 +1,33 @@
+"""What every test may count on: no network but this machine's own, and no GPU test without one."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    gpu_tests = [item for item in items if item.get_closest_marker("gpu")]
+    if not gpu_tests:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        for item in gpu_tests:
+            item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that would need the network fails here, and not only where there is none."""
+    connect = socket.socket.connect
+
+    def connect_nearby(self: socket.socket, address: Any) -> None:
+        inet = self.family in (socket.AF_INET, socket.AF_INET6)
+        if inet and address[0] not in ("127.0.0.1", "::1", "localhost"):
+            raise RuntimeError(f"a test tried to connect to {address[0]}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect_nearby)

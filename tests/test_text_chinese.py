@@ -1,0 +1,81 @@
+"""Chinese numbers, money, dates, times, numbers to call and symbols."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ChatTTS.text.chinese import read_chinese
+from ChatTTS.text.numbers import chinese_number
+from ChatTTS.text.wetext_reader import WeText
+
+grammar = partial(WeText().read, language="zh")
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("0", "零"),
+        ("10", "十"),
+        ("11", "十一"),
+        ("105", "一百零五"),
+        ("110", "一百一十"),
+        ("1001", "一千零一"),
+        ("10001", "一万零一"),
+        ("101000", "十万一千"),
+        ("100001000", "一亿零一千"),
+        ("1000010000", "十亿零一万"),
+        ("123456789", "一亿二千三百四十五万六千七百八十九"),
+        ("1,234.50", "一千二百三十四点五零"),
+        ("007", "零零七"),
+    ],
+)
+def test_plain_numbers(written: str, words: str) -> None:
+    assert chinese_number(written) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("今天是2024年5月3日", "今天是二零二四年五月三日"),
+        ("2024-05-03，下午3:30", "二零二四年五月三日，下午三点三十分"),
+        ("价格是$5.20，¥100", "价格是五点二零美元，一百元"),
+        ("赚了$1.5亿", "赚了一点五亿美元"),
+        ("电话是13812345678", "电话是幺三八幺二三四五六七八"),
+        ("打+86 138 1234 5678", "打加八六，幺三八，幺二三四，五六七八"),
+        ("拨010-12345678", "拨零幺零，幺二三四五六七八"),
+        ("50%的人，1/2的人", "百分之五十的人，二分之一的人"),
+        ("20%-30%，3-5天", "百分之二十到百分之三十，三到五天"),
+        ("1990-2000年", "一九九零到二零零零年"),
+        ("温度是-5°C", "温度是负五摄氏度"),
+        ("我有2个，1,234.5", "我有两个，一千二百三十四点五"),
+        ("3+5=8，5-3=2", "三加五等于八，五减三等于二"),
+        ("版本v2.0.1", "版本二点零点一"),
+        ("用GPT-4和4x4", "用GPT 四和四乘四"),
+        ("3pm开会，第1st", "下午三点开会，第第一"),
+        ("A&B，#5，user@mail.com", "A和B，五号，user艾特mail点com"),
+        ("看https://a.cn/x?y=1。", "看a点cn斜杠x。"),
+        ('他说"有3个"', "他说有三个"),
+    ],
+)
+def test_chinese_is_read_out(text: str, words: str) -> None:
+    assert read_chinese(text, grammar) == words
+
+
+def test_text_without_anything_to_read_stays() -> None:
+    text = "他说“你好”……然后——走了！May I march?"
+    assert read_chinese(text, grammar) == text
+
+
+def test_without_the_grammar_numbers_are_still_read() -> None:
+    assert read_chinese("今天5月3日，$5.20", lambda text: None) == "今天五月三日，五点二零美元"
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet="0123456789 .,:/-$%°#x@&+=年月日个第点ap\\\"", max_size=24))
+def test_no_digit_is_left(text: str) -> None:
+    assert not re.search(r"\d", read_chinese(text, grammar))

@@ -1,0 +1,137 @@
+"""English numbers, money, dates, times, numbers to call, symbols and abbreviations."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ChatTTS.text.english import read_english
+from ChatTTS.text.numbers import english_number
+from ChatTTS.text.wetext_reader import WeText
+
+grammar = partial(WeText().read, language="en")
+
+
+def read(text: str) -> str:
+    words = " ".join(read_english(text, grammar).split())
+    return re.sub(r" (?=[,.;:!?)])", "", words)
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("0", "zero"),
+        ("13", "thirteen"),
+        ("40", "forty"),
+        ("105", "one hundred five"),
+        ("1,234,567", "one million two hundred thirty four thousand five hundred sixty seven"),
+        ("1000000", "one million"),
+        ("12.50", "twelve point five zero"),
+        (".5", "zero point five"),
+        ("007", "zero zero seven"),
+        ("9" * 16, " ".join(["nine"] * 16)),
+    ],
+)
+def test_plain_numbers(written: str, words: str) -> None:
+    assert english_number(written) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        # money
+        ("$5.20", "five dollars and twenty cents"),
+        ("$1 or $0.50", "one dollar or fifty cents"),
+        ("$1,000.50", "one thousand dollars and fifty cents"),
+        ("£15.50 and €20", "fifteen pounds and fifty pence and twenty euros"),
+        ("$1.5 million, $3M", "one point five million dollars, three million dollars"),
+        ("$5-$10", "five dollars to ten dollars"),
+        ("5€, 25¢", "five euros, twenty five cents"),
+        # dates and times
+        ("on 2024-05-03", "on the third of may twenty twenty four"),
+        ("May 3rd, 2024", "May third, twenty twenty four"),
+        ("Oct. 3", "October third"),
+        ("the 3rd of May", "the third of May"),
+        ("12 Dec 1999", "the twelfth of December nineteen ninety nine"),
+        ("in 1984 and 2010", "in nineteen eighty four and twenty ten"),
+        ("the 1980s and the 90s", "the nineteen eighties and the nineties"),
+        ("1990-2000", "nineteen ninety to two thousand"),
+        ("at 3:30 p.m. today", "at three thirty p m today"),
+        ("at 7:00 am", "at seven a m"),
+        ("at 10:05", "at ten o five"),
+        ("2pm-4pm", "two p m to four p m"),
+        # numbers to call
+        ("555-123-4567", "five five five, one two three, four five six seven"),
+        ("+1 (555) 123-4567", "plus one, five five five, one two three, four five six seven"),
+        ("call 555-1234", "call five five five, one two three four"),
+        # quantities
+        ("50%, 12.5 %", "fifty percent, twelve point five percent"),
+        ("3°, 1°, 20°C", "three degrees, one degree, twenty degrees Celsius"),
+        ("5km, 1 kg, 6 ft", "five kilometers, one kilogram, six feet"),
+        ("60 km/h", "sixty kilometers per hour"),
+        ("1/2, 3/4, 2 1/2", "one half, three quarters, two and a half"),
+        ("1st 2nd 23rd", "first second twenty third"),
+        ("10-20 people", "ten to twenty people"),
+        ("-5 and 3 - 2 = 1", "minus five and three minus two equals one"),
+        ("3 + 4 = 7", "three plus four equals seven"),
+        # names with digits
+        ("4x4", "four by four"),
+        ("2x faster", "two times faster"),
+        ("e.g. B2B", "for example B two B"),
+        ("v2.0 and v2.0.1.", "version two point zero and version two point zero point one."),
+        ("#5 in COVID-19", "number five in COVID nineteen"),
+        ("mp3, F-16", "mp three, F sixteen"),
+        ("flight BA2490", "flight BA two four nine zero"),
+        ("World War II", "World War two"),
+        # symbols
+        ("A&B", "A and B"),
+        ("user@mail.com", "user at mail dot com"),
+        ("https://www.example.com/docs?a=1.", "example dot com slash docs."),
+        ("see README.md", "see README dot md"),
+        # abbreviations
+        ("Mr. Smith and Dr. Lee", "mister Smith and doctor Lee"),
+        ("Mr Smith", "mister Smith"),
+        ("St. James St. in town", "saint James street in town"),
+        ("cats, dogs, etc. Then", "cats, dogs, et cetera. Then"),
+        ("cats, etc. and dogs", "cats, et cetera and dogs"),
+        ("We left at 5 p.m. It rained.", "We left at five p m. It rained."),
+        ("No. 5 is alive", "number five is alive"),
+        ("No. I won't", "No. I won't"),
+        ("the BBC, the US", "the B B C, the U S"),
+        ("J. R. Smith", "J R Smith"),
+    ],
+)
+def test_english_is_read_out(text: str, words: str) -> None:
+    assert read(text) == words
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PLEASE TELL US, I AM HERE",
+        "May I march in June? Polish the table.",
+        "don't can't it's we're",
+        "Hmm, ok... what?! Yes!",
+        "She said: \"no\"; then (left) 'now'.",
+    ],
+)
+def test_text_without_anything_to_read_stays(text: str) -> None:
+    assert read_english(text, grammar) == text
+
+
+def test_without_the_grammar_numbers_are_still_read() -> None:
+    words = read_english("On 2024-05-03 at 3:30 it cost $5.20, the 21st time.", lambda text: None)
+    assert " ".join(words.split()) == (
+        "On two thousand twenty four zero five zero three at three thirty it cost five dollars "
+        "and twenty cents, the twenty one time."
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet="0123456789 .,:/-$%°#x@&+='apmthsvUSMay\n", max_size=24))
+def test_no_digit_is_left(text: str) -> None:
+    assert not re.search(r"\d", read_english(text, grammar))

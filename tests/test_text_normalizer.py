@@ -1,0 +1,200 @@
+"""The normalizer: languages, registered functions, tags and markdown, from many threads."""
+
+from __future__ import annotations
+
+import builtins
+import logging
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ChatTTS.errors import TextError
+from ChatTTS.text import Normalizer
+from ChatTTS.text.tags import TAG
+
+TAGS = ["[laugh]", "[uv_break]", "[oral_2]"]
+shared = Normalizer()
+voice = Normalizer(characters="'?", known_tags=TAGS)
+
+
+def test_each_sentence_is_read_in_its_language() -> None:
+    text = "我买了3只猫。I bought 3 cats. 2024."
+    assert shared(text) == "我买了三只猫。I bought three cats. twenty twenty four."
+    assert shared("iPhone 15 很贵, 要¥5999") == "iPhone 十五 很贵，要五千九百九十九元"
+
+
+def test_a_text_without_letters_takes_the_language_of_the_rest() -> None:
+    assert shared("3个人。\n5") == "三个人。五"
+    assert shared("5") == "five"
+    assert Normalizer(language="zh")("5") == "五"
+    assert Normalizer(language="fr")("5") == "five"
+    assert shared("5", lang="zh") == "五"
+
+
+def test_an_unknown_language_is_an_error() -> None:
+    with pytest.raises(TextError, match=r"'ja'.*'en', 'zh'"):
+        shared("hello", lang="ja")
+
+
+def test_tags_stay_through_everything() -> None:
+    text = "[laugh] It costs $5 [uv_break]or 10%[oral_2]. **So [laugh] what?**"
+    assert voice(text) == (
+        "[laugh] It costs five dollars [uv_break]or ten percent[oral_2]. So [laugh] what?"
+    )
+
+
+def test_unknown_tags_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert voice("one[1] two [laugh]\n[sic] three") == "one two [laugh], three"
+    assert [record.getMessage() for record in caplog.records] == [
+        "the model does not know the control tags [1], [sic]; left out"
+    ]
+    assert shared("one[sic]") == "one[sic]"
+
+
+def test_markdown_is_not_spoken() -> None:
+    text = """# Title
+- one *thin* item
+* two **bold [laugh] words**
+1. `code` and ~~gone~~
+> quoted _words_ in snake_case
+---
+```python
+see [the docs](https://example.com/a_b) and ![a picture](./x.png), [laugh](https://a.b)
+"""
+    assert voice.lines(text) == [
+        "Title",
+        "one thin item",
+        "two bold [laugh] words",
+        "one, code and gone",
+        "quoted words in snake case",
+        "see the docs and a picture, [laugh], a dot b,",
+    ]
+    assert voice("2 * 3 and 2*3") == "two times three and two times three"
+
+
+def test_a_registered_function_replaces_the_built_in() -> None:
+    normalize = Normalizer(characters="'?")
+    heard: list[str] = []
+
+    def say(text: str) -> str:
+        heard.append(text)
+        return "said 7é [laugh]\nnow"
+
+    assert normalize.register("en", say) is True
+    heard.clear()
+    spoken = normalize(" it costs $5 [uv_break] don't. ")
+    assert spoken == "said seven e laugh now [uv_break] said seven e laugh now"
+    assert heard == ["it costs $5", "don't."]
+    assert normalize("我有3只") == "我有三只"
+    normalize.unregister("en")
+    assert normalize("$5") == "five dollars"
+    normalize.unregister("en")
+
+
+def test_a_later_registration_wins() -> None:
+    normalize = Normalizer()
+    assert normalize.register("en", lambda text: "first")
+    assert normalize.register("en", lambda text: "second")
+    assert normalize("x") == "second"
+
+
+def test_another_voice_keeps_the_registered_functions() -> None:
+    normalize = Normalizer()
+    normalize.register("zh", lambda text: "好")
+    other = normalize.adapted(characters="?", known_tags=TAGS)
+    assert other("你们", lang="zh") == "好"
+    assert other("is it? [sic]") == "is it?"
+    assert normalize("is it? [sic]") == "is it. [sic]"
+
+
+@pytest.mark.parametrize(
+    ("name", "fn"),
+    [
+        ("ja", str),
+        ("EN", str),
+        ("", str),
+        ("en", lambda text: None),
+        ("en", lambda text: text.encode()),
+        ("en", lambda: "no argument"),
+        ("zh", lambda text: text.nothing),
+        ("en", "no function"),
+    ],
+)
+def test_what_is_no_normalizer_is_refused(
+    name: str, fn: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    normalize = Normalizer()
+    with caplog.at_level(logging.WARNING):
+        assert normalize.register(name, fn) is False
+    assert len(caplog.records) == 1
+    assert repr(name) in caplog.text
+    assert normalize("$5") == "five dollars"
+
+
+def test_a_registered_function_that_fails_later_is_named() -> None:
+    normalize = Normalizer()
+    normalize.register("en", lambda text: {"1 test. 测试2。": "fine"}[text])
+    with pytest.raises(TextError, match=r"'en' failed on 'hello'.*KeyError"):
+        normalize("hello")
+
+
+def test_without_wetext_one_warning_tells_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real_import = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.partition(".")[0] == "wetext":
+            raise ImportError("no module named wetext")
+        return real_import(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    normalize = Normalizer()
+    with caplog.at_level(logging.WARNING):
+        assert normalize("In 1984 at 3:30. 我有3只猫。") == (
+            "In one thousand nine hundred eighty four at three thirty. 我有三只猫。"
+        )
+        normalize("in 1985")
+    assert len(caplog.records) == 1
+    assert "pip install wetext" in caplog.text
+
+
+def test_threads_share_a_normalizer() -> None:
+    normalize = Normalizer(characters="'?")
+    texts = ["It costs $5.20 on 2024-05-03.", "今天是2024年5月3日。", "3:30, the 21st [laugh]?"]
+    alone = [Normalizer(characters="'?")(text) for text in texts]
+
+    def work(index: int) -> bool:
+        if index % 7 == 0:
+            normalize.register("en" if index % 2 else "zh", lambda text: "other")
+            normalize.unregister("en" if index % 2 else "zh")
+        answer = normalize(texts[index % 3])
+        return answer == alone[index % 3] or "other" in answer
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(120)))
+    assert [normalize(text) for text in texts] == alone
+
+
+PIECES = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from([*TAGS, "[sic]", "**", "_", "`", "# ", "\n- ", "[a](http://x.y)", "[", "]"]),
+    st.sampled_from(["$5.20", " 10:05 p.m. ", "Mr. ", "你好", "3只", "don’t", "https://a.b/c", "50%"]),
+)
+KNOWN = re.compile(r"[\u4e00-\u9fffA-Za-z，。、,. '?]*")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES, max_size=8).map("".join))
+@example("[\u00b2] e\u0301[e\u0301] [½]")
+@example("[[laugh](http://x)]")
+@example("\ud800 5 \x00")
+def test_any_text_comes_out_in_known_characters_with_its_tags(text: str) -> None:
+    spoken = voice(text)
+    assert [tag for tag in TAG.findall(text) if tag in TAGS] == TAG.findall(spoken)
+    assert KNOWN.fullmatch(TAG.sub("", spoken))

@@ -71,7 +71,6 @@ REQUIRED = (
 )
 OPTIONAL = (
     Package("matplotlib>=3.8", "for --plot"),
-    Package("sounddevice>=0.4.6", "for playing"),
 )
 _IMPORTS: Mapping[str, Callable[[], object]] = {
     "torchaudio": ensure_torchaudio,

@@ -176,7 +176,8 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
-        env=environment(tmp_path),
+        # Unbuffered, nothing would be left to fail at the interpreter's end.
+        env=environment(tmp_path, PYTHONUNBUFFERED=""),
         check=False,
     )
     os.close(write_end)

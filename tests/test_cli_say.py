@@ -432,8 +432,9 @@ def test_what_was_spoken_is_kept_though_a_sentence_is_missing(chat: FakeChat, ru
     assert len(read("a.wav")[0]) == RATE
 
     chat.failure = EmptySpeechError(["hm"], Waveforms([TONE[:0]], rows))
-    status, _, _ = run("say", "hi", "-o", "b.wav")
+    status, _, err = run("say", "hi", "-o", "b.wav")
     assert status == 1
+    assert "nothing was spoken for 'hm'" in err
     assert not Path("b.wav").exists()
 
 

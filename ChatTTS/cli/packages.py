@@ -69,9 +69,7 @@ REQUIRED = (
     Package("tqdm>=4.62", "progress bars"),
     Package("wetext>=0.1.3", "reads out numbers"),
 )
-OPTIONAL = (
-    Package("matplotlib>=3.8", "for --plot"),
-)
+OPTIONAL = (Package("matplotlib>=3.8", "for --plot"),)
 _IMPORTS: Mapping[str, Callable[[], object]] = {
     "torchaudio": ensure_torchaudio,
     "vocos": import_vocos,

@@ -15,20 +15,12 @@ import huggingface_hub
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
-from ChatTTS import assets
-from ChatTTS.assets import (
-    AssetFolder,
-    CacheEntry,
-    cache_entries,
-    cache_folder,
-    check_hashes,
-    clear_cache,
-    is_cached,
-    locate,
-    verify,
-)
+from ChatTTS import assets, caches, hashes
+from ChatTTS.assets import AssetFolder, is_cached, locate
+from ChatTTS.caches import CacheEntry, cache_entries, cache_folder, clear_cache
 from ChatTTS.config import published_facts
 from ChatTTS.errors import AssetError, ConfigError
+from ChatTTS.hashes import check_hashes, verify
 
 MODEL_A = Path(__file__).parent / "data" / "model-a"
 PUBLISHED = tuple(published_facts()["sha256"])
@@ -92,10 +84,11 @@ def publish(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     """Make the files of a checkpoint the published ones."""
 
     def make(path: Path) -> None:
-        hashes = {
+        published = {
             name: hashlib.sha256((path / name).read_bytes()).hexdigest() for name in PUBLISHED
         }
-        monkeypatch.setattr(assets, "published_facts", lambda: {"sha256": hashes})
+        for module in (assets, hashes):
+            monkeypatch.setattr(module, "published_facts", lambda: {"sha256": published})
 
     return make
 
@@ -310,7 +303,7 @@ class TestHashes:
         found = verify(bundled)
         assert {file.status for file in found.files} == {"unknown"}
         assert found.ok
-        monkeypatch.setattr(assets, "_sha256", lambda *_: pytest.fail("hashed for nothing"))
+        monkeypatch.setattr(hashes, "_sha256", lambda *_: pytest.fail("hashed for nothing"))
         check_hashes(bundled)
 
     def test_verify_says_it_file_by_file(
@@ -346,7 +339,7 @@ class TestRememberedHashes:
         publish: Callable[[Path], None],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(assets, "_REMEMBERED_FROM", 0)
+        monkeypatch.setattr(hashes, "_REMEMBERED_FROM", 0)
         publish(model)
 
     def forge(self, path: Path) -> None:
@@ -492,7 +485,7 @@ class TestCache:
     ) -> None:
         for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
             monkeypatch.delenv(name, raising=False)
-        monkeypatch.setattr(assets.sys, "platform", platform)
+        monkeypatch.setattr(caches.sys, "platform", platform)
         monkeypatch.setattr(Path, "home", lambda: tmp_path)
         for name, value in variables.items():
             monkeypatch.setenv(name, value.format(home=tmp_path))

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ChatTTS import assets
+from ChatTTS import assets, hashes
 from ChatTTS.audio import save
+from ChatTTS.caches import cache_folder
 from ChatTTS.cli import main
 from ChatTTS.errors import AssetError
 
@@ -50,7 +51,7 @@ def test_download_tells_where(run: Run, monkeypatch: pytest.MonkeyPatch) -> None
 
     checked: list[assets.AssetFolder] = []
     monkeypatch.setattr(assets, "locate", locate)
-    monkeypatch.setattr(assets, "check_hashes", checked.append)
+    monkeypatch.setattr(hashes, "check_hashes", checked.append)
     status, out, err = run("download")
     assert (status, out) == (0, "there\n")
     assert "--model huggingface" in err
@@ -108,7 +109,7 @@ def filled_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, 
     """The two caches with 1500 bytes each."""
     hub = tmp_path / "hub"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(hub))
-    folders = {"huggingface": hub / "models--2Noise--ChatTTS", "own": assets.cache_folder()}
+    folders = {"huggingface": hub / "models--2Noise--ChatTTS", "own": cache_folder()}
     for folder in folders.values():
         folder.mkdir(parents=True)
         (folder / "file").write_bytes(bytes(1500))

@@ -30,14 +30,14 @@ PIECE = 10 * 2**20
 
 CLIENT = """
 import json, os, sys
-from ChatTTS import assets
+from ChatTTS import assets, caches, hashes
 from ChatTTS.errors import AssetError
 
 calls = {
     "locate": assets.locate,
     "download": assets.download,
     "force": lambda: assets.download(force=True),
-    "check": lambda: assets.check_hashes(assets.locate("huggingface")),
+    "check": lambda: hashes.check_hashes(assets.locate("huggingface")),
 }
 answer = {"cached_before": assets.is_cached()}
 try:
@@ -48,7 +48,7 @@ try:
 except AssetError as error:
     answer["error"] = str(error)
 answer["cached_after"] = assets.is_cached()
-answer["cache"] = {entry.name: entry.bytes for entry in assets.cache_entries()}
+answer["cache"] = {entry.name: entry.bytes for entry in caches.cache_entries()}
 print(json.dumps(answer))
 """
 

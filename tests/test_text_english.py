@@ -45,6 +45,7 @@ def test_plain_numbers(written: str, words: str) -> None:
     [
         # money
         ("$5.20", "five dollars and twenty cents"),
+        ("$5.00 and $0.00", "five dollars and zero cents"),
         ("$1 or $0.50", "one dollar or fifty cents"),
         ("$1,000.50", "one thousand dollars and fifty cents"),
         ("£15.50 and €20", "fifteen pounds and fifty pence and twenty euros"),
@@ -121,6 +122,10 @@ def test_english_is_read_out(text: str, words: str) -> None:
 )
 def test_text_without_anything_to_read_stays(text: str) -> None:
     assert read_english(text, grammar) == text
+
+
+def test_what_the_grammar_rejects_is_no_answer() -> None:
+    assert grammar("25¢") is None
 
 
 def test_without_the_grammar_numbers_are_still_read() -> None:

@@ -33,7 +33,7 @@ def sentences(line: str) -> list[str]:
         '"Really?" she asked. | ‘Yes.’ | “Good!” | He left.',
         "What?! | No!!! | Yes.",
         "i went home. | then i slept. | good.",
-        "1. First we go. | 2. Then we eat.",
+        " 12. First we go. | It was 12. | Then we ate.",
         "今天很好。|你好吗？|好！|他说：“走吧。”|他走了……|再见",
         "今天很好.|你好吗?|版本3.5很好",
         "Hello there. [laugh] | Next one. | [uv_break]Third one.[uv_break] | Fourth [laugh]",
@@ -48,7 +48,7 @@ def test_a_line_is_an_utterance_of_its_own() -> None:
     assert split_utterances("Yes\nNo\r\n\n  \nWell, maybe. So") == ["Yes", "No", "Well, maybe. So"]
 
 
-@pytest.mark.parametrize("text", ["", "  \n\t ", "...", "?! — “”\n。", "[not a tag", "[]"][:4])
+@pytest.mark.parametrize("text", ["", "  \n\t ", "...", "?! — “”\n。", "[]"])
 def test_without_a_word_there_is_no_utterance(text: str) -> None:
     assert split_utterances(text) == []
 
@@ -66,7 +66,9 @@ def test_very_short_sentences_join_a_neighbour() -> None:
         "Oh no. We missed the last bus home. Really.",
         "What a pity it is.",
     ]
-    assert split_utterances("好的。我们明天早上再来吧。走吧。") == ["好的。我们明天早上再来吧。走吧。"]
+    assert split_utterances("好的。我们明天早上再来吧。走吧。") == [
+        "好的。我们明天早上再来吧。走吧。"
+    ]
 
 
 def test_short_sentences_do_not_join_beyond_the_limit() -> None:
@@ -88,10 +90,10 @@ def test_long_sentences_are_divided_at_the_best_place_near_the_middle() -> None:
         "one two three four five six",
         "and seven eight nine ten eleven",
     ]
-    assert split_utterances("今天天气很好，我们一起去公园散步吧，好吗", 12) == [
+    assert split_utterances("今天天气很好，我们一起去公园散步吧，好吗朋友", 16) == [
         "今天天气很好，",
-        "我们一起去公园散步吧，好吗",
-    ] or True
+        "我们一起去公园散步吧，好吗朋友",
+    ]
 
 
 def test_parts_are_balanced() -> None:
@@ -105,10 +107,8 @@ def test_parts_are_balanced() -> None:
 
 def test_a_word_or_tag_is_never_cut() -> None:
     word = "a" * 50
-    assert split_utterances(f"{word} and {word}", max_characters=20) == [word, f"and {word}"]
-    tagged = "天[uv_break]" * 10
-    assert [TAG.findall(part) for part in split_utterances(tagged, 3)] == [["[uv_break]"] * 10] or True
-    assert "".join(split_utterances(tagged, 3)) == tagged
+    assert split_utterances(f"{word} {word}", max_characters=20) == [word, word]
+    assert split_utterances("天[天天天天天天]地", max_characters=4) == ["天[天天天天天天]地"]
 
 
 def test_a_limit_below_one_is_an_error() -> None:

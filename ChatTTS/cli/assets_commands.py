@@ -66,11 +66,12 @@ def add_to(commands: Commands) -> None:
 def run_download(args: argparse.Namespace, console: Console) -> int:
     """Fetch the published checkpoint and check its hashes."""
     from .. import assets
+    from ..hashes import check_hashes
 
     if assets.is_cached() and not args.force:
         console.note("the full model is here already; --force fetches it again")
     folder = assets.locate("huggingface", force_redownload=args.force)
-    assets.check_hashes(folder)
+    check_hashes(folder)
     print(folder.path)
     console.note("speak with it: chattts say Hello --model huggingface")
     return 0
@@ -78,9 +79,9 @@ def run_download(args: argparse.Namespace, console: Console) -> int:
 
 def run_verify(args: argparse.Namespace, console: Console) -> int:
     """Print a table of files; fails if one is missing or different."""
-    from .. import assets
+    from ..hashes import verify
 
-    verification = assets.verify(_folder(choose_model(args.model)))
+    verification = verify(_folder(choose_model(args.model)))
     console.note(str(verification.folder.asset))
     print(table(*((check.name, _STATUS[check.status]) for check in verification.files)))
     different = [check for check in verification.files if check.status == "different"]
@@ -111,6 +112,7 @@ def _folder(choice: ModelChoice) -> AssetFolder:
 def run_cache_list(args: argparse.Namespace, console: Console) -> int:
     """Print where things lie."""
     from .. import assets
+    from ..caches import cache_entries
 
     kept = [
         ("bundled", assets.locate("bundled").path, "part of the package"),
@@ -122,7 +124,7 @@ def run_cache_list(args: argparse.Namespace, console: Console) -> int:
     }
     rows = [
         (entry.name, size(entry.bytes), str(entry.path), caches[entry.name])
-        for entry in assets.cache_entries()
+        for entry in cache_entries()
     ]
     rows += [(name, size(_bytes(path)), str(path), what) for name, path, what in kept]
     print(table(("NAME", "SIZE", "WHERE", "WHAT"), *rows))
@@ -131,16 +133,16 @@ def run_cache_list(args: argparse.Namespace, console: Console) -> int:
 
 def run_cache_clear(args: argparse.Namespace, console: Console) -> int:
     """Delete caches after asking."""
-    from .. import assets
+    from ..caches import cache_entries, clear_cache
 
-    entries = assets.cache_entries()
+    entries = cache_entries()
     names = args.names or [entry.name for entry in entries]
     chosen = [entry for entry in entries if entry.name in names]
     what = ", ".join(f"{entry.name} ({size(entry.bytes)})" for entry in chosen)
     if chosen and not confirm(f"Delete {what}?", args.yes):
         console.note("nothing was changed")
         return 1
-    for entry in assets.clear_cache(names):
+    for entry in clear_cache(names):
         console.note(f"deleted {entry.path} ({size(entry.bytes)})")
     return 0
 

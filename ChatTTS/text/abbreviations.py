@@ -41,7 +41,7 @@ _DOTTED = re.compile(r"(?<![A-Za-z.])(?:[A-Za-z]\.){2,}")
 _INITIAL = re.compile(r"(?<![A-Za-z.])[A-HJ-Z]\.(?=\s)")
 
 _LAST_WORD = re.compile(r"[A-Za-z](?:[A-Za-z.]*[A-Za-z])?$")
-_LIST_NUMBER = re.compile(r"\s*\d{1,3}")
+_LIST_NUMBER = re.compile(r"\s*\d{1,3}")  # with nothing before it on its line
 _NEXT = re.compile(r"[\s\"'“‘(]*(\S)")
 _LOOK_BACK = 32  # characters; longer than any abbreviation
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from .numbers import chinese_digits, chinese_number
+from .numbers import LONG_RUN, chinese_digits, chinese_number
 
 Ask = Callable[[str], "str | None"]  # the grammar: the text read out, or None
 
@@ -25,6 +25,7 @@ _HALVES = {"a": "上午", "p": "下午"}
 
 def read_chinese(text: str, ask: Ask) -> str:
     """``text`` with its numbers and symbols as Chinese words; no ASCII digit is left."""
+    text = LONG_RUN.sub(lambda match: chinese_digits(match[0]), text)
     text = _WEB_ADDRESS.sub(_web_address, text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
     text = _MOBILE.sub(lambda match: _phone(match[0]), text)
@@ -35,15 +36,14 @@ def read_chinese(text: str, ask: Ask) -> str:
     text = _VERSION.sub(_version, text)
     for pattern, words in _REWRITES:
         text = pattern.sub(words, text)
-    if re.search(r"\d", text):
-        text = re.sub(r'["\\]', "", text)  # the grammar would put a backslash before each
-        text = ask(text) or text
+    text = "".join(_asked(clause, ask) for clause in _CLAUSE_END.split(text))
     text = re.sub(_NUMBER, lambda match: chinese_number(match[0]), text)
     return _SYMBOL.sub(lambda match: _SYMBOLS[match[0]], text)
 
 
 _WEB_ADDRESS = re.compile(
-    r"(?:https?://|www\.)[\w%&=/.?#:~+-]*[\w/]|[\w.+-]+@[\w-]+(?:\.[A-Za-z][\w-]*)+", re.ASCII
+    r"(?:https?://|www\.)[\w%&=/.?#:~+-]*[\w/]|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[A-Za-z][\w-]*)+",
+    re.ASCII,
 )
 _MOBILE = re.compile(r"(?<!\d)(?:\+?86[\s-]?)?1[3-9]\d[\s-]?\d{4}[\s-]?\d{4}(?!\d)")
 _LAND_LINE = re.compile(r"(?<![\d-])(?:0\d{2,3}[\s-]?\d{7,8}|[48]00-\d{3,4}-\d{3,4})(?![\d-])")
@@ -67,6 +67,15 @@ _REWRITES = [
     (re.compile(r"(?<=\d)-(?=[A-Za-z])"), " "),
 ]
 _SYMBOL = re.compile("|".join(map(re.escape, _SYMBOLS)))
+
+_CLAUSE_END = re.compile("([，。！？；])")
+
+
+def _asked(clause: str, ask: Ask) -> str:
+    if not re.search(r"\d", clause):
+        return clause
+    clause = re.sub(r'["\\]', "", clause)  # the grammar would put a backslash before each
+    return ask(clause) or clause
 
 
 def _web_address(match: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 
 from .abbreviations import MONTHS, expand_abbreviations
-from .numbers import english_digits, english_number
+from .numbers import LONG_RUN, english_digits, english_number
 from .quantities import (
     DEGREES,
     FRACTION,
@@ -56,6 +56,7 @@ def read_english(text: str, ask: Ask) -> str:
     def asked(match: re.Match[str]) -> str:
         return _asked(match[0], ask)
 
+    text = LONG_RUN.sub(lambda match: english_digits(match[0]), text)
     text = _WEB_ADDRESS.sub(_web_address, text)
     text = _HALF_DAY.sub(lambda match: f" {match[1].lower()} m", text)
     text = expand_abbreviations(text)
@@ -91,8 +92,8 @@ _ENDINGS = (
 )
 _WEB_ADDRESS = re.compile(
     r"(?:https?://|www\.)[^\s<>\[\]\"，。]*[^\s<>\[\]\"，。.,;:!?)'*_]"
-    r"|[\w.+-]+@[\w-]+(?:\.[A-Za-z][\w-]*)+"
-    rf"|(?<![\w.@])[A-Za-z][\w-]*(?:\.[\w-]+)*\.(?:{_ENDINGS})\b(?:/[\w./-]*\w)?"
+    r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[A-Za-z][\w-]*)+"
+    rf"|(?<![\w.@-])[A-Za-z][\w-]*(?:\.[\w-]+)*\.(?:{_ENDINGS})\b(?:/[\w./-]*\w)?"
 )
 _HALF_DAY = re.compile(r"(?<=\d)\s?([AaPp])[Mm]\b")
 _CALENDAR_DATE = re.compile(
@@ -114,7 +115,7 @@ _CLOCK = re.compile(
 )
 _VERSION = re.compile(r"(?<![\w.])(v\.?\s?)?(\d+(?:\.\d+)*)(?!\w)")
 _DECADE = re.compile(r"(?<![\w.])'?((?:1[1-9]|20)\d0|\d0)s\b")
-_ORDINAL = re.compile(r"(?<![\w.])\d[\d,]*(?:st|nd|rd|th)\b")
+_ORDINAL = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d+)(?:st|nd|rd|th)\b")
 _TIMES = re.compile(r"(?<=\d)[x×](?!\w)")
 _BY = re.compile(r"(?<=\d)\s?[x×]\s?(?=\d)")
 _BEFORE_NUMBERS = [

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 
 from ..errors import TextError
 from .characters import (
@@ -146,20 +147,23 @@ class Normalizer:
         return [line for line in spoken if line]
 
     def _line(self, line: str, lang: str | None, default: str) -> str:
-        """Read a line out, neighbouring sentences of one language together."""
+        """Read a line out, neighbouring sentences of one language together.
 
-        def language(sentence: str) -> str:
-            return lang or language_of(sentence) or default
-
-        runs = groupby(split_sentences(line), key=language)
-        return "".join(self._read("".join(sentences), name) for name, sentences in runs)
+        A sentence that shows no language (a number, say) has that of the one before it.
+        """
+        sentences: list[tuple[str, str]] = []
+        for sentence in split_sentences(line):
+            default = lang or language_of(sentence) or default
+            sentences.append((default, sentence))
+        runs = groupby(sentences, key=itemgetter(0))
+        return "".join(self._read("".join(part for _, part in run), name) for name, run in runs)
 
     def _read(self, text: str, language: str) -> str:
         def read(plain: str) -> str:
             core = plain.strip()
             if not core:
                 return plain
-            words = inner_marks(self._words(core, language), self._characters)
+            words = inner_marks(self._words(core, language).strip(), self._characters)
             return plain.replace(core, full_width(words) if language == "zh" else words)
 
         return map_plain(text, read)

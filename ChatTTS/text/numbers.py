@@ -5,6 +5,11 @@ The functions take digits as text, so that leading zeros and the decimals as wri
 
 from __future__ import annotations
 
+import re
+
+# Longer than any number or name of something; read digit by digit before any rule looks at it.
+LONG_RUN = re.compile(r"\d{20,}")
+
 _ONES = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
     "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",

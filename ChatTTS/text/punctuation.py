@@ -9,7 +9,7 @@ from .tags import TAG
 _STRONGEST_FIRST = "?？!！.。;；:：,，、"
 _CLOSING = "?？!！.。"
 _MARKS = re.compile(rf"\s*([{_STRONGEST_FIRST}](?:\s*[{_STRONGEST_FIRST}])*)(\s*)")
-_TAGS_AT_END = re.compile(rf"(?:\s*{TAG.pattern})*\s*$")
+_TAG_AT_END = re.compile(rf"\s*{TAG.pattern}\s*$")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _FULL_WIDTH = {".": "。", ",": "，"}
 
@@ -24,7 +24,10 @@ def tidy(text: str) -> str:
 
 def join_lines(lines: list[str]) -> str:
     """The lines in one, with a comma for a line end that has no mark of its own."""
-    marked = [_marked(line, ",", _STRONGEST_FIRST) for line in lines[:-1]]
+    marked: list[str] = []
+    for line in lines[:-1]:
+        spoken, tags = _without_end_tags(line)
+        marked.append(_marked(spoken, ",", _STRONGEST_FIRST) + tags)
     return tidy(" ".join([*marked, *lines[-1:]]))
 
 
@@ -33,9 +36,16 @@ def end_sentence(text: str) -> str:
 
     A comma at the end gives way to it; tags behind the end stay there.
     """
-    tags = _TAGS_AT_END.search(text)
-    spoken = text[: tags.start()] if tags else text
-    return _marked(spoken.rstrip(",，、;；:： "), ".", _CLOSING) + text[len(spoken) :]
+    spoken, tags = _without_end_tags(text)
+    return _marked(spoken.rstrip(",，、;；:： "), ".", _CLOSING) + tags
+
+
+def _without_end_tags(text: str) -> tuple[str, str]:
+    """``text`` up to the tags at its end, and these tags."""
+    spoken, tags = text, ""
+    while match := _TAG_AT_END.search(spoken):
+        spoken, tags = spoken[: match.start()], match[0] + tags
+    return spoken, tags
 
 
 def _marked(text: str, mark: str, enough: str) -> str:
@@ -49,4 +59,6 @@ def _one_mark(match: re.Match[str]) -> str:
         return ""
     mark = min(set(match[1]) - {" "}, key=_STRONGEST_FIRST.index)
     following = match.string[match.end() : match.end() + 1]
-    return mark + (" " if match[2] or (mark.isascii() and following.isalnum()) else "")
+    if mark.isascii() or following == "[":  # a tag keeps its distance: it tells whose it is
+        return mark + (" " if match[2] or following.isalnum() else "")
+    return mark

@@ -26,12 +26,13 @@ _END = re.compile(
 )
 _SPACE_OR_END = re.compile(r"\s|$")
 _LOWER_CASE = re.compile(r"\s*[a-z]")
-_HAN_NEXT = re.compile(rf"\s*[{_HAN}]")
+_HAN_NEXT = re.compile(rf"[{_HAN}]")
 
 _UNIT = re.compile(rf"[{_HAN}]|[^\W_{_HAN}]+(?:['’-][^\W_{_HAN}]+)*")
 _WIDE = re.compile(rf"[{_HAN}，。、！？；：…“”‘’「」『』（）【】《》]")
 
-_SHORT_WORDS = 3
+_SHORT = 3  # words
+_HAN_IN_WORDS = 0.6  # what a Chinese character counts: five of them are no short sentence
 
 # Where a long sentence may be divided, with how far from the middle a cut of that kind is worth
 # going, in parts of the wanted length: a comma beats a space unless it is more than that off.
@@ -116,10 +117,9 @@ def _join_short(sentences: Iterable[str], max_characters: int) -> list[str]:
 
 
 def _is_short(text: str) -> bool:
-    """Fewer than three words, where a Chinese character is half a word."""
+    """One or two words, or up to four Chinese characters."""
     units = _UNIT.findall(without_tags(text))
-    han = sum(1 for unit in units if _WIDE.match(unit))
-    return len(units) - han / 2 < _SHORT_WORDS
+    return sum(_HAN_IN_WORDS if _WIDE.match(unit) else 1 for unit in units) < _SHORT
 
 
 def _join(first: str, second: str) -> str:

@@ -91,7 +91,7 @@ class Call:
         *,
         first_alone: bool,
     ) -> Iterator[Gain]:
-        """What the speech pass gives, with a progress bar over its frames."""
+        """What the speech pass gives; an error if these utterances cannot be spoken."""
         gains = speak(
             self.model,
             utterances,
@@ -101,10 +101,15 @@ class Call:
             first_alone=first_alone,
             cancelled=self.cancelled,
         )
-        with progress("speaking", "frame", params.show_tqdm) as bar:
-            for gain in gains:
-                bar.update(len(gain.delta.ids))
-                yield gain
+        return _counted(gains, params.show_tqdm)
+
+
+def _counted(gains: Iterator[Gain], show_tqdm: bool) -> Iterator[Gain]:
+    """The same, with a progress bar over the frames."""
+    with progress("speaking", "frame", show_tqdm) as bar:
+        for gain in gains:
+            bar.update(len(gain.delta.ids))
+            yield gain
 
 
 def _chunks(

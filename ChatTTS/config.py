@@ -7,7 +7,7 @@ A checkpoint may carry an ``asset/config.json`` that overrides them, and the def
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -102,8 +102,10 @@ class VoiceDefaults:
     ``speakers`` maps names to speaker strings and ``speaker`` names one of them. ``code`` and
     ``refine`` override single fields of the request parameters. ``characters`` are those beyond
     the published set that this voice was trained on and the text rules therefore keep.
-    ``max_utterance_characters`` is the longest piece of text to speak in one go: the splitter
-    divides longer sentences, since a voice falls apart past the lengths it was trained on.
+    ``refine_trained`` and ``samples_trained`` say whether the model learned to refine texts and to
+    follow sample prompts. ``max_utterance_characters`` is the longest piece of text to speak in
+    one go: the splitter divides longer sentences, since a voice falls apart past the lengths it
+    was trained on.
     """
 
     name: str = ""
@@ -113,6 +115,7 @@ class VoiceDefaults:
     code: Mapping[str, Any] = field(default_factory=dict)
     refine: Mapping[str, Any] = field(default_factory=dict)
     refine_trained: bool = True
+    samples_trained: bool = True
     characters: str = ""
     max_utterance_characters: int = 200
 
@@ -155,6 +158,8 @@ class Config:
         if "vocos" in values:
             given["vocos"] = _vocos(values["vocos"])
         if "spk_stat" in values:
+            if not isinstance(values["spk_stat"], str):
+                raise ConfigError("spk_stat must be text")
             given["spk_stat"] = values["spk_stat"]
         if "defaults" in values:
             given["defaults"] = _build(VoiceDefaults, values["defaults"], "defaults")
@@ -201,6 +206,28 @@ def _reject_unknown(where: str, values: Mapping[str, Any], known: set[str]) -> N
         )
 
 
+def _is_size(value: Any) -> bool:
+    return type(value) is int and value > 0
+
+
+# By the annotation of a field: what JSON may hold there.
+_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "int": (_is_size, "a positive whole number"),
+    "bool": (lambda v: isinstance(v, bool), "true or false"),
+    "str": (lambda v: isinstance(v, str), "text"),
+    "str | None": (lambda v: v is None or isinstance(v, str), "text or null"),
+    "tuple[int, ...]": (
+        lambda v: isinstance(v, (list, tuple)) and all(map(_is_size, v)),
+        "a list of positive whole numbers",
+    ),
+    "Mapping[str, str]": (
+        lambda v: isinstance(v, dict) and all(isinstance(text, str) for text in v.values()),
+        "a JSON object of texts",
+    ),
+    "Mapping[str, Any]": (lambda v: isinstance(v, dict), "a JSON object"),
+}
+
+
 def _build(part: type[T], values: Any, where: str) -> T:
     """Make the dataclass ``part`` from a JSON object, with each value's type checked."""
     if not isinstance(values, dict):
@@ -211,8 +238,9 @@ def _build(part: type[T], values: Any, where: str) -> T:
     for name, value in values.items():
         if name not in known:
             continue
-        if known[name].type == "int" and not (type(value) is int and value > 0):
-            raise ConfigError(f"{where}.{name} must be a positive whole number, not {value!r}")
+        fits, what = _KINDS[str(known[name].type)]
+        if not fits(value):
+            raise ConfigError(f"{where}.{name} must be {what}, not {value!r}")
         given[name] = tuple(value) if isinstance(value, list) else value
     return part(**given)
 

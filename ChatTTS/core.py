@@ -21,6 +21,7 @@ from .audio import reference_audio
 from .call import Call
 from .config import Config
 from .errors import ChatTTSError, ConfigError, NotLoadedError
+from .hashes import check_hashes
 from .loading import Model, load_model
 from .model.dvae import DVAE, MelDecoder
 from .model.embed import Embed
@@ -58,7 +59,8 @@ class Chat:
     May be shared by threads: calls do not touch one another.
 
     Args:
-        logger: takes the messages of this object; ``ChatTTS`` by default.
+        logger: takes the errors of loading and downloading; ``ChatTTS`` by default. Everything
+            else is said under ``ChatTTS`` always.
     """
 
     RefineTextParams = parameters.RefineTextParams
@@ -91,6 +93,7 @@ class Chat:
         num_threads: int | None = None,
         kv_memory: int | str | None = None,
         batch_invariant: bool | None = None,
+        homophones: str | Path | None = None,
     ) -> None:
         """Load a checkpoint. If that fails, what was loaded before stays.
 
@@ -98,7 +101,8 @@ class Chat:
             source: ``local`` (./asset, else the hub's cache, else a download), ``huggingface``,
                 ``custom`` (needs ``custom_path``) or ``bundled`` (the voice in the package).
             force_redownload: fetch files from the hub again.
-            compile: run the Llama through ``torch.compile``.
+            compile: run the Llama through ``torch.compile``; the first calls then compile for
+                minutes, at each new kind of shape.
             custom_path: the folder that holds ``asset/``, or that folder itself.
             device: such as ``cpu`` or ``cuda:0``; the best one there is by default.
             coef: the mel scale; the checkpoint's own wins, and a difference is logged.
@@ -109,6 +113,8 @@ class Chat:
             dtype: ``float32``, ``bfloat16``, ``float16`` or ``auto`` (what the device is fast in).
             num_threads: threads of torch's CPU operators, for the whole process.
             kv_memory, batch_invariant: for the velocity engine.
+            homophones: a JSON table of characters to replace by others that sound alike; the
+                checkpoint's ``asset/homophones_map.json``, if any, by default.
 
         Raises:
             ChatTTSError: what is wrong, with the file or argument and the remedy.
@@ -128,12 +134,13 @@ class Chat:
             batch_invariant=batch_invariant,
         )
         folder = assets.locate(source, custom_path, force_redownload)
-        assets.check_hashes(folder)
+        check_hashes(folder)
         model = load_model(folder, placement, options, coef)
-        homophones = load_homophones(folder.homophones) if folder.homophones.exists() else None
+        if homophones is None and folder.homophones.exists():
+            homophones = folder.homophones
         defaults = model.config.defaults
         self.normalizer = self.normalizer.adapted(
-            homophones=homophones,
+            homophones=load_homophones(homophones) if homophones is not None else None,
             characters=defaults.characters,
             known_tags=model.tokenizer.control_tokens,
             language=defaults.language,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -20,6 +21,7 @@ from .model.placement import Placement
 from .model.speaker import Speaker
 from .model.tokenizer import Tokenizer
 from .model.vocoder import Vocoder
+from .params import InferCodeParams, RefineTextParams
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +63,10 @@ def load_model(
         ChatTTSError: a file is missing, damaged or does not fit; the message names it.
     """
     config = Config.from_file(assets.config)
+    try:
+        _check(config)
+    except ConfigError as error:
+        raise ConfigError(f"{assets.config}: {error}") from None
     tokenizer = Tokenizer(assets.tokenizer)
     if tokenizer.size > config.gpt.num_text_tokens:
         raise ConfigError(
@@ -90,6 +96,29 @@ def load_model(
     if coef is not None and coef != model.coef:
         logger.warning("the given coef differs from the checkpoint's own, which is used")
     return model
+
+
+def _check(config: Config) -> None:
+    """Raise ConfigError where parts do not fit together or the voice's defaults make no sense."""
+    dvae, vq = config.dvae, config.dvae.vq
+    agreements = (
+        ("2 * decoder.idim", 2 * config.decoder.idim, "gpt.hidden_size", config.gpt.hidden_size),
+        ("2 * dvae.decoder.idim", 2 * dvae.decoder.idim, "dvae.vq.dim", vq.dim),
+        ("dvae.encoder.idim", dvae.encoder.idim, "dvae.decoder.odim", dvae.decoder.odim),
+        ("dvae.encoder.odim", dvae.encoder.odim, "dvae.vq.dim", vq.dim),
+        ("dvae.vq.G * dvae.vq.R", vq.G * vq.R, "gpt.num_vq", config.gpt.num_vq),
+        (
+            "the product of dvae.vq.levels",
+            math.prod(vq.levels),
+            "gpt.num_audio_tokens - 1",
+            config.gpt.num_audio_tokens - 1,
+        ),
+    )
+    for name, found, other, wanted in agreements:
+        if found != wanted:
+            raise ConfigError(f"{name} is {found}, but {other} is {wanted}")
+    RefineTextParams().with_defaults(config.defaults.refine)
+    InferCodeParams().with_defaults(config.defaults.code)
 
 
 def _load(module: M, file: Path, placement: Placement) -> M:

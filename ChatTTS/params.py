@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -75,7 +76,16 @@ class RefineTextParams:
 
     def check(self) -> None:
         """Raise ConfigError for the first value that makes no sense."""
-        temperatures = np.atleast_1d(np.asarray(self.temperature, dtype=np.float64))
+        self._require(str, "text", "prompt")
+        self._require(Real, "a number", "top_P", "repetition_penalty")
+        self._require(Integral, "a whole number", "top_K", "max_new_token", "min_new_token")
+        if self.manual_seed is not None:
+            self._require(Integral, "a whole number", "manual_seed")
+        temperatures = np.atleast_1d(np.array(self.temperature, dtype=object))
+        if not all(isinstance(t, Real) for t in temperatures.flat):
+            raise ConfigError(
+                f"temperature must be a number, or one for each codebook, not {self.temperature!r}"
+            )
         checks = (
             (0 < self.top_P <= 1, "top_P", "must be above 0 and at most 1"),
             (self.top_K >= 1, "top_K", "must be at least 1"),
@@ -96,6 +106,11 @@ class RefineTextParams:
         for holds, name, rule in checks:
             if not holds:
                 raise ConfigError(f"{name} {rule}, not {getattr(self, name)!r}")
+
+    def _require(self, kind: type, what: str, *names: str) -> None:
+        for name in names:
+            if not isinstance(getattr(self, name), kind):
+                raise ConfigError(f"{name} must be {what}, not {getattr(self, name)!r}")
 
 
 @dataclass
@@ -125,12 +140,15 @@ class InferCodeParams(RefineTextParams):
 
     def check(self) -> None:
         super().check()
+        self._require(
+            Integral, "a whole number", "stream_batch", "stream_speed", "pass_first_n_batches"
+        )
         for name in ("stream_batch", "stream_speed"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)!r}")
         if self.pass_first_n_batches < 0:
             raise ConfigError("pass_first_n_batches must not be negative")
-        if self.txt_smp is not None and self.spk_smp is None:
+        if self.txt_smp and self.spk_smp is None:
             raise ConfigError("txt_smp is the transcript of a sample: give spk_smp as well")
 
 

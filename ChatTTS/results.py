@@ -92,7 +92,8 @@ class EmptySpeechError(ChatTTSError):
 
     Attributes:
         texts: those utterances.
-        waveforms: what came of all the rows; nothing of the others is lost.
+        waveforms: what came of all the rows, so that nothing of the others is lost; ``None`` at
+            the end of a stream, which has given it already.
     """
 
     def __init__(self, texts: list[str], waveforms: Waveforms | None) -> None:

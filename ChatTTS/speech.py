@@ -80,6 +80,11 @@ def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
     if params.spk_smp is not None:
         embed = model.config.embed
         sample = decode_sample(params.spk_smp, embed.num_vq, embed.num_audio_tokens - 1)
+        if not defaults.samples_trained:
+            logger.warning(
+                "this checkpoint never learned to follow sample prompts (spk_smp): expect wrong or "
+                "empty speech, or use a speaker (spk_emb), or a full ChatTTS checkpoint"
+            )
         if not params.txt_smp:
             logger.warning("spk_smp without txt_smp: the voice needs the sample's exact transcript")
     return Voice(None if speaker is None else model.speaker.vector(speaker), sample, params.txt_smp)
@@ -88,7 +93,7 @@ def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
 def choose_seed(params: RefineTextParams) -> int:
     """The given seed, or one from torch's global generator (in the calling thread)."""
     if params.manual_seed is not None:
-        return params.manual_seed
+        return int(params.manual_seed)  # numpy's whole numbers are bounded
     return int(torch.randint(2**63 - 1, ()))
 
 
@@ -146,11 +151,15 @@ def speak(
 ) -> Iterator[Gain]:
     """Run the speech pass over all utterances, batch by batch; gives what each one gains.
 
-    Every utterance ends with exactly one gain that has a finish reason. Where nothing fixes the
+    What cannot be spoken is an error now; the work begins when the first gain is asked for. Every
+    utterance ends with exactly one gain that has a finish reason. Where nothing fixes the
     voice, the first utterance of a text becomes the sample prompt of the rest of that text.
 
     Args:
         first_alone: generate the first utterance of every text before all the others.
+
+    Raises:
+        TextError, VoiceError, ConfigError: a prompt, voice or setting that does not fit.
     """
     named = resolve_voice(model, params)
     sampling = Sampling.from_params(params, lanes=model.config.embed.num_vq)
@@ -166,20 +175,23 @@ def speak(
         key = DrawKey(seed, Pass.CODE, utterance=u.index)
         return _request(model, decorated, voice, sampling, key, u)
 
+    def gains() -> Iterator[Gain]:
+        order = sorted(utterances, key=lambda u: u.index)
+        alone = first_alone or not named.is_named
+        for batch in _batches(order, batch_size, first_alone=alone):
+            for gain in _generate(model, {u: request(u) for u in batch}, params, cancelled):
+                u = gain.utterance
+                if not named.is_named and u.index == 0 and u.row in followed:
+                    first_frames[u.row].append(gain.delta.ids)
+                    if gain.delta.finish is not None:
+                        codes = torch.cat(first_frames.pop(u.row)).numpy()
+                        if 0 < len(codes) < model.config.gpt.max_position_embeddings // 2:
+                            voices[u.row] = Voice(sample=codes, transcript=u.text)
+                yield gain
+
     for u in utterances:
-        request(u)  # a prompt that does not fit is an error before any work is done
-    order = sorted(utterances, key=lambda u: u.index)
-    alone = first_alone or not named.is_named
-    for batch in _batches(order, batch_size, first_alone=alone):
-        for gain in _generate(model, {u: request(u) for u in batch}, params, cancelled):
-            u = gain.utterance
-            if not named.is_named and u.index == 0 and u.row in followed:
-                first_frames[u.row].append(gain.delta.ids)
-                if gain.delta.finish is not None:
-                    codes = torch.cat(first_frames.pop(u.row)).numpy()
-                    if 0 < len(codes) < model.config.gpt.max_position_embeddings // 2:
-                        voices[u.row] = Voice(sample=codes, transcript=u.text)
-            yield gain
+        request(u)
+    return gains()
 
 
 def _batches(

@@ -17,6 +17,7 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, ConfigError, NotLoadedError, TextError
 from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation, Delta, FinishReason, GenerationRequest
+from ChatTTS.model.speaker import encode_sample
 from ChatTTS.results import EmptySpeechError
 
 DATA = Path(__file__).parent / "data"
@@ -197,6 +198,7 @@ def test_a_call_changes_nothing(small: Chat) -> None:
 
 def test_seeds(small: Chat) -> None:
     assert equal(speak(small, TEXT), speak(small, TEXT))
+    assert equal(speak(small, TEXT), speak(small, TEXT, manual_seed=np.int64(3)))
     assert not equal(speak(small, TEXT), speak(small, TEXT, manual_seed=4))
     drawn = []
     for seed in (1, 1, 2):
@@ -323,7 +325,8 @@ def test_rows_that_stay_empty(small: Chat) -> None:
                 )
             )
         engine.requests.clear()
-        speak(small, "hello you.", temperature=0, ensure_non_empty=False)
+        with pytest.raises(EmptySpeechError):  # greedy: no attempt would differ from the first
+            speak(small, "hello you.", temperature=0, ensure_non_empty=True)
         assert len(engine.requests) == 1
 
 
@@ -348,6 +351,12 @@ def test_a_stream_is_the_same_sound(small: Chat, texts: list[str], use_decoder: 
     for row, wav in zip(joined, whole, strict=True):
         np.testing.assert_allclose(row[: len(wav)], wav, atol=1e-4)
         assert not row[len(wav) :].any()
+
+
+@pytest.mark.parametrize("wrong", [{"spk_emb": "nobody"}, {"temperature": [0.3, 0.3]}])
+def test_a_stream_that_cannot_start_says_so_at_once(small: Chat, wrong: dict) -> None:
+    with pytest.raises(ValueError, match=r"speaker string|2 values"):
+        small.infer(TEXT, stream=True, skip_refine_text=True, params_infer_code=wrong)
 
 
 def test_stream_settings_of_scripts(small: Chat) -> None:
@@ -481,3 +490,22 @@ def test_voice_defaults_must_agree() -> None:
     with pytest.raises(ConfigError, match="nobody"):
         VoiceDefaults(speaker="nobody")
     assert replace(VoiceDefaults(), speakers={"a": "x"}, speaker="a").speaker == "a"
+
+
+def test_sample_prompts_that_were_never_learned_are_named(
+    bundled: Chat, caplog: pytest.LogCaptureFixture
+) -> None:
+    sample = encode_sample(np.zeros((4, 20), dtype=np.int64))
+    speak(bundled, "Good morning.", spk_smp=sample, txt_smp="good morning.")
+    assert "never learned to follow sample prompts" in caplog.text
+
+
+def test_a_table_of_homophones(tmp_path: Path) -> None:
+    table = tmp_path / "table.json"
+    table.write_text('{"a": "e"}', encoding="utf-8")
+    chat = Chat()
+    chat.load_or_raise("custom", custom_path=DATA / "model-a", device="cpu", homophones=table)
+    assert chat.normalizer("a cat") == "e cet"
+    assert chat.normalizer("a cat", do_homophone_replacement=False) == "a cat"
+    with pytest.raises(TextError, match="none"):
+        chat.load_or_raise("bundled", homophones=tmp_path / "none.json")

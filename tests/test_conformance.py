@@ -125,6 +125,12 @@ def test_decorated_prompts(conformance: Conformance) -> None:
     assert [refine_prompt(t, prompt) for t in texts] == facts["decorate_text"]
 
 
+def test_texts_bring_no_voice_marks_of_their_own() -> None:
+    marked = " one [spk_emb] [Stts]two[empty_spk] "
+    decorated = code_prompt(marked, "[speed_5]", speaker=False, transcript=marked)
+    assert decorated == "[Stts][empty_spk]one  two[speed_5]one  two[Ptts]"
+
+
 @pytest.mark.parametrize("kind", ["none", "spk", "smp"])
 def test_token_ids_and_masks(conformance: Conformance, kind: str) -> None:
     expected = conformance.tensors

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from ChatTTS.assets import AssetFolder
-from ChatTTS.errors import GenerationError, TextError
+from ChatTTS.errors import ConfigError, GenerationError, TextError
 from ChatTTS.loading import Model, load_model
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import (
@@ -21,6 +22,7 @@ from ChatTTS.model.generation import (
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.tokenizer import code_prompt, refine_prompt
+from ChatTTS.params import InferCodeParams
 
 FOLDER = AssetFolder(Path(__file__).parent / "data" / "model-a", "custom")
 LIVELY = Sampling((1.0,) * 4, 0.9, 30, 1.1, 0, 24)
@@ -132,6 +134,27 @@ def test_greedy_does_not_depend_on_the_seed(model: Model) -> None:
     greedy = replace(LIVELY, temperature=(0.0,) * 4)
     first, second = (run(model, [code_request(model, "hello", s, greedy)]) for s in (1, 2))
     assert first == second
+
+
+def test_extremes_do_not_overflow(model: Model) -> None:
+    def ids(**changes: float) -> list:
+        params = InferCodeParams(max_new_token=20, **changes)
+        sampling = Sampling.from_params(params, lanes=4)
+        return run(model, [code_request(model, "hello", 1, sampling)])[0][0]
+
+    greedy = ids(temperature=0)
+    for temperature in (1e-12, 1e-30, 1e-40):
+        assert ids(temperature=temperature) == greedy
+    for penalty in (1e-10, 1e10):
+        assert all(0 <= code < 625 for frame in ids(repetition_penalty=penalty) for code in frame)
+
+
+def test_numbers_of_numpy_are_temperatures() -> None:
+    for given in (np.float32(0.5), 0.5, [0.5] * 4, np.full(4, 0.5)):
+        params = InferCodeParams(temperature=given)
+        assert Sampling.from_params(params, lanes=4).temperature == (0.5,) * 4
+    with pytest.raises(ConfigError, match="3 values"):
+        Sampling.from_params(InferCodeParams(temperature=[0.5] * 3), lanes=4)
 
 
 def test_cancelling_ends_every_row_within_a_step(model: Model) -> None:

@@ -3,6 +3,7 @@
 import copy
 from dataclasses import fields
 
+import numpy as np
 import pytest
 
 from ChatTTS.errors import ConfigError
@@ -49,14 +50,21 @@ def test_dicts_of_old_versions() -> None:
     [
         ("top_P", 0),
         ("top_P", 1.1),
+        ("top_P", "0.7"),
+        ("prompt", None),
         ("top_K", 0),
         ("temperature", -1),
+        ("temperature", "0.3"),
+        ("temperature", None),
         ("temperature", [0.3, -0.1, 0.3, 0.3]),
         ("repetition_penalty", 0),
         ("max_new_token", 0),
+        ("max_new_token", None),
         ("min_new_token", -1),
         ("min_new_token", 9999),
         ("manual_seed", 2**64),
+        ("manual_seed", 42.5),
+        ("stream_batch", 2.5),
         ("stream_batch", 0),
         ("stream_speed", 0),
         ("pass_first_n_batches", -1),
@@ -69,8 +77,9 @@ def test_nonsense_is_named(name: str, value: object) -> None:
 
 
 def test_extreme_values_that_scripts_use() -> None:
-    for temperature in (0, 1e-12, [0.1, 0.2, 0.3, 0.4]):
+    for temperature in (0, 1e-12, [0.1, 0.2, 0.3, 0.4], np.float32(0.3), np.full(4, 0.3)):
         InferCodeParams(temperature=temperature, min_new_token=5, manual_seed=-1).check()
+    InferCodeParams(txt_smp="").check()  # an empty field of a form
 
 
 def test_an_unknown_default_of_a_checkpoint_is_named() -> None:

@@ -201,3 +201,18 @@ def test_any_text_comes_out_in_known_characters_with_its_tags(text: str) -> None
     spoken = voice(text)
     assert [tag for tag in TAG.findall(text) if tag in TAGS] == TAG.findall(spoken)
     assert KNOWN.fullmatch(TAG.sub("", spoken))
+
+
+def test_wrapped_lines_are_joined_and_lists_are_not() -> None:
+    normalizer = Normalizer()
+    wrapped = "On that cold morning he had to wait for\ntwenty minutes."
+    assert normalizer.lines(wrapped) == [wrapped.replace("\n", " ")]
+    assert len(normalizer.lines("one\ntwo")) == 2
+    assert len(normalizer.lines("- apples\n- pears")) == 2
+    assert len(normalizer.lines("a title\n\nthe text")) == 2
+
+
+def test_ordinals_are_no_saints() -> None:
+    normalizer = Normalizer()
+    assert normalizer("It is the 21st.") == "It is the twenty first."
+    assert normalizer("He came on the 21st. He left.").startswith("He came on the twenty first.")

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+import numpy as np
 from torch import Tensor
 
 from ..errors import ConfigError
 from ..params import RefineTextParams
 from .draws import DrawKey, Pass
 from .tokenizer import Prompt
+
+# Below, float32 logits would overflow; long before, a draw is the most probable token anyway.
+_LEAST_TEMPERATURE = 1e-20
 
 
 class FinishReason(str, Enum):
@@ -65,11 +69,11 @@ class Sampling:
     def from_params(cls, params: RefineTextParams, lanes: int) -> Sampling:
         """Take the fields that concern drawing; one temperature is repeated for all lanes."""
         given = params.temperature
-        values = (given,) * lanes if isinstance(given, (int, float)) else tuple(given)
+        values = np.ravel(given).tolist() * (lanes if np.ndim(given) == 0 else 1)
         if len(values) != lanes:
             raise ConfigError(f"temperature has {len(values)} values; this pass draws {lanes}")
         return cls(
-            temperature=tuple(float(v) for v in values),
+            temperature=tuple(float(v) if v >= _LEAST_TEMPERATURE else 0.0 for v in values),
             top_p=params.top_P,
             top_k=params.top_K,
             repetition_penalty=params.repetition_penalty,

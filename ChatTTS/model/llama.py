@@ -36,12 +36,24 @@ def read_llama_config(path: Path, sizes: GPTConfig, attention: str = "sdpa") -> 
     Raises:
         AssetError: the file is missing or damaged, or contradicts ``sizes``.
     """
-    from transformers import LlamaConfig
-
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise AssetError(f"{path} is missing or not JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise AssetError(f"{path} must hold a JSON object, not {type(values).__name__}")
+    try:
+        return _llama_config(path, values, sizes, attention)
+    except AssetError:
+        raise
+    except Exception as error:  # transformers has many kinds
+        raise AssetError(f"{path} describes no Llama ({error}); restore the file") from error
+
+
+def _llama_config(path: Path, values: dict[str, Any], sizes: GPTConfig, attention: str) -> Any:
+    """What :func:`read_llama_config` makes of the JSON object ``values``."""
+    from transformers import LlamaConfig
+
     names = (
         "hidden_size",
         "intermediate_size",
@@ -89,10 +101,16 @@ def load_llama(config: Any, weights: Path, device: torch.device, dtype: torch.dt
     # On the meta device no time goes into random weights. What is computed and not loaded (the
     # rotary frequencies, which releases before 4.48 keep in every layer) comes from a model
     # without layers.
-    with torch.device("meta"):
-        model = LlamaModel(config).to(dtype)
-    without_layers = LlamaConfig(**{**config.to_dict(), "num_hidden_layers": 0})
-    rotary = LlamaModel(without_layers).rotary_emb
+    try:
+        with torch.device("meta"):
+            model = LlamaModel(config).to(dtype)
+        without_layers = LlamaConfig(**{**config.to_dict(), "num_hidden_layers": 0})
+        rotary = LlamaModel(without_layers).rotary_emb
+    except Exception as error:  # of an activation or a rope that it does not know
+        raise AssetError(
+            f"the config.json beside {weights} describes no Llama that this transformers can "
+            f"build ({type(error).__name__}: {error}); restore the file"
+        ) from error
     for module in model.modules():
         if hasattr(module, "rotary_emb"):
             module.rotary_emb = rotary
@@ -285,6 +303,7 @@ class _Batch:
             )
         logits = processors.apply_temperature(logits, self._temperature)
         logits = processors.penalise_repetition(logits, self._history, self._penalty)
+        logits = logits.nan_to_num()  # an extreme penalty overflows, and must not reach the draw
         logits = processors.keep_top(logits, self._top_p, self._top_k)
         early = [row.generated < row.request.sampling.min_new for row in self.rows]
         if any(early):

@@ -85,4 +85,6 @@ def fast_dtype(device: torch.device) -> torch.dtype:
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     if device.type == "mps":
         return torch.float16
-    return torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32
+    # A private name, which older releases of torch lack.
+    has_bf16 = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
+    return torch.bfloat16 if has_bf16() else torch.float32

@@ -129,9 +129,9 @@ def code_prompt(text: str, prompt: str, *, speaker: bool, transcript: str | None
         speaker: whether a speaker vector takes the place of ``[spk_emb]``.
         transcript: what the sample prompt says, if there is one.
     """
-    spoken = _RESERVED.sub("", text).strip()
+    spoken, sample = (_RESERVED.sub("", part).strip() for part in (text, transcript or ""))
     voice = "[spk_emb]" if speaker else "[empty_spk]"
-    return f"[Stts]{voice}{transcript or ''}{prompt}{spoken}[Ptts]"
+    return f"[Stts]{voice}{sample}{prompt}{spoken}[Ptts]"
 
 
 def refine_prompt(text: str, prompt: str) -> str:

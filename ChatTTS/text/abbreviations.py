@@ -33,14 +33,12 @@ _NUMBERED = {
 }  # fmt: skip
 
 _READINGS = {**_LEADING, **_TRAILING, **_NUMBERED}
-_ABBREVIATION = re.compile(
-    rf"(?<![A-Za-z.])({'|'.join(map(re.escape, _READINGS))})\.", re.IGNORECASE
-)
+_ABBREVIATION = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, _READINGS))})\.", re.IGNORECASE)
 _TITLE_WITHOUT_STOP = re.compile(r"\b(Mr|Mrs|Ms|Dr|Prof)(?= [A-Z])")
 _DOTTED = re.compile(r"(?<![A-Za-z.])(?:[A-Za-z]\.){2,}")
 _INITIAL = re.compile(r"(?<![A-Za-z.])[A-HJ-Z]\.(?=\s)")
 
-_LAST_WORD = re.compile(r"[A-Za-z](?:[A-Za-z.]*[A-Za-z])?$")
+_LAST_WORD = re.compile(r"(?<![0-9A-Za-z])[A-Za-z](?:[A-Za-z.]*[A-Za-z])?$")
 _LIST_NUMBER = re.compile(r"\s*\d{1,3}")  # with nothing before it on its line
 _NEXT = re.compile(r"[\s\"'“‘(]*(\S)")
 _LOOK_BACK = 32  # characters; longer than any abbreviation

@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 TextFunction = Callable[[str], str]
 
 LANGUAGES = ("en", "zh")
+# A line end in mid-sentence, of a text that was wrapped to some width; markdown's lines are none.
+_WRAPPED = re.compile(r"^([ \t]*\w[^\n]{30,}[a-z,])[ \t]*\n(?=[ \t]*[a-z])", re.MULTILINE)
 _PROBE = "1 test. 测试2。"
 
 
@@ -134,7 +136,8 @@ class Normalizer:
         """The lines of ``text``, each normalised; those with nothing in them are left out."""
         if lang is not None and lang not in LANGUAGES:
             raise TextError(f"lang={lang!r} is not known; use one of {LANGUAGES} or None")
-        text = strip_markup("\n".join(text.splitlines()), self._known_tags)
+        text = _WRAPPED.sub(r"\1 ", "\n".join(text.splitlines()))
+        text = strip_markup(text, self._known_tags)
         if self._known_tags is not None:
             text = drop_unknown(text, self._known_tags)
         text = map_plain(text, partial(fold, kept=self._characters))

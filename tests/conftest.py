@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from ChatTTS.core import Chat
+
+from .chat_tools import DATA
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     gpu_tests = [item for item in items if item.get_closest_marker("gpu")]
@@ -31,3 +35,19 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", connect_nearby)
+
+
+@pytest.fixture(scope="session")
+def small() -> Chat:
+    """A conformance model: random, so that its sounds are noise, but quick."""
+    chat = Chat()
+    chat.load_or_raise("custom", custom_path=DATA / "model-a", device="cpu")
+    return chat
+
+
+@pytest.fixture(scope="session")
+def bundled() -> Chat:
+    """The voice inside the package."""
+    chat = Chat()
+    chat.load_or_raise("bundled", device="cpu")
+    return chat

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ class GPT:
             embed,
             end_of_text=tokenizer.end_of_refine,
             max_positions=sizes.max_position_embeddings,
-            use_cache=options.enable_cache,
+            new_cache=_new_cache(options),
         )
         return cls(embed, engine)
 
@@ -102,6 +102,18 @@ def load_embed(file: Path, config: Config, placement: Placement) -> Embed:
     embed = Embed(config.embed).to(placement.dtype)
     load_module(embed, from_published(read_tensors(file), config.embed.num_vq, file), file=file)
     return embed.to(placement.device).eval().requires_grad_(False)
+
+
+def _new_cache(options: EngineOptions) -> Callable[[], Any]:
+    """What makes the key-value cache of a batch."""
+    from transformers import DynamicCache
+
+    from .kv_cache import GrowingCache
+
+    if not options.enable_cache:
+        return lambda: None
+    # torch.compile traces the library's own cache; counters that Python changes it traces anew.
+    return DynamicCache if options.compile else GrowingCache
 
 
 def _attention(options: EngineOptions, placement: Placement) -> str:

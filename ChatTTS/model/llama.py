@@ -127,7 +127,8 @@ class StandardEngine:
         embed: embeddings and heads, on the same device and in the same dtype.
         end_of_text: the id that ends a text answer.
         max_positions: the model's positions.
-        use_cache: ``False`` computes everything again at each step, for reference.
+        new_cache: makes the key-value cache of a batch; ``None`` instead of one computes
+            everything again at each step, for reference.
     """
 
     def __init__(
@@ -137,13 +138,13 @@ class StandardEngine:
         *,
         end_of_text: int,
         max_positions: int,
-        use_cache: bool = True,
+        new_cache: Callable[[], Any],
     ) -> None:
         self.model = model
         self.embed = embed
         self.end_of_text = end_of_text
         self.max_positions = max_positions
-        self.use_cache = use_cache
+        self.new_cache = new_cache
 
     @property
     def device(self) -> torch.device:
@@ -172,7 +173,7 @@ class StandardEngine:
     ) -> Iterator[list[Delta]]:
         """Run those of the requests that are of one kind as one batch."""
         batch = _Batch([requests[i] for i in rows], rows, self.embed, self.max_positions)
-        cache = self._new_cache()
+        cache = self.new_cache()
         embeds, mask, positions = batch.embeds, batch.mask, batch.positions
         while True:
             if cancelled.is_set():
@@ -198,11 +199,6 @@ class StandardEngine:
                 positions = torch.cat([positions, positions[:, -1:] + 1], dim=1)
             else:
                 embeds, positions = last, positions[:, -1:] + 1
-
-    def _new_cache(self) -> Any:
-        from transformers import DynamicCache
-
-        return DynamicCache() if self.use_cache else None
 
     def _forward(self, embeds: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> Tensor:
         """The last position's hidden states [B, hidden]."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from .assets import REPOSITORY
 from .errors import AssetError, ConfigError
+from .folders import cache_folder
 
 
 @dataclass(frozen=True)
@@ -21,19 +21,6 @@ class CacheEntry:
     name: str
     path: Path
     bytes: int
-
-
-def cache_folder() -> Path:
-    """Where this package keeps what it may lose at any time."""
-    if chosen := os.environ.get("XDG_CACHE_HOME"):
-        base = Path(chosen)
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path.home() / ".cache"
-    return base / "chattts-velocity"
 
 
 def cache_entries() -> list[CacheEntry]:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from .errors import ConfigError
 
@@ -232,7 +232,7 @@ def _build(part: type[T], values: Any, where: str) -> T:
     """Make the dataclass ``part`` from a JSON object, with each value's type checked."""
     if not isinstance(values, dict):
         raise ConfigError(f"{where} must be a JSON object, not {type(values).__name__}")
-    known = {f.name: f for f in fields(part)}  # type: ignore[arg-type]
+    known = {f.name: f for f in fields(cast(Any, part))}
     _reject_unknown(where, values, set(known))
     given = {}
     for name, value in values.items():

@@ -13,9 +13,9 @@ from typing import Any, Literal
 from tqdm import tqdm
 
 from .assets import AssetFolder
-from .caches import cache_folder
 from .config import published_facts
 from .errors import AssetError
+from .folders import cache_folder
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from .config import Config
 from .errors import AudioError, VoiceError
+from .folders import data_folder
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}", re.ASCII)
 # Windows takes these for devices, with any ending.
@@ -196,15 +196,7 @@ class VoiceLibrary:
 
 def voices_folder() -> Path:
     """Where a user's voices lie on this system."""
-    if chosen := os.environ.get("XDG_DATA_HOME"):
-        base = Path(chosen)
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    else:
-        base = Path.home() / ".local" / "share"
-    return base / "chattts" / "voices"
+    return data_folder() / "voices"
 
 
 def check_name(name: str) -> str:

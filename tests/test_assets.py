@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +16,12 @@ import huggingface_hub
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
-from ChatTTS import assets, caches, hashes
+from ChatTTS import assets, hashes
 from ChatTTS.assets import AssetFolder, is_cached, locate
-from ChatTTS.caches import CacheEntry, cache_entries, cache_folder, clear_cache
+from ChatTTS.caches import CacheEntry, cache_entries, clear_cache
 from ChatTTS.config import published_facts
 from ChatTTS.errors import AssetError, ConfigError
+from ChatTTS.folders import cache_folder
 from ChatTTS.hashes import check_hashes, verify
 
 MODEL_A = Path(__file__).parent / "data" / "model-a"
@@ -485,7 +487,7 @@ class TestCache:
     ) -> None:
         for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
             monkeypatch.delenv(name, raising=False)
-        monkeypatch.setattr(caches.sys, "platform", platform)
+        monkeypatch.setattr(sys, "platform", platform)
         monkeypatch.setattr(Path, "home", lambda: tmp_path)
         for name, value in variables.items():
             monkeypatch.setenv(name, value.format(home=tmp_path))

@@ -13,9 +13,9 @@ import pytest
 
 from ChatTTS import assets, hashes
 from ChatTTS.audio import save
-from ChatTTS.caches import cache_folder
 from ChatTTS.cli import main
 from ChatTTS.errors import AssetError
+from ChatTTS.folders import cache_folder
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -168,18 +168,18 @@ def test_a_file_that_is_far_too_long_is_not_read(library: VoiceLibrary) -> None:
 
 def test_where_voices_lie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert voices_folder() == tmp_path / "chattts" / "voices"
+    assert voices_folder() == tmp_path / "chattts-velocity" / "voices"
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     for system, expected in (
-        ("linux", ".local/share/chattts/voices"),
-        ("darwin", "Library/Application Support/chattts/voices"),
+        ("linux", ".local/share/chattts-velocity/voices"),
+        ("darwin", "Library/Application Support/chattts-velocity/voices"),
     ):
         monkeypatch.setattr(sys, "platform", system)
         assert voices_folder() == tmp_path / expected
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setenv("APPDATA", str(tmp_path / "roaming"))
-    assert voices_folder() == tmp_path / "roaming" / "chattts" / "voices"
+    assert voices_folder() == tmp_path / "roaming" / "chattts-velocity" / "voices"
 
 
 # ---------------------------------------------------------------- what --voice accepts

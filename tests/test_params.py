@@ -78,8 +78,9 @@ def test_nonsense_is_named(name: str, value: object) -> None:
 
 def test_extreme_values_that_scripts_use() -> None:
     for temperature in (0, 1e-12, [0.1, 0.2, 0.3, 0.4], np.float32(0.3), np.full(4, 0.3)):
-        InferCodeParams(temperature=temperature, min_new_token=5, manual_seed=-1).check()
-    InferCodeParams(txt_smp="").check()  # an empty field of a form
+        params = InferCodeParams(temperature=temperature, min_new_token=5, manual_seed=-1)
+        assert params.with_defaults({"temperature": 9}).temperature is temperature
+    assert InferCodeParams(txt_smp="").with_defaults({}).spk_smp is None  # a form's empty field
 
 
 def test_an_unknown_default_of_a_checkpoint_is_named() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own convention)
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from ..config import EmbedConfig
 from ..errors import AssetError
@@ -70,7 +70,7 @@ def from_published(tensors: Mapping[str, Tensor], num_vq: int, file: Path) -> di
         magnitude, direction = (
             tensors[f"{name}.parametrizations.weight.original{i}"].float() for i in (0, 1)
         )
-        return magnitude * F.normalize(direction, dim=1)
+        return magnitude * normalize(direction, dim=1)
 
     rest = {name: value for name, value in tensors.items() if name not in (*tables, *norms)}
     return rest | {

@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .errors import TextError
+from .errors import TextError, VoiceError
 from .loading import Model
 from .model.draws import DrawKey, Pass
 from .model.generation import Cancellation, Delta, FinishReason, GenerationRequest, Sampling
@@ -87,7 +88,20 @@ def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
             )
         if not params.txt_smp:
             logger.warning("spk_smp without txt_smp: the voice needs the sample's exact transcript")
-    return Voice(None if speaker is None else model.speaker.vector(speaker), sample, params.txt_smp)
+    return Voice(_vector(model, speaker), sample, params.txt_smp)
+
+
+def _vector(model: Model, speaker: Any) -> NDArray[np.float32] | None:
+    """The vector of a speaker; where it is none, the checkpoint's own speakers are named."""
+    if speaker is None:
+        return None
+    try:
+        return model.speaker.vector(speaker)
+    except VoiceError as error:
+        names = ", ".join(model.config.defaults.speakers)
+        if not names:
+            raise
+        raise VoiceError(f"{error}; the speakers that this checkpoint knows: {names}") from error
 
 
 def choose_seed(params: RefineTextParams) -> int:

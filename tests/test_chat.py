@@ -13,7 +13,7 @@ import torch
 import ChatTTS
 from ChatTTS.config import VoiceDefaults
 from ChatTTS.core import Chat
-from ChatTTS.errors import AssetError, ConfigError, NotLoadedError, TextError
+from ChatTTS.errors import AssetError, ConfigError, NotLoadedError, TextError, VoiceError
 from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation, Delta, FinishReason, GenerationRequest
 from ChatTTS.model.speaker import encode_sample
@@ -330,3 +330,8 @@ def test_a_table_of_homophones(tmp_path: Path) -> None:
     assert chat.normalizer("a cat", do_homophone_replacement=False) == "a cat"
     with pytest.raises(TextError, match="none"):
         chat.load_or_raise("bundled", homophones=tmp_path / "none.json")
+
+
+def test_a_speaker_that_nobody_knows(bundled: Chat) -> None:
+    with pytest.raises(VoiceError, match="rms, slt"):
+        speak(bundled, "Good morning.", spk_emb="anna")

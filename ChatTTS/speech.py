@@ -167,7 +167,8 @@ def speak(
 
     What cannot be spoken is an error now; the work begins when the first gain is asked for. Every
     utterance ends with exactly one gain that has a finish reason. Where nothing fixes the
-    voice, the first utterance of a text becomes the sample prompt of the rest of that text.
+    voice, the first utterance of a text becomes the sample prompt of the rest of that text, if the
+    checkpoint learned to follow one.
 
     Args:
         first_alone: generate the first utterance of every text before all the others.
@@ -177,12 +178,13 @@ def speak(
     """
     named = resolve_voice(model, params)
     sampling = Sampling.from_params(params, lanes=model.config.embed.num_vq)
-    followed = {u.row for u in utterances if u.index > 0}
+    steady = not named.is_named and model.config.defaults.samples_trained
+    followed = {u.row for u in utterances if u.index > 0} if steady else set()
     voices: dict[int, Voice] = {}
     first_frames: dict[int, list[torch.Tensor]] = {row: [] for row in followed}
 
     def request(u: Utterance) -> GenerationRequest:
-        voice = named if named.is_named else voices.get(u.row, Voice())
+        voice = voices.get(u.row, named)
         decorated = code_prompt(
             u.text, params.prompt, speaker=voice.speaker is not None, transcript=voice.transcript
         )
@@ -191,11 +193,10 @@ def speak(
 
     def gains() -> Iterator[Gain]:
         order = sorted(utterances, key=lambda u: u.index)
-        alone = first_alone or not named.is_named
-        for batch in _batches(order, batch_size, first_alone=alone):
+        for batch in _batches(order, batch_size, first_alone=first_alone or steady):
             for gain in _generate(model, {u: request(u) for u in batch}, params, cancelled):
                 u = gain.utterance
-                if not named.is_named and u.index == 0 and u.row in followed:
+                if u.index == 0 and u.row in followed:
                     first_frames[u.row].append(gain.delta.ids)
                     if gain.delta.finish is not None:
                         codes = torch.cat(first_frames.pop(u.row)).numpy()
@@ -204,7 +205,7 @@ def speak(
                 yield gain
 
     for u in utterances:
-        request(u)
+        request(u)  # what does not fit is said before any work is done
     return gains()
 
 

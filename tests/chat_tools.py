@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ChatTTS.core import Chat
+from ChatTTS.loading import Model
 from ChatTTS.model.generation import Cancellation, Delta, GenerationRequest
 
 DATA = Path(__file__).parent / "data"
@@ -33,7 +34,7 @@ def equal(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> bool:
 class Recording:
     """Stands before an engine and keeps the requests."""
 
-    def __init__(self, chat: Chat) -> None:
+    def __init__(self, chat: Chat | Model) -> None:
         self.gpt, self.inner = chat.gpt, chat.gpt.engine
         self.requests: list[GenerationRequest] = []
 

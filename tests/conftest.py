@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import socket
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ChatTTS import assets
 from ChatTTS.core import Chat
 
 from .chat_tools import DATA
@@ -51,3 +55,13 @@ def bundled() -> Chat:
     chat = Chat()
     chat.load_or_raise("bundled", device="cpu")
     return chat
+
+
+@pytest.fixture
+def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty current folder, no voices, nothing downloaded, nobody at the terminal."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(assets, "is_cached", lambda: False)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))

@@ -11,13 +11,19 @@ import pytest
 import torch
 
 import ChatTTS
+from ChatTTS.assets import AssetFolder
 from ChatTTS.config import VoiceDefaults
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, ConfigError, NotLoadedError, TextError, VoiceError
+from ChatTTS.loading import load_model
 from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation, Delta, FinishReason, GenerationRequest
+from ChatTTS.model.gpt import EngineOptions
+from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.speaker import encode_sample
 from ChatTTS.results import EmptySpeechError
+from ChatTTS.speech import Utterance
+from ChatTTS.speech import speak as generate_speech
 
 from .chat_tools import DATA, LIVELY, TEXT, Recording, equal, speak
 
@@ -335,3 +341,16 @@ def test_a_table_of_homophones(tmp_path: Path) -> None:
 def test_a_speaker_that_nobody_knows(bundled: Chat) -> None:
     with pytest.raises(VoiceError, match="rms, slt"):
         speak(bundled, "Good morning.", spk_emb="anna")
+
+
+def test_sample_prompts_are_not_made_for_models_that_cannot_follow_them(small: Chat) -> None:
+    folder = AssetFolder(DATA / "model-a", "custom")
+    model = load_model(folder, choose_placement("cpu"), EngineOptions())
+    defaults = replace(model.config.defaults, samples_trained=False)
+    model = replace(model, config=replace(model.config, defaults=defaults))
+    utterances = [Utterance(0, index, "come to the water.") for index in range(3)]
+    params = small.InferCodeParams(**LIVELY)
+    settings = {"batch_size": 4, "first_alone": False, "cancelled": Cancellation()}
+    with Recording(model) as recording:
+        list(generate_speech(model, utterances, params, 1, **settings))
+    assert [len(r.prompt.codes) for r in recording.requests] == [0, 0, 0]

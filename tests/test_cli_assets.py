@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,13 +18,7 @@ from ChatTTS.folders import cache_folder
 Run = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(assets, "is_cached", lambda: False)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+pytestmark = pytest.mark.usefixtures("empty_home")
 
 
 @pytest.fixture
@@ -157,7 +149,7 @@ def test_cache_clear_deletes_what_is_named(
 
 
 @pytest.fixture
-def tones() -> None:
+def tones(empty_home: None) -> None:
     tone = np.sin(np.arange(4800) / 9).astype(np.float32) / 2
     save("a.wav", tone)
     save("same.wav", tone)

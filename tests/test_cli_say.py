@@ -80,14 +80,7 @@ class FakeStream:
         self.closed = True
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty current folder, no voices, nothing downloaded, nobody at the terminal."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(assets, "is_cached", lambda: False)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+pytestmark = pytest.mark.usefixtures("empty_home")
 
 
 @pytest.fixture

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ChatTTS import assets
 from ChatTTS.audio import read
 from ChatTTS.cli import main
 from ChatTTS.model.speaker import decode_sample
@@ -22,12 +19,7 @@ TEXT = "This is a small voice."
 Run = Callable[..., tuple[bytes, str]]
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(assets, "is_cached", lambda: False)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+pytestmark = pytest.mark.usefixtures("empty_home")
 
 
 @pytest.fixture

@@ -81,7 +81,8 @@ class Call:
 
     def _synthesizer(self, use_decoder: bool) -> Synthesizer:
         model = self.model
-        return Synthesizer(model.decoder if use_decoder else model.dvae, model.vocos)
+        mel_decoder = model.decoder if use_decoder else model.dvae
+        return Synthesizer(mel_decoder, model.vocos, model.gpt.turns)
 
     def _frames(
         self,

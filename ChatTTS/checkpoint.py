@@ -99,16 +99,7 @@ def load_module(
         for name, value in module.state_dict(keep_vars=True).items()
         if isinstance(value, Tensor)
     }
-    faults = [
-        fault
-        for name, target in targets.items()
-        if (fault := _fault(name, target, tensors.get(name))) is not None
-    ]
-    if faults:
-        raise AssetError(
-            f"{file} does not fit the model: {_some(faults, '; ')}. Correct the sizes in "
-            f"asset/config.json (without that file the published sizes hold), or: {_RESTORE}"
-        )
+    check_tensors(targets, tensors, file=file, unused_ok=unused_ok)
 
     created = {}
     with torch.no_grad():
@@ -120,6 +111,33 @@ def load_module(
     if created:
         module.load_state_dict(created, strict=False, assign=True)
 
+
+def check_tensors(
+    targets: Mapping[str, Tensor],
+    tensors: Mapping[str, Tensor],
+    *,
+    file: Path,
+    unused_ok: Collection[str] = (),
+) -> None:
+    """Account for every tensor of a file.
+
+    Args:
+        targets: by name what has the shape and dtype that the file's tensor should have.
+        tensors, file, unused_ok: as for :func:`load_module`.
+
+    Raises:
+        AssetError: as :func:`load_module`.
+    """
+    faults = [
+        fault
+        for name, target in targets.items()
+        if (fault := _fault(name, target, tensors.get(name))) is not None
+    ]
+    if faults:
+        raise AssetError(
+            f"{file} does not fit the model: {_some(faults, '; ')}. Correct the sizes in "
+            f"asset/config.json (without that file the published sizes hold), or: {_RESTORE}"
+        )
     unused = [
         name
         for name in tensors

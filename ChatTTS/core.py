@@ -107,12 +107,16 @@ class Chat:
             device: such as ``cpu`` or ``cuda:0``; the best one there is by default.
             coef: the mel scale; the checkpoint's own wins, and a difference is logged.
             use_flash_attn: flash-attn, where it is installed, on CUDA in half precision.
-            use_vllm: the velocity engine.
+            use_vllm: the velocity engine: many requests side by side, from many threads.
             experimental: the accelerated Llama.
             enable_cache: ``False`` computes without a key-value cache, slowly, for reference.
-            dtype: ``float32``, ``bfloat16``, ``float16`` or ``auto`` (what the device is fast in).
-            num_threads: threads of torch's CPU operators, for the whole process.
-            kv_memory, batch_invariant: for the velocity engine.
+            dtype: ``float32``, ``bfloat16``, ``float16``, ``auto`` (what the device is fast in), or
+                ``int8`` (velocity only: weights in eight bits, the rest as with ``auto``).
+            num_threads: threads of torch's CPU operators, for the whole process, and of the
+                velocity engine; the cores that the process may use by default.
+            kv_memory: of velocity's key-value cache, in bytes or as text such as ``2GB``.
+            batch_invariant: ``False`` lets the last bits of velocity's results depend on what runs
+                beside a request, where that is faster.
             homophones: a JSON table of characters to replace by others that sound alike; the
                 checkpoint's ``asset/homophones_map.json``, if any, by default.
 
@@ -132,6 +136,7 @@ class Chat:
             enable_cache=enable_cache,
             kv_memory=kv_memory,
             batch_invariant=batch_invariant,
+            num_threads=num_threads,
         )
         folder = assets.locate(source, custom_path, force_redownload)
         check_hashes(folder)
@@ -183,7 +188,9 @@ class Chat:
     def unload(self) -> None:
         """Interrupt what runs and let go of the model."""
         self.interrupt()
-        self._model = None
+        model, self._model = self._model, None
+        if model is not None:
+            model.gpt.close()
 
     @property
     def _loaded(self) -> Model:
@@ -290,7 +297,8 @@ class Chat:
             do_text_normalization: read out numbers and symbols, drop what cannot be spoken.
             do_homophone_replacement: apply the checkpoint's table, if it has one.
             split_text: cut long texts into utterances, which follow one another in the row.
-            max_split_batch: utterances generated side by side.
+            max_split_batch: utterances generated side by side; the velocity engine decides that
+                by itself, but for streams.
             params_refine_text, params_infer_code: objects, or dicts with their fields.
             interrupt: set this event from anywhere to end this call alone.
 
@@ -330,9 +338,12 @@ class Chat:
         ]
         # A stream gives all rows at once, so all of them are generated at once.
         together = stream or not split_text
+        batch_size = max(len(texts), max_split_batch) if together else max_split_batch
+        if model.gpt.batches_itself and not stream:
+            batch_size = max(batch_size, len(utterances))
         call = Call(
             model,
-            batch_size=max(len(texts), max_split_batch) if together else max_split_batch,
+            batch_size=batch_size,
             cancelled=self._cancellation(interrupt),
         )
         if refine_text_only or not skip_refine_text:

@@ -37,3 +37,7 @@ class NotLoadedError(ChatTTSError, RuntimeError):
 
 class GenerationError(ChatTTSError, RuntimeError):
     """The model gave something that cannot be drawn from."""
+
+
+class EngineDeadError(ChatTTSError, RuntimeError):
+    """An engine that was closed, or that an error ended, and that takes no more work."""

@@ -80,7 +80,7 @@ def load_model(
         speaker=Speaker(config.gpt.hidden_size, config.spk_stat, placement.device),
         gpt=GPT.load_pretrained(
             weights=assets.gpt,
-            llama_config=assets.gpt_config,
+            llama_file=assets.gpt_config,
             embed_weights=assets.embed,
             config=config,
             tokenizer=tokenizer,

@@ -71,11 +71,6 @@ def test_the_callers_logger_is_used(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert [record.name for record in caplog.records] == ["mine"]
 
 
-def test_velocity_says_that_it_is_not_there_yet(caplog: pytest.LogCaptureFixture) -> None:
-    assert Chat().load("bundled", use_vllm=True) is False
-    assert "use_vllm" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("option", "word"),
     [
@@ -84,6 +79,9 @@ def test_velocity_says_that_it_is_not_there_yet(caplog: pytest.LogCaptureFixture
         ({"kv_memory": "1GB"}, "kv_memory"),
         ({"batch_invariant": True}, "velocity"),
         ({"coef": "一"}, "coef"),
+        ({"use_vllm": True, "compile": True}, "compile"),
+        ({"use_vllm": True, "experimental": True}, "experimental"),
+        ({"use_vllm": True, "enable_cache": False}, "enable_cache"),
     ],
 )
 def test_options_without_effect_say_why(
@@ -97,6 +95,9 @@ def test_options_without_effect_say_why(
 def test_wrong_options_are_named() -> None:
     for options, message in (
         ({"dtype": "int7"}, "int7"),
+        ({"dtype": "int8"}, "use_vllm"),
+        ({"use_vllm": True, "kv_memory": "much"}, "kv_memory"),
+        ({"use_vllm": True, "kv_memory": "1kB"}, "kv_memory"),
         ({"device": "quantum"}, "quantum"),
         ({"num_threads": 0}, "num_threads"),
         ({"source": "elsewhere"}, "elsewhere"),

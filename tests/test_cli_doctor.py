@@ -15,6 +15,8 @@ from ChatTTS import assets
 from ChatTTS.cli import doctor, machine, main, packages
 from ChatTTS.coexistence import REMEDY
 from ChatTTS.errors import AssetError
+from ChatTTS.model.native import library
+from ChatTTS.model.native.build import BuildError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -98,12 +100,23 @@ def test_optional_packages_are_no_fault(
 ) -> None:
     missing = packages.Package("not-there-at-all>=1", "for a test")
     monkeypatch.setattr(doctor, "OPTIONAL", (missing,))
-    monkeypatch.setattr(doctor.shutil, "which", lambda _: None)
     status, out = report(capsys)
     assert status == 0
     assert line(out, "not-there-at-all").startswith(" -")
     assert "pip install 'not-there-at-all>=1'" in out
-    assert "compile=True" in line(out, "ninja")
+
+
+def test_without_a_compiler_there_is_a_note(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise BuildError("no C++ compiler was found; install one")
+
+    monkeypatch.setattr(library, "load", fail)
+    status, out = report(capsys)
+    assert status == 0
+    assert line(out, "CPU kernels").startswith(" -")
+    assert "install one" in line(out, "CPU kernels")
 
 
 def test_the_published_package_in_the_same_folder(

@@ -46,7 +46,7 @@ def test_a_text_becomes_a_file(run: Run) -> None:
     seconds = re.search(r"speech\.wav: ([\d.]+) s of speech in ([\d.]+) s \(real-time", err)
     assert seconds is not None
     assert abs(float(seconds[1]) - len(samples) / rate) < 0.01
-    assert "model bundled (standard engine, cpu), voice rms, seed 3" in err
+    assert "model bundled (velocity engine, cpu), voice rms, seed 3" in err
     assert "Warning" not in err
 
 
@@ -91,10 +91,30 @@ def test_a_recording_is_kept_as_its_codes(run: Run) -> None:
     assert abs(len(codes) - len(samples) / 512) <= 1
 
 
-def test_velocity_is_one_line_until_it_is_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["say", TEXT, "--engine", "velocity", "-q"]) == 1
+def test_both_engines_say_the_same(run: Run) -> None:
+    for engine in ("velocity", "standard"):
+        run(
+            "say",
+            TEXT,
+            "-q",
+            "--seed",
+            "3",
+            "--dtype",
+            "float32",
+            "--engine",
+            engine,
+            "-o",
+            f"{engine}.wav",
+        )
+    first, second = (read(f"{engine}.wav")[0] for engine in ("velocity", "standard"))
+    assert len(first) == len(second)
+    np.testing.assert_allclose(first, second, atol=1e-3)
+
+
+def test_an_engine_that_cannot_do_it_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["say", TEXT, "--engine", "standard", "--dtype", "int8", "-q"]) == 1
     err = capsys.readouterr().err
     assert err.startswith("chattts: error: ")
-    assert "--engine standard" in err
+    assert "velocity" in err
     assert err.count("\n") == 1
     assert list(Path().glob("*.wav")) == []

@@ -7,7 +7,6 @@ import math
 import os
 import platform
 import shlex
-import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -120,16 +119,6 @@ def _optional() -> Iterator[Finding]:
             f"{value}: {install}" if seen.installable else value,
             _OK if seen.good else _NOTE,
         )
-    for name, path in (("C++ compiler", _compiler()), ("ninja", shutil.which("ninja"))):
-        if path:
-            yield Finding(name, path)
-        else:
-            yield Finding(name, "not found; only compile=True of the library wants it", _NOTE)
-
-
-def _compiler() -> str | None:
-    names = [os.environ.get("CXX"), "c++", "g++", "clang++", "cl"]
-    return next(filter(None, (shutil.which(name) for name in names if name)), None)
 
 
 def _processors() -> Iterator[Finding]:
@@ -142,10 +131,24 @@ def _processors() -> Iterator[Finding]:
         f"{machine.usable_cores():g} usable: of {os.cpu_count()}, {machine.affinity()} by affinity"
         + container,
     )
+    yield from _kernels()
     try:
         yield from _torch_findings()
     except Exception as error:  # whatever a broken installation raises; the packages say more
         yield Finding("torch", f"cannot be asked: {error}", _NOTE)
+
+
+def _kernels() -> Iterator[Finding]:
+    """Whether the engine's CPU kernels work here; they are compiled now if they never were."""
+    try:
+        from ..model.native.build import BuildError
+        from ..model.native.library import load
+
+        yield Finding("CPU kernels", load().velocity_build().decode("ascii"))
+    except ImportError as error:
+        yield Finding("CPU kernels", f"cannot be asked: {error}", _NOTE)
+    except BuildError as error:
+        yield Finding("CPU kernels", f"velocity is slower without: {error}", _NOTE)
 
 
 def _torch_findings() -> Iterator[Finding]:

@@ -101,15 +101,17 @@ def add_engine_options(parser: Parser) -> None:
     add_model_option(group)
     group.add_argument(
         "--engine",
-        choices=("standard", "velocity"),
-        default="standard",
-        help="what runs the language model",
+        choices=("velocity", "standard"),
+        default="velocity",
+        help="what runs the language model: velocity (fast; the default), or standard "
+        "(transformers' Llama, the reference)",
     )
     group.add_argument(
         "--dtype",
-        choices=("auto", "float32", "bfloat16", "float16"),
+        choices=("auto", "float32", "bfloat16", "float16", "int8"),
         default="auto",
-        help="precision of the language model; auto takes what the device is fast in",
+        help="precision of the language model; auto takes what the device is fast in, int8 keeps "
+        "velocity's weights in eight bits (fastest for one voice at a time)",
     )
     group.add_argument("--device", help="such as cpu or cuda:0; the best one by default")
     group.add_argument("--threads", type=int, metavar="N", help="threads on the CPU")

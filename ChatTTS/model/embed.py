@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from ..checkpoint import load_module, read_tensors
 from ..config import EmbedConfig
 from ..errors import AssetError
+from .placement import Placement
 
 
 class Embed(nn.Module):
@@ -26,8 +28,11 @@ class Embed(nn.Module):
         codes = config.num_vq * config.num_audio_tokens
         self.text = nn.Embedding(config.num_text_tokens, config.hidden_size)
         self.code = nn.Embedding(codes, config.hidden_size)
-        self.head_text = nn.Linear(config.hidden_size, config.num_text_tokens, bias=False)
-        self.head_code = nn.Linear(config.hidden_size, codes, bias=False)
+        # An engine may put linear layers of its own in place of these.
+        self.head_text: nn.Module = nn.Linear(
+            config.hidden_size, config.num_text_tokens, bias=False
+        )
+        self.head_code: nn.Module = nn.Linear(config.hidden_size, codes, bias=False)
         offsets = torch.arange(config.num_vq) * config.num_audio_tokens
         self.register_buffer("offsets", offsets, persistent=False)
         self.offsets: Tensor
@@ -79,3 +84,12 @@ def from_published(tensors: Mapping[str, Tensor], num_vq: int, file: Path) -> di
         "head_text.weight": head("head_text"),
         "head_code.weight": torch.cat([head(name) for name in heads[1:]]),
     }
+
+
+def load_embed(file: Path, config: EmbedConfig, placement: Placement) -> Embed:
+    """Embeddings and heads from ``asset/Embed.safetensors``, in the language model's dtype."""
+    with torch.device("meta"):
+        embed = Embed(config).to(placement.dtype)
+    load_module(embed, from_published(read_tensors(file), config.num_vq, file), file=file)
+    embed.offsets = torch.arange(config.num_vq) * config.num_audio_tokens
+    return embed.to(placement.device).eval().requires_grad_(False)

@@ -6,15 +6,17 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from torch import Tensor
 
 from ..errors import ConfigError
 from ..params import RefineTextParams
 from .draws import DrawKey, Pass
 from .tokenizer import Prompt
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Below, float32 logits would overflow; long before, a draw is the most probable token anyway.
 _LEAST_TEMPERATURE = 1e-20
@@ -128,4 +130,8 @@ class Generator(Protocol):
         Every request ends with exactly one delta that has a finish reason; once ``cancelled`` is
         set, within a step, with ``FinishReason.ABORT``. Closing the iterator frees everything.
         """
+        ...
+
+    def close(self) -> None:
+        """End what runs, and let go of threads and memory; may be called twice."""
         ...

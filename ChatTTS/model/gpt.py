@@ -5,18 +5,19 @@ from __future__ import annotations
 import importlib.util
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..checkpoint import load_module, read_tensors
 from ..config import Config
-from ..errors import EngineUnavailableError
-from .embed import Embed, from_published
+from ..errors import ConfigError
+from .embed import Embed, load_embed
 from .generation import Cancellation, Delta, GenerationRequest, Generator
-from .llama import StandardEngine, load_llama, read_llama_config
+from .llama import StandardEngine, llama_config, load_llama
+from .llama_config import read_llama_shape
 from .placement import Placement
 from .tokenizer import Tokenizer
 
@@ -34,6 +35,7 @@ class EngineOptions:
     enable_cache: bool = True
     kv_memory: int | str | None = None
     batch_invariant: bool | None = None
+    num_threads: int | None = None
 
 
 class GPT:
@@ -42,18 +44,30 @@ class GPT:
     Attributes:
         embed: embeddings and heads.
         engine: the :class:`~ChatTTS.model.generation.Generator` behind it.
+        turns: held while the engine computes; whoever needs all cores holds it as well.
+        batches_itself: whether the engine takes any number of requests and decides by itself how
+            many run side by side.
     """
 
-    def __init__(self, embed: Embed, engine: Generator) -> None:
+    def __init__(
+        self,
+        embed: Embed,
+        engine: Generator,
+        *,
+        turns: AbstractContextManager[None] | None = None,
+        batches_itself: bool = False,
+    ) -> None:
         self.embed = embed
         self.engine = engine
+        self.turns = nullcontext() if turns is None else turns
+        self.batches_itself = batches_itself
 
     @classmethod
     def load_pretrained(
         cls,
         *,
         weights: Path,
-        llama_config: Path,
+        llama_file: Path,
         embed_weights: Path,
         config: Config,
         tokenizer: Tokenizer,
@@ -64,18 +78,21 @@ class GPT:
 
         Raises:
             AssetError: a file cannot be used.
-            EngineUnavailableError: ``use_vllm=True``, which this version cannot do.
+            EngineUnavailableError: a Llama that only the standard engine knows.
+            ConfigError: an option that the engine cannot follow.
         """
         if options.use_vllm:
-            raise EngineUnavailableError(
-                "use_vllm=True asks for the velocity engine, which is not part of this version; "
-                "load without it for the standard engine (on the command line: --engine standard)"
+            return cls._on_velocity(weights.parent.parent, placement, options)
+        if placement.quantization is not None:
+            raise ConfigError(
+                f"dtype={placement.quantization!r} needs the velocity engine: load with "
+                "use_vllm=True, or take another dtype"
             )
-        embed = load_embed(embed_weights, config, placement)
+        embed = load_embed(embed_weights, config.embed, placement)
         sizes = config.gpt
         attention = _attention(options, placement)
         llama = load_llama(
-            read_llama_config(llama_config, sizes, attention),
+            llama_config(read_llama_shape(llama_file, sizes), attention),
             weights,
             placement.device,
             placement.dtype,
@@ -90,18 +107,40 @@ class GPT:
         )
         return cls(embed, engine)
 
+    @classmethod
+    def _on_velocity(cls, asset: Path, placement: Placement, options: EngineOptions) -> GPT:
+        """The same on the velocity engine, from the folder ``asset``."""
+        from .velocity.configs import EngineArgs
+        from .velocity.generator import VelocityGenerator
+        from .velocity.turns import Turns
+
+        for name in ("compile", "use_flash_attn", "experimental"):
+            if getattr(options, name):
+                logger.warning("%s=True is not used: the velocity engine has its own kernels", name)
+        if not options.enable_cache:
+            logger.warning("enable_cache=False is not used: velocity always has a key-value cache")
+        turns = Turns()
+        args = EngineArgs(
+            model=asset,
+            dtype=str(placement.dtype).removeprefix("torch."),
+            quantization=placement.quantization,
+            batch_invariant=options.batch_invariant is not False,
+            device=str(placement.device),
+            num_threads=options.num_threads,
+            kv_memory=options.kv_memory,
+        )
+        engine = VelocityGenerator.load(args, turns)
+        return cls(engine.embed, engine, turns=turns, batches_itself=True)
+
+    def close(self) -> None:
+        """End what runs and let go of the engine's threads and memory."""
+        self.engine.close()
+
     def generate(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation
     ) -> Iterator[list[Delta]]:
         """Run ``requests``; see :class:`~ChatTTS.model.generation.Generator`."""
         return self.engine.generate(requests, cancelled)
-
-
-def load_embed(file: Path, config: Config, placement: Placement) -> Embed:
-    """Embeddings and heads from ``asset/Embed.safetensors``, in the language model's dtype."""
-    embed = Embed(config.embed).to(placement.dtype)
-    load_module(embed, from_published(read_tensors(file), config.embed.num_vq, file), file=file)
-    return embed.to(placement.device).eval().requires_grad_(False)
 
 
 def _new_cache(options: EngineOptions) -> Callable[[], Any]:

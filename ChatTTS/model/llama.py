@@ -5,10 +5,9 @@ It is the reference that the engine is held against, so it does the plain thing.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,76 +16,42 @@ import torch
 from torch import Tensor, nn
 
 from ..checkpoint import load_module, read_tensors
-from ..config import GPTConfig
 from ..errors import AssetError, GenerationError, TextError
 from . import processors
 from .draws import Pass, uniforms
 from .embed import Embed
 from .generation import Cancellation, Delta, FinishReason, GenerationRequest
+from .llama_config import LlamaShape
 from .torchaudio_import import ensure_torchaudio
 
 logger = logging.getLogger(__name__)
 
 
-def read_llama_config(path: Path, sizes: GPTConfig, attention: str = "sdpa") -> Any:
-    """A transformers ``LlamaConfig`` from ``asset/gpt/config.json``.
-
-    The rope base is read in its old (``rope_theta``) and new (``rope_parameters``) spelling.
+def llama_config(shape: LlamaShape, attention: str = "sdpa") -> Any:
+    """A transformers ``LlamaConfig``.
 
     Raises:
-        AssetError: the file is missing or damaged, or contradicts ``sizes``.
+        AssetError: transformers refuses it.
     """
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise AssetError(f"{path} is missing or not JSON ({error})") from error
-    if not isinstance(values, dict):
-        raise AssetError(f"{path} must hold a JSON object, not {type(values).__name__}")
-    try:
-        return _llama_config(path, values, sizes, attention)
-    except AssetError:
-        raise
-    except Exception as error:  # transformers has many kinds
-        raise AssetError(f"{path} describes no Llama ({error}); restore the file") from error
-
-
-def _llama_config(path: Path, values: dict[str, Any], sizes: GPTConfig, attention: str) -> Any:
-    """What :func:`read_llama_config` makes of the JSON object ``values``."""
     from transformers import LlamaConfig
 
-    names = (
-        "hidden_size",
-        "intermediate_size",
-        "num_attention_heads",
-        "num_hidden_layers",
-        "max_position_embeddings",
-    )
-    for name in names:
-        if values.get(name, getattr(sizes, name)) != getattr(sizes, name):
-            raise AssetError(
-                f"{path}: {name} is {values[name]}, but asset/config.json (or the published "
-                f"size, without that file) says {getattr(sizes, name)}"
-            )
-    rope = values.get("rope_parameters") or values.get("rope_scaling") or {}
-    scaling = {k: v for k, v in rope.items() if k != "rope_theta"}
-    theta = rope.get("rope_theta", values.get("rope_theta", 10_000.0))
-    plain = scaling.get("rope_type", scaling.get("type", "default")) == "default"
-    return LlamaConfig(
-        **{name: getattr(sizes, name) for name in names},
-        num_key_value_heads=values.get("num_key_value_heads") or sizes.num_attention_heads,
-        head_dim=values.get("head_dim") or sizes.hidden_size // sizes.num_attention_heads,
-        hidden_act=values.get("hidden_act", "silu"),
-        rms_norm_eps=values.get("rms_norm_eps", 1e-6),
-        attention_bias=values.get("attention_bias", False),
-        mlp_bias=values.get("mlp_bias", False),
-        rope_theta=theta,
-        **({} if plain else {"rope_scaling": {**scaling, "rope_theta": theta}}),
-        vocab_size=1,
-        bos_token_id=None,
-        eos_token_id=None,
-        pad_token_id=None,
-        attn_implementation=attention,
-    )
+    values = asdict(shape)
+    scaling = values.pop("rope_scaling")
+    if scaling:
+        values["rope_scaling"] = {**scaling, "rope_theta": shape.rope_theta}
+    try:
+        return LlamaConfig(
+            **values,
+            vocab_size=1,
+            bos_token_id=None,
+            eos_token_id=None,
+            pad_token_id=None,
+            attn_implementation=attention,
+        )
+    except Exception as error:  # transformers has many kinds
+        raise AssetError(
+            f"asset/gpt/config.json describes no Llama ({error}); restore the file"
+        ) from error
 
 
 def load_llama(config: Any, weights: Path, device: torch.device, dtype: torch.dtype) -> nn.Module:
@@ -149,6 +114,9 @@ class StandardEngine:
     @property
     def device(self) -> torch.device:
         return self.embed.code.weight.device
+
+    def close(self) -> None:
+        """Nothing outlives a call here."""
 
     @torch.inference_mode()
     def generate(

@@ -26,11 +26,13 @@ class Placement:
         device: of the language model.
         dtype: of the language model; draws are made from float32 logits always.
         audio_device: of the convolutional parts, which compute in float32.
+        quantization: ``int8`` for weights in eight bits, on the velocity engine.
     """
 
     device: torch.device
     dtype: torch.dtype
     audio_device: torch.device
+    quantization: str | None = None
 
 
 def choose_placement(
@@ -40,7 +42,8 @@ def choose_placement(
 
     Args:
         device: ``None`` takes CUDA where there is one, else Apple's MPS, else the CPU.
-        dtype: ``float32``, ``float16``, ``bfloat16``, or ``auto`` for what the device is fast in.
+        dtype: ``float32``, ``float16``, ``bfloat16``, ``auto`` for what the device is fast in, or
+            ``int8`` for weights in eight bits and the rest in what the device is fast in.
 
     Raises:
         ConfigError: the device is not there, or the dtype unknown.
@@ -48,6 +51,8 @@ def choose_placement(
     chosen = _device(device)
     # Vocos needs complex numbers and an inverse STFT, which MPS lacks in part.
     audio = torch.device("cpu") if chosen.type == "mps" else chosen
+    if dtype == "int8":
+        return Placement(chosen, fast_dtype(chosen), audio, quantization="int8")
     return Placement(chosen, _dtype(dtype, chosen), audio)
 
 
@@ -73,7 +78,7 @@ def _dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:
         return fast_dtype(device)
     chosen = _DTYPES.get(str(dtype).removeprefix("torch."))
     if chosen is None:
-        raise ConfigError(f"dtype must be auto, {', '.join(_DTYPES)}, not {dtype!r}")
+        raise ConfigError(f"dtype must be auto, int8, {', '.join(_DTYPES)}, not {dtype!r}")
     if chosen is torch.float16 and device.type == "cpu":
         logger.info("float16 is slow on most CPUs; dtype='auto' takes what this one is fast in")
     return chosen

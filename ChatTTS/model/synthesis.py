@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 
@@ -17,11 +19,18 @@ class Synthesizer:
     Args:
         mel_decoder: the Decoder, or the DVAE where codes are to be used.
         vocoder: mel to samples.
+        turns: held while samples are computed, by all who need the same cores.
     """
 
-    def __init__(self, mel_decoder: MelDecoder, vocoder: Vocoder) -> None:
+    def __init__(
+        self,
+        mel_decoder: MelDecoder,
+        vocoder: Vocoder,
+        turns: AbstractContextManager[None] | None = None,
+    ) -> None:
         self.mel_decoder = mel_decoder
         self.vocoder = vocoder
+        self._turns = nullcontext() if turns is None else turns
         self.hop = vocoder.config.mel.hop_length
 
     @property
@@ -48,4 +57,5 @@ class Synthesizer:
     @torch.inference_mode()
     def samples(self, frames: Tensor) -> Tensor:
         """Frames [n, num_vq or hidden], n > 0, to float32 samples [(2 n - 1) * hop] on the CPU."""
-        return self.vocoder(self.mel(frames).unsqueeze(0))[0].float().cpu()
+        with self._turns:
+            return self.vocoder(self.mel(frames).unsqueeze(0))[0].float().cpu()

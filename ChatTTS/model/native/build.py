@@ -1,0 +1,98 @@
+"""Compile the CPU kernels once for a machine, and keep them.
+
+The sources are plain C++17 without torch's headers, so this takes seconds and needs nothing but a
+compiler. Where there is none, the engine computes with torch instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ...folders import cache_folder
+
+logger = logging.getLogger(__name__)
+
+_SOURCES = Path(__file__).parent
+_COMPILERS = ("c++", "g++", "clang++")
+_FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-pthread")
+_SECONDS = 300
+
+
+class BuildError(Exception):
+    """The kernels cannot be compiled here; the message says why."""
+
+
+def library() -> Path:
+    """The compiled library, made first where it is not there yet.
+
+    Raises:
+        BuildError: there is no compiler, or it failed.
+    """
+    compiler = _compiler()
+    name = hashlib.sha256("\n".join([_machine(), *compiler, *_texts()]).encode()).hexdigest()[:24]
+    file = cache_folder() / "kernels" / f"{name}.so"
+    if not file.exists():
+        _compile(compiler, file)
+    return file
+
+
+def _compiler() -> list[str]:
+    """The command, by ``CXX`` or the usual names."""
+    named = shlex.split(os.environ.get("CXX", ""))
+    for command in [named] if named else [[name] for name in _COMPILERS]:
+        if shutil.which(command[0]) is not None:
+            return [*command, *_FLAGS, _for_this_cpu()]
+    raise BuildError(
+        f"no C++ compiler was found ({named[0] if named else ', '.join(_COMPILERS)}); install one "
+        "(such as the package g++), or name it in the environment variable CXX"
+    )
+
+
+def _for_this_cpu() -> str:
+    return "-march=native" if platform.machine().lower() in ("x86_64", "amd64") else "-mcpu=native"
+
+
+def _machine() -> str:
+    """What a compiled library depends on beside its sources."""
+    about = [platform.system(), platform.machine(), platform.processor()]
+    cpus = Path("/proc/cpuinfo")
+    if cpus.exists():
+        lines = cpus.read_text(encoding="utf-8", errors="replace").splitlines()
+        kinds = {line for line in lines if line.startswith(("model name", "flags", "Features"))}
+        about.extend(sorted(kinds))
+    return "\n".join(about)
+
+
+def _texts() -> list[str]:
+    files = sorted([*_SOURCES.glob("*.h"), *_SOURCES.glob("*.cpp")])
+    return [file.read_text(encoding="utf-8") for file in files]
+
+
+def _compile(command: list[str], file: Path) -> None:
+    """Compile beside the place of ``file`` and put it there whole: others may do so as well."""
+    logger.info("compiling the CPU kernels, once for this machine")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+            made = Path(folder) / file.name
+            done = subprocess.run(
+                [*command, str(_SOURCES / "velocity.cpp"), "-o", str(made)],
+                capture_output=True,
+                text=True,
+                timeout=_SECONDS,
+                check=False,
+            )
+            if done.returncode != 0:
+                said = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[0]
+                raise BuildError(f"{shlex.join(command)} failed: {said}")
+            made.replace(file)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BuildError(f"{command[0]} could not make {file} ({error})") from error

@@ -1,0 +1,23 @@
+"""A linear layer on the CPU kernels."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .library import Team
+
+
+class PackedLinear(nn.Module):
+    """A linear layer without bias on the kernels: float32 [n, inputs] to [n, outputs]."""
+
+    def __init__(self, team: Team, weight: Tensor, kind: str) -> None:
+        super().__init__()
+        self.out_features, self.in_features = weight.shape
+        self._team, self._kind = team, kind
+        size = team.packed_bytes(kind, *weight.shape)
+        self._packed = torch.empty(size, dtype=torch.uint8)
+        team.pack(weight.float().contiguous(), kind, self._packed)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self._team.product(rows.float(), self._packed, self._kind, self.out_features)

@@ -1,0 +1,264 @@
+// A Llama that computes one step for rows of any sequences: prompts and new tokens side by side.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "attention.h"
+#include "products.h"
+
+extern "C" {
+
+// The order and types are those of native/library.py.
+struct VelocitySizes {
+  int32_t hidden, intermediate, layers, heads, kv_heads, head_size, lanes, block_size;
+  int32_t audio_tokens;  // rows of the code table for each codebook
+  float eps;
+};
+
+struct VelocityLayer {
+  const char *qkv, *out, *gate, *up, *down;
+  const float *attention_norm, *mlp_norm;
+};
+
+struct VelocityWeights {
+  const VelocityLayer* layers;
+  const float* final_norm;
+  const void *text_table, *code_table;  // rows of the hidden size, as the embeddings are stored
+  const float *cosines, *sines;         // [positions][head_size]
+};
+
+// One step: `rows` positions; see batch.py for the fields.
+struct VelocityBatch {
+  int32_t rows, draws, table_width;
+  const uint8_t* kinds;
+  const int32_t *ids, *positions, *tables, *table_of, *draw_rows;
+  const float* vectors;
+  void* pool;
+  float* hiddens;  // out: [draws][hidden]
+};
+}
+
+namespace velocity {
+
+enum RowKind { kText = 0, kCode = 1, kVector = 2 };
+
+class LlamaBase {
+ public:
+  virtual ~LlamaBase() = default;
+  virtual void forward(Team& team, const VelocityBatch& batch) = 0;
+};
+
+template <class Weights, class Table>
+class Llama : public LlamaBase {
+ public:
+  typedef typename Weights::Input Input;
+  typedef Blocks<Table> Cache;
+
+  Llama(const VelocitySizes& sizes, const VelocityWeights& weights)
+      : sizes_(sizes),
+        weights_(weights),
+        layers_(weights.layers, weights.layers + sizes.layers),
+        shape_{sizes.layers, sizes.kv_heads, sizes.head_size, sizes.block_size},
+        queries_(sizes.heads * sizes.head_size),
+        keys_(sizes.kv_heads * sizes.head_size) {}
+
+  void forward(Team& team, const VelocityBatch& batch) override {
+    reserve(team.size(), batch.rows, batch.table_width);
+    team.run([&](Team::Member& member) { step(member, batch); });
+  }
+
+ private:
+  void reserve(int members, int rows, int table_width) {
+    const auto need = [](auto& buffer, size_t size) {
+      if (buffer.size() < size) buffer.resize(size);
+    };
+    const size_t n = rows;
+    need(x_, n * sizes_.hidden);
+    need(normed_, n * even(sizes_.hidden));
+    need(qkv_, n * (queries_ + 2 * keys_));
+    need(attended_, n * even(queries_));
+    need(gated_, n * even(sizes_.intermediate));
+    own_.resize(members);
+    for (Own& own : own_) {
+      need(own.sums, 2 * n * kPanel);
+      need(own.scores, size_t(table_width) * sizes_.block_size + kLanes);
+    }
+  }
+
+  // Inputs of an odd number end with a zero for the kinds that read pairs.
+  static int even(int n) { return round_up(n, 2); }
+
+  void step(Team::Member& member, const VelocityBatch& batch) {
+    const int rows = batch.rows;
+    member.each(rows, [&](int row) { embed(batch, row); });
+    for (int l = 0; l < sizes_.layers; ++l) {
+      const VelocityLayer& layer = layers_[l];
+      normalise(member, rows, layer.attention_norm);
+      project(member, rows, normed_, even(sizes_.hidden), matrix(layer.qkv, width(), sizes_.hidden),
+              [&](int row, int column, const float* sums, int count) {
+                std::copy(sums, sums + count, &qkv_[size_t(row) * width() + column]);
+              });
+      member.each(rows, [&](int row) { place(batch, l, row); });
+      member.each(rows * sizes_.heads, [&](int i) {
+        attend(batch, l, i % rows, i / rows, own_[member.rank]);
+      });
+      project(member, rows, attended_, even(queries_), matrix(layer.out, sizes_.hidden, queries_),
+              adding());
+      normalise(member, rows, layer.mlp_norm);
+      gate(member, rows, layer);
+      project(member, rows, gated_, even(sizes_.intermediate),
+              matrix(layer.down, sizes_.hidden, sizes_.intermediate), adding());
+    }
+    member.each(batch.draws, [&](int i) {
+      const float* x = &x_[size_t(batch.draw_rows[i]) * sizes_.hidden];
+      float* out = batch.hiddens + size_t(i) * sizes_.hidden;
+      const float factor = inverse_rms(x);
+      for (int d = 0; d < sizes_.hidden; ++d) out[d] = x[d] * factor * weights_.final_norm[d];
+    });
+  }
+
+  static Matrix<Weights> matrix(const char* data, int outputs, int inputs) {
+    return {data, outputs, inputs};
+  }
+
+  int width() const { return queries_ + 2 * keys_; }
+
+  void embed(const VelocityBatch& batch, int row) {
+    const int hidden = sizes_.hidden;
+    float* x = &x_[size_t(row) * hidden];
+    const int32_t* ids = batch.ids + size_t(row) * sizes_.lanes;
+    if (batch.kinds[row] == kVector) {
+      std::copy_n(batch.vectors + size_t(ids[0]) * hidden, hidden, x);
+    } else if (batch.kinds[row] == kText) {
+      read_row(weights_.text_table, ids[0], x, false);
+    } else {
+      for (int lane = 0; lane < sizes_.lanes; ++lane)
+        read_row(weights_.code_table, lane * sizes_.audio_tokens + ids[lane], x, lane > 0);
+    }
+  }
+
+  void read_row(const void* table, int64_t row, float* x, bool add) const {
+    const typename Table::Stored* from =
+        static_cast<const typename Table::Stored*>(table) + row * sizes_.hidden;
+    for (int d = 0; d < sizes_.hidden; ++d) x[d] = (add ? x[d] : 0.0f) + plain(from[d]);
+  }
+
+  static float plain(float x) { return x; }
+  static float plain(bf16 x) { return from_bf16(x); }
+
+  float inverse_rms(const float* x) const {
+    Floats squares = {};
+    int d = 0;
+    for (; d + kLanes <= sizes_.hidden; d += kLanes) {
+      Floats v = load<Floats>(x + d);
+      squares += v * v;
+    }
+    float total = sum(squares);
+    for (; d < sizes_.hidden; ++d) total += x[d] * x[d];
+    return 1.0f / std::sqrt(total / sizes_.hidden + sizes_.eps);
+  }
+
+  void normalise(Team::Member& member, int rows, const float* weight) {
+    member.each(rows, [&](int row) {
+      const float* x = &x_[size_t(row) * sizes_.hidden];
+      Input* out = &normed_[size_t(row) * even(sizes_.hidden)];
+      const float factor = inverse_rms(x);
+      for (int d = 0; d < sizes_.hidden; ++d) out[d] = Weights::input(x[d] * factor * weight[d]);
+    });
+  }
+
+  // One product; finish(row, column, sums, count) takes the outputs.
+  template <class Finish>
+  void project(Team::Member& member, int rows, const std::vector<Input>& in, int stride,
+               const Matrix<Weights>& matrix, Finish finish) {
+    member.each(matrix.panels(), [&](int p) {
+      float* sums = own_[member.rank].sums.data();
+      panel_product(in.data(), rows, stride, matrix, p, sums);
+      const int column = p * kPanel, count = std::min(kPanel, matrix.outputs - column);
+      for (int row = 0; row < rows; ++row) finish(row, column, sums + row * kPanel, count);
+    });
+  }
+
+  auto adding() {
+    return [this](int row, int column, const float* sums, int count) {
+      float* x = &x_[size_t(row) * sizes_.hidden + column];
+      for (int n = 0; n < count; ++n) x[n] += sums[n];
+    };
+  }
+
+  // silu(gate) * up.
+  void gate(Team::Member& member, int rows, const VelocityLayer& layer) {
+    const auto gates = matrix(layer.gate, sizes_.intermediate, sizes_.hidden);
+    const auto ups = matrix(layer.up, sizes_.intermediate, sizes_.hidden);
+    const int stride = even(sizes_.hidden);
+    member.each(gates.panels(), [&](int p) {
+      float* g = own_[member.rank].sums.data();
+      float* u = g + size_t(rows) * kPanel;
+      panel_product(normed_.data(), rows, stride, gates, p, g);
+      panel_product(normed_.data(), rows, stride, ups, p, u);
+      const int column = p * kPanel, count = std::min(kPanel, gates.outputs - column);
+      for (int i = 0; i < rows * kPanel; i += kLanes) {
+        const Floats v = load<Floats>(g + i);
+        store(g + i, v / (1.0f + exponential(-v)) * load<Floats>(u + i));
+      }
+      for (int row = 0; row < rows; ++row)
+        for (int n = 0; n < count; ++n)
+          gated_[size_t(row) * even(sizes_.intermediate) + column + n] =
+              Weights::input(g[row * kPanel + n]);
+    });
+  }
+
+  Cache cache(const VelocityBatch& batch, int layer, int row) const {
+    return Cache(batch.pool, shape_, layer,
+                 batch.tables + size_t(batch.table_of[row]) * batch.table_width);
+  }
+
+  // Rotates queries and keys, and writes keys and values into their block.
+  void place(const VelocityBatch& batch, int layer, int row) {
+    const int position = batch.positions[row], d = sizes_.head_size;
+    float* q = &qkv_[size_t(row) * width()];
+    float* k = q + queries_;
+    const float* v = k + keys_;
+    const float* cosine = weights_.cosines + size_t(position) * d;
+    const float* sine = weights_.sines + size_t(position) * d;
+    for (int h = 0; h < sizes_.heads + sizes_.kv_heads; ++h) rotate(q + h * d, cosine, sine);
+    const Cache blocks = cache(batch, layer, row);
+    for (int h = 0; h < sizes_.kv_heads; ++h) blocks.write(position, h, k + h * d, v + h * d);
+  }
+
+  // Rotary embedding (Su et al. 2021), halves paired as in Llama checkpoints.
+  void rotate(float* x, const float* cosine, const float* sine) const {
+    const int half = sizes_.head_size / 2;
+    for (int i = 0; i < half; ++i) {
+      const float a = x[i], b = x[i + half];
+      x[i] = a * cosine[i] - b * sine[i];
+      x[i + half] = b * cosine[i + half] + a * sine[i + half];
+    }
+  }
+
+  struct Own {  // a member's own room
+    std::vector<float> sums, scores;
+  };
+
+  void attend(const VelocityBatch& batch, int layer, int row, int head, Own& own) {
+    const int d = sizes_.head_size;
+    float out[Cache::kMostVectors * kLanes];
+    cache(batch, layer, row)
+        .attend(&qkv_[size_t(row) * width() + head * d], head / (sizes_.heads / sizes_.kv_heads),
+                batch.positions[row] + 1, 1.0f / std::sqrt(float(d)), own.scores.data(), out);
+    Input* to = &attended_[size_t(row) * even(queries_) + head * d];
+    for (int i = 0; i < d; ++i) to[i] = Weights::input(out[i]);
+  }
+
+  const VelocitySizes sizes_;
+  const VelocityWeights weights_;
+  const std::vector<VelocityLayer> layers_;
+  const BlockShape shape_;
+  const int queries_, keys_;
+  std::vector<float> x_, qkv_;
+  std::vector<Input> normed_, attended_, gated_;
+  std::vector<Own> own_;
+};
+
+}  // namespace velocity

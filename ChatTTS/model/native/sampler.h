@@ -1,0 +1,161 @@
+// Draws one id from the logits of one codebook, in the order of processors.py: temperature,
+// penalty, top-p, top-k, forbidden end, draw by inverting the cumulative distribution.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "vectors.h"
+
+extern "C" {
+
+// The order and types are those of native/library.py.
+struct VelocityDraw {
+  float temperature, top_p, penalty;
+  int32_t top_k, forbidden;  // an id that must not be drawn, or -1
+  int32_t position;
+  uint64_t seed;
+  uint32_t stream, sample, utterance;  // counter words 1 to 3, but for the group of codebooks
+  int32_t history, stride;             // ids of each codebook in the window, and between two
+  const int32_t* window;               // [history][stride]
+};
+}
+
+namespace velocity {
+
+constexpr int kMinKept = 3;
+
+// Philox-4x32-10 (Salmon et al. 2011).
+inline void philox(uint32_t (&x)[4], uint32_t k0, uint32_t k1) {
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t p0 = uint64_t(0xD2511F53u) * x[0], p1 = uint64_t(0xCD9E8D57u) * x[2];
+    x[0] = uint32_t(p1 >> 32) ^ x[1] ^ k0;
+    x[1] = uint32_t(p1);
+    x[2] = uint32_t(p0 >> 32) ^ x[3] ^ k1;
+    x[3] = uint32_t(p0);
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+}
+
+// The number in [0, 1) of one draw; see draws.py for the counter.
+inline float uniform(const VelocityDraw& draw, int lane) {
+  uint32_t x[4] = {uint32_t(draw.position), draw.stream | uint32_t(lane / 4), draw.sample,
+                   draw.utterance};
+  philox(x, uint32_t(draw.seed), uint32_t(draw.seed >> 32));
+  return float(x[lane % 4] >> 8) * 0x1p-24f;
+}
+
+class LaneSampler {
+ public:
+  // One id from logits[size]; sets its log-probability under the plain logits. Returns -1 where
+  // the logits are not all finite.
+  int draw(const float* logits, int size, const VelocityDraw& settings, int lane,
+           float* logprob) {
+    const float plain_norm = log_sum(logits, size);
+    if (!std::isfinite(plain_norm)) return -1;
+    prepare(logits, size, settings, lane);
+    const int id = settings.temperature == 0 ? greedy(settings) : random(settings, lane);
+    *logprob = logits[id] - plain_norm;
+    return id;
+  }
+
+ private:
+  // log(sum(exp(x))); not finite where any of x is not.
+  static float log_sum(const float* x, int size) {
+    float peak = x[0], check = 0;
+    for (int i = 0; i < size; ++i) {
+      peak = x[i] > peak ? x[i] : peak;
+      check += x[i] * 0.0f;
+    }
+    return check == 0 ? peak + std::log(exponentials(x, size, peak, nullptr)) : NAN;
+  }
+
+  static float exponentials(const float* x, int size, float peak, float* to) {
+    Floats total = {};
+    int i = 0;
+    for (; i + kLanes <= size; i += kLanes) {
+      const Floats e = exponential(load<Floats>(x + i) - splat(peak));
+      if (to != nullptr) store(to + i, e);
+      total += e;
+    }
+    float rest = 0;
+    for (; i < size; ++i) {
+      const float e = exponential(splat(x[i] - peak))[0];
+      if (to != nullptr) to[i] = e;
+      rest += e;
+    }
+    return sum(total) + rest;
+  }
+
+  void prepare(const float* logits, int size, const VelocityDraw& s, int lane) {
+    x_.assign(logits, logits + size);
+    if (s.temperature != 0 && s.temperature != 1)
+      for (float& x : x_) x /= s.temperature;
+    if (s.penalty != 1) {
+      for (int i = 0; i < s.history; ++i) {
+        const int id = s.window[i * s.stride + lane];
+        int count = 0, before = 0;
+        for (int j = 0; j < s.history; ++j) {
+          const bool same = s.window[j * s.stride + lane] == id;
+          count += same;
+          before += same && j < i;
+        }
+        if (before > 0) continue;  // counted at its first place
+        const float factor = std::pow(s.penalty, float(count));
+        x_[id] = x_[id] > 0 ? x_[id] / factor : x_[id] * factor;
+      }
+    }
+    // What an extreme setting drove out of range must not reach the draw.
+    constexpr float most = std::numeric_limits<float>::max();
+    for (float& x : x_) x = x != x ? 0.0f : std::min(std::max(x, -most), most);
+  }
+
+  // The most probable ids, best first, as many as top-p and top-k leave.
+  void keep_top(const VelocityDraw& s) {
+    const int size = int(x_.size());
+    const float peak = *std::max_element(x_.begin(), x_.end());
+    p_.resize(size);
+    const double total = exponentials(x_.data(), size, peak, p_.data());
+    order_.resize(size);
+    for (int i = 0; i < size; ++i) order_[i] = i;
+    const auto below = [this](int a, int b) { return x_[a] != x_[b] ? x_[a] < x_[b] : a < b; };
+    std::make_heap(order_.begin(), order_.end(), below);
+    auto end = order_.end();
+    double above = 0;  // probability of what is better than the next one
+    int kept = 0;
+    while (kept < size && (kept < kMinKept || (kept < s.top_k && 1 - above / total > 1 - s.top_p))) {
+      std::pop_heap(order_.begin(), end, below);
+      above += p_[*--end];
+      ++kept;
+    }
+    order_.erase(order_.begin(), end);
+  }
+
+  int greedy(const VelocityDraw& s) {
+    if (s.forbidden >= 0) x_[s.forbidden] = -std::numeric_limits<float>::infinity();
+    return int(std::max_element(x_.begin(), x_.end()) - x_.begin());
+  }
+
+  int random(const VelocityDraw& s, int lane) {
+    keep_top(s);
+    if (s.forbidden >= 0)
+      order_.erase(std::remove(order_.begin(), order_.end(), s.forbidden), order_.end());
+    std::sort(order_.begin(), order_.end());
+    double total = 0;
+    for (int id : order_) total += p_[id];
+    const double target = double(uniform(s, lane)) * total;
+    double reached = 0;
+    for (int id : order_) {
+      reached += p_[id];
+      if (reached > target) return id;
+    }
+    return order_.back();
+  }
+
+  std::vector<float> x_, p_;
+  std::vector<int> order_;
+};
+
+}  // namespace velocity

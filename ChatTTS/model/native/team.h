@@ -1,0 +1,176 @@
+// Threads that work on one step together.
+//
+// A step is many short phases, so waiting between them must cost less than a microsecond: members
+// spin at barriers, but only for a while, since the machine may have other work for the core. When
+// a step is over they sleep. The team belongs to the process that made it: after a fork the child
+// raises its own.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace velocity {
+
+inline void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+class Team {
+ public:
+  class Member;
+
+  explicit Team(int size) : size_(size) {}
+  ~Team() { dismiss(); }
+  int size() const { return size_; }
+
+  // Calls body(member) on every member, the caller's thread included, and returns when all are
+  // done.
+  template <class Body>
+  void run(Body body);
+
+ private:
+  // How long to look before giving the core away (at barriers) or going to sleep (after a step).
+  static constexpr int kBarrierSpins = 4000;
+  static constexpr int kIdleSpins = 8000;
+
+  // What the threads share; left to itself when a fork has orphaned it.
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::atomic<unsigned> job{0};
+    std::atomic<int> busy{0}, living{0};
+    bool stop = false;
+    void (*call)(void*, Member&) = nullptr;
+    void* body = nullptr;
+    std::atomic<int> arrived{0};
+    std::atomic<unsigned> phase{0};
+    std::atomic<int> next[2] = {{0}, {0}};
+  };
+
+  void raise();
+  void dismiss();
+  static void serve(Team* team, Shared* shared, int rank);
+
+  const int size_;
+  pid_t owner_ = 0;
+  Shared* shared_ = nullptr;
+};
+
+class Team::Member {
+ public:
+  Member(Shared* shared, int size, int rank) : rank(rank), size(size), shared_(shared) {}
+
+  const int rank;
+  const int size;
+
+  // Calls task(i) for every i below `tasks`, each on whichever member is free, and waits for all.
+  template <class Task>
+  void each(int tasks, Task task) {
+    if (size == 1) {
+      for (int i = 0; i < tasks; ++i) task(i);
+      return;
+    }
+    std::atomic<int>& next = shared_->next[turn_ & 1];
+    for (int i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) task(i);
+    meet(next);
+    ++turn_;
+  }
+
+ private:
+  // The last to arrive resets the counter: all have seen its end, and nobody needs it before the
+  // phase after the next.
+  void meet(std::atomic<int>& next) {
+    unsigned phase = shared_->phase.load(std::memory_order_acquire);
+    if (shared_->arrived.fetch_add(1, std::memory_order_acq_rel) == size - 1) {
+      next.store(0, std::memory_order_relaxed);
+      shared_->arrived.store(0, std::memory_order_relaxed);
+      shared_->phase.store(phase + 1, std::memory_order_release);
+      return;
+    }
+    for (int spins = 0; shared_->phase.load(std::memory_order_acquire) == phase; ++spins) {
+      if (spins < kBarrierSpins)
+        pause_briefly();
+      else
+        std::this_thread::yield();
+    }
+  }
+
+  Shared* shared_;
+  unsigned turn_ = 0;
+};
+
+inline void Team::raise() {
+  shared_ = new Shared;  // after a fork the old one is the parent's: its threads are not here
+  owner_ = getpid();
+  shared_->living = size_ - 1;
+  for (int rank = 1; rank < size_; ++rank) std::thread(serve, this, shared_, rank).detach();
+}
+
+inline void Team::dismiss() {
+  if (shared_ == nullptr || owner_ != getpid()) return;
+  {
+    std::lock_guard<std::mutex> lock(shared_->mutex);
+    shared_->stop = true;
+  }
+  shared_->wake.notify_all();
+  while (shared_->living.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+  delete shared_;
+  shared_ = nullptr;
+}
+
+inline void Team::serve(Team* team, Shared* shared, int rank) {
+  const int size = team->size_;
+  for (unsigned done = 0;; ++done) {
+    for (int spins = 0; spins < kIdleSpins && shared->job.load(std::memory_order_acquire) == done;
+         ++spins)
+      pause_briefly();
+    if (shared->job.load(std::memory_order_acquire) == done) {
+      std::unique_lock<std::mutex> lock(shared->mutex);
+      shared->wake.wait(lock, [&] {
+        return shared->stop || shared->job.load(std::memory_order_acquire) != done;
+      });
+      if (shared->job.load(std::memory_order_acquire) == done) break;
+    }
+    Member member(shared, size, rank);
+    shared->call(shared->body, member);
+    shared->busy.fetch_sub(1, std::memory_order_release);
+  }
+  shared->living.fetch_sub(1, std::memory_order_release);
+}
+
+template <class Body>
+void Team::run(Body body) {
+  if (size_ > 1) {
+    if (shared_ == nullptr || owner_ != getpid()) raise();
+    shared_->call = [](void* self, Member& member) { (*static_cast<Body*>(self))(member); };
+    shared_->body = &body;
+    shared_->busy.store(size_ - 1, std::memory_order_relaxed);
+    // Counters and phases start alike on every member.
+    shared_->next[0].store(0, std::memory_order_relaxed);
+    shared_->next[1].store(0, std::memory_order_relaxed);
+    {
+      std::lock_guard<std::mutex> lock(shared_->mutex);
+      shared_->job.fetch_add(1, std::memory_order_release);
+    }
+    shared_->wake.notify_all();
+  }
+  Member self(shared_, size_, 0);
+  body(self);
+  if (size_ > 1)
+    for (int spins = 0; shared_->busy.load(std::memory_order_acquire) > 0; ++spins) {
+      if (spins < kBarrierSpins)
+        pause_briefly();
+      else
+        std::this_thread::yield();
+    }
+}
+
+}  // namespace velocity

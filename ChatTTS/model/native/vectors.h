@@ -1,0 +1,125 @@
+// Vectors of floats in the compiler's own notation, so that one source serves AVX-512, AVX2, NEON
+// and whatever comes next. Only the bfloat16 product has an instruction of its own.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__) && defined(__AVX512BF16__)
+#define HAS_BF16_PRODUCT 1
+#else
+#define HAS_BF16_PRODUCT 0
+#endif
+
+namespace velocity {
+
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;        // floats of a vector
+constexpr int kPanelVectors = 3;  // vectors across a panel of weights
+constexpr int kTileRows = 8;      // rows of inputs that share the weights in registers
+#elif defined(__AVX__)
+constexpr int kLanes = 8;
+constexpr int kPanelVectors = 2;
+constexpr int kTileRows = 4;
+#else
+constexpr int kLanes = 4;
+constexpr int kPanelVectors = 4;
+constexpr int kTileRows = 4;
+#endif
+constexpr int kPanel = kPanelVectors * kLanes;  // columns of a panel
+
+typedef float Floats __attribute__((vector_size(kLanes * 4)));
+typedef int32_t Ints __attribute__((vector_size(kLanes * 4)));
+typedef uint32_t Words __attribute__((vector_size(kLanes * 4)));
+typedef uint16_t Halves __attribute__((vector_size(kLanes * 2)));
+typedef int8_t Bytes __attribute__((vector_size(kLanes)));
+
+template <class Vector>
+inline Vector load(const void* from) {
+  Vector v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+
+template <class Vector>
+inline void store(void* to, Vector v) {
+  std::memcpy(to, &v, sizeof v);
+}
+
+inline Floats splat(float x) { return Floats{} + x; }
+
+inline constexpr int round_up(int n, int step) { return (n + step - 1) / step * step; }
+
+// ---- bfloat16: the upper half of a float ----
+
+typedef uint16_t bf16;
+
+inline bf16 to_bf16(float x) {  // to nearest, ties to even; NaN stays NaN
+  uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40;
+  return (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+}
+
+inline float from_bf16(bf16 h) {
+  uint32_t bits = uint32_t(h) << 16;
+  float x;
+  std::memcpy(&x, &bits, 4);
+  return x;
+}
+
+inline Floats as_floats(Words bits) { return load<Floats>(&bits); }
+
+// A vector of bfloat16 widened.
+inline Floats widen(const bf16* from) {
+  return as_floats(__builtin_convertvector(load<Halves>(from), Words) << 16);
+}
+
+// Whole numbers of eight bits as floats.
+inline Floats widen(const int8_t* from) {
+#if defined(__AVX512F__)  // compilers take the general way below to pieces
+  return (Floats)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load<__m128i>(from)));
+#else
+  return __builtin_convertvector(__builtin_convertvector(load<Bytes>(from), Ints), Floats);
+#endif
+}
+
+// Of a vector of bfloat16 pairs the first and the second members.
+inline Floats even_members(Words pairs) { return as_floats(pairs << 16); }
+inline Floats odd_members(Words pairs) { return as_floats(pairs & 0xffff0000u); }
+
+// ---- functions ----
+
+// e^x to about 1e-7, relative: 2^n times a polynomial of degree 6 (Taylor; |r| <= ln(2) / 2).
+inline Floats exponential(Floats x) {
+  const Floats low = splat(-87.0f), high = splat(88.0f);
+  Floats bounded = x < low ? low : x;
+  bounded = bounded > high ? high : bounded;
+  const Floats magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to a whole number
+  Floats n = (bounded * 1.44269504f + magic) - magic;
+  Floats r = bounded - n * 0.693359375f + n * 2.12194440e-4f;
+  Floats p = r * (1.0f / 720) + (1.0f / 120);
+  p = p * r + (1.0f / 24);
+  p = p * r + (1.0f / 6);
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  Ints power = (__builtin_convertvector(n, Ints) + 127) << 23;
+  Floats result = p * load<Floats>(&power);
+  return x == x ? result : x;  // NaN stays NaN, so that damaged weights are seen
+}
+
+inline float sum(Floats v) {  // in a fixed order
+  float lanes[kLanes];
+  store(lanes, v);
+  for (int width = kLanes / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  return lanes[0];
+}
+
+}  // namespace velocity

@@ -1,0 +1,129 @@
+// What Python calls, by ctypes. Nothing here throws; the sizes were checked before.
+#include "llama.h"
+#include "sampler.h"
+
+using namespace velocity;
+
+namespace {
+
+template <class Act>
+void with_weights(int kind, Act act) {
+  if (kind == kFloat32)
+    act(Float32Weights{});
+  else if (kind == kBfloat16)
+    act(Bfloat16Weights{});
+  else
+    act(Int8Weights{});
+}
+
+template <class Weights>
+void product(Team& team, const float* in, int rows, Matrix<Weights> matrix, float* out) {
+  typedef typename Weights::Input Input;
+  const int stride = round_up(matrix.inputs, 2);
+  std::vector<Input> inputs(size_t(rows) * stride);
+  for (int row = 0; row < rows; ++row)
+    for (int k = 0; k < matrix.inputs; ++k)
+      inputs[size_t(row) * stride + k] = Weights::input(in[size_t(row) * matrix.inputs + k]);
+  std::vector<std::vector<float>> sums(team.size(), std::vector<float>(size_t(rows) * kPanel));
+  team.run([&](Team::Member& member) {
+    member.each(matrix.panels(), [&](int p) {
+      float* own = sums[member.rank].data();
+      panel_product(inputs.data(), rows, stride, matrix, p, own);
+      const int column = p * kPanel, count = std::min(kPanel, matrix.outputs - column);
+      for (int row = 0; row < rows; ++row)
+        std::copy_n(own + row * kPanel, count, out + size_t(row) * matrix.outputs + column);
+    });
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* velocity_build() {
+#if HAS_BF16_PRODUCT
+  return "AVX-512 with bfloat16 products";
+#elif defined(__AVX512F__)
+  return "AVX-512";
+#elif defined(__AVX2__)
+  return "AVX2";
+#elif defined(__aarch64__)
+  return "NEON";
+#else
+  return "plain vectors";
+#endif
+}
+
+void* velocity_team(int size) { return new Team(size); }
+
+void velocity_dismiss(void* team) { delete static_cast<Team*>(team); }
+
+int64_t velocity_matrix_bytes(int kind, int outputs, int inputs) {
+  int64_t bytes = 0;
+  with_weights(kind, [&](auto weights) {
+    bytes = Matrix<decltype(weights)>::bytes(outputs, inputs);
+  });
+  return bytes;
+}
+
+// `from` is row-major float32 [outputs][inputs].
+void velocity_pack(void* team, int kind, const float* from, int outputs, int inputs, char* to) {
+  with_weights(kind, [&](auto weights) {
+    typedef Matrix<decltype(weights)> Packed;
+    static_cast<Team*>(team)->run([&](Team::Member& member) {
+      member.each(Packed::panels(outputs),
+                  [&](int p) { Packed::pack(from, outputs, inputs, p, to); });
+    });
+  });
+}
+
+// out [rows][outputs] = in [rows][inputs] times the packed matrix.
+void velocity_product(void* team, int kind, const float* in, int rows, const char* matrix,
+                      int outputs, int inputs, float* out) {
+  with_weights(kind, [&](auto weights) {
+    product<decltype(weights)>(*static_cast<Team*>(team), in, rows, {matrix, outputs, inputs}, out);
+  });
+}
+
+int64_t velocity_block_bytes(const VelocitySizes* sizes, int wide) {
+  const BlockShape shape{sizes->layers, sizes->kv_heads, sizes->head_size, sizes->block_size};
+  return shape.block() * (wide ? sizeof(float) : sizeof(bf16));
+}
+
+// `kind` of the matrices; `wide`: embeddings and cache in float32 instead of bfloat16.
+void* velocity_llama(int kind, int wide, const VelocitySizes* sizes,
+                     const VelocityWeights* weights) {
+  LlamaBase* llama = nullptr;
+  with_weights(kind, [&](auto w) {
+    typedef decltype(w) Weights;
+    if (wide)
+      llama = new Llama<Weights, Float32Cache>(*sizes, *weights);
+    else
+      llama = new Llama<Weights, Bfloat16Cache>(*sizes, *weights);
+  });
+  return llama;
+}
+
+void velocity_llama_delete(void* llama) { delete static_cast<LlamaBase*>(llama); }
+
+void velocity_forward(void* team, void* llama, const VelocityBatch* batch) {
+  static_cast<LlamaBase*>(llama)->forward(*static_cast<Team*>(team), *batch);
+}
+
+// Draws for `rows` rows of `lanes` codebooks: logits [rows][lanes][size].
+//   temperatures: [rows][lanes]; ids, logprobs (out): [rows][lanes], -1 where nothing can be drawn.
+void velocity_sample(void* team, const float* logits, int rows, int lanes, int size,
+                     const VelocityDraw* draws, const float* temperatures, int32_t* ids,
+                     float* logprobs) {
+  Team& crew = *static_cast<Team*>(team);
+  std::vector<LaneSampler> samplers(crew.size());
+  crew.run([&](Team::Member& member) {
+    member.each(rows * lanes, [&](int i) {
+      VelocityDraw settings = draws[i / lanes];
+      settings.temperature = temperatures[i];
+      ids[i] = samplers[member.rank].draw(logits + size_t(i) * size, size, settings, i % lanes,
+                                          &logprobs[i]);
+    });
+  });
+}
+}

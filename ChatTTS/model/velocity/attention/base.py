@@ -1,0 +1,39 @@
+"""What every attention back end can do."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor
+
+from ..batch import Batch
+
+
+class Attention(Protocol):
+    """Attention of a step's rows, each over the earlier positions of its own sequence."""
+
+    def new_pool(self, num_blocks: int) -> Tensor:
+        """Room for blocks; the first dimension counts them."""
+        ...
+
+    @property
+    def block_bytes(self) -> int:
+        """Size of a block."""
+        ...
+
+    def __call__(
+        self, query: Tensor, key: Tensor, value: Tensor, pool: Tensor, layer: int, batch: Batch
+    ) -> Tensor:
+        """Write the rows' keys and values into their blocks, then attend.
+
+        Args:
+            query: [rows, heads, head size], rotated.
+            key, value: [rows, kv heads, head size], keys rotated.
+            pool: from :meth:`new_pool`.
+            layer: index of the layer.
+            batch: positions and block tables.
+
+        Returns:
+            [rows, heads, head size].
+        """
+        ...

@@ -1,0 +1,62 @@
+"""Attention in plain torch: the reference, on any device.
+
+Every row is computed by itself from the blocks of its own sequence. That is slow and simple, and
+the result cannot depend on what else is in the step, nor on how a prompt was cut.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ...llama_config import LlamaShape
+from ..batch import Batch
+
+
+class TorchAttention:
+    """Blocks are [layers, 2 (keys, values), kv heads, positions, head size]."""
+
+    def __init__(
+        self, shape: LlamaShape, block_size: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self._heads = shape.num_key_value_heads
+        self._groups = shape.num_attention_heads // shape.num_key_value_heads
+        self._scale = shape.head_dim**-0.5
+        self._block_size = block_size
+        self._block_shape = (shape.num_hidden_layers, 2, self._heads, block_size, shape.head_dim)
+        self._dtype, self._device = dtype, device
+
+    def new_pool(self, num_blocks: int) -> Tensor:
+        return torch.empty(num_blocks, *self._block_shape, dtype=self._dtype, device=self._device)
+
+    @property
+    def block_bytes(self) -> int:
+        return torch.Size(self._block_shape).numel() * self._dtype.itemsize
+
+    def __call__(
+        self, query: Tensor, key: Tensor, value: Tensor, pool: Tensor, layer: int, batch: Batch
+    ) -> Tensor:
+        blocks = pool[:, layer]
+        tables = torch.from_numpy(batch.tables).long()
+        positions = torch.from_numpy(batch.positions).long()
+        own = torch.from_numpy(batch.table_of).long()
+        physical = tables[own, positions // self._block_size].to(pool.device)
+        slots = (positions % self._block_size).to(pool.device)
+        blocks[physical, 0, :, slots] = key.to(self._dtype)
+        blocks[physical, 1, :, slots] = value.to(self._dtype)
+        out = torch.empty_like(query)
+        for row, (table, length) in enumerate(
+            zip(own.tolist(), (positions + 1).tolist(), strict=True)
+        ):
+            used = tables[table, : -(-length // self._block_size)].to(pool.device)
+            # [blocks, 2, heads, positions, size] to [2, heads, length, size]
+            held = blocks[used].permute(1, 2, 0, 3, 4).flatten(2, 3)[:, :, :length]
+            out[row] = self._attend(query[row], *held)
+        return out
+
+    def _attend(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """One query [heads, size] over keys and values [kv heads, length, size]."""
+        grouped = query.view(self._heads, self._groups, -1).float() * self._scale
+        scores = grouped @ keys.float().transpose(1, 2)
+        mixed = scores.softmax(dim=-1) @ values.float()
+        return mixed.flatten(0, 1).to(query.dtype)

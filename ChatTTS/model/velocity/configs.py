@@ -1,0 +1,192 @@
+"""What an engine is made of: every setting declared once, checked, and never changed afterwards."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ...errors import ConfigError
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def parse_memory(given: int | str, name: str) -> int:
+    """Bytes from a number or from text such as ``512MB``, ``1.5 GiB`` or ``2g`` (powers of 1024).
+
+    Raises:
+        ConfigError: it is neither; the message names the setting ``name``.
+    """
+    if isinstance(given, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", given, re.IGNORECASE)
+        size = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
+    else:
+        size = int(given) if not isinstance(given, bool) else 0
+    if size <= 0:
+        raise ConfigError(f"{name} must be bytes or text such as '512MB' or '2GB', not {given!r}")
+    return size
+
+
+def _at_least(config: Any, **least: int) -> None:
+    """Raise ConfigError for the first field of ``config`` that is below its least value."""
+    for name, value in least.items():
+        found = getattr(config, name)
+        if found is not None and (not isinstance(found, int) or found < value):
+            raise ConfigError(f"{name} must be a whole number of at least {value}, not {found!r}")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Which weights, and in what precision.
+
+    Attributes:
+        folder: of the checkpoint: the one that holds ``asset/``, or that folder itself.
+        dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto`` for what the device is fast in.
+        quantization: ``int8`` keeps the Llama's weights in eight bits; ``None`` in ``dtype``.
+        batch_invariant: no bit of a request's codes depends on what runs beside it.
+    """
+
+    folder: Path
+    dtype: str = "float32"
+    quantization: str | None = None
+    batch_invariant: bool = True
+
+    def __post_init__(self) -> None:
+        if self.quantization not in (None, "int8"):
+            raise ConfigError(f"quantization must be 'int8' or None, not {self.quantization!r}")
+
+
+@dataclass(frozen=True)
+class CacheConfig:
+    """The paged key-value cache.
+
+    Attributes:
+        block_size: positions of a block.
+        memory: bytes of the device's pool; ``None`` measures what there is and takes a part.
+        host_memory: bytes of the pool in the host's memory, for requests that are swapped out and
+            for evicted prefixes; 0 does without.
+        enable_prefix_caching: keep the blocks of prompts for the next request that begins alike.
+        num_blocks: blocks of the device's pool, once they are counted.
+        num_host_blocks: those of the host's pool.
+    """
+
+    block_size: int = 32
+    memory: int | None = None
+    host_memory: int = 0
+    enable_prefix_caching: bool = True
+    num_blocks: int | None = None
+    num_host_blocks: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least(self, block_size=1, memory=1, host_memory=0, num_blocks=1, num_host_blocks=0)
+
+
+@dataclass(frozen=True)
+class SchedulerConfig:
+    """Who is moved forward in a step.
+
+    Attributes:
+        max_num_batched_tokens: positions that a step computes at most, of prompts and of new
+            tokens together.
+        max_num_seqs: sequences that run side by side at most.
+        policy: ``fcfs`` (first come, first served) or ``priority`` (lower values first).
+        ageing: seconds of waiting that weigh as much as one step of priority, so that nobody
+            waits for ever.
+        swap_cost: seconds to move a block out and in again.
+        recompute_cost: seconds to compute one position again.
+    """
+
+    max_num_batched_tokens: int = 128
+    max_num_seqs: int = 64
+    policy: str = "fcfs"
+    ageing: float = 1.0
+    swap_cost: float = 1e-3
+    recompute_cost: float = 2e-3
+
+    def __post_init__(self) -> None:
+        _at_least(self, max_num_batched_tokens=1, max_num_seqs=1)
+        if self.policy not in ("fcfs", "priority"):
+            raise ConfigError(f"policy must be 'fcfs' or 'priority', not {self.policy!r}")
+        for name in ("ageing", "swap_cost", "recompute_cost"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be above 0, not {getattr(self, name)!r}")
+
+
+@dataclass(frozen=True)
+class ParallelConfig:
+    """How the work of a step is divided.
+
+    Attributes:
+        num_threads: of the CPU; ``None`` takes the cores that the process may use.
+    """
+
+    num_threads: int | None = None
+
+    def __post_init__(self) -> None:
+        _at_least(self, num_threads=1)
+
+
+@dataclass(frozen=True)
+class DeviceConfig:
+    """Where the model runs: ``cpu``, ``cuda:0`` and so on; ``None`` takes the best there is."""
+
+    device: str | None = None
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """All of it."""
+
+    model: ModelConfig
+    cache: CacheConfig = CacheConfig()
+    scheduler: SchedulerConfig = SchedulerConfig()
+    parallel: ParallelConfig = ParallelConfig()
+    device: DeviceConfig = DeviceConfig()
+
+
+@dataclass(frozen=True)
+class EngineArgs:
+    """The settings that users know, flat; see the configs for what they mean.
+
+    Attributes:
+        model: the checkpoint's folder.
+        kv_memory: of the key-value cache, in bytes or as text such as ``2GB``.
+        swap_memory: of the pool in host memory, in the same manner.
+    """
+
+    model: str | Path
+    dtype: str = "float32"
+    quantization: str | None = None
+    batch_invariant: bool = True
+    device: str | None = None
+    num_threads: int | None = None
+    block_size: int = CacheConfig.block_size
+    kv_memory: int | str | None = None
+    swap_memory: int | str | None = None
+    enable_prefix_caching: bool = True
+    max_num_batched_tokens: int = SchedulerConfig.max_num_batched_tokens
+    max_num_seqs: int = SchedulerConfig.max_num_seqs
+    policy: str = SchedulerConfig.policy
+    ageing: float = SchedulerConfig.ageing
+
+    def create_engine_config(self) -> EngineConfig:
+        """The checked configs.
+
+        Raises:
+            ConfigError: a value that makes no sense; the message names it.
+        """
+        memory = None if self.kv_memory is None else parse_memory(self.kv_memory, "kv_memory")
+        host = 0 if self.swap_memory is None else parse_memory(self.swap_memory, "swap_memory")
+
+        def own(config: type) -> dict[str, Any]:
+            """The arguments that go by the same name in ``config``."""
+            return {f.name: getattr(self, f.name) for f in fields(config) if hasattr(self, f.name)}
+
+        return EngineConfig(
+            model=ModelConfig(folder=Path(self.model), **own(ModelConfig)),
+            cache=CacheConfig(memory=memory, host_memory=host, **own(CacheConfig)),
+            scheduler=SchedulerConfig(**own(SchedulerConfig)),
+            parallel=ParallelConfig(**own(ParallelConfig)),
+            device=DeviceConfig(**own(DeviceConfig)),
+        )

@@ -1,0 +1,92 @@
+"""Who carries out the plans: here, a worker in this process."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from .configs import CacheConfig, EngineConfig
+from .plan import StepPlan, StepResult
+
+if TYPE_CHECKING:
+    from ...config import Config
+    from ..embed import Embed
+    from .worker import Worker
+
+
+class ExecutorBase(ABC):
+    """What an engine needs of its workers, however many there are and wherever they run.
+
+    Attributes:
+        model: the sizes of the checkpoint and its voice's defaults.
+        embed: embeddings and heads, as the workers have them.
+        end_of_text: the id that ends a text answer.
+    """
+
+    model: Config
+    embed: Embed
+    end_of_text: int
+
+    @abstractmethod
+    def init_workers(self) -> None:
+        """Load the model.
+
+        Raises:
+            ChatTTSError: a file cannot be used.
+        """
+
+    @abstractmethod
+    def init_cache(self) -> CacheConfig:
+        """Make the pools of blocks; the answer is the cache's config with the blocks counted.
+
+        Raises:
+            ConfigError: the memory does not suffice for a single block.
+        """
+
+    @abstractmethod
+    def execute_model(self, plan: StepPlan) -> StepResult:
+        """Carry out one step."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the model and the pools; nothing may be asked afterwards."""
+
+
+class InProcessExecutor(ExecutorBase):
+    """One worker in this process, called directly.
+
+    Args:
+        turns: held while the worker computes, by all who need the same cores.
+    """
+
+    def __init__(
+        self, config: EngineConfig, turns: AbstractContextManager[None] | None = None
+    ) -> None:
+        self._config = config
+        self._turns = nullcontext() if turns is None else turns
+        self._worker: Worker | None = None
+
+    def init_workers(self) -> None:
+        from .worker import Worker  # with all that computes
+
+        self._worker = Worker(self._config)
+        loaded = self._worker.model
+        self.model, self.embed = loaded.config, loaded.embed
+        self.end_of_text = loaded.tokenizer.end_of_refine
+
+    def init_cache(self) -> CacheConfig:
+        return self._loaded.init_cache()
+
+    def execute_model(self, plan: StepPlan) -> StepResult:
+        with self._turns:
+            return self._loaded.execute_model(plan)
+
+    def close(self) -> None:
+        self._worker = None
+
+    @property
+    def _loaded(self) -> Worker:
+        if self._worker is None:
+            raise RuntimeError("the executor has no worker: it was not started, or is closed")
+        return self._worker

@@ -1,0 +1,46 @@
+"""What owns threads must not outlive the interpreter, and begins anew in a forked child."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from typing import Protocol
+
+
+class ThreadOwner(Protocol):
+    """Something with threads of its own."""
+
+    def at_exit(self) -> None:
+        """At the interpreter's end, when only daemon threads are left beside the main one: end
+        the own threads, and wake nobody."""
+
+    def after_fork(self) -> None:
+        """In the child, where only the forking thread lives: take fresh locks, drop the rest."""
+
+
+# The hooks of the interpreter cannot be taken back, so there is one of each for all owners, and it
+# knows them weakly.
+_OWNERS: weakref.WeakSet[ThreadOwner] = weakref.WeakSet()
+
+
+def watch(owner: ThreadOwner) -> None:
+    """From now on ``owner`` is told of forks and of the interpreter's end."""
+    _OWNERS.add(owner)
+
+
+def _at_exit() -> None:
+    # A thread that comes back from torch to an interpreter that is gone takes the process down
+    # ("terminate called without an active exception").
+    for owner in list(_OWNERS):
+        owner.at_exit()
+
+
+def _after_fork() -> None:
+    for owner in list(_OWNERS):
+        owner.after_fork()
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)

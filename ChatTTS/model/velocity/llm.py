@@ -1,0 +1,211 @@
+"""Velocity for scripts: many prompts in, whole answers out, in order."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ...errors import ConfigError, GenerationError
+from ...params import InferCodeParams, RefineTextParams
+from ...progress import progress
+from ..draws import DrawKey, Pass
+from ..speaker import Speaker
+from ..tokenizer import Prompt, Tokenizer
+from .async_llm_engine import AsyncLLMEngine
+from .configs import EngineArgs
+from .output import Completion, CompletionDelta, GenerationResult, join, mean_logprob
+from .request import EngineRequest
+from .sampling_params import SamplingParams
+from .tokenizer_group import TokenizerGroup
+
+T = TypeVar("T")
+
+# Of the whole process, since objects may share an engine.
+_NUMBERS = itertools.count()
+
+
+class LLM:
+    """The language model of a checkpoint, without the sound: texts to codes or to refined texts.
+
+        from ChatTTS.model.velocity.llm import LLM
+
+        with LLM("path/to/checkpoint", dtype="bfloat16") as llm:
+            for result in llm.generate(["Good morning.", "Good night."], seeds=7):
+                frames = result.completions[0].ids  # int64 [frames, 4]
+
+    Texts are taken as they are; ``Chat`` is what normalises, splits and speaks them. May be used
+    from several threads, whose prompts then share the batch.
+
+    Args:
+        model: the checkpoint's folder: the one that holds ``asset/``, or that folder itself.
+        engine: an engine of the same checkpoint that runs already; it stays open in the end.
+        engine_args: the other fields of ``EngineArgs``, such as ``dtype`` and ``kv_memory``.
+
+    Raises:
+        ChatTTSError: a setting that makes no sense, or a file that cannot be used.
+    """
+
+    def __init__(
+        self, model: str | Path, *, engine: AsyncLLMEngine | None = None, **engine_args: Any
+    ) -> None:
+        if engine is not None and engine_args:
+            raise ConfigError(f"a running engine takes no {', '.join(engine_args)}: leave them out")
+        inner = Path(model) / "asset"
+        folder = inner if inner.is_dir() else Path(model)
+        self.tokens = TokenizerGroup(Tokenizer(folder / "tokenizer"))
+        self._owns_engine = engine is None
+        self.engine = engine or AsyncLLMEngine.from_engine_args(EngineArgs(model, **engine_args))
+        executor = self.engine.engine.executor
+        self._config = executor.model
+        self._speaker = Speaker(
+            self._config.gpt.hidden_size, self._config.spk_stat, executor.embed.text.weight.device
+        )
+
+    def default_sampling_params(self, kind: Pass = Pass.CODE) -> SamplingParams:
+        """What ``generate`` takes where nothing is given: the checkpoint's own settings."""
+        lanes = self._config.gpt.num_vq if kind is Pass.CODE else 1
+        sampling = SamplingParams.from_params(self._defaults(kind), lanes)
+        assert isinstance(sampling, SamplingParams)
+        return sampling
+
+    def generate(
+        self,
+        prompts: str | Prompt | Sequence[str | Prompt],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        kind: Pass = Pass.CODE,
+        seeds: int | Sequence[int] | None = None,
+        tags: str | None = None,
+        speaker: Any = None,
+        use_tqdm: bool = True,
+    ) -> list[GenerationResult]:
+        """Run all prompts side by side and wait for all of them.
+
+        Args:
+            prompts: texts, or prompts that were made before.
+            sampling_params: for all prompts, or one for each.
+            kind: ``Pass.CODE`` gives frames of codes, ``Pass.REFINE`` texts.
+            seeds: for all prompts, or one for each; from torch's global generator by default.
+            tags: control tags of texts, such as ``[speed_5]``; the checkpoint's own by default.
+            speaker: of texts: a name that the checkpoint knows, a speaker string, or H floats;
+                its default speaker, if it has one, by default.
+            use_tqdm: show a progress bar.
+
+        Returns:
+            One result for each prompt, in their order.
+
+        Raises:
+            TextError, VoiceError, ConfigError: a prompt or setting that does not fit the model.
+            GenerationError: the model's answer cannot be used.
+            EngineDeadError: the engine was closed, or an error ended it.
+        """
+        given = [prompts] if isinstance(prompts, (str, Prompt)) else list(prompts)
+        count = len(given)
+        params = sampling_params or self.default_sampling_params(kind)
+        chosen: int | Sequence[int] = (
+            [int(seed) for seed in torch.randint(2**63 - 1, (count,))] if seeds is None else seeds
+        )
+        vector = self._vector(speaker) if kind is Pass.CODE else None
+        tags = self._defaults(kind).prompt if tags is None else tags
+        call = next(_NUMBERS)
+        requests = [
+            EngineRequest(
+                f"llm-{call}-{row}",
+                self.tokens.prompt(prompt, kind, tags=tags, speaker=vector)
+                if isinstance(prompt, str)
+                else prompt,
+                sampling,
+                DrawKey(seed, kind),
+            )
+            for row, (prompt, sampling, seed) in enumerate(
+                zip(
+                    given,
+                    _one_for_each(params, count, "sampling_params"),
+                    _one_for_each(chosen, count, "seeds"),
+                    strict=True,
+                )
+            )
+        ]
+        return self._run(requests, use_tqdm)
+
+    def close(self) -> None:
+        """End the threads, and the engine unless it was given."""
+        self.tokens.close()
+        if self._owns_engine:
+            self.engine.close()
+
+    def __enter__(self) -> LLM:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _run(self, requests: Sequence[EngineRequest], use_tqdm: bool) -> list[GenerationResult]:
+        gained: dict[str, dict[int, list[CompletionDelta]]] = {r.request_id: {} for r in requests}
+        with (
+            closing(self.engine.stream(requests)) as steps,
+            progress("generating", "prompt", use_tqdm, len(requests)) as bar,
+        ):
+            for outputs in steps:
+                for output in outputs:
+                    if output.error is not None:
+                        row = list(gained).index(output.request_id)
+                        raise GenerationError(f"prompt {row}: {output.error}")
+                    samples = gained[output.request_id]
+                    for delta in output.deltas:
+                        samples.setdefault(delta.sample, []).append(delta)
+                    bar.update(output.finished)
+        return [self._result(request, gained[request.request_id]) for request in requests]
+
+    def _result(
+        self, request: EngineRequest, samples: dict[int, list[CompletionDelta]]
+    ) -> GenerationResult:
+        kind = request.key.kind
+        completions = (self._completion(kind, samples[index]) for index in sorted(samples))
+        return GenerationResult(request.request_id, tuple(completions))
+
+    def _completion(self, kind: Pass, deltas: Sequence[CompletionDelta]) -> Completion:
+        whole = join(deltas)
+        assert whole.finish is not None
+        text = None
+        if kind is Pass.REFINE:
+            text = self.tokens.tokenizer.decode_refined(whole.ids[:, 0]).strip()
+        return Completion(
+            whole.sample, whole.ids, whole.hiddens, whole.finish, mean_logprob(whole), text
+        )
+
+    def _defaults(self, kind: Pass) -> RefineTextParams:
+        defaults = self._config.defaults
+        if kind is Pass.CODE:
+            return InferCodeParams().with_defaults(defaults.code)
+        return RefineTextParams().with_defaults(defaults.refine)
+
+    def _vector(self, speaker: Any) -> NDArray[np.float32] | None:
+        defaults = self._config.defaults
+        if speaker is None:
+            speaker = defaults.speaker
+        if isinstance(speaker, str):
+            speaker = defaults.speakers.get(speaker, speaker)
+        return None if speaker is None else self._speaker.vector(speaker)
+
+
+def _one_for_each(given: T | Sequence[T], count: int, name: str) -> Sequence[T]:
+    """``given`` for each of ``count`` prompts, or the sequence that it is."""
+    if not isinstance(given, Sequence):
+        return [given] * count
+    if len(given) != count:
+        raise ConfigError(f"{name} has {len(given)} entries for {count} prompts: give one for each")
+    return given

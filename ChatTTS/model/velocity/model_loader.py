@@ -1,0 +1,120 @@
+"""A checkpoint's files to the parts that compute: fused, packed, on the device."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import torch
+
+from ...config import Config
+from ..embed import Embed, load_embed
+from ..llama_config import LlamaShape, read_llama_shape
+from ..native.build import BuildError
+from ..native.library import KINDS, Team
+from ..native.linear import PackedLinear
+from ..placement import Placement, choose_placement
+from ..tokenizer import Tokenizer
+from .attention import TorchAttention
+from .configs import EngineConfig
+from .llama import LlamaModel, TorchLlama, rotary_tables
+from .machine import usable_cores
+from .native.llama import NativeLlama
+from .native.packing import packed_weights
+from .native.sampler import NativeSampler
+from .sampler import Sampler, TorchSampler
+from .weights import LlamaFile, LlamaWeights
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """Everything that a step computes with.
+
+    Attributes:
+        how: in words, for logs and the system check.
+    """
+
+    config: Config
+    tokenizer: Tokenizer
+    shape: LlamaShape
+    embed: Embed
+    llama: LlamaModel
+    sampler: Sampler
+    placement: Placement
+    how: str
+
+
+class ModelLoader:
+    """Loads what ``config`` names, for the device that it names."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._config = config
+        folder = config.model.folder
+        self._folder = folder / "asset" if (folder / "asset").is_dir() else folder
+        self._placement = choose_placement(config.device.device, config.model.dtype)
+
+    def load(self) -> LoadedModel:
+        """Read, check and pack.
+
+        Raises:
+            ChatTTSError: a file is missing, damaged or does not fit; the message names it.
+        """
+        sizes = Config.from_file(self._folder / "config.json")
+        shape = read_llama_shape(self._folder / "gpt" / "config.json", sizes.gpt)
+        file = LlamaFile(self._folder / "gpt" / "model.safetensors", shape)
+        embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, self._placement)
+        team = self._team()
+        if team is not None:
+            kind = self._config.model.quantization or _name(self._placement.dtype)
+            llama: LlamaModel = self._native(team, file, kind, embed)
+            sampler: Sampler = NativeSampler(team)
+            how = f"CPU kernels ({team.about}), {kind}, {team.size} threads"
+        else:
+            llama, sampler = self._torch(file, embed), TorchSampler()
+            how = f"torch, {self._placement.dtype}, {self._placement.device}"
+        logger.info("velocity computes with %s", how)
+        tokenizer = Tokenizer(self._folder / "tokenizer")
+        return LoadedModel(sizes, tokenizer, shape, embed, llama, sampler, self._placement, how)
+
+    def _team(self) -> Team | None:
+        """The threads of the CPU kernels, or ``None`` where these cannot be used."""
+        if self._placement.device.type != "cpu" or _name(self._placement.dtype) not in KINDS:
+            return None
+        try:
+            return Team(self._config.parallel.num_threads or usable_cores())
+        except BuildError as error:
+            logger.warning("velocity computes with torch alone, which is slower: %s", error)
+            return None
+
+    def _native(self, team: Team, file: LlamaFile, kind: str, embed: Embed) -> NativeLlama:
+        weights = packed_weights(team, file, kind)
+        heads = _name(self._placement.dtype)  # in eight bits they would cost more than they save
+        for name in ("head_text", "head_code"):
+            setattr(embed, name, PackedLinear(team, getattr(embed, name).weight, heads))
+        block_size = self._config.cache.block_size
+        return NativeLlama(
+            team, file.shape, weights, kind, embed, rotary_tables(file.shape), block_size
+        )
+
+    def _torch(self, file: LlamaFile, embed: Embed) -> TorchLlama:
+        device, dtype = self._placement.device, self._placement.dtype
+        if self._config.model.quantization is not None:
+            logger.warning("quantization is not used: it needs the CPU kernels")
+        layers = tuple(
+            file.layer(index, dtype).to(device) for index in range(file.shape.num_hidden_layers)
+        )
+        weights = LlamaWeights(layers, file.final_norm(dtype).to(device))
+        return TorchLlama(
+            file.shape,
+            weights,
+            embed,
+            TorchAttention(file.shape, self._config.cache.block_size, dtype, device),
+            rotary_tables(file.shape),
+            batch_invariant=self._config.model.batch_invariant,
+        )
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,181 @@
+"""A plan's work to a batch of rows, through the model, to draws.
+
+What a sequence is stands here once, keyed by its id: the inputs of all its positions, prompt and
+generated alike. So computing again what was lost is the same as computing it the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..draws import Pass
+from ..processors import PENALTY_WINDOW
+from .batch import Batch, RowKind
+from .model_loader import LoadedModel
+from .plan import SequenceData, StepResult, Work
+from .sampler import Draw
+
+
+class _SequenceState:
+    """The inputs of one sequence, position by position.
+
+    Attributes:
+        kinds: uint8 [room].
+        ids: int32 [room, num_vq].
+        length: positions that are known.
+    """
+
+    def __init__(self, data: SequenceData, num_vq: int, max_positions: int) -> None:
+        prompt = data.prompt
+        room = min(max_positions, len(prompt) + data.sampling.max_new)
+        self.data = data
+        self.prompt_length = self.length = len(prompt)
+        self.kinds = np.full(room, RowKind.CODE, dtype=np.uint8)
+        self.ids = np.zeros((room, num_vq), dtype=np.int32)
+        texts = len(prompt.text)
+        self.kinds[:texts] = RowKind.TEXT
+        self.ids[:texts, 0] = prompt.text
+        if len(prompt.codes):
+            self.ids[texts : len(prompt)] = prompt.codes
+        self.vectors = 0
+        if prompt.speaker is not None:
+            slots = np.flatnonzero(prompt.speaker_slots)
+            self.kinds[slots] = RowKind.VECTOR
+            self.vectors = int(slots[-1]) + 1 if len(slots) else 0
+        if data.key.kind is Pass.REFINE:
+            self.kinds[len(prompt) :] = RowKind.TEXT
+
+    def append(self, ids: NDArray[np.int64]) -> None:
+        """What was drawn is the next input; the last one of all is never needed."""
+        if self.length < len(self.ids):
+            self.ids[self.length, : len(ids)] = ids
+            self.length += 1
+
+    def draw(self, end: int) -> Draw:
+        """What the sampler must know."""
+        start = max(self.prompt_length, self.length - PENALTY_WINDOW)
+        return Draw(
+            self.data.sampling,
+            self.data.key,
+            self.length - self.prompt_length,
+            self.ids[start : self.length],
+            end,
+        )
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """The rows of a step that draw, of one kind."""
+
+    places: list[int]  # among all that draw
+    draws: list[Draw]
+
+
+class ModelRunner:
+    """Computes the work of a plan.
+
+    Args:
+        model: what the loader gave.
+        pool: the device's blocks.
+    """
+
+    def __init__(self, model: LoadedModel, pool: Tensor) -> None:
+        self._model = model
+        self._pool = pool
+        self._states: dict[int, _SequenceState] = {}
+        embed = model.embed
+        self._num_vq = embed.num_vq
+        self._ends = {
+            Pass.CODE: embed.num_audio_tokens - 1,
+            Pass.REFINE: model.tokenizer.end_of_refine,
+        }
+
+    def forget(self, seq_ids: Sequence[int]) -> None:
+        """Let go of sequences; those that never had work are not known."""
+        for seq_id in seq_ids:
+            self._states.pop(seq_id, None)
+
+    def add(self, new: Sequence[SequenceData]) -> None:
+        """Take sequences that have their first work."""
+        for data in new:
+            self._states[data.seq_id] = _SequenceState(
+                data, self._num_vq, self._model.shape.max_position_embeddings
+            )
+
+    @torch.inference_mode()
+    def run(self, works: Sequence[Work]) -> StepResult:
+        """Compute ``works`` and draw where they say so."""
+        hiddens = self._model.llama.forward(self._batch(works), self._pool)
+        drawing = [self._states[work.seq_id] for work in works if work.draws]
+        result = StepResult(
+            ids=np.zeros((len(drawing), self._num_vq), dtype=np.int64),
+            hiddens=hiddens,
+            logprobs=np.zeros(len(drawing), dtype=np.float32),
+            finite=np.ones(len(drawing), dtype=np.bool_),
+        )
+        for kind in Pass:
+            places = [i for i, state in enumerate(drawing) if state.data.key.kind is kind]
+            if places:
+                self._draw(kind, places, drawing, result)
+        return result
+
+    def _draw(
+        self,
+        kind: Pass,
+        places: list[int],
+        drawing: Sequence[_SequenceState],
+        result: StepResult,
+    ) -> None:
+        """Fill in ``result`` at ``places``, which draw from the heads of ``kind``."""
+        embed = self._model.embed
+        heads = embed.code_logits if kind is Pass.CODE else embed.text_logits
+        hiddens = result.hiddens
+        if len(places) < len(hiddens):
+            hiddens = hiddens[places]
+        logits = heads(hiddens.to(embed.code.weight.device))
+        states = [drawing[place] for place in places]
+        drawn = self._model.sampler(logits, [state.draw(self._ends[kind]) for state in states])
+        result.ids[places, : drawn.ids.shape[1]] = drawn.ids
+        result.logprobs[places] = drawn.logprobs
+        result.finite[places] = drawn.finite
+        for state, ids in zip(states, drawn.ids, strict=True):
+            state.append(ids)
+
+    def _batch(self, works: Sequence[Work]) -> Batch:
+        """Rows of all the work, one sequence after another."""
+        counts = np.array([work.count for work in works])
+        rows = int(counts.sum())
+        ends = counts.cumsum()
+        kinds = np.empty(rows, dtype=np.uint8)
+        ids = np.empty((rows, self._num_vq), dtype=np.int32)
+        tables = np.zeros((len(works), max(len(w.block_table) for w in works)), dtype=np.int32)
+        vectors: list[NDArray[np.float32]] = []
+        for index, (work, end) in enumerate(zip(works, ends.tolist(), strict=True)):
+            state = self._states[work.seq_id]
+            start, stop = work.start, work.start + work.count
+            own = slice(end - work.count, end)
+            kinds[own] = state.kinds[start:stop]
+            ids[own] = state.ids[start:stop]
+            tables[index, : len(work.block_table)] = work.block_table
+            if start < state.vectors:
+                assert state.data.prompt.speaker is not None
+                ids[own, 0][kinds[own] == RowKind.VECTOR] = len(vectors)
+                vectors.append(state.data.prompt.speaker)
+        first = np.array([work.start for work in works]) - (ends - counts)
+        table_of = np.repeat(np.arange(len(works), dtype=np.int32), counts)
+        hidden = self._model.shape.hidden_size
+        return Batch(
+            kinds=kinds,
+            ids=ids,
+            vectors=np.array(vectors, dtype=np.float32).reshape(-1, hidden),
+            positions=(np.arange(rows) + first[table_of]).astype(np.int32),
+            tables=tables,
+            table_of=table_of,
+            draws=(ends[[work.draws for work in works]] - 1).astype(np.int32),
+        )

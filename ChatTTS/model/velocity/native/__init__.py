@@ -1,0 +1,1 @@
+"""The engine on the CPU kernels: packed weights, the Llama, the sampler."""

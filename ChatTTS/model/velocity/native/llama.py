@@ -1,0 +1,102 @@
+"""The Llama of the engine on the CPU kernels: a whole step in one call."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+
+import torch
+from torch import Tensor
+
+from ...embed import Embed
+from ...llama_config import LlamaShape
+from ...native import library
+from ...native.library import Team, address
+from ..batch import Batch
+from .packing import PackedWeights
+
+
+class NativeLlama:
+    """See :class:`~ChatTTS.model.velocity.llama.LlamaModel`.
+
+    Args:
+        team: the threads to compute on.
+        weights: packed as ``kind``.
+        embed: tables in float32 or bfloat16; keys and values are kept in the same dtype.
+        rotary: cosines and sines, each float32 [positions, head size].
+    """
+
+    def __init__(
+        self,
+        team: Team,
+        shape: LlamaShape,
+        weights: PackedWeights,
+        kind: str,
+        embed: Embed,
+        rotary: tuple[Tensor, Tensor],
+        block_size: int,
+    ) -> None:
+        self._team = team
+        self._library = team.library
+        self._hidden = shape.hidden_size
+        self._wide = int(embed.code.weight.dtype is torch.float32)
+        self._sizes = library.Sizes(
+            hidden=shape.hidden_size,
+            intermediate=shape.intermediate_size,
+            layers=shape.num_hidden_layers,
+            heads=shape.num_attention_heads,
+            kv_heads=shape.num_key_value_heads,
+            head_size=shape.head_dim,
+            lanes=embed.num_vq,
+            block_size=block_size,
+            audio_tokens=embed.num_audio_tokens,
+            eps=shape.rms_norm_eps,
+        )
+        tables = [embed.text.weight, embed.code.weight, *(t.contiguous() for t in rotary)]
+        self._held = (weights, *tables)  # the kernels keep addresses only
+        fields = library.LayerWeights._fields_
+        layers = (library.LayerWeights * shape.num_hidden_layers)(
+            *(
+                library.LayerWeights(
+                    **{field[0]: weights.address(index, field[0]) for field in fields}
+                )
+                for index in range(shape.num_hidden_layers)
+            )
+        )
+        names = ("text_table", "code_table", "cosines", "sines")
+        given = library.Weights(
+            layers=layers,
+            final_norm=weights.address(-1, "final_norm"),
+            **{name: address(table) for name, table in zip(names, tables, strict=True)},
+        )
+        self._handle = self._library.velocity_llama(
+            library.KINDS[kind], self._wide, ctypes.byref(self._sizes), ctypes.byref(given)
+        )
+        weakref.finalize(self, self._library.velocity_llama_delete, self._handle)
+
+    @property
+    def block_bytes(self) -> int:
+        size = int(self._library.velocity_block_bytes(ctypes.byref(self._sizes), self._wide))
+        return -(-size // library.ALIGNMENT) * library.ALIGNMENT
+
+    def new_pool(self, num_blocks: int) -> Tensor:
+        return torch.empty(num_blocks, self.block_bytes, dtype=torch.uint8)
+
+    def forward(self, batch: Batch, pool: Tensor) -> Tensor:
+        hiddens = torch.empty(len(batch.draws), self._hidden)
+        inputs = library.BatchInputs(
+            rows=len(batch),
+            draws=len(batch.draws),
+            table_width=batch.tables.shape[1],
+            kinds=address(batch.kinds),
+            ids=address(batch.ids),
+            positions=address(batch.positions),
+            tables=address(batch.tables),
+            table_of=address(batch.table_of),
+            draw_rows=address(batch.draws),
+            vectors=address(batch.vectors),
+            pool=address(pool),
+            hiddens=address(hiddens),
+        )
+        self._library.velocity_forward(self._team.handle, self._handle, ctypes.byref(inputs))
+        return hiddens

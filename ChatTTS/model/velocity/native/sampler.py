@@ -1,0 +1,63 @@
+"""Draws on the CPU kernels; see :class:`~ChatTTS.model.velocity.sampler.TorchSampler`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor
+
+from ...native.library import DRAW, Team, address
+from ..sampler import Draw, Drawn
+
+
+class NativeSampler:
+    """The same draws as the reference, without a sort of the whole vocabulary.
+
+    Args:
+        team: the threads to compute on.
+    """
+
+    def __init__(self, team: Team) -> None:
+        self._team = team
+
+    def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
+        logits = logits.contiguous()
+        n, lanes, size = logits.shape
+        draws = np.array([_record(row) for row in rows], dtype=DRAW)
+        temperatures = np.array([row.sampling.temperature for row in rows], dtype=np.float32)
+        ids = np.empty((n, lanes), dtype=np.int32)
+        logprobs = np.empty((n, lanes), dtype=np.float32)
+        self._team.library.velocity_sample(
+            self._team.handle,
+            address(logits),
+            n,
+            lanes,
+            size,
+            address(draws),
+            address(temperatures),
+            address(ids),
+            address(logprobs),
+        )
+        finite = np.all(ids >= 0, axis=1)
+        return Drawn(ids.astype(np.int64), logprobs.mean(axis=1), finite)
+
+
+def _record(row: Draw) -> tuple[object, ...]:
+    """A row as ``VelocityDraw``; the temperature is given for each codebook instead."""
+    sampling, key, window = row.sampling, row.key, row.window
+    return (
+        0.0,
+        sampling.top_p,
+        sampling.repetition_penalty,
+        min(sampling.top_k, 2**31 - 1),
+        row.end if row.position < sampling.min_new else -1,
+        row.position,
+        key.seed % 2**64,
+        int(key.kind) << 16,
+        key.sample & 0xFFFF | (key.attempt << 16) & 0xFFFFFFFF,
+        key.utterance & 0xFFFFFFFF,
+        len(window),
+        window.strides[0] // 4 if len(window) else 0,
+        address(window),
+    )

@@ -1,0 +1,402 @@
+"""Who is moved forward in a step, and what came of it.
+
+Each sequence has computed so many of its positions; a step's budget of positions moves some of
+them forward. A prompt is just a sequence with many positions left, so prompts are cut into chunks
+and mixed with sequences that need one position for their next token.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from bisect import insort
+from collections.abc import Callable
+from operator import attrgetter
+
+from ...errors import ConfigError, GenerationError, TextError
+from ..generation import FinishReason
+from .block_manager import BlockSpaceManager
+from .configs import CacheConfig, SchedulerConfig
+from .plan import SequenceData, StepPlan, StepResult, Work
+from .policy import WaitingQueue, rank_key
+from .reports import Advance, SchedulerStats
+from .sequence import Sequence, SequenceGroup, SequenceStatus
+
+logger = logging.getLogger(__name__)
+
+NOT_FINITE = (
+    "the model gave logits that are not finite: its weights are damaged (check them with "
+    "`chattts verify`) or too large for this dtype (load with dtype='float32')"
+)
+
+
+class Scheduler:
+    """Plans the steps of all requests, one step at a time. Not for several threads at once.
+
+    Args:
+        config: budgets and policy. No more sequences run than a step has positions, so each of
+            them can move forward in every step.
+        cache: with ``num_blocks`` set.
+        max_positions: what the model can read, prompt and generated ids together.
+        clock: seconds; orders requests by their arrival.
+    """
+
+    def __init__(
+        self,
+        config: SchedulerConfig,
+        cache: CacheConfig,
+        *,
+        max_positions: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._config = config
+        self._max_positions = max_positions
+        self._clock = clock
+        self._blocks = BlockSpaceManager(cache)
+        self._block_size = cache.block_size
+        self._max_running = min(config.max_num_seqs, config.max_num_batched_tokens)
+        self._groups: dict[str, SequenceGroup] = {}
+        self._waiting = WaitingQueue()
+        self._running: list[Sequence] = []  # by rank
+        self._planned: StepPlan | None = None
+        self._in_flight: dict[int, Sequence] = {}
+        self._ended: list[int] = []  # what the worker is still to be told
+        self._arrivals = 0
+        self._unfinished = 0
+        self._num_swapped = 0
+        self._recomputed = 0
+        self._swapped = 0
+
+    @property
+    def has_unfinished(self) -> bool:
+        """Whether any request has not ended yet."""
+        return bool(self._groups)
+
+    @property
+    def stats(self) -> SchedulerStats:
+        """Counts at this moment."""
+        device = self._blocks.device
+        return SchedulerStats(
+            num_running=len(self._running),
+            num_waiting=self._unfinished - len(self._running) - self._num_swapped,
+            num_swapped=self._num_swapped,
+            free_blocks=device.num_free,
+            cached_blocks=device.num_cached,
+            used_blocks=device.num_used,
+            hit_positions=self._blocks.hit_positions,
+            recomputed=self._recomputed,
+            swapped=self._swapped,
+            copies=self._blocks.copies,
+        )
+
+    # ------------------------------------------------------------ requests come and go
+
+    def add(self, group: SequenceGroup) -> None:
+        """Take a request; nothing has changed when this raises.
+
+        Raises:
+            ConfigError: its id is that of an unfinished request, or its priority is no number.
+            TextError: its prompt is empty, or too long for the model.
+            GenerationError: its prompt is too long for the key-value cache.
+        """
+        length, capacity = group.prompt_length, self._blocks.capacity
+        if group.request_id in self._groups:
+            raise ConfigError(
+                f"a request with the id {group.request_id!r} is not finished yet: give every "
+                "request an id of its own"
+            )
+        if not math.isfinite(group.priority):
+            raise ConfigError(f"priority must be a finite number, not {group.priority!r}")
+        if length == 0:
+            raise TextError("the prompt is empty: give it at least one token")
+        if length >= self._max_positions:
+            raise TextError(
+                f"the prompt has {length} positions and the model {self._max_positions}: shorten "
+                "the text or the sample prompt, or leave split_text on"
+            )
+        if length > capacity:
+            raise GenerationError(
+                f"the prompt has {length} positions and the key-value cache {capacity}: raise "
+                "kv_memory, or shorten the text or the sample prompt"
+            )
+        group.arrival = self._clock()
+        # The id that is drawn from the last position that fits needs no place itself.
+        group.limit = min(
+            group.sampling.max_new, self._max_positions - length, capacity + 1 - length
+        )
+        key = rank_key(self._config, group)
+        for seq in group.sequences:
+            seq.rank = (key, self._arrivals, seq.sample)
+        self._arrivals += 1
+        self._unfinished += group.unfinished
+        self._groups[group.request_id] = group
+        self._waiting.push(group.sequences[0])
+
+    def abort(self, request_id: str) -> list[Sequence]:
+        """End a request, whatever its state; an id that is not known is ignored.
+
+        Returns:
+            The sequences that this ended. Those in the step in flight end with it, and ``update``
+            reports them: each sequence is reported once.
+        """
+        group = self._groups.get(request_id)
+        if group is None:
+            return []
+        group.followers.clear()
+        ended = []
+        for seq in group.sequences:
+            if seq.seq_id in self._in_flight:
+                seq.aborted = True
+            elif seq.status is not SequenceStatus.FINISHED:
+                self._end(seq, FinishReason.ABORT)
+                ended.append(seq)
+        self._drop_ended()
+        return ended
+
+    def reset(self, error: str | None = None) -> list[Sequence]:
+        """End everything, since the worker failed: a step in flight counts as never done, and no
+        block's contents are trusted.
+
+        Args:
+            error: what the sequences are to say of it.
+
+        Returns:
+            The sequences that this ended, with finish ``ABORT``.
+        """
+        ended = []
+        for group in list(self._groups.values()):
+            group.followers.clear()
+            for seq in group.sequences:
+                if seq.status is not SequenceStatus.FINISHED:
+                    self._end(seq, FinishReason.ABORT, error)
+                    ended.append(seq)
+        self._drop_ended()
+        self._planned = None
+        self._in_flight = {}
+        self._blocks.reset()
+        return ended
+
+    # ------------------------------------------------------------ a step
+
+    def schedule(self) -> StepPlan | None:
+        """Plan a step, or ``None`` where there is nothing to do.
+
+        Raises:
+            RuntimeError: the last plan is still in flight.
+        """
+        if self._planned is not None:
+            raise RuntimeError("a step is in flight: schedule the next one after its update")
+        counts: list[tuple[Sequence, int]] = []
+        budget = self._config.max_num_batched_tokens
+        budget, complete = self._plan_single_positions(counts, budget)
+        for seq in self._running:
+            left = len(seq) - seq.computed
+            if left > 1 and budget:
+                counts.append((seq, min(left, budget)))
+                budget -= counts[-1][1]
+        # Who comes in now would be the next to be sent away, where somebody was just now.
+        while complete and budget and len(self._running) < self._max_running:
+            newcomer = self._admit_next()
+            if newcomer is None:
+                break
+            counts.append((newcomer, min(len(newcomer) - newcomer.computed, budget)))
+            budget -= counts[-1][1]
+        return self._make_plan(counts) if counts else None
+
+    def _plan_single_positions(
+        self, counts: list[tuple[Sequence, int]], budget: int
+    ) -> tuple[int, bool]:
+        """Plan all running sequences that need one position, the first in rank first.
+
+        Where blocks are short, the last in rank are preempted, so the first always gets on. None
+        of these is planned yet: those come before.
+
+        Returns:
+            What is left of the budget, and whether nobody had to be preempted.
+        """
+        complete = True
+        index = 0
+        while index < len(self._running):
+            seq = self._running[index]
+            index += 1
+            if len(seq) - seq.computed > 1:
+                continue  # its blocks were given to it when it came in
+            while not self._blocks.extend(seq):
+                complete = False
+                victim = self._running.pop()
+                self._preempt(victim)
+                if victim is seq:
+                    return budget, complete
+            counts.append((seq, 1))
+            budget -= 1
+        return budget, complete
+
+    def _admit_next(self) -> Sequence | None:
+        """Let the first in the queue run, if blocks for all its positions can be had."""
+        seq = self._waiting.peek()
+        if seq is None:
+            return None
+        # Who runs needs another block some day: without a few to spare, newcomers would be sent
+        # away at once.
+        spare = len(self._running)
+        if spare and self._blocks.device.available - spare < max(1, seq.wanted):
+            return None
+        if seq.status is SequenceStatus.SWAPPED:
+            fits = self._blocks.swap_in(seq, spare)
+        elif (donor := self._find_donor(seq)) is not None:
+            fits = self._blocks.fork(donor, seq, spare)
+        else:
+            fits = self._blocks.allocate(seq, spare)
+        if not fits:
+            return None
+        self._num_swapped -= seq.status is SequenceStatus.SWAPPED
+        self._waiting.pop()
+        seq.status = SequenceStatus.RUNNING
+        insort(self._running, seq, key=attrgetter("rank"))
+        return seq
+
+    def _find_donor(self, seq: Sequence) -> Sequence | None:
+        """A running sibling whose prompt a sequence that never ran can share."""
+        donor = seq.group.donor
+        if donor is None or seq.ids or donor.status is not SequenceStatus.RUNNING:
+            return None
+        return donor if donor.computed >= seq.group.prompt_length - 1 else None
+
+    def _preempt(self, seq: Sequence) -> None:
+        """Take the blocks from a sequence that runs, by whichever way costs less to undo."""
+        recompute = seq.computed * self._config.recompute_cost
+        swap = -(-seq.computed // self._block_size) * self._config.swap_cost
+        if swap < recompute and self._blocks.swap_out(seq):
+            seq.status = SequenceStatus.SWAPPED
+            self._num_swapped += 1
+            self._swapped += 1
+        else:
+            self._blocks.free(seq)
+            seq.status = SequenceStatus.WAITING
+            self._recomputed += 1
+        self._waiting.push(seq)
+
+    def _make_plan(self, counts: list[tuple[Sequence, int]]) -> StepPlan:
+        new: list[SequenceData] = []
+        work: list[Work] = []
+        for seq, count in counts:
+            start = seq.computed
+            stop = start + count
+            table = tuple(seq.block_table[: -(-stop // self._block_size)])
+            work.append(Work(seq.seq_id, start, count, table, stop == len(seq)))
+            self._in_flight[seq.seq_id] = seq
+            if not seq.known:
+                seq.known = True
+                new.append(seq.data)
+        plan = StepPlan(tuple(self._ended), self._blocks.take_moves(), tuple(new), tuple(work))
+        self._ended.clear()
+        self._planned = plan
+        return plan
+
+    # ------------------------------------------------------------ what came of it
+
+    def update(self, plan: StepPlan, result: StepResult) -> list[Advance]:
+        """Learn what the step in flight gave.
+
+        Returns:
+            One for each sequence that drew, and for each that was aborted while in flight.
+
+        Raises:
+            RuntimeError: ``plan`` is not the one in flight.
+            ValueError: the result has another number of rows than the plan has draws.
+        """
+        if plan is not self._planned:
+            raise RuntimeError("this plan is not in flight")
+        draws = sum(work.draws for work in plan.work)
+        if len(result.ids) != draws:
+            raise ValueError(f"the step gave {len(result.ids)} rows, and its plan has {draws}")
+        in_flight, self._in_flight = self._in_flight, {}
+        self._planned = None
+        rows = result.ids.tolist()
+        logprobs = result.logprobs.tolist()
+        finite = result.finite.tolist()
+        advances = []
+        row = 0
+        for work in plan.work:
+            seq = in_flight[work.seq_id]
+            if seq.aborted:
+                advances.append(self._close(seq, FinishReason.ABORT))
+            elif not work.draws:
+                self._blocks.commit(seq, work.start + work.count)
+                self._open(seq)
+            elif not finite[row]:
+                advances.append(self._close(seq, FinishReason.ABORT, error=NOT_FINITE))
+            else:
+                self._blocks.commit(seq, work.start + work.count)
+                self._open(seq)
+                advances.append(self._gain(seq, row, rows[row], logprobs[row]))
+            row += work.draws
+        if any(advance.finish for advance in advances):
+            self._drop_ended()
+        return advances
+
+    def _gain(self, seq: Sequence, row: int, ids: list[int], logprob: float) -> Advance:
+        """A sequence drew ``ids`` [num_vq], in row ``row``."""
+        group = seq.group
+        drawn = group.row(ids)
+        if group.is_end(drawn):
+            return self._close(seq, FinishReason.STOP)
+        seq.ids.append(drawn)
+        seq.logprob += logprob
+        if len(seq.ids) < group.limit:
+            return Advance(seq, row, None)
+        if group.limit < min(group.sampling.max_new, self._max_positions - group.prompt_length):
+            logger.warning(
+                "request %r ended after %d of %d: it fills the whole key-value cache of %d "
+                "positions; raise kv_memory",
+                group.request_id,
+                group.limit,
+                group.sampling.max_new,
+                self._blocks.capacity,
+            )
+        return self._close(seq, FinishReason.LENGTH, row)
+
+    def _open(self, seq: Sequence) -> None:
+        """Once a sample has computed the prompt, all but its last position, others may share it."""
+        group = seq.group
+        if group.sampling.n > 1 and seq.computed >= group.prompt_length - 1:
+            group.donor = seq
+            self._release_followers(group)
+
+    def _release_followers(self, group: SequenceGroup) -> None:
+        for follower in group.followers:
+            self._waiting.push(follower)
+        group.followers.clear()
+
+    def _close(
+        self,
+        seq: Sequence,
+        finish: FinishReason,
+        row: int | None = None,
+        error: str | None = None,
+    ) -> Advance:
+        self._end(seq, finish, error)
+        return Advance(seq, row, finish, error)
+
+    def _end(self, seq: Sequence, finish: FinishReason, error: str | None = None) -> None:
+        """End a sequence; one that runs stays in the list of those until ``_drop_ended``."""
+        if seq.status is SequenceStatus.SWAPPED:
+            self._num_swapped -= 1
+        self._waiting.discard(seq)
+        self._blocks.free(seq, forget=error is not None)
+        seq.status = SequenceStatus.FINISHED
+        seq.finish = finish
+        seq.error = error
+        if seq.known:
+            self._ended.append(seq.seq_id)
+        self._unfinished -= 1
+        group = seq.group
+        group.unfinished -= 1
+        self._release_followers(group)
+        if not group.unfinished:
+            group.donor = None
+            del self._groups[group.request_id]
+
+    def _drop_ended(self) -> None:
+        self._running = [seq for seq in self._running if seq.status is SequenceStatus.RUNNING]

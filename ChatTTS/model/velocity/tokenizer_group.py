@@ -1,0 +1,92 @@
+"""Prompts from texts, off the threads that have other things to do."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import ConfigError, EngineDeadError
+from ..draws import Pass
+from ..tokenizer import Prompt, Tokenizer, code_prompt, refine_prompt
+from .lifetimes import watch
+
+
+class TokenizerGroup:
+    """One tokenizer and a few threads of its own, which come up with their first work.
+
+    Args:
+        threads: texts that are encoded side by side by :meth:`prompt_async`.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, threads: int = 1) -> None:
+        if threads < 1:
+            raise ConfigError(f"threads must be at least 1, not {threads}")
+        self.tokenizer = tokenizer
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._closed = False
+        watch(self)
+
+    def prompt(
+        self,
+        text: str,
+        kind: Pass = Pass.CODE,
+        *,
+        tags: str = "",
+        speaker: NDArray[np.float32] | None = None,
+        codes: NDArray[np.int64] | None = None,
+        transcript: str | None = None,
+    ) -> Prompt:
+        """The prompt of one text, encoded in the calling thread.
+
+        Args:
+            kind: whether the text is to be spoken or refined.
+            tags: control tags such as ``[speed_5]`` or ``[oral_2][laugh_0]``.
+            speaker: float32 [hidden], for speech.
+            codes, transcript: a sample prompt, int64 [frames, num_vq], and what it says.
+        """
+        if kind is Pass.REFINE:
+            return self.tokenizer.prompt(refine_prompt(text, tags))
+        decorated = code_prompt(text, tags, speaker=speaker is not None, transcript=transcript)
+        return self.tokenizer.prompt(decorated, speaker=speaker, codes=codes)
+
+    async def prompt_async(self, text: str, kind: Pass = Pass.CODE, **parts: Any) -> Prompt:
+        """As :meth:`prompt`, in one of the group's threads.
+
+        Raises:
+            EngineDeadError: the group was closed.
+        """
+        work = functools.partial(self.prompt, text, kind, **parts)
+        return await asyncio.get_running_loop().run_in_executor(self._workers(), work)
+
+    def close(self) -> None:
+        """End the threads, once they have done what they have."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+            self._closed = True
+        if pool is not None:
+            pool.shutdown()
+
+    def at_exit(self) -> None:
+        """At the interpreter's end."""
+        self.close()
+
+    def after_fork(self) -> None:
+        """In a forked child: the threads stayed behind in the parent."""
+        self._lock = threading.Lock()
+        self._pool = None
+
+    def _workers(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._closed:
+                raise EngineDeadError("the tokenizers were closed with their engine; load it again")
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, "chattts-tokenizer")
+            return self._pool

@@ -1,0 +1,157 @@
+"""A worker: one device, the model on it, and the blocks of keys and values."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError
+from .batch import Batch, RowKind
+from .configs import CacheConfig, EngineConfig
+from .machine import available_memory
+from .model_loader import LoadedModel, ModelLoader
+from .model_runner import ModelRunner
+from .plan import BlockMove, MoveKind, StepPlan, StepResult
+
+logger = logging.getLogger(__name__)
+
+# Of the memory that is free once the model is there, the part that a pool takes unasked.
+_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Measured seconds: to move a block out and in again, and to compute one position."""
+
+    swap: float
+    recompute: float
+
+
+class Worker:
+    """Carries out plans on one device.
+
+    Args:
+        config: the engine's settings.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._config = config
+        self.model: LoadedModel = ModelLoader(config).load()
+        self._pool = self._host = torch.empty(0)
+        self._runner: ModelRunner | None = None
+
+    def init_cache(self) -> CacheConfig:
+        """Make the pools; the answer is the cache's config with the blocks counted.
+
+        Raises:
+            ConfigError: the memory does not suffice for a single block.
+        """
+        wanted = self._config.cache
+        llama = self.model.llama
+        blocks = self._count_blocks(wanted)
+        host_blocks = wanted.host_memory // llama.block_bytes
+        self._pool = llama.new_pool(blocks)
+        self._host = torch.empty(
+            host_blocks, *self._pool.shape[1:], dtype=self._pool.dtype, device="cpu"
+        )
+        self._runner = ModelRunner(self.model, self._pool)
+        logger.info(
+            "key-value cache: %d blocks of %d positions, %d MB",
+            blocks,
+            wanted.block_size,
+            blocks * llama.block_bytes >> 20,
+        )
+        return CacheConfig(
+            block_size=wanted.block_size,
+            memory=wanted.memory,
+            host_memory=wanted.host_memory,
+            enable_prefix_caching=wanted.enable_prefix_caching,
+            num_blocks=blocks,
+            num_host_blocks=host_blocks,
+        )
+
+    def execute_model(self, plan: StepPlan) -> StepResult:
+        """Carry out one step."""
+        assert self._runner is not None
+        self._runner.forget(plan.ended)
+        for move in plan.moves:
+            self._move(move)
+        self._runner.add(plan.new)
+        return self._runner.run(plan.work)
+
+    def _move(self, move: BlockMove) -> None:
+        device, host = self._pool, self._host
+        source, target = {
+            MoveKind.COPY: (device, device),
+            MoveKind.OUT: (device, host),
+            MoveKind.IN: (host, device),
+        }[move.kind]
+        target[move.target].copy_(source[move.source])
+
+    def _count_blocks(self, wanted: CacheConfig) -> int:
+        """Blocks of the pool: as many as asked for, or what serves the most sequences at once
+        within a modest part of the free memory."""
+        if wanted.num_blocks is not None:
+            return wanted.num_blocks
+        size = self.model.llama.block_bytes
+        if wanted.memory is not None:
+            if wanted.memory < size:
+                raise ConfigError(
+                    f"kv_memory is {wanted.memory} bytes, and one block of {wanted.block_size} "
+                    f"positions takes {size}: give more"
+                )
+            return wanted.memory // size
+        positions = self.model.shape.max_position_embeddings
+        useful = self._config.scheduler.max_num_seqs * -(-positions // wanted.block_size)
+        blocks = min(useful, int(self._free_memory() * _SHARE) // size)
+        if blocks < 1:
+            raise ConfigError(
+                f"there is no memory for the key-value cache ({self._free_memory() >> 20} MB are "
+                "free): end something else, or say how much to take with kv_memory"
+            )
+        return blocks
+
+    def _free_memory(self) -> int:
+        device = self.model.placement.device
+        if device.type == "cuda":
+            return torch.cuda.mem_get_info(device)[0]
+        return available_memory()
+
+    def measure(self) -> Costs:
+        """Time a full step and a block's way; the pool's contents are lost."""
+        rows = min(
+            self._config.scheduler.max_num_batched_tokens,
+            self.model.shape.max_position_embeddings,
+            len(self._pool) * self._config.cache.block_size,
+        )
+        batch = _dummy(rows, self._config.cache.block_size, self.model)
+        recompute = min(_timed(lambda: self.model.llama.forward(batch, self._pool)) for _ in "ab")
+        block: Tensor = self._pool[0]
+        swap = 2 * min(_timed(block.cpu().clone) for _ in "abc")
+        return Costs(swap=max(swap, 1e-9), recompute=max(recompute / rows, 1e-9))
+
+
+def _timed(work: object) -> float:
+    assert callable(work)
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _dummy(rows: int, block_size: int, model: LoadedModel) -> Batch:
+    """A prompt of ``rows`` positions in the first blocks."""
+    blocks = -(-rows // block_size)
+    return Batch(
+        kinds=np.full(rows, RowKind.TEXT, dtype=np.uint8),
+        ids=np.zeros((rows, model.embed.num_vq), dtype=np.int32),
+        vectors=np.empty((0, model.shape.hidden_size), dtype=np.float32),
+        positions=np.arange(rows, dtype=np.int32),
+        tables=np.arange(blocks, dtype=np.int32).reshape(1, blocks),
+        table_of=np.zeros(rows, dtype=np.int32),
+        draws=np.array([rows - 1], dtype=np.int32),
+    )

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 from packaging.requirements import Requirement
 
-from ChatTTS import assets
-from ChatTTS.cli import doctor, machine, main, packages
+from ChatTTS import assets, machine
+from ChatTTS.cli import doctor, main, packages
 from ChatTTS.coexistence import REMEDY
 from ChatTTS.errors import AssetError
 from ChatTTS.model.native import library

@@ -109,7 +109,7 @@ VELOCITY = "ChatTTS.model.velocity"
 RULES = [
     Rule(
         "words, samples and settings are plain data: they run and are tested without torch",
-        within("ChatTTS", "text audio config params errors version coexistence progress"),
+        within("ChatTTS", "text audio config params errors version coexistence progress machine"),
         ("torch", "torchaudio", "vocos", "transformers"),
         indirectly=True,
     ),
@@ -136,7 +136,7 @@ RULES = [
     ),
     Rule(
         "what computes a step knows nothing of plans and engines",
-        within(VELOCITY, "model_runner llama attention sampler"),
+        (*within(VELOCITY, "model_runner llama attention sampler native"), "ChatTTS.model.native"),
         within(VELOCITY, "scheduler block_manager policy llm llm_engine async_llm_engine"),
     ),
 ]

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .. import machine
 from ..coexistence import REMEDY, check_single_distribution
 from ..errors import ChatTTSError
 from ..version import __version__
 from ..voices import VoiceLibrary
-from . import machine
 from .console import Console, table
 from .options import add_command
 from .packages import OPTIONAL, REQUIRED, examine

@@ -49,7 +49,7 @@ def keep_top(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
         top_p: broadcastable to (..., 1).
         top_k: the same, integers.
     """
-    ascending, order = logits.sort(dim=-1)
+    ascending, order = logits.sort(dim=-1, stable=True)  # of equals the later id is kept
     size = logits.shape[-1]
     tail = ascending.softmax(dim=-1).cumsum(dim=-1)  # probability of a token and all below it
     rank = torch.arange(size, 0, -1, device=logits.device)  # the most probable token has rank 1

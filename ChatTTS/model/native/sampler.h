@@ -56,7 +56,10 @@ class LaneSampler {
     const float plain_norm = log_sum(logits, size);
     if (!std::isfinite(plain_norm)) return -1;
     prepare(logits, size, settings, lane);
-    const int id = settings.temperature == 0 ? greedy(settings) : random(settings, lane);
+    keep_top(settings);
+    std::sort(order_.begin(), order_.end());
+    if (settings.forbidden >= 0) forbid(settings.forbidden);
+    const int id = settings.temperature == 0 ? best() : random(settings, lane);
     *logprob = logits[id] - plain_norm;
     return id;
   }
@@ -133,16 +136,21 @@ class LaneSampler {
     order_.erase(order_.begin(), end);
   }
 
-  int greedy(const VelocityDraw& s) {
-    if (s.forbidden >= 0) x_[s.forbidden] = -std::numeric_limits<float>::infinity();
-    return int(std::max_element(x_.begin(), x_.end()) - x_.begin());
+  // The rest is weighed anew: beside what is taken out, all of it may have been next to nothing.
+  void forbid(int forbidden) {
+    const auto end = std::remove(order_.begin(), order_.end(), forbidden);
+    if (end == order_.end()) return;
+    order_.erase(end, order_.end());
+    const float peak = x_[best()];
+    for (int id : order_) p_[id] = exponential(splat(x_[id] - peak))[0];
   }
 
-  int random(const VelocityDraw& s, int lane) {
-    keep_top(s);
-    if (s.forbidden >= 0)
-      order_.erase(std::remove(order_.begin(), order_.end(), s.forbidden), order_.end());
-    std::sort(order_.begin(), order_.end());
+  int best() const {  // the first one of equals
+    return *std::max_element(order_.begin(), order_.end(),
+                             [this](int a, int b) { return x_[a] < x_[b]; });
+  }
+
+  int random(const VelocityDraw& s, int lane) const {
     double total = 0;
     for (int id : order_) total += p_[id];
     const double target = double(uniform(s, lane)) * total;

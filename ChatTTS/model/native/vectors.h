@@ -96,6 +96,7 @@ inline Floats odd_members(Words pairs) { return as_floats(pairs & 0xffff0000u); 
 // ---- functions ----
 
 // e^x to about 1e-7, relative: 2^n times a polynomial of degree 6 (Taylor; |r| <= ln(2) / 2).
+// What would be subnormal is 0, so that the impossible stays impossible.
 inline Floats exponential(Floats x) {
   const Floats low = splat(-87.0f), high = splat(88.0f);
   Floats bounded = x < low ? low : x;
@@ -110,7 +111,7 @@ inline Floats exponential(Floats x) {
   p = p * r + 1.0f;
   p = p * r + 1.0f;
   Ints power = (__builtin_convertvector(n, Ints) + 127) << 23;
-  Floats result = p * load<Floats>(&power);
+  Floats result = x < low ? Floats{} : p * load<Floats>(&power);
   return x == x ? result : x;  // NaN stays NaN, so that damaged weights are seen
 }
 

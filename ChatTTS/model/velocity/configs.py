@@ -93,6 +93,7 @@ class SchedulerConfig:
         policy: ``fcfs`` (first come, first served) or ``priority`` (lower values first).
         ageing: seconds of waiting that weigh as much as one step of priority, so that nobody
             waits for ever.
+        measure_costs: time the next two at the start, where there is a pool to swap to.
         swap_cost: seconds to move a block out and in again.
         recompute_cost: seconds to compute one position again.
     """
@@ -101,6 +102,7 @@ class SchedulerConfig:
     max_num_seqs: int = 64
     policy: str = "fcfs"
     ageing: float = 1.0
+    measure_costs: bool = True
     swap_cost: float = 1e-3
     recompute_cost: float = 2e-3
 

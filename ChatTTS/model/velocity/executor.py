@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .configs import CacheConfig, EngineConfig
+from .configs import CacheConfig, EngineConfig, SchedulerConfig
 from .plan import StepPlan, StepResult
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ class ExecutorBase(ABC):
             ConfigError: the memory does not suffice for a single block.
         """
 
+    def measure(self, scheduler: SchedulerConfig) -> SchedulerConfig:
+        """The same with measured costs of a preemption, where they can be measured."""
+        return scheduler
+
     @abstractmethod
     def execute_model(self, plan: StepPlan) -> StepResult:
         """Carry out one step."""
@@ -77,6 +82,12 @@ class InProcessExecutor(ExecutorBase):
 
     def init_cache(self) -> CacheConfig:
         return self._loaded.init_cache()
+
+    def measure(self, scheduler: SchedulerConfig) -> SchedulerConfig:
+        if not scheduler.measure_costs or not self._config.cache.host_memory:
+            return scheduler
+        costs = self._loaded.measure()
+        return replace(scheduler, swap_cost=costs.swap, recompute_cost=costs.recompute)
 
     def execute_model(self, plan: StepPlan) -> StepResult:
         with self._turns:

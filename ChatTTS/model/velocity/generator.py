@@ -10,8 +10,8 @@ from dataclasses import fields
 import torch
 
 from ...errors import GenerationError
-from ..generation import Cancellation, Delta, GenerationRequest, Sampling
 from ..embed import Embed
+from ..generation import Cancellation, Delta, GenerationRequest, Sampling
 from .async_llm_engine import AsyncLLMEngine
 from .configs import EngineArgs
 from .executor import InProcessExecutor

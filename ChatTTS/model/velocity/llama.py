@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 import torch
-from torch import Tensor
-from torch.nn.functional import linear, silu
+from torch import Tensor, nn
+from torch.nn.functional import linear, pad, silu
 
 from ..embed import Embed
 from ..llama_config import LlamaShape
+from ..torchaudio_import import ensure_torchaudio
 from .attention import Attention
 from .batch import Batch, RowKind
 from .weights import LlamaWeights
@@ -23,6 +24,9 @@ from .weights import LlamaWeights
 # Products are made in tiles of so many rows, so that the way a product is computed, and with it
 # every bit of a row, never depends on how many rows there are.
 TILE = 16
+# An element-wise function goes over whole vectors, and over the few numbers behind the last one in
+# another way. Stretches of this many are whole vectors anywhere, and none is cut among threads.
+_STRETCH = 1 << 12
 
 
 class LlamaModel(Protocol):
@@ -52,7 +56,7 @@ class TorchLlama:
         embed: of the rows.
         attention: over the blocks.
         rotary: cosines and sines, each float32 [positions, head size].
-        batch_invariant: make products in tiles, so that no row sees its neighbours.
+        batch_invariant: make products in tiles and so on, so that no row sees its neighbours.
     """
 
     def __init__(
@@ -71,6 +75,10 @@ class TorchLlama:
         self._attention = attention
         self._cosines, self._sines = (table.to(weights.final_norm.device) for table in rotary)
         self._product: Callable[[Tensor, Tensor], Tensor] = tiled if batch_invariant else linear
+        on_cpu = weights.final_norm.device.type == "cpu"
+        self._silu: Callable[[Tensor], Tensor] = (
+            stretched_silu if batch_invariant and on_cpu else silu
+        )
 
     def new_pool(self, num_blocks: int) -> Tensor:
         return self._attention.new_pool(num_blocks)
@@ -96,7 +104,7 @@ class TorchLlama:
             x = x + self._product(mixed.flatten(1), layer.out)
             normed = self._norm(x, layer.mlp_norm)
             gate, up = self._product(normed, layer.gate), self._product(normed, layer.up)
-            x = x + self._product(silu(gate) * up, layer.down)
+            x = x + self._product(self._silu(gate) * up, layer.down)
         drawn = x[torch.from_numpy(batch.draws).to(device)]
         return self._norm(drawn, self._weights.final_norm).cpu()
 
@@ -128,6 +136,23 @@ def tiled(rows: Tensor, weight: Tensor) -> Tensor:
     return torch.cat(tiles)[: len(rows)]
 
 
+class TiledLinear(nn.Module):
+    """A linear layer without bias whose rows do not see their neighbours."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight, requires_grad=False)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return tiled(rows, self.weight)
+
+
+def stretched_silu(x: Tensor) -> Tensor:
+    """SiLU, whose bits do not depend on where a number stands."""
+    flat = pad(x.flatten(), (0, -x.numel() % _STRETCH))
+    return torch.cat([silu(part) for part in flat.split(_STRETCH)])[: x.numel()].view_as(x)
+
+
 def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
     """Rotary embedding (Su et al. 2021) of [rows, heads, head size], in float32."""
     wide = x.float()
@@ -149,6 +174,7 @@ def rotary_tables(shape: LlamaShape) -> tuple[Tensor, Tensor]:
 
 def _scaled_tables(shape: LlamaShape, positions: Tensor) -> tuple[Tensor, Tensor]:
     """Those of a stretched embedding, of which transformers knows the kinds."""
+    ensure_torchaudio()
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
     from ..llama import llama_config

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ... import machine
 from ...config import Config
 from ..embed import Embed, load_embed
 from ..llama_config import LlamaShape, read_llama_shape
@@ -17,8 +18,7 @@ from ..placement import Placement, choose_placement
 from ..tokenizer import Tokenizer
 from .attention import TorchAttention
 from .configs import EngineConfig
-from .llama import LlamaModel, TorchLlama, rotary_tables
-from .machine import usable_cores
+from .llama import LlamaModel, TiledLinear, TorchLlama, rotary_tables
 from .native.llama import NativeLlama
 from .native.packing import packed_weights
 from .native.sampler import NativeSampler
@@ -26,6 +26,8 @@ from .sampler import Sampler, TorchSampler
 from .weights import LlamaFile, LlamaWeights
 
 logger = logging.getLogger(__name__)
+
+_HEADS = ("head_text", "head_code")
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ class ModelLoader:
         if self._placement.device.type != "cpu" or _name(self._placement.dtype) not in KINDS:
             return None
         try:
-            return Team(self._config.parallel.num_threads or usable_cores())
+            cores = max(1, int(machine.usable_cores()))
+            return Team(self._config.parallel.num_threads or cores)
         except BuildError as error:
             logger.warning("velocity computes with torch alone, which is slower: %s", error)
             return None
@@ -91,7 +94,7 @@ class ModelLoader:
     def _native(self, team: Team, file: LlamaFile, kind: str, embed: Embed) -> NativeLlama:
         weights = packed_weights(team, file, kind)
         heads = _name(self._placement.dtype)  # in eight bits they would cost more than they save
-        for name in ("head_text", "head_code"):
+        for name in _HEADS:
             setattr(embed, name, PackedLinear(team, getattr(embed, name).weight, heads))
         block_size = self._config.cache.block_size
         return NativeLlama(
@@ -102,6 +105,9 @@ class ModelLoader:
         device, dtype = self._placement.device, self._placement.dtype
         if self._config.model.quantization is not None:
             logger.warning("quantization is not used: it needs the CPU kernels")
+        if self._config.model.batch_invariant:
+            for name in _HEADS:
+                setattr(embed, name, TiledLinear(getattr(embed, name).weight))
         layers = tuple(
             file.layer(index, dtype).to(device) for index in range(file.shape.num_hidden_layers)
         )

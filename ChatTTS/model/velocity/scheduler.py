@@ -188,15 +188,15 @@ class Scheduler:
         if self._planned is not None:
             raise RuntimeError("a step is in flight: schedule the next one after its update")
         counts: list[tuple[Sequence, int]] = []
-        budget = self._config.max_num_batched_tokens
-        budget, complete = self._plan_single_positions(counts, budget)
+        self._plan_single_positions(counts)
+        # No more run than the budget has positions, so the first of the rest gets on as well.
+        budget = self._config.max_num_batched_tokens - len(counts)
         for seq in self._running:
             left = len(seq) - seq.computed
             if left > 1 and budget:
                 counts.append((seq, min(left, budget)))
                 budget -= counts[-1][1]
-        # Who comes in now would be the next to be sent away, where somebody was just now.
-        while complete and budget and len(self._running) < self._max_running:
+        while budget and len(self._running) < self._max_running:
             newcomer = self._admit_next()
             if newcomer is None:
                 break
@@ -204,18 +204,12 @@ class Scheduler:
             budget -= counts[-1][1]
         return self._make_plan(counts) if counts else None
 
-    def _plan_single_positions(
-        self, counts: list[tuple[Sequence, int]], budget: int
-    ) -> tuple[int, bool]:
+    def _plan_single_positions(self, counts: list[tuple[Sequence, int]]) -> None:
         """Plan all running sequences that need one position, the first in rank first.
 
         Where blocks are short, the last in rank are preempted, so the first always gets on. None
         of these is planned yet: those come before.
-
-        Returns:
-            What is left of the budget, and whether nobody had to be preempted.
         """
-        complete = True
         index = 0
         while index < len(self._running):
             seq = self._running[index]
@@ -223,14 +217,11 @@ class Scheduler:
             if len(seq) - seq.computed > 1:
                 continue  # its blocks were given to it when it came in
             while not self._blocks.extend(seq):
-                complete = False
                 victim = self._running.pop()
                 self._preempt(victim)
                 if victim is seq:
-                    return budget, complete
+                    return
             counts.append((seq, 1))
-            budget -= 1
-        return budget, complete
 
     def _admit_next(self) -> Sequence | None:
         """Let the first in the queue run, if blocks for all its positions can be had."""

@@ -41,7 +41,7 @@ class Turns:
             self._queue.popleft()
             self._changed.notify_all()
 
-    def close(self) -> None:
+    def at_exit(self) -> None:
         """Nothing to end."""
 
     def after_fork(self) -> None:

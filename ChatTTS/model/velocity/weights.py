@@ -55,6 +55,13 @@ class LlamaFile:
                 "the velocity engine knows Llamas with silu and without biases, which the "
                 f"config.json beside {path} does not describe; load without use_vllm"
             )
+        if shape.head_dim % 2 or shape.num_attention_heads % shape.num_key_value_heads:
+            raise EngineUnavailableError(
+                f"the velocity engine needs attention heads of an even size ({shape.head_dim}), in "
+                f"whole groups ({shape.num_attention_heads} of queries to "
+                f"{shape.num_key_value_heads} of keys), which the config.json beside {path} does "
+                "not describe; load without use_vllm"
+            )
         self.path = path
         self.shape = shape
         self._sizes = _layer_sizes(shape)

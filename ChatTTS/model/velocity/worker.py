@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from ... import machine
 from ...errors import ConfigError
+from ...folders import cache_folder
 from .batch import Batch, RowKind
 from .configs import CacheConfig, EngineConfig
-from .machine import available_memory
 from .model_loader import LoadedModel, ModelLoader
 from .model_runner import ModelRunner
 from .plan import BlockMove, MoveKind, StepPlan, StepResult
@@ -120,9 +124,15 @@ class Worker:
         device = self.model.placement.device
         if device.type == "cuda":
             return torch.cuda.mem_get_info(device)[0]
-        return available_memory()
+        return machine.available_memory()
 
     def measure(self) -> Costs:
+        """What preemption costs here, as it was measured once for this model on this machine."""
+        about = (self.model.shape, self.model.how, self._config.cache, torch.__version__)
+        name = hashlib.sha256(repr((about, machine.cpu_model())).encode()).hexdigest()[:24]
+        return remembered(cache_folder() / "costs" / f"{name}.json", self._measure)
+
+    def _measure(self) -> Costs:
         """Time a full step and a block's way; the pool's contents are lost."""
         rows = min(
             self._config.scheduler.max_num_batched_tokens,
@@ -131,13 +141,28 @@ class Worker:
         )
         batch = _dummy(rows, self._config.cache.block_size, self.model)
         recompute = min(_timed(lambda: self.model.llama.forward(batch, self._pool)) for _ in "ab")
-        block: Tensor = self._pool[0]
-        swap = 2 * min(_timed(block.cpu().clone) for _ in "abc")
+        swap = 2 * min(_timed(lambda: self._pool[0].cpu().clone()) for _ in "abc")
         return Costs(swap=max(swap, 1e-9), recompute=max(recompute / rows, 1e-9))
 
 
-def _timed(work: object) -> float:
-    assert callable(work)
+def remembered(file: Path, measure: Callable[[], Costs]) -> Costs:
+    """What ``file`` holds, or what ``measure`` gives, which is then kept there."""
+    try:
+        costs = Costs(**json.loads(file.read_text(encoding="utf-8")))
+        if min(costs.swap, costs.recompute) > 0:
+            return costs
+    except (OSError, ValueError, TypeError):
+        pass  # not there, or not ours
+    costs = measure()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(asdict(costs)), encoding="utf-8")
+    except OSError as error:
+        logger.info("measured costs are not kept: %s", error)
+    return costs
+
+
+def _timed(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start

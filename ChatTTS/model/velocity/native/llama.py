@@ -8,12 +8,15 @@ import weakref
 import torch
 from torch import Tensor
 
+from ....errors import EngineUnavailableError
 from ...embed import Embed
 from ...llama_config import LlamaShape
 from ...native import library
 from ...native.library import Team, address
 from ..batch import Batch
 from .packing import PackedWeights
+
+_WIDEST_HEAD = 256  # as attention.h has it
 
 
 class NativeLlama:
@@ -24,6 +27,9 @@ class NativeLlama:
         weights: packed as ``kind``.
         embed: tables in float32 or bfloat16; keys and values are kept in the same dtype.
         rotary: cosines and sines, each float32 [positions, head size].
+
+    Raises:
+        EngineUnavailableError: the heads are wider than the kernels know.
     """
 
     def __init__(
@@ -36,6 +42,11 @@ class NativeLlama:
         rotary: tuple[Tensor, Tensor],
         block_size: int,
     ) -> None:
+        if shape.head_dim > _WIDEST_HEAD:
+            raise EngineUnavailableError(
+                f"the CPU kernels know attention heads of at most {_WIDEST_HEAD}, and this model's "
+                f"have {shape.head_dim}; load without use_vllm"
+            )
         self._team = team
         self._library = team.library
         self._hidden = shape.hidden_size

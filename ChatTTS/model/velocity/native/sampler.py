@@ -27,7 +27,7 @@ class NativeSampler:
         draws = np.array([_record(row) for row in rows], dtype=DRAW)
         temperatures = np.array([row.sampling.temperature for row in rows], dtype=np.float32)
         ids = np.empty((n, lanes), dtype=np.int32)
-        logprobs = np.empty((n, lanes), dtype=np.float32)
+        logprobs = np.zeros((n, lanes), dtype=np.float32)
         self._team.library.velocity_sample(
             self._team.handle,
             address(logits),
@@ -40,7 +40,7 @@ class NativeSampler:
             address(logprobs),
         )
         finite = np.all(ids >= 0, axis=1)
-        return Drawn(ids.astype(np.int64), logprobs.mean(axis=1), finite)
+        return Drawn(np.maximum(ids, 0).astype(np.int64), logprobs.mean(axis=1), finite)
 
 
 def _record(row: Draw) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""What this machine's CPU is, and how much of it this process may use."""
+"""What this machine is, and how much of it this process may use: affinity and containers count."""
 
 from __future__ import annotations
 
@@ -51,6 +51,49 @@ def usable_cores(root: Path = Path("/")) -> float:
     return affinity() if limit is None else min(limit, affinity())
 
 
+def available_memory(root: Path = Path("/")) -> int:
+    """Bytes that could be taken now without swapping, within the container's limit."""
+    limits = [*_free_memory(root), *_memory_limits(root)]
+    return max(0, min(limits)) if limits else 1 << 30  # of a system that does not tell
+
+
+def _free_memory(root: Path) -> Iterator[int]:
+    try:
+        for line in (root / "proc" / "meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                yield int(line.split()[1]) * 1024
+                return
+    except (OSError, ValueError):
+        pass
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+def _memory_limits(root: Path) -> Iterator[int]:
+    """What every limit leaves on the way from this process's control groups to their roots."""
+    for group in _groups(root, "memory"):
+        limit = _number(group / "memory.max") or _number(group / "memory.limit_in_bytes")
+        used = _number(group / "memory.current") or _number(group / "memory.usage_in_bytes")
+        if limit and used:
+            yield limit - used + _cached_files(group)
+
+
+def _cached_files(group: Path) -> int:
+    """Pages of files that nobody uses: they count as used and are given back."""
+    try:
+        lines = (group / "memory.stat").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
+    except (OSError, ValueError, StopIteration):
+        return 0
+
+
+def _number(file: Path) -> int | None:
+    try:
+        return int(file.read_text(encoding="ascii"))
+    except (OSError, ValueError):  # not there, or "max"
+        return None
+
+
 def _cpu_info(root: Path) -> dict[str, str]:
     try:
         text = (root / "proc" / "cpuinfo").read_text(encoding="utf-8", errors="replace")
@@ -63,6 +106,14 @@ def _cpu_info(root: Path) -> dict[str, str]:
 
 def _quotas(root: Path) -> Iterator[float]:
     """Every limit on the way from this process's control groups to their roots."""
+    for group in _groups(root, "cpu"):
+        quota = _quota(group)
+        if quota is not None:
+            yield quota
+
+
+def _groups(root: Path, controller: str) -> Iterator[Path]:
+    """This process's control groups that limit something, from the inmost outwards."""
     try:
         lines = (root / "proc" / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -70,15 +121,13 @@ def _quotas(root: Path) -> Iterator[float]:
     mount = root / "sys" / "fs" / "cgroup"
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
         # Version 1 mounts each set of controllers by its name.
         top = mount / controllers if controllers else mount
         inner = PurePosixPath(path.lstrip("/"))
         for group in (inner, *inner.parents):
-            quota = _quota(top / group)
-            if quota is not None:
-                yield quota
+            yield top / group
 
 
 def _quota(group: Path) -> float | None:

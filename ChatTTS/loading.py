@@ -11,12 +11,16 @@ from typing import TypeVar
 import pybase16384
 import torch
 
+from . import machine
 from .assets import AssetFolder
 from .checkpoint import load_module, read_tensors
 from .config import Config
 from .errors import ConfigError
 from .model.dvae import DVAE, MelDecoder
 from .model.gpt import GPT, EngineOptions
+from .model.native.build import BuildError
+from .model.native.convnext import accelerate
+from .model.native.library import Team
 from .model.placement import Placement
 from .model.speaker import Speaker
 from .model.tokenizer import Tokenizer
@@ -93,6 +97,8 @@ def load_model(
         dvae=_load(DVAE(config.dvae, config.vocos.mel), assets.dvae, placement),
         vocos=_load(Vocoder(config.vocos), assets.vocos, placement),
     )
+    if options.use_vllm:
+        _accelerate(model, options)
     if coef is not None and coef != model.coef:
         logger.warning("the given coef differs from the checkpoint's own, which is used")
     return model
@@ -119,6 +125,25 @@ def _check(config: Config) -> None:
             raise ConfigError(f"{name} is {found}, but {other} is {wanted}")
     RefineTextParams().with_defaults(config.defaults.refine)
     InferCodeParams().with_defaults(config.defaults.code)
+
+
+def _accelerate(model: Model, options: EngineOptions) -> None:
+    """Let the convolutional stages compute on the CPU kernels, where these can be had.
+
+    Who chose a language model of less than float32 gets a Decoder and a vocoder in bfloat16 as
+    well. The DVAE stays as it is: codes carry less than hidden states, and lose more.
+    """
+    placement = model.placement
+    if placement.audio_device.type != "cpu":
+        return
+    try:
+        team = Team(options.num_threads or max(1, int(machine.usable_cores())))
+    except BuildError:
+        return  # the engine said so
+    exact = placement.dtype is torch.float32
+    accelerate(model.decoder, team, "float32" if exact else "bfloat16")
+    accelerate(model.vocos, team, "float32" if exact else "bfloat16")
+    accelerate(model.dvae, team, "float32")
 
 
 def _load(module: M, file: Path, placement: Placement) -> M:

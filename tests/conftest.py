@@ -41,12 +41,25 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", connect_nearby)
 
 
-@pytest.fixture(scope="session")
-def small() -> Chat:
-    """A conformance model: random, so that its sounds are noise, but quick."""
+def _small(use_vllm: bool) -> Chat:
     chat = Chat()
-    chat.load_or_raise("custom", custom_path=DATA / "model-a", device="cpu")
+    folder = DATA / "model-a"
+    chat.load_or_raise("custom", custom_path=folder, device="cpu", use_vllm=use_vllm)
     return chat
+
+
+@pytest.fixture(scope="session")
+def standard() -> Chat:
+    """A conformance model on the standard path: random, so that its sounds are noise, but quick."""
+    return _small(use_vllm=False)
+
+
+@pytest.fixture(scope="session", params=["standard", "velocity"])
+def small(request: pytest.FixtureRequest) -> Chat:
+    """The same on either engine."""
+    if request.param == "velocity":
+        return _small(use_vllm=True)
+    return request.getfixturevalue("standard")
 
 
 @pytest.fixture(scope="session")

@@ -291,7 +291,7 @@ def test_names_of_old_versions(small: Chat) -> None:
     assert folder is not None
     assert Path(folder) == DATA / "model-a"
     wavs = chat.infer([TEXT], False, None, True, params_infer_code=LIVELY)
-    assert equal(wavs, speak(small, TEXT))
+    np.testing.assert_allclose(wavs[0], speak(small, TEXT)[0], atol=1e-5)  # on either engine
 
 
 def test_registered_normalizers_outlive_a_load() -> None:

@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 from ...folders import cache_folder
+from ...progress import progress
 
 logger = logging.getLogger(__name__)
 
@@ -39,14 +40,21 @@ def library() -> Path:
     compiler = _compiler()
     name = hashlib.sha256("\n".join([_machine(), *compiler, *_texts()]).encode()).hexdigest()[:24]
     file = cache_folder() / "kernels" / f"{name}.so"
-    if not file.exists():
-        _compile(compiler, file)
+    try:
+        if file.exists():
+            return file
+    except OSError as error:
+        raise BuildError(f"{file} cannot be read ({error})") from error
+    _compile(compiler, file)
     return file
 
 
 def _compiler() -> list[str]:
     """The command, by ``CXX`` or the usual names."""
-    named = shlex.split(os.environ.get("CXX", ""))
+    try:
+        named = shlex.split(os.environ.get("CXX", ""))
+    except ValueError as error:
+        raise BuildError(f"the environment variable CXX is no command ({error})") from error
     for command in [named] if named else [[name] for name in _COMPILERS]:
         if shutil.which(command[0]) is not None:
             return [*command, *_FLAGS, _for_this_cpu()]
@@ -83,16 +91,29 @@ def _compile(command: list[str], file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=file.parent) as folder:
             made = Path(folder) / file.name
-            done = subprocess.run(
-                [*command, str(_SOURCES / "velocity.cpp"), "-o", str(made)],
-                capture_output=True,
-                text=True,
-                timeout=_SECONDS,
-                check=False,
-            )
-            if done.returncode != 0:
-                said = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[0]
-                raise BuildError(f"{shlex.join(command)} failed: {said}")
+            status, said = _run([*command, str(_SOURCES / "velocity.cpp"), "-o", str(made)])
+            if status != 0:
+                reason = (said.strip() or f"exit status {status}").splitlines()[0]
+                raise BuildError(f"{shlex.join(command)} failed: {reason}")
             made.replace(file)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BuildError(f"{command[0]} could not make {file} ({error})") from error
+
+
+def _run(command: list[str]) -> tuple[int, str]:
+    """Exit status and errors of a command that takes its time."""
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
+    )
+    with process, progress("compiling the CPU kernels, once", "second") as bar:
+        try:
+            for _ in range(_SECONDS):
+                try:
+                    said = process.communicate(timeout=1)[1]
+                    return process.returncode, said
+                except subprocess.TimeoutExpired:
+                    bar.update()
+            raise subprocess.TimeoutExpired(command, _SECONDS)
+        except BaseException:
+            process.kill()
+            raise

@@ -94,6 +94,10 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "velocity_block_bytes": (c_int64, (POINTER(Sizes), c_int)),
     "velocity_llama": (c_void_p, (c_int, c_int, POINTER(Sizes), POINTER(Weights))),
     "velocity_llama_delete": (None, (c_void_p,)),
+    "velocity_convnext": (
+        None,
+        (c_void_p, c_int, c_void_p, c_void_p, c_int, c_int, c_void_p),
+    ),
     "velocity_forward": (None, (c_void_p, c_void_p, POINTER(BatchInputs))),
     "velocity_sample": (
         None,

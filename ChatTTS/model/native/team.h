@@ -27,12 +27,12 @@ class Team {
  public:
   class Member;
 
-  explicit Team(int size) : size_(size) {}
+  explicit Team(int size) : size_(size) { raise(); }
   ~Team() { dismiss(); }
   int size() const { return size_; }
 
   // Calls body(member) on every member, the caller's thread included, and returns when all are
-  // done.
+  // done. Callers of other threads wait for their turn.
   template <class Body>
   void run(Body body);
 
@@ -43,6 +43,7 @@ class Team {
 
   // What the threads share; left to itself when a fork has orphaned it.
   struct Shared {
+    std::mutex turn;  // held by the caller that runs
     std::mutex mutex;
     std::condition_variable wake;
     std::atomic<unsigned> job{0};
@@ -56,11 +57,12 @@ class Team {
   };
 
   void raise();
+  void belong_here();
   void dismiss();
   static void serve(Team* team, Shared* shared, int rank);
 
   const int size_;
-  pid_t owner_ = 0;
+  std::atomic<pid_t> owner_{0};
   Shared* shared_ = nullptr;
 };
 
@@ -109,13 +111,22 @@ class Team::Member {
 
 inline void Team::raise() {
   shared_ = new Shared;  // after a fork the old one is the parent's: its threads are not here
-  owner_ = getpid();
   shared_->living = size_ - 1;
   for (int rank = 1; rank < size_; ++rank) std::thread(serve, this, shared_, rank).detach();
+  owner_ = getpid();
+}
+
+inline void Team::belong_here() {
+  constexpr pid_t kRaising = -1;
+  pid_t owner = owner_.load();
+  while (owner != getpid()) {
+    if (owner != kRaising && owner_.compare_exchange_strong(owner, kRaising)) raise();
+    owner = owner_.load();
+  }
 }
 
 inline void Team::dismiss() {
-  if (shared_ == nullptr || owner_ != getpid()) return;
+  if (owner_ != getpid()) return;
   {
     std::lock_guard<std::mutex> lock(shared_->mutex);
     shared_->stop = true;
@@ -148,8 +159,9 @@ inline void Team::serve(Team* team, Shared* shared, int rank) {
 
 template <class Body>
 void Team::run(Body body) {
+  belong_here();
+  std::lock_guard<std::mutex> turn(shared_->turn);
   if (size_ > 1) {
-    if (shared_ == nullptr || owner_ != getpid()) raise();
     shared_->call = [](void* self, Member& member) { (*static_cast<Body*>(self))(member); };
     shared_->body = &body;
     shared_->busy.store(size_ - 1, std::memory_order_relaxed);

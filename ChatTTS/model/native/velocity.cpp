@@ -1,4 +1,5 @@
 // What Python calls, by ctypes. Nothing here throws; the sizes were checked before.
+#include "convnext.h"
 #include "llama.h"
 #include "sampler.h"
 

@@ -7,6 +7,8 @@ import os
 import weakref
 from typing import Protocol
 
+import torch
+
 
 class ThreadOwner(Protocol):
     """Something with threads of its own."""
@@ -37,6 +39,9 @@ def _at_exit() -> None:
 
 
 def _after_fork() -> None:
+    # The threads of torch's own operators stay with the parent, and OpenMP waits for them for ever.
+    if len(_OWNERS) and torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
     for owner in list(_OWNERS):
         owner.after_fork()
 

@@ -41,6 +41,7 @@ class LLMEngine:
         self.executor = executor
         self._init_workers()
         self._cache = self._init_cache()
+        self._scheduling = executor.measure(config.scheduler)
         # Kept here: of an executor that was closed nothing may be asked.
         self._model, embed = executor.model, executor.embed
         self._ends = {Pass.CODE: embed.num_audio_tokens - 1, Pass.REFINE: executor.end_of_text}
@@ -77,7 +78,7 @@ class LLMEngine:
         sizes = self._model.gpt
         positions = sizes.max_position_embeddings
         self._collector = OutputCollector(sizes.num_vq, positions, self._no_hiddens)
-        self._scheduler = Scheduler(self.config.scheduler, self._cache, max_positions=positions)
+        self._scheduler = Scheduler(self._scheduling, self._cache, max_positions=positions)
         self._steps = 0
         self._prompt_positions = 0
         self._model_seconds = 0.0

@@ -161,11 +161,11 @@ def _write(
     """Make the file under another name, and put it there whole: others may do so as well."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix="unfinished-")
+    os.close(handle)
     try:
         if shutil.disk_usage(path.parent).free < size:  # a mapped page could not say so
             raise OSError(f"{path.parent} has no room for {size} bytes")
-        os.truncate(handle, size)
-        os.close(handle)
+        os.truncate(name, size)
         _packed(
             team,
             file,

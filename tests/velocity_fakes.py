@@ -1,0 +1,324 @@
+"""An executor whose model is a mere function, and that can be held, broken and watched."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from ChatTTS.config import Config, EmbedConfig, GPTConfig
+from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.embed import Embed
+from ChatTTS.model.generation import FinishReason
+from ChatTTS.model.tokenizer import Prompt
+from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine
+from ChatTTS.model.velocity.configs import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
+from ChatTTS.model.velocity.executor import ExecutorBase
+from ChatTTS.model.velocity.llm_engine import LLMEngine
+from ChatTTS.model.velocity.output import RequestOutput, join
+from ChatTTS.model.velocity.plan import SequenceData, StepPlan, StepResult, Work
+from ChatTTS.model.velocity.request import EngineRequest
+from ChatTTS.model.velocity.sampling_params import SamplingParams
+
+NUM_VQ = 4
+HIDDEN = 8
+CODES = 100  # the last one ends
+TEXT_TOKENS = 500
+POSITIONS = 10_000
+END_OF_TEXT = 7
+SECONDS = 20  # what takes longer hangs
+
+CONFIG = Config(
+    gpt=GPTConfig(
+        hidden_size=HIDDEN,
+        num_attention_heads=2,
+        max_position_embeddings=POSITIONS,
+        num_audio_tokens=CODES,
+        num_text_tokens=TEXT_TOKENS,
+        num_vq=NUM_VQ,
+    ),
+    embed=EmbedConfig(HIDDEN, CODES, TEXT_TOKENS, NUM_VQ),
+)
+
+
+# ---------------------------------------------------------------- the model
+
+
+def _hash(key: DrawKey, what: str) -> int:
+    return int.from_bytes(hashlib.blake2b(f"{key} {what}".encode(), digest_size=8).digest(), "big")
+
+
+def natural_length(key: DrawKey) -> int:
+    """After how many ids a sample ends by itself."""
+    return 3 + _hash(key, "length") % 20
+
+
+def row_of(key: DrawKey, position: int) -> list[int]:
+    """The ids [NUM_VQ] that are drawn at a position of the answer; no end is among them."""
+    if key.kind is Pass.REFINE:
+        return [10 + _hash(key, str(position)) % (TEXT_TOKENS - 10), 0, 0, 0]
+    return [_hash(key, f"{position} {lane}") % (CODES - 1) for lane in range(NUM_VQ)]
+
+
+def hidden_of(key: DrawKey, position: int) -> torch.Tensor:
+    """The hidden state [HIDDEN] that they are drawn from."""
+    return torch.tensor([float(_hash(key, "hidden") % 2**20), float(position)] * (HIDDEN // 2))
+
+
+def logprob_of(key: DrawKey, position: int) -> float:
+    return -1.0 - _hash(key, f"logprob {position // 1000}") % 1000 / 1000
+
+
+def expected(key: DrawKey, sampling: SamplingParams) -> tuple[list[list[int]], FinishReason]:
+    """What a sample gives, whatever runs beside it."""
+    lanes = NUM_VQ if key.kind is Pass.CODE else 1
+    natural = max(natural_length(key), sampling.min_new)
+    count = min(natural, sampling.max_new)
+    finish = FinishReason.STOP if natural < sampling.max_new else FinishReason.LENGTH
+    return [row_of(key, i)[:lanes] for i in range(count)], finish
+
+
+class FakeExecutor(ExecutorBase):
+    """Computes the functions above.
+
+    Args:
+        blocks: of the pool, of 4 positions each.
+        host_blocks: of the host's pool.
+
+    Attributes:
+        steps: how many were begun.
+        broken: raised by every step.
+        bad_seeds: of requests whose first sample has no finite logits from the third id on.
+        on_step: called in every step.
+        pause: seconds that a step takes.
+    """
+
+    def __init__(self, blocks: int = 10_000, host_blocks: int = 0) -> None:
+        self.steps = 0
+        self.pause = 0.0
+        self.broken: BaseException | None = None
+        self.bad_seeds: set[int] = set()
+        self.on_step: Callable[[], None] | None = None
+        self.is_closed = False
+        self.known: dict[int, SequenceData] = {}
+        self._gate = threading.Condition()
+        self._is_open = True
+        self._is_inside = False
+        self._cache = CacheConfig(block_size=4, num_blocks=blocks, num_host_blocks=host_blocks)
+
+    def init_workers(self) -> None:
+        self.model = CONFIG
+        self.embed = Embed(CONFIG.embed)
+        self.end_of_text = END_OF_TEXT
+
+    def init_cache(self) -> CacheConfig:
+        return self._cache
+
+    def hold(self) -> None:
+        """From now on no step returns; waits until one is held."""
+        with self._gate:
+            self._is_open = False
+            assert self._gate.wait_for(lambda: self._is_inside, SECONDS)
+
+    def let_go(self) -> None:
+        with self._gate:
+            self._is_open = True
+            self._gate.notify_all()
+
+    def _pass_the_gate(self) -> None:
+        with self._gate:
+            self._is_inside = True
+            self._gate.notify_all()
+            assert self._gate.wait_for(lambda: self._is_open, SECONDS)
+            self._is_inside = False
+
+    def execute_model(self, plan: StepPlan) -> StepResult:
+        self.steps += 1
+        if self.on_step is not None:
+            self.on_step()
+        self._pass_the_gate()
+        if self.pause:
+            time.sleep(self.pause)
+        if self.broken is not None:
+            raise self.broken
+        for seq_id in plan.ended:
+            self.known.pop(seq_id, None)
+        self.known.update((data.seq_id, data) for data in plan.new)
+        drawing = [work for work in plan.work if work.draws]
+        drawn = [self._draw(self.known[work.seq_id], work) for work in drawing]
+        return StepResult(
+            ids=np.array([ids for ids, _, _, _ in drawn], dtype=np.int64).reshape(-1, NUM_VQ),
+            hiddens=torch.stack([h for _, h, _, _ in drawn]) if drawn else torch.empty(0, HIDDEN),
+            logprobs=np.array([logprob for _, _, logprob, _ in drawn], dtype=np.float32),
+            finite=np.array([finite for _, _, _, finite in drawn], dtype=np.bool_),
+        )
+
+    def _draw(self, data: SequenceData, work: Work) -> tuple[list[int], torch.Tensor, float, bool]:
+        key = data.key
+        position = work.start + work.count - len(data.prompt)
+        ids = row_of(key, position)
+        if position >= max(natural_length(key), data.sampling.min_new):
+            # The end, in whichever codebook.
+            ids[position % NUM_VQ if key.kind is Pass.CODE else 0] = (
+                CODES - 1 if key.kind is Pass.CODE else END_OF_TEXT
+            )
+        finite = position < 2 or key.sample > 0 or key.seed not in self.bad_seeds
+        return ids, hidden_of(key, position), logprob_of(key, position), finite
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+# ---------------------------------------------------------------- engines and requests
+
+
+def make_engine(
+    executor: FakeExecutor | None = None, **scheduler: int | str
+) -> tuple[LLMEngine, FakeExecutor]:
+    executor = executor or FakeExecutor()
+    config = EngineConfig(
+        ModelConfig("nowhere"),
+        scheduler=replace(SchedulerConfig(max_num_batched_tokens=64, max_num_seqs=16), **scheduler),
+    )
+    return LLMEngine(config, executor), executor
+
+
+def make_async(
+    executor: FakeExecutor | None = None, **scheduler: int | str
+) -> tuple[AsyncLLMEngine, FakeExecutor]:
+    """An engine whose steps take a little, so that threads have time to do something in one."""
+    engine, executor = make_engine(executor, **scheduler)
+    executor.pause = 0.0005
+    return AsyncLLMEngine(engine), executor
+
+
+_NUMBERS = itertools.count()
+
+
+def make_prompt(length: int = 10, first: int = 20) -> Prompt:
+    ids = first + np.arange(length, dtype=np.int64) % 100
+    return Prompt(ids, np.zeros((0, 0), dtype=np.int64), None, np.zeros(length, dtype=np.bool_))
+
+
+def make_request(
+    seed: int = 0,
+    *,
+    kind: Pass = Pass.CODE,
+    length: int = 10,
+    min_new: int = 0,
+    max_new: int = 100,
+    n: int = 1,
+    best: bool = False,
+    priority: float = 0,
+    request_id: str | None = None,
+) -> EngineRequest:
+    lanes = NUM_VQ if kind is Pass.CODE else 1
+    sampling = SamplingParams((1.0,) * lanes, 0.7, 20, 1.0, min_new, max_new, n=n, best=best)
+    return EngineRequest(
+        request_id or f"request-{next(_NUMBERS)}",
+        make_prompt(length, 20 + seed % 50),
+        sampling,
+        DrawKey(seed, kind),
+        priority,
+    )
+
+
+def endless(seed: int = 0, **changes: object) -> EngineRequest:
+    """A request that goes on for as long as the model can."""
+    return make_request(seed, min_new=POSITIONS, max_new=POSITIONS, **changes)
+
+
+class Joined:
+    """Joins the outputs of requests, and checks that each ends exactly once."""
+
+    def __init__(self) -> None:
+        self.samples: dict[tuple[str, int], list] = {}
+        self.finished: set[str] = set()
+        self.errors: dict[str, str] = {}
+
+    def take(self, outputs: Iterable[RequestOutput]) -> None:
+        for output in outputs:
+            name = output.request_id
+            assert name not in self.finished
+            for delta in output.deltas:
+                before = self.samples.setdefault((name, delta.sample), [])
+                assert not before or before[-1].finish is None
+                assert len(delta.ids) == len(delta.hiddens)
+                before.append(delta)
+            if output.finished:
+                self.finished.add(name)
+            if output.error is not None:
+                self.errors[name] = output.error
+
+    def ids(self, request: EngineRequest, sample: int = 0) -> list[list[int]]:
+        return join(self.samples[request.request_id, sample]).ids.tolist()
+
+    def finish(self, request: EngineRequest, sample: int = 0) -> FinishReason | None:
+        return self.samples[request.request_id, sample][-1].finish
+
+    def check(self, request: EngineRequest) -> None:
+        """Raise unless the request ended and gave exactly what it gives alone."""
+        assert request.request_id in self.finished
+        for sample in range(request.sampling.n):
+            key = replace(request.key, sample=request.key.sample + sample)
+            whole = join(self.samples[request.request_id, sample])
+            ids, finish = expected(key, request.sampling)
+            assert whole.ids.tolist() == ids
+            assert whole.finish is finish
+            hiddens = [hidden_of(key, i) for i in range(len(ids))]
+            assert torch.equal(whole.hiddens, torch.stack(hiddens))
+            logprobs = [np.float32(logprob_of(key, i)) for i in range(len(ids))]
+            assert math.isclose(whole.logprob, math.fsum(logprobs), rel_tol=1e-5)
+
+
+def run_all(engine: LLMEngine, joined: Joined | None = None) -> Joined:
+    """Step until nothing is left."""
+    joined = joined or Joined()
+    for _ in range(10_000):
+        if not engine.has_unfinished_requests():
+            return joined
+        joined.take(engine.step())
+    raise AssertionError("the engine does not come to an end")
+
+
+def engine_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "velocity"]
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Wait, but not for ever."""
+    deadline = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "this takes too long"
+        time.sleep(0.002)
+
+
+def in_thread(work: Callable[[], object]) -> Callable[[], object]:
+    """Start ``work`` in a thread; the answer waits for its result, but not for ever."""
+    result: list[object] = []
+    errors: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            result.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=target, daemon=True)
+    thread.start()
+
+    def wait() -> object:
+        thread.join(SECONDS)
+        assert not thread.is_alive(), "a thread hangs"
+        if errors:
+            raise errors[0]
+        return result[0]
+
+    return wait

@@ -1,0 +1,446 @@
+"""Requests, a model that is a mere function, and a worker whose key-value memory can be read.
+
+The worker keeps in every slot of its memory which prefix the slot was computed for. Before a
+sequence moves forward, all that it is about to read is compared with what it ought to find: every
+wrong share, copy, swap or stale hit shows there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.generation import FinishReason
+from ChatTTS.model.tokenizer import Prompt
+from ChatTTS.model.velocity.block_pool import BlockPool
+from ChatTTS.model.velocity.configs import CacheConfig, SchedulerConfig
+from ChatTTS.model.velocity.plan import MoveKind, SequenceData, StepPlan, StepResult, Work
+from ChatTTS.model.velocity.reports import Advance, SchedulerStats
+from ChatTTS.model.velocity.sampling_params import SamplingParams
+from ChatTTS.model.velocity.scheduler import Scheduler
+from ChatTTS.model.velocity.sequence import Sequence as Sample
+from ChatTTS.model.velocity.sequence import SequenceGroup, SequenceStatus
+
+NUM_VQ = 4
+END = 99
+MAX_POSITIONS = 64
+LOGPROB = -0.5  # of every row; a sum of these is exact
+Row = tuple[int, ...]
+
+
+# ---------------------------------------------------------------- requests
+
+
+def make_prompt(
+    text: Iterable[int],
+    codes: Sequence[Row] = (),
+    speaker: Sequence[float] | None = None,
+    slots: Iterable[int] = (),
+) -> Prompt:
+    """Text ids, sample codes, a speaker vector and where in the text it stands."""
+    ids = np.array(list(text), dtype=np.int64)
+    return Prompt(
+        text=ids,
+        codes=np.array(codes, dtype=np.int64).reshape(-1, NUM_VQ),
+        speaker=None if speaker is None else np.array(speaker, dtype=np.float32),
+        speaker_slots=np.isin(np.arange(len(ids)), list(slots)),
+    )
+
+
+def make_sampling(max_new: int = 4, n: int = 1, kind: Pass = Pass.CODE) -> SamplingParams:
+    lanes = NUM_VQ if kind is Pass.CODE else 1
+    return SamplingParams((1.0,) * lanes, 0.7, 20, 1.0, 0, max_new, n=n)
+
+
+@dataclass
+class Requests:
+    """Makes groups; no two have a request id or a sequence id in common."""
+
+    seq_ids: Iterator[int] = field(default_factory=itertools.count)
+    made: list[SequenceGroup] = field(default_factory=list)
+
+    def make(
+        self,
+        prompt: Prompt | int,
+        *,
+        max_new: int = 4,
+        n: int = 1,
+        seed: int = 0,
+        kind: Pass = Pass.CODE,
+        priority: float = 0,
+        request_id: str | None = None,
+    ) -> SequenceGroup:
+        """``prompt`` may be a number of positions; no two such prompts begin alike."""
+        if isinstance(prompt, int):
+            prompt = make_prompt([1000 + len(self.made)] * prompt)
+        group = SequenceGroup(
+            request_id or f"request-{len(self.made)}",
+            prompt,
+            make_sampling(max_new, n, kind),
+            DrawKey(seed, kind),
+            end_id=END,
+            seq_ids=self.seq_ids,
+            priority=priority,
+        )
+        self.made.append(group)
+        return group
+
+
+def make_result(rows: Sequence[Row], finite: Sequence[bool] | None = None) -> StepResult:
+    """Ids [n, num_vq], all with one log-probability; the scheduler never looks at hiddens."""
+    hiddens: Any = None
+    return StepResult(
+        ids=np.array(rows, dtype=np.int64).reshape(-1, NUM_VQ),
+        hiddens=hiddens,
+        logprobs=np.full(len(rows), LOGPROB, dtype=np.float32),
+        finite=np.array([True] * len(rows) if finite is None else finite, dtype=bool),
+    )
+
+
+# ---------------------------------------------------------------- the model
+
+
+def draw(key: DrawKey, index: int) -> Row:
+    """What a sample draws as its ``index``-th: few ids, so that prefixes meet again."""
+    mixed = hash((key.seed, key.sample, key.kind.value, index))
+    return tuple(mixed >> (3 * lane) & 1 for lane in range(NUM_VQ))
+
+
+@dataclass(frozen=True)
+class FakeModel:
+    """Draws that depend on the key and the index alone.
+
+    Attributes:
+        ends: at which index a sample draws its end; ``None`` for never.
+        breaks: whether a sample's logits at an index are not finite.
+    """
+
+    ends: Callable[[DrawKey], int | None] = lambda key: None
+    breaks: Callable[[DrawKey, int], bool] = lambda key, index: False
+
+    def row(self, key: DrawKey, index: int) -> Row:
+        row = draw(key, index)
+        if self.ends(key) == index:
+            lane = index % NUM_VQ if key.kind is Pass.CODE else 0
+            row = (*row[:lane], END, *row[lane + 1 :])
+        elif key.kind is Pass.REFINE:
+            row = (*row[:-1], END)  # only the first column counts in a text
+        return row
+
+    def alone(self, seq: Sample, most: int) -> tuple[list[Row], FinishReason]:
+        """What a sample must come to, and why it must end, if it may have ``most`` positions."""
+        group = seq.group
+        limit = min(group.sampling.max_new, most - len(group.prompt))
+        lanes = NUM_VQ if group.key.kind is Pass.CODE else 1
+        rows: list[Row] = []
+        for index in range(limit):
+            if self.breaks(seq.key, index):
+                return rows, FinishReason.ABORT
+            if self.ends(seq.key) == index:
+                return rows, FinishReason.STOP
+            rows.append(self.row(seq.key, index)[:lanes])
+        return rows, FinishReason.LENGTH
+
+
+# ---------------------------------------------------------------- the worker
+
+
+class _Known:
+    """What the worker keeps of a sequence: its ids, and the identity of every prefix of it."""
+
+    def __init__(self, data: SequenceData) -> None:
+        self.data = data
+        self.drawn = 0
+        speaker = data.prompt.speaker
+        self.prefixes = [hash(("root", None if speaker is None else speaker.tobytes()))]
+        for token, is_slot in zip(
+            data.prompt.text.tolist(), data.prompt.speaker_slots.tolist(), strict=True
+        ):
+            self.add("slot" if is_slot else "text", token)
+        for frame in data.prompt.codes.tolist():
+            self.add("codes", tuple(frame))
+
+    def __len__(self) -> int:
+        return len(self.prefixes) - 1
+
+    def add(self, kind: str, token: int | Row) -> None:
+        self.prefixes.append(hash((self.prefixes[-1], kind, token)))
+
+
+class FakeWorker:
+    """Carries plans out on a memory that knows what lies in it."""
+
+    def __init__(self, cache: CacheConfig, model: FakeModel) -> None:
+        self._size = cache.block_size
+        self._model = model
+        self._device = [[0] * self._size for _ in range(cache.num_blocks or 0)]
+        self._host = [[0] * self._size for _ in range(cache.num_host_blocks)]
+        self._known: dict[int, _Known] = {}
+        self._met: set[int] = set()
+
+    def run(self, plan: StepPlan) -> StepResult:
+        for seq_id in plan.ended:
+            del self._known[seq_id]
+        for move in plan.moves:
+            source = self._host if move.kind is MoveKind.IN else self._device
+            target = self._host if move.kind is MoveKind.OUT else self._device
+            target[move.target] = list(source[move.source])
+        for data in plan.new:
+            assert data.seq_id not in self._met, "a sequence is new only once"
+            self._met.add(data.seq_id)
+            self._known[data.seq_id] = _Known(data)
+        self._check_writes(plan)
+        rows: list[tuple[Row, bool]] = []
+        for work in plan.work:
+            rows += self._compute(work)
+        return make_result([row for row, _ in rows], [finite for _, finite in rows])
+
+    def _check_writes(self, plan: StepPlan) -> None:
+        """A block that is written into is read by no one else."""
+        readers: dict[int, int] = {}
+        for block in itertools.chain.from_iterable(work.block_table for work in plan.work):
+            readers[block] = readers.get(block, 0) + 1
+        for work in plan.work:
+            for block in work.block_table[work.start // self._size :]:
+                assert readers[block] == 1, f"block {block} is shared and written into"
+
+    def _compute(self, work: Work) -> list[tuple[Row, bool]]:
+        known = self._known[work.seq_id]
+        stop = work.start + work.count
+        assert work.count > 0
+        assert stop <= len(known)
+        assert work.draws == (stop == len(known))
+        assert len(work.block_table) == -(-stop // self._size)
+        expected = known.prefixes[1:]
+        for position in range(work.start):
+            block = self._device[work.block_table[position // self._size]]
+            assert block[position % self._size] == expected[position], (
+                f"sequence {work.seq_id} would read another prefix at position {position}"
+            )
+        key, index = known.data.key, known.drawn
+        finite = not (work.draws and self._model.breaks(key, index))
+        for position in range(work.start, stop):
+            block = self._device[work.block_table[position // self._size]]
+            block[position % self._size] = expected[position] if finite else -1
+        if not work.draws:
+            return []
+        row = self._model.row(key, index)
+        known.drawn += 1
+        if key.kind is Pass.CODE:
+            known.add("codes", row)
+        else:
+            known.add("text", row[0])
+        return [(row, finite)]
+
+
+# ---------------------------------------------------------------- all together
+
+
+class Engine:
+    """A scheduler and a worker; checks everything that can be checked after every step."""
+
+    def __init__(
+        self,
+        *,
+        model: FakeModel | None = None,
+        max_positions: int = MAX_POSITIONS,
+        block_size: int = 4,
+        num_blocks: int = 64,
+        num_host_blocks: int = 0,
+        enable_prefix_caching: bool = True,
+        clock: Callable[[], float] | None = None,
+        **scheduler: Any,
+    ) -> None:
+        self.cache = CacheConfig(
+            block_size=block_size,
+            num_blocks=num_blocks,
+            num_host_blocks=num_host_blocks,
+            enable_prefix_caching=enable_prefix_caching,
+        )
+        self.config = SchedulerConfig(**scheduler)
+        self.model = model or FakeModel()
+        # Positions that one sequence can have: what is drawn last needs no place in the cache.
+        self.most = min(max_positions, block_size * num_blocks + 1)
+        self.scheduler = Scheduler(
+            self.config,
+            self.cache,
+            max_positions=max_positions,
+            clock=clock or itertools.count().__next__,
+        )
+        self.worker = FakeWorker(self.cache, self.model)
+        self.requests = Requests()
+        self.plan: StepPlan | None = None
+        self.plans: list[StepPlan] = []
+        self.ended: dict[int, Sample] = {}
+
+    def add(self, prompt: Prompt | int, **request: Any) -> SequenceGroup:
+        group = self.requests.make(prompt, **request)
+        self.scheduler.add(group)
+        return group
+
+    def abort(self, group: SequenceGroup) -> None:
+        for seq in self.scheduler.abort(group.request_id):
+            self._note_end(seq, FinishReason.ABORT)
+        check(self.scheduler)
+
+    def begin(self) -> StepPlan | None:
+        """Plan a step and leave it in flight."""
+        running = list(self.scheduler._running)
+        self.plan = self.scheduler.schedule()
+        check(self.scheduler)
+        if self.plan is None:
+            assert not self.scheduler.has_unfinished
+        else:
+            self.plans.append(self.plan)
+            self._check_plan(self.plan, running)
+        return self.plan
+
+    def finish(self) -> list[Advance]:
+        """Carry out the step in flight."""
+        assert self.plan is not None
+        result = self.worker.run(self.plan)
+        advances = self.scheduler.update(self.plan, result)
+        for advance in advances:
+            seq = advance.sequence
+            if advance.row is not None:
+                lanes = len(seq.ids[-1])
+                assert tuple(result.ids[advance.row, :lanes].tolist()) == seq.ids[-1]
+            if advance.finish is not None:
+                self._note_end(seq, advance.finish)
+            assert advance.finish is seq.finish
+            assert advance.error is seq.error
+        self.plan = None
+        check(self.scheduler)
+        return advances
+
+    def step(self) -> bool:
+        """One whole step; False where there was nothing to do."""
+        if self.begin() is None:
+            return False
+        self.finish()
+        return True
+
+    def steps(self, number: int) -> list[StepPlan]:
+        """So many steps; gives their plans."""
+        for _ in range(number):
+            assert self.step()
+        return self.plans[-number:]
+
+    def step_until(self, condition: Callable[[SchedulerStats], object]) -> None:
+        """Step until the counts are so; they must come to it."""
+        while not condition(self.scheduler.stats):
+            assert self.step()
+
+    def run(self, most: int = 2000) -> int:
+        """Step until all is done; gives the number of steps."""
+        for steps in range(most):
+            if not self.step():
+                self.check_done()
+                return steps
+        raise AssertionError("it goes on for ever")
+
+    def check_done(self) -> None:
+        """Everything ended, exactly as it would have alone, and nothing is left behind."""
+        for group in self.requests.made:
+            for seq in group.sequences:
+                assert self.ended.get(seq.seq_id) is seq, "everyone ends, once"
+                rows, finish = self.model.alone(seq, self.most)
+                if seq.finish is FinishReason.ABORT and seq.error is None:
+                    assert seq.ids == rows[: len(seq.ids)]
+                else:
+                    assert (seq.ids, seq.finish) == (rows, finish)
+                assert seq.logprob == LOGPROB * len(seq.ids)
+        stats = self.scheduler.stats
+        assert (stats.num_running, stats.num_waiting, stats.num_swapped) == (0, 0, 0)
+        assert stats.used_blocks == 0
+        assert stats.free_blocks + stats.cached_blocks == self.cache.num_blocks
+        assert self.scheduler._blocks.host.num_used == 0
+
+    def works_on(self, group: SequenceGroup, plan: StepPlan) -> list[Work]:
+        """The group's part of a plan."""
+        ids = {seq.seq_id for seq in group.sequences}
+        return [work for work in plan.work if work.seq_id in ids]
+
+    def _note_end(self, seq: Sample, finish: FinishReason) -> None:
+        assert seq.seq_id not in self.ended, "everyone ends only once"
+        assert seq.finish is finish
+        self.ended[seq.seq_id] = seq
+
+    def _check_plan(self, plan: StepPlan, before: list[Sample]) -> None:
+        assert plan.num_positions <= self.config.max_num_batched_tokens
+        assert len(self.scheduler._running) <= self.config.max_num_seqs
+        work = {w.seq_id: w for w in plan.work}
+        assert len(work) == len(plan.work)
+        for seq in self.scheduler._running:
+            if seq.seq_id in work:
+                assert work[seq.seq_id].start == seq.computed
+            else:
+                assert len(seq) - seq.computed > 1, "one position never waits for its turn"
+        if before:
+            assert before[0].seq_id in work, "the first in rank moves in every step"
+
+
+def check(scheduler: Scheduler) -> None:
+    """Everything that holds between any two calls."""
+    running = scheduler._running
+    blocks = scheduler._blocks
+    size = blocks._size
+    samples = [seq for group in scheduler._groups.values() for seq in group.sequences]
+    assert running == sorted(running, key=lambda seq: seq.rank)
+    assert {s.seq_id for s in running} == {
+        s.seq_id for s in samples if s.status is SequenceStatus.RUNNING
+    }
+    for seq in running:
+        assert seq.computed < len(seq)
+        assert len(seq.block_table) * size >= seq.computed
+        assert len(set(seq.block_table)) == len(seq.block_table)
+        assert not seq.host_table
+    for seq in samples:
+        if seq.status is SequenceStatus.SWAPPED:
+            assert not seq.block_table
+            assert len(seq.host_table) * size >= seq.computed
+        elif seq.status is not SequenceStatus.RUNNING:
+            assert (seq.block_table, seq.host_table, seq.computed) == ([], [], 0)
+    check_pool(blocks.device, [seq.block_table for seq in samples])
+    check_pool(blocks.host, [seq.host_table for seq in samples])
+    for block, known in enumerate(blocks.device.cached):
+        assert known is None or known.device == block
+    for block, known in enumerate(blocks.host.cached):
+        assert known is None or known.host == block
+    for known in blocks.prefixes._known.values():
+        assert known.device is not None or known.host is not None
+        assert known.device is None or blocks.device.cached[known.device] is known
+        assert known.host is None or blocks.host.cached[known.host] is known
+    stats = scheduler.stats
+    counts = (stats.num_running, stats.num_swapped, stats.num_waiting)
+    assert counts == tuple(
+        sum(seq.status is status for seq in samples)
+        for status in (SequenceStatus.RUNNING, SequenceStatus.SWAPPED, SequenceStatus.WAITING)
+    )
+
+
+def check_pool(pool: BlockPool, tables: list[list[int]]) -> None:
+    """Each block is in one state, and held as often as it stands in a table."""
+    held = [0] * pool.size
+    for block in itertools.chain.from_iterable(tables):
+        held[block] += 1
+    assert pool.references == held
+    free, evictable = set(pool._free), set(pool._evictable)
+    used = {block for block in range(pool.size) if held[block]}
+    assert len(free) == len(pool._free)
+    assert free | evictable | used == set(range(pool.size))
+    assert len(free) + len(evictable) + len(used) == pool.size
+    assert (pool.num_free, pool.num_cached, pool.num_used) == (
+        len(free),
+        len(evictable),
+        len(used),
+    )
+    assert all(
+        (pool.cached[block] is not None) >= (block in evictable) for block in range(pool.size)
+    )
+    assert all(pool.cached[block] is None for block in free)

@@ -1,4 +1,4 @@
-"""The standard path of this project, as a child of ``standard.py``."""
+"""This project, as a child of ``standard.py`` and ``velocity.py``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from memory import resident_bytes
 from worker import Stopwatch, serve
 
 import ChatTTS
 from ChatTTS.model.generation import Cancellation, Delta, GenerationRequest, Generator
+from ChatTTS.params import InferCodeParams
 
 chat = ChatTTS.Chat()
 
@@ -27,6 +29,7 @@ class Measured:
     def generate(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation
     ) -> Iterator[list[Delta]]:
+        """As the other one."""
         self.prompts = [len(request.prompt) for request in requests]
         self.frames = [0] * len(requests)
         for deltas in self.watch.over(self.inner.generate(requests, cancelled)):
@@ -34,17 +37,37 @@ class Measured:
                 self.frames[delta.row] += len(delta.ids)
             yield deltas
 
+    def close(self) -> None:
+        """As the other one."""
+        self.inner.close()
 
-def load(folder: str, threads: int, dtype: str) -> dict[str, Any]:
-    """Load ``folder``; import what that needs first, so that the time is the checkpoint's alone."""
+
+def prepare() -> dict[str, Any]:
+    """Import all that loading needs, so that its time and its memory are the checkpoint's alone.
+
+    Returns:
+        What is in memory then, torch's threads included.
+    """
     import torch
-    import transformers
+    import transformers  # noqa: F401
 
     from ChatTTS.model.torchaudio_import import import_vocos
 
     import_vocos()
+    torch.ones(512, 512) @ torch.ones(512, 512)
+    return {"resident": resident_bytes()}
+
+
+def load(folder: str, threads: int, dtype: str, **options: Any) -> dict[str, Any]:
+    """Load ``folder`` with ``options`` of ``Chat.load``, after all imports."""
+    prepare()
+    import torch
+    import transformers
+
     start = time.perf_counter()
-    chat.load_or_raise("custom", custom_path=folder, device="cpu", dtype=dtype, num_threads=threads)
+    chat.load_or_raise(
+        "custom", custom_path=folder, device="cpu", dtype=dtype, num_threads=threads, **options
+    )
     seconds = time.perf_counter() - start
     return {
         "load_s": seconds,
@@ -56,6 +79,13 @@ def load(folder: str, threads: int, dtype: str) -> dict[str, Any]:
         },
         "threads": torch.get_num_threads(),
     }
+
+
+def params(frames: int) -> InferCodeParams:
+    """The package's own settings, for exactly ``frames`` frames."""
+    return InferCodeParams(
+        max_new_token=frames, min_new_token=frames, manual_seed=0, show_tqdm=False
+    )
 
 
 def run(texts: list[str], frames: int) -> dict[str, Any]:
@@ -71,9 +101,7 @@ def run(texts: list[str], frames: int) -> dict[str, Any]:
             do_text_normalization=False,
             do_homophone_replacement=False,
             split_text=False,
-            params_infer_code=chat.InferCodeParams(
-                max_new_token=frames, min_new_token=frames, manual_seed=0, show_tqdm=False
-            ),
+            params_infer_code=params(frames),
         )
         seconds = time.perf_counter() - start
     finally:
@@ -87,4 +115,4 @@ def run(texts: list[str], frames: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve({"load": load, "run": run})
+    serve({"prepare": prepare, "load": load, "run": run})

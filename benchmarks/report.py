@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 FRAMES_PER_SECOND = 24_000 / 512  # of audio
+TIMES_FASTER = "times faster (least, most)"
 
 
 @dataclass(frozen=True)
@@ -86,26 +87,46 @@ _COLUMNS = (
 
 def table(report: Mapping[str, Any]) -> str:
     """The report as plain text."""
+    lines = head_lines(report)
+    names = {key: side["versions"]["package"] for key, side in report["sides"].items()}
+    width = max(len(name) for name in (*names.values(), TIMES_FASTER))
+    lines += ["", heading(width)]
+    for result in report["results"]:
+        for key, figures in result["medians"].items():
+            lines.append(figures_line(result["streams"], f"{names[key]:<{width}}", figures))
+        if "ratios" in result:
+            name = f"{TIMES_FASTER:<{width}}"
+            lines.append(ratios_line(result["streams"], name, result["ratios"]))
+    return "\n".join(lines)
+
+
+def head_lines(report: Mapping[str, Any]) -> list[str]:
+    """Machine, settings, and the sides with their versions."""
     machine, settings = report["machine"], report["settings"]
     lines = [f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}"]
     lines.append(", ".join(f"{name} {value}" for name, value in settings.items()))
     for side in report["sides"].values():
         versions = side["versions"]
         others = ", ".join(f"{k} {v}" for k, v in versions.items() if k != "package")
-        lines.append(f"{versions['package']} ({others}): loaded in {side['load_s']:.2f} s")
-    names = {key: side["versions"]["package"] for key, side in report["sides"].items()}
-    width = max(len(name) for name in (*names.values(), "times faster (least, most)"))
-    heads = [head for head, _, _ in _COLUMNS]
-    lines += ["", f"{'streams':>7}  {'':<{width}}  " + "  ".join(heads)]
-    for result in report["results"]:
-        start = f"{result['streams']:>7}  "
-        for key, figures in result["medians"].items():
-            cells = (f"{figures[f]:>{len(h)}{form}}" for h, f, form in _COLUMNS)
-            lines.append(f"{start}{names[key]:<{width}}  " + "  ".join(cells))
-        if "ratios" in result:
-            both = (
-                f"{what} {r['median']:.2f} ({r['min']:.2f}, {r['max']:.2f})"
-                for what, r in result["ratios"].items()
-            )
-            lines.append(f"{start}{'times faster (least, most)':<{width}}  " + "; ".join(both))
-    return "\n".join(lines)
+        name = f"{side['name']}: " if "name" in side else ""
+        lines.append(f"{name}{versions['package']} ({others}): loaded in {side['load_s']:.2f} s")
+    return lines
+
+
+def heading(width: int) -> str:
+    """The line over the figures, behind names of ``width`` characters."""
+    return f"{'streams':>7}  {'':<{width}}  " + "  ".join(head for head, _, _ in _COLUMNS)
+
+
+def figures_line(streams: int, name: str, figures: Mapping[str, float]) -> str:
+    """One side's figures."""
+    cells = (f"{figures[f]:>{len(h)}{form}}" for h, f, form in _COLUMNS)
+    return f"{streams:>7}  {name}  " + "  ".join(cells)
+
+
+def ratios_line(streams: int, name: str, ratios: Mapping[str, Mapping[str, float]]) -> str:
+    """How many times faster one side is than the peer."""
+    both = (
+        f"{what} {r['median']:.2f} ({r['min']:.2f}, {r['max']:.2f})" for what, r in ratios.items()
+    )
+    return f"{streams:>7}  {name}  " + "; ".join(both)

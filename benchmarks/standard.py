@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import sys
 import tempfile
@@ -18,63 +17,19 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from comparison import Side, add_arguments, check_arguments, in_turns, load, peer_side
 from random_checkpoint import add_size_arguments, config_from, write_checkpoint
 from report import Round, machine, medians, ratios, table
-from tqdm import tqdm
-from worker import Worker
-
-# Positions of a code prompt beside the text: [Stts] [empty_spk] [speed_5] ... [Ptts].
-_FRAME_OF_PROMPT = 4
-_WARM_UP_FRAMES = 4
-
-
-def texts(streams: int, prompt: int) -> list[str]:
-    """Texts whose prompts have exactly ``prompt`` positions; a word of one letter is one token."""
-    words = prompt - _FRAME_OF_PROMPT
-    return [" ".join([chr(ord("a") + row % 26)] * words) for row in range(streams)]
-
-
-def run(worker: Worker, streams: int, prompt: int, frames: int) -> Round:
-    """Have one side speak, and make sure that it did the work that was asked for.
-
-    Raises:
-        RuntimeError: it read other prompts, or gave other numbers of frames.
-    """
-    answer = worker.call("run", texts=texts(streams, prompt), frames=frames)
-    wanted = {"prompts": [prompt] * streams, "frames": [frames] * streams}
-    done = {name: answer[name] for name in wanted}
-    if done != wanted:
-        raise RuntimeError(f"{worker.name} did other work than asked for: {done}, not {wanted}")
-    return Round(streams, frames, answer["generate_s"], answer["infer_s"])
 
 
 def compare(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Load every side, then let them run in turns."""
+    sides = [Side("ours", "this package", "ours.py", {"dtype": args.dtype})]
+    if args.peer_python is not None:
+        sides.append(peer_side(args.peer_python))
     with ExitStack() as stack:
-
-        def start(name: str, python: Path, script: str) -> Worker:
-            return stack.enter_context(Worker(name, python, script, args.threads))
-
-        sides = {"ours": start("this package", Path(sys.executable), "ours.py")}
-        if args.peer_python is not None:
-            sides["peer"] = start("the published package", args.peer_python, "peer.py")
-        loads = {
-            key: side.call("load", folder=str(folder), threads=args.threads, dtype=args.dtype)
-            for key, side in sides.items()
-        }
-        results = []
-        steps = tqdm(total=len(args.streams) * (args.rounds + 1), desc="rounds", leave=False)
-        stack.enter_context(steps)
-        for streams in args.streams:
-            rounds: dict[str, list[Round]] = {key: [] for key in sides}
-            for side in sides.values():
-                run(side, streams, args.prompt, min(_WARM_UP_FRAMES, args.frames))
-            steps.update()
-            for _ in range(args.rounds):
-                for key, side in sides.items():
-                    rounds[key].append(run(side, streams, args.prompt, args.frames))
-                steps.update()
-            results.append(_result(streams, rounds))
+        loaded = load(stack, sides, folder, args.threads)
+        results = [_result(streams, rounds) for streams, rounds in in_turns(loaded, args)]
     return {
         "command": shlex.join(["python", *sys.argv]),
         "machine": machine(),
@@ -87,7 +42,7 @@ def compare(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             "threads": args.threads,
             "rounds": args.rounds,
         },
-        "sides": loads,
+        "sides": {key: dict(one.answer) for key, one in loaded.items()},
         "results": results,
     }
 
@@ -109,25 +64,10 @@ def parse() -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_size_arguments(parser)
-    parser.add_argument("--prompt", type=int, default=50, help="positions of each prompt")
-    parser.add_argument("--frames", type=int, default=350, help="new frames of each stream")
-    parser.add_argument("--streams", type=int, nargs="+", default=[1], help="started together")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each side")
-    parser.add_argument("--rounds", type=int, default=3, help="timed runs of each side")
+    add_arguments(parser, streams=[1])
     parser.add_argument("--dtype", default="float32", help="of this package; the peer's is float32")
-    parser.add_argument("--peer-python", type=Path, help="interpreter that has ChatTTS==0.2.5")
-    parser.add_argument("--json", type=Path, help="write the whole report here")
     args = parser.parse_args()
-    for name in ("prompt", "frames", "threads", "rounds"):
-        least = _FRAME_OF_PROMPT + 1 if name == "prompt" else 1
-        if getattr(args, name) < least:
-            parser.error(f"--{name} must be at least {least}")
-    if min(args.streams) < 1:
-        parser.error("--streams must be at least 1")
-    if args.prompt + args.frames > args.positions:
-        parser.error(
-            f"--prompt and --frames together exceed the model's {args.positions} positions"
-        )
+    check_arguments(parser, args)
     return args
 
 

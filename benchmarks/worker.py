@@ -1,7 +1,7 @@
 """A benchmark's side in a process of its own: requests and answers as JSON lines.
 
-The two sides of a comparison cannot share a process, since both are imported as ``ChatTTS``. Each
-is a long-lived child that loads once and runs when it is told to, so that only one computes at a
+The sides of a comparison cannot share a process, since all are imported as ``ChatTTS``. Each is a
+long-lived child that loads once and runs when it is told to, so that only one computes at a
 time. Standard library only: the children may run in foreign environments.
 """
 
@@ -65,9 +65,17 @@ class Worker:
         python: the interpreter that the child runs on.
         script: the file that the child runs, beside this one.
         threads: that the child may compute on.
+        environment: variables of the child beside this process's own.
     """
 
-    def __init__(self, name: str, python: Path, script: str, threads: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        python: Path,
+        script: str,
+        threads: int,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         keep = dict(os.environ)
         if python != Path(sys.executable):
@@ -79,7 +87,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             encoding="utf-8",
-            env=keep | count,
+            env=keep | count | dict(environment or {}),
         )
 
     def call(self, do: str, **arguments: Any) -> dict[str, Any]:

@@ -175,15 +175,26 @@ class PretendedWorker:
     name = "a lazy side"
 
     def call(self, do: str, texts: list[str], frames: int) -> dict[str, Any]:
+        assert do == "run"
         prompts = [len(text.split()) + 4 for text in texts]
         return {"prompts": prompts, "frames": [frames, frames - 1], "generate_s": 1, "infer_s": 1}
 
 
 def test_a_side_that_does_less_is_found_out() -> None:
-    import standard
+    from comparison import call
 
     with pytest.raises(RuntimeError, match=r"a lazy side did other work.*\[8, 7\]"):
-        standard.run(PretendedWorker(), 2, 10, 8)
+        call(PretendedWorker(), "run", 2, 10, 8)
+
+
+def test_texts_are_of_one_length_and_never_come_twice() -> None:
+    from comparison import texts
+
+    found = [*texts(16, 10), *texts(40, 10, first=16), *texts(5, 10, first=700)]
+
+    assert {len(text.split()) for text in found} == {6}
+    assert all(len(word) == 1 for text in found for word in text.split())
+    assert len(set(found)) == len(found)
 
 
 def test_stopwatch_leaves_out_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +227,7 @@ from worker import serve
 
 def echo(value):
     print("this is no answer")
-    return {{"value": value, "threads": os.environ["OMP_NUM_THREADS"]}}
+    return {{"value": value, "threads": os.environ["OMP_NUM_THREADS"], "own": os.environ["OWN"]}}
 
 serve({{"echo": echo, "fail": lambda: 1 / 0, "die": lambda: os._exit(3)}})
 """
@@ -228,8 +239,10 @@ def test_worker_answers_fails_and_dies_with_a_message(tmp_path: Path) -> None:
     script = tmp_path / "child.py"
     script.write_text(CHILD.format(benchmarks=str(BENCHMARKS)), encoding="utf-8")
 
-    with Worker("the child", Path(sys.executable), str(script), threads=7) as child:
-        assert child.call("echo", value="ä\n1") == {"value": "ä\n1", "threads": "7"}
+    own = {"OWN": "variable"}
+    with Worker("the child", Path(sys.executable), str(script), 7, own) as child:
+        answer = {"value": "ä\n1", "threads": "7", "own": "variable"}
+        assert child.call("echo", value="ä\n1") == answer
         with pytest.raises(RuntimeError, match=r"the child failed in 'fail'(.|\n)*ZeroDivision"):
             child.call("fail")
         assert child.call("echo", value=2)["value"] == 2

@@ -273,7 +273,7 @@ def test_the_defaults(chat: FakeChat, run: Run) -> None:
         "source": "bundled",
         "custom_path": None,
         "device": None,
-        "use_vllm": False,
+        "use_vllm": True,
         "dtype": "auto",
         "num_threads": None,
         "kv_memory": None,

@@ -45,12 +45,12 @@ CASES = (
 class Conformance:
     """A model, and what is expected of it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, engine: str) -> None:
         self.tensors = load_file(DATA / name / "expected.safetensors")
         self.facts = json.loads((DATA / name / "expected.json").read_text(encoding="utf-8"))
         self.cases = {case["name"]: case for case in self.facts["cases"]}
         self.name = name
-        self.model = load(name)
+        self.model = load(name, use_vllm=engine == "velocity")
 
     def sample(self) -> np.ndarray:
         return decode_sample(self.facts["spk_smp"], 4, 625)
@@ -74,9 +74,14 @@ def load(name: str, **options: bool) -> Model:
     return load_model(folder, choose_placement("cpu"), EngineOptions(**options))
 
 
+@pytest.fixture(scope="module", params=["standard", "velocity"])
+def engine(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
 @pytest.fixture(scope="module", params=["model-a", "model-b"])
-def conformance(request: pytest.FixtureRequest) -> Conformance:
-    return Conformance(request.param)
+def conformance(request: pytest.FixtureRequest, engine: str) -> Conformance:
+    return Conformance(request.param, engine)
 
 
 def code_params(case: dict) -> InferCodeParams:

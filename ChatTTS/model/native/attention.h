@@ -64,22 +64,32 @@ class Blocks {
     }
   }
 
-  // softmax(q . keys * scale) . values over positions [0, length).
-  //   q: [head_size]; scores: room for `length` rounded up to a whole block; out: [width]
-  void attend(const float* q, int head, int length, float scale, float* scores, float* out) const {
-    const int block_size = shape_.block_size;
+  // softmax(q . keys * scale) . values over positions [0, length), for heads [first, last).
+  //
+  // The heads of a block lie side by side, and memory is fast where it is read straight on: so all
+  // heads of one block are computed before the next block.
+  //   q: [heads][head_size], all of them; group: heads that share keys and values
+  //   scores: [last - first][room], room for `length` rounded up to a whole block and one more,
+  //           which holds the sum of the exponentials
+  //   out: [last - first][width]
+  void attend(const float* q, int first, int last, int group, int length, float scale,
+              float* scores, int room, float* out) const {
+    const int block_size = shape_.block_size, width = shape_.width();
     for (int start = 0, b = 0; start < length; start += block_size, ++b)
-      score(q, at(b, head), std::min(block_size, length - start), scale, scores + start);
-    const float total = normalise(scores, length);
-    Floats sums[kMostVectors];
-    const int vectors = shape_.width() / kLanes;
-    for (int j = 0; j < vectors; ++j) sums[j] = Floats{};
+      for (int h = first; h < last; ++h)
+        score(q + h * shape_.head_size, at(b, h / group), std::min(block_size, length - start),
+              scale, scores + (h - first) * room + start);
+    std::memset(out, 0, (last - first) * width * sizeof(float));
+    for (int h = 0; h < last - first; ++h)
+      scores[(h + 1) * room - 1] = normalise(scores + h * room, length);
     for (int start = 0, b = 0; start < length; start += block_size, ++b)
-      weigh(scores + start, at(b, shape_.heads + head), std::min(block_size, length - start), sums);
-    for (int j = 0; j < vectors; ++j) store(out + j * kLanes, sums[j] / total);
+      for (int h = first; h < last; ++h)
+        weigh(scores + (h - first) * room + start, at(b, shape_.heads + h / group),
+              std::min(block_size, length - start), out + (h - first) * width);
+    for (int h = 0; h < last - first; ++h)
+      for (int i = h * width; i < (h + 1) * width; i += kLanes)
+        store(out + i, load<Floats>(out + i) / scores[(h + 1) * room - 1]);
   }
-
-  static constexpr int kMostVectors = 256 / kLanes;  // heads of at most 256
 
  private:
   Stored* at(int block, int part) const {
@@ -134,27 +144,27 @@ class Blocks {
     return sum(total) + rest;
   }
 
-  void weigh(const float* weights, const Stored* values, int count, Floats* sums) const {
+  // Adds the weighted values of a block to sums [width].
+  void weigh(const float* weights, const Stored* values, int count, float* sums) const {
     const int width = shape_.width();
     if (width == kUsualVectors * kLanes)
-      weigh_fixed<kUsualVectors>(weights, values, count, sums);
+      weigh_vectors<kUsualVectors>(weights, values, count, width, sums);
     else
-      for (int t = 0; t < count; ++t)
-        for (int j = 0; j < width / kLanes; ++j)
-          sums[j] += splat(weights[t]) * Cache::widen(values + t * width + j * kLanes);
+      for (int i = 0; i < width; i += kLanes)
+        weigh_vectors<1>(weights, values + i, count, width, sums + i);
   }
 
-  static constexpr int kUsualVectors = 64 / kLanes;  // heads of 64: sums stay in registers
+  static constexpr int kUsualVectors = 64 / kLanes;  // heads of 64: all sums stay in registers
 
   template <int Vectors>
-  static inline void weigh_fixed(const float* weights, const Stored* values, int count,
-                                 Floats* sums) {
+  static inline void weigh_vectors(const float* weights, const Stored* values, int count,
+                                   int width, float* sums) {
     Floats held[Vectors];
-    for (int j = 0; j < Vectors; ++j) held[j] = sums[j];
+    for (int j = 0; j < Vectors; ++j) held[j] = load<Floats>(sums + j * kLanes);
     for (int t = 0; t < count; ++t)
       for (int j = 0; j < Vectors; ++j)
-        held[j] += splat(weights[t]) * Cache::widen(values + (t * Vectors + j) * kLanes);
-    for (int j = 0; j < Vectors; ++j) sums[j] = held[j];
+        held[j] += splat(weights[t]) * Cache::widen(values + t * width + j * kLanes);
+    for (int j = 0; j < Vectors; ++j) store(sums + j * kLanes, held[j]);
   }
 
   const BlockShape shape_;

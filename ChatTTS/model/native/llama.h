@@ -82,7 +82,8 @@ class Llama : public LlamaBase {
     own_.resize(members);
     for (Own& own : own_) {
       need(own.sums, 2 * n * kPanel);
-      need(own.scores, size_t(table_width) * sizes_.block_size + kLanes);
+      need(own.scores, size_t(sizes_.heads) * room(table_width));
+      need(own.mixed, size_t(sizes_.heads) * shape_.width());
     }
   }
 
@@ -100,8 +101,12 @@ class Llama : public LlamaBase {
                 std::copy(sums, sums + count, &qkv_[size_t(row) * width() + column]);
               });
       member.each(rows, [&](int row) { place(batch, l, row); });
-      member.each(rows * sizes_.heads, [&](int i) {
-        attend(batch, l, i % rows, i / rows, own_[member.rank]);
+      // All heads of a row together, unless that would leave members without work.
+      const int parts = rows >= member.size ? 1 : std::min(sizes_.heads, member.size);
+      member.each(rows * parts, [&](int i) {
+        const int part = i % parts;
+        attend(batch, l, i / parts, sizes_.heads * part / parts, sizes_.heads * (part + 1) / parts,
+               own_[member.rank]);
       });
       project(member, rows, attended_, even(queries_), matrix(layer.out, sizes_.hidden, queries_),
               adding());
@@ -238,18 +243,25 @@ class Llama : public LlamaBase {
   }
 
   struct Own {  // a member's own room
-    std::vector<float> sums, scores;
+    std::vector<float> sums, scores, mixed;
   };
 
-  void attend(const VelocityBatch& batch, int layer, int row, int head, Own& own) {
+  // Heads [first, last) of a row.
+  void attend(const VelocityBatch& batch, int layer, int row, int first, int last, Own& own) {
     const int d = sizes_.head_size;
-    float out[Cache::kMostVectors * kLanes];
     cache(batch, layer, row)
-        .attend(&qkv_[size_t(row) * width() + head * d], head / (sizes_.heads / sizes_.kv_heads),
-                batch.positions[row] + 1, 1.0f / std::sqrt(float(d)), own.scores.data(), out);
-    Input* to = &attended_[size_t(row) * even(queries_) + head * d];
-    for (int i = 0; i < d; ++i) to[i] = Weights::input(out[i]);
+        .attend(&qkv_[size_t(row) * width()], first, last, sizes_.heads / sizes_.kv_heads,
+                batch.positions[row] + 1, 1.0f / std::sqrt(float(d)), own.scores.data(),
+                room(batch.table_width), own.mixed.data());
+    for (int h = first; h < last; ++h) {
+      const float* from = &own.mixed[(h - first) * shape_.width()];
+      Input* to = &attended_[size_t(row) * even(queries_) + h * d];
+      for (int i = 0; i < d; ++i) to[i] = Weights::input(from[i]);
+    }
   }
+
+  // Scores of a head, and one number more.
+  int room(int table_width) const { return table_width * sizes_.block_size + kLanes; }
 
   const VelocitySizes sizes_;
   const VelocityWeights weights_;

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import weakref
+from contextlib import suppress
 
 import torch
 from torch import Tensor
 
-from ....errors import EngineUnavailableError
 from ...embed import Embed
 from ...llama_config import LlamaShape
 from ...native import library
@@ -16,7 +17,7 @@ from ...native.library import Team, address
 from ..batch import Batch
 from .packing import PackedWeights
 
-_WIDEST_HEAD = 256  # as attention.h has it
+_LARGE = 64 << 20  # bytes; a small pool need not take whole huge pages
 
 
 class NativeLlama:
@@ -27,9 +28,6 @@ class NativeLlama:
         weights: packed as ``kind``.
         embed: tables in float32 or bfloat16; keys and values are kept in the same dtype.
         rotary: cosines and sines, each float32 [positions, head size].
-
-    Raises:
-        EngineUnavailableError: the heads are wider than the kernels know.
     """
 
     def __init__(
@@ -42,11 +40,6 @@ class NativeLlama:
         rotary: tuple[Tensor, Tensor],
         block_size: int,
     ) -> None:
-        if shape.head_dim > _WIDEST_HEAD:
-            raise EngineUnavailableError(
-                f"the CPU kernels know attention heads of at most {_WIDEST_HEAD}, and this model's "
-                f"have {shape.head_dim}; load without use_vllm"
-            )
         self._team = team
         self._library = team.library
         self._hidden = shape.hidden_size
@@ -91,7 +84,13 @@ class NativeLlama:
         return -(-size // library.ALIGNMENT) * library.ALIGNMENT
 
     def new_pool(self, num_blocks: int) -> Tensor:
-        return torch.empty(num_blocks, self.block_bytes, dtype=torch.uint8)
+        size = num_blocks * self.block_bytes
+        memory = mmap.mmap(-1, size)
+        # Attention reads from all over the pool, and small pages would make it wait for addresses.
+        if size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE"):
+            with suppress(OSError):  # the system's choice
+                memory.madvise(mmap.MADV_HUGEPAGE)
+        return torch.frombuffer(memory, dtype=torch.uint8).view(num_blocks, self.block_bytes)
 
     def forward(self, batch: Batch, pool: Tensor) -> Tensor:
         hiddens = torch.empty(len(batch.draws), self._hidden)

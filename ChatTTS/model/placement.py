@@ -25,7 +25,7 @@ class Placement:
     Attributes:
         device: of the language model.
         dtype: of the language model; draws are made from float32 logits always.
-        audio_device: of the convolutional parts, which compute in float32.
+        audio_device: of the convolutional parts.
         quantization: ``int8`` for weights in eight bits, on the velocity engine.
     """
 

@@ -88,7 +88,10 @@ class ModelLoader:
             cores = max(1, int(machine.usable_cores()))
             return Team(self._config.parallel.num_threads or cores)
         except BuildError as error:
-            logger.warning("velocity computes with torch alone, which is slower: %s", error)
+            logger.warning(
+                "velocity computes with torch alone, which is slower than the standard engine: %s",
+                error,
+            )
             return None
 
     def _native(self, team: Team, file: LlamaFile, kind: str, embed: Embed) -> NativeLlama:

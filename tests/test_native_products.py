@@ -269,6 +269,65 @@ print("both")
 """
 
 
+MANY = """
+import resource
+from ChatTTS.errors import ConfigError
+from ChatTTS.model.native.library import Team
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), resource.RLIM_INFINITY))
+try:
+    Team(5000)
+except ConfigError as error:
+    print(error)
+print(Team(2).size)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system tells no sizes")
+def test_more_threads_than_the_system_gives(run_python: Callable[[str], str]) -> None:
+    make_team(1)
+    refusal, size = run_python(MANY).splitlines()
+    assert refusal == "5000 threads cannot be started here: ask for less (num_threads)"
+    assert size == "2"
+
+
+END = """
+import threading, torch
+from ChatTTS.model.native.library import Team, address
+busy = threading.Event()
+def work():  # without torch in the loop, which does not bear the end of the interpreter
+    team, rows, out = Team(2), torch.ones(64, 2048), torch.ones(64, 2048)
+    held = torch.zeros(team.packed_bytes("float32", 2048, 2048), dtype=torch.uint8)
+    given = team.handle, 0, address(rows), 64, address(held), 2048, 2048, address(out)
+    while True:
+        team.library.velocity_product(*given)
+        busy.set()
+threading.Thread(target=work, daemon=True).start()
+busy.wait()
+"""
+
+
+def test_the_end_of_the_interpreter_leaves_a_busy_team_alone(
+    run_python: Callable[[str], str],
+) -> None:
+    make_team(1)
+    for _ in range(3):
+        assert run_python(END) == ""
+
+
+def test_results_are_float32_whatever_torch_makes_by_default(teams: dict[int, Team]) -> None:
+    rows, weight = make_case(100, 33)
+    held = packed(teams[1], weight, "float32")
+    expected = teams[1].product(rows, held, "float32", 100)
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = teams[1].product(rows, held, "float32", 100)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert found.dtype is torch.float32
+    assert found.equal(expected)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_team_survives_a_fork(run_python: Callable[[str], str]) -> None:
     make_team(1)

@@ -117,23 +117,3 @@ def test_one_plan_in_flight_at_a_time() -> None:
         engine.scheduler.update(plan, make_result([(0,) * 4] * 2))
     engine.finish()
     engine.run()
-
-
-def test_when_the_worker_failed_all_ends_and_nothing_is_trusted() -> None:
-    engine = Engine(num_blocks=5, num_host_blocks=8, swap_cost=1e-3)
-    groups = [engine.add(7, max_new=10), engine.add(7, max_new=10, n=2), engine.add(3)]
-    engine.step_until(lambda stats: stats.num_swapped)
-    engine.begin()
-    unfinished = [seq for g in groups for seq in g.sequences if seq.finish is None]
-    assert engine.scheduler.reset("the worker failed") == unfinished
-    assert {seq.error for seq in unfinished} == {"the worker failed"}
-    stats = engine.scheduler.stats
-    assert (stats.free_blocks, stats.cached_blocks, stats.used_blocks) == (5, 0, 0)
-    assert not engine.scheduler.has_unfinished
-    assert engine.scheduler.schedule() is None
-    known = set(engine.worker._known)
-    engine.scheduler.add(engine.requests.make(3))
-    plan = engine.scheduler.schedule()
-    assert plan is not None
-    assert known <= set(plan.ended)
-    assert plan.moves == ()

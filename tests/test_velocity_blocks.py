@@ -283,14 +283,3 @@ def test_moves_come_in_the_order_in_which_blocks_are_used_again(requests: Reques
     kinds = [move.kind for move in blocks.take_moves()]
     assert kinds == [OUT, OUT, IN, IN, OUT, OUT]
     assert blocks.take_moves() == ()
-
-
-def test_all_is_free_after_a_reset(requests: Requests) -> None:
-    blocks = manager(4, 4)
-    seq = begin(blocks, requests.make(10).sequences[0])
-    blocks.swap_out(seq)
-    blocks.free(seq)
-    blocks.reset()
-    assert blocks.device.num_free == blocks.host.num_free == 4
-    assert len(blocks.prefixes) == 0
-    assert blocks.take_moves() == ()

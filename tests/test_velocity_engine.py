@@ -203,6 +203,32 @@ def test_settings_that_do_not_fit() -> None:
     assert is_idle(engine)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seed", np.int64(5)),
+        ("seed", "five"),
+        ("utterance", -1),
+        ("utterance", 2**32),
+        ("attempt", 2**16),
+        ("attempt", 0.5),
+    ],
+)
+def test_keys_that_nothing_can_be_drawn_with(name: str, value: object) -> None:
+    engine, _ = make_engine()
+    request = make_request(1)
+    key = replace(request.key, **{name: value})
+    with pytest.raises(ConfigError, match=name):
+        engine.add([make_request(2), replace(request, key=key)])
+    assert is_idle(engine)
+
+
+@pytest.mark.parametrize("name", ["top_k", "min_new", "max_new", "n"])
+def test_counts_are_whole_numbers(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} must be a whole number, not 5.5"):
+        replace(make_request(1).sampling, **{name: 5.5})
+
+
 def test_a_request_id_is_taken_until_its_request_ends() -> None:
     engine, _ = make_engine()
     request = make_request()

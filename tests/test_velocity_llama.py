@@ -4,6 +4,7 @@ sequence depends on how it was cut or on what runs beside it."""
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -279,3 +280,31 @@ def test_a_llama_needs_no_file_once_it_is_loaded(tmp_path: Path) -> None:
     for llama in llamas:
         machine = Machine(llama, 8, [make_inputs(30, 64, 5)])
         assert (machine.run(30)[0] - expected_of(machine, shape)[0]).abs().max() < SINGLE
+
+
+def test_other_defaults_of_torch_change_nothing(tmp_path: Path) -> None:
+    shape = make_shape()
+    llama = native_llama(save_llama(tmp_path, shape), make_embed(shape.hidden_size), 4)
+    machine = Machine(llama, 4, [make_inputs(9, shape.hidden_size, 1)])
+    expected = machine.run(9)
+    machine.hiddens = [[]]
+    torch.set_default_dtype(torch.float64)
+    try:
+        (found,) = machine.run(9)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert found.dtype is torch.float32
+    assert found.equal(expected[0])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_does_not_write_into_the_parents_blocks(tmp_path: Path) -> None:
+    shape = make_shape()
+    llama = native_llama(save_llama(tmp_path, shape), make_embed(shape.hidden_size), 4)
+    pool = llama.new_pool(2).zero_()
+    child = os.fork()
+    if child == 0:
+        pool.numpy()[:] = 1  # without torch, whose threads may have stayed behind
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert not pool.any()

@@ -244,6 +244,12 @@ def test_too_little_for_one_block() -> None:
         start(kv_memory="1KB")
 
 
+@pytest.mark.parametrize("name", ["kv_memory", "swap_memory"])
+def test_more_than_there_is(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"no memory for a key-value cache.*{name}"):
+        start(**({"kv_memory": "3MB"} | {name: "1000000TB"}))
+
+
 def test_unasked_no_more_than_is_of_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "available_memory", lambda: 1 << 40)
     _, cache = start(max_num_seqs=3, block_size=100)

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...errors import ConfigError
 from . import build
 
 logger = logging.getLogger(__name__)
@@ -130,14 +131,22 @@ def address(array: Tensor | NDArray[Any]) -> int:
 
 
 class Team:
-    """Threads that compute together; they sleep between calls and end with this object."""
+    """Threads that compute together; they sleep between calls and end with this object.
+
+    Raises:
+        BuildError: there are no kernels here.
+        ConfigError: the system does not give so many threads.
+    """
 
     def __init__(self, size: int) -> None:
         self.library = load()
         self.size = size
         self.handle = self.library.velocity_team(size)
+        if self.handle is None:
+            raise ConfigError(f"{size} threads cannot be started here: ask for less (num_threads)")
         self.about = self.library.velocity_build().decode("ascii")
-        weakref.finalize(self, self.library.velocity_dismiss, self.handle)
+        # Not at the interpreter's end: a daemon thread may be computing on them to the last.
+        weakref.finalize(self, self.library.velocity_dismiss, self.handle).atexit = False
 
     def pack(self, weight: Tensor, kind: str, into: Tensor) -> None:
         """Pack float32 ``weight`` [outputs, inputs] ``into`` bytes (see :meth:`packed_bytes`)."""
@@ -155,7 +164,7 @@ class Team:
         """float32 ``rows`` [n, inputs] times a packed matrix: float32 [n, outputs]."""
         rows = rows.contiguous()
         n, inputs = rows.shape
-        out = torch.empty(n, outputs)
+        out = torch.empty(n, outputs, dtype=torch.float32, device="cpu")
         self.library.velocity_product(
             self.handle,
             KINDS[kind],

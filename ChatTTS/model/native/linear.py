@@ -16,7 +16,7 @@ class PackedLinear(nn.Module):
         self.out_features, self.in_features = weight.shape
         self._team, self._kind = team, kind
         size = team.packed_bytes(kind, *weight.shape)
-        self._packed = torch.empty(size, dtype=torch.uint8)
+        self._packed = torch.empty(size, dtype=torch.uint8, device="cpu")
         team.pack(weight.float().contiguous(), kind, self._packed)
 
     def forward(self, rows: Tensor) -> Tensor:

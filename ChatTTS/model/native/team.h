@@ -112,7 +112,15 @@ class Team::Member {
 inline void Team::raise() {
   shared_ = new Shared;  // after a fork the old one is the parent's: its threads are not here
   shared_->living = size_ - 1;
-  for (int rank = 1; rank < size_; ++rank) std::thread(serve, this, shared_, rank).detach();
+  int rank = 1;
+  try {
+    for (; rank < size_; ++rank) std::thread(serve, this, shared_, rank).detach();
+  } catch (...) {
+    shared_->living -= size_ - rank;  // those that never came up
+    owner_ = getpid();
+    dismiss();
+    throw;
+  }
   owner_ = getpid();
 }
 

@@ -1,4 +1,7 @@
-// What Python calls, by ctypes. Nothing here throws; the sizes were checked before.
+// What Python calls, by ctypes. Nothing throws through it, short of memory running out; the sizes
+// were checked before.
+#include <system_error>
+
 #include "convnext.h"
 #include "llama.h"
 #include "sampler.h"
@@ -55,7 +58,14 @@ const char* velocity_build() {
 #endif
 }
 
-void* velocity_team(int size) { return new Team(size); }
+// Null where the system does not give so many threads.
+void* velocity_team(int size) {
+  try {
+    return new Team(size);
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
+}
 
 void velocity_dismiss(void* team) { delete static_cast<Team*>(team); }
 

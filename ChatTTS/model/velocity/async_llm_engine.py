@@ -35,13 +35,15 @@ class RequestTracker:
         Raises:
             ConfigError: an unfinished request has one of the ids, or two of these have the same.
         """
-        for i, request_id in enumerate(request_ids):
-            if request_id in self._sinks or request_id in request_ids[:i]:
+        names: set[str] = set()
+        for request_id in request_ids:
+            if request_id in self._sinks or request_id in names:
                 raise ConfigError(
                     f"the request id {request_id!r} is taken: give each request one of its own"
                 )
+            names.add(request_id)
         self._sinks.update(dict.fromkeys(request_ids, sink))
-        self._open[sink] = set(request_ids)
+        self._open[sink] = names
 
     def discard(self, sink: Sink) -> None:
         """Forget a sink and its requests."""
@@ -164,7 +166,7 @@ class AsyncLLMEngine:
         key: DrawKey,
         *,
         request_id: str | None = None,
-        priority: int = 0,
+        priority: float = 0,
         cancelled: Cancellation | None = None,
     ) -> AsyncGenerator[RequestOutput, None]:
         """Run one request and give what it gains, in the calling asyncio loop.

@@ -38,12 +38,8 @@ class BlockSpaceManager:
         self._size = config.block_size
         self.hit_positions = 0
         self.copies = 0
-        self.reset()
-
-    def reset(self) -> None:
-        """All blocks are free, and what they held is forgotten. No sequence may hold any."""
-        self.device = BlockPool(self._config.num_blocks or 0)
-        self.host = BlockPool(self._config.num_host_blocks)
+        self.device = BlockPool(config.num_blocks)
+        self.host = BlockPool(config.num_host_blocks)
         self.prefixes = PrefixCache()
         self._moves: list[BlockMove] = []
 

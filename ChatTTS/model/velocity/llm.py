@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from contextlib import closing
+from numbers import Integral
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -123,7 +124,7 @@ class LLM:
                 if isinstance(prompt, str)
                 else prompt,
                 sampling,
-                DrawKey(seed, kind),
+                DrawKey(_seed(seed), kind),
             )
             for row, (prompt, sampling, seed) in enumerate(
                 zip(
@@ -200,6 +201,12 @@ class LLM:
         if isinstance(speaker, str):
             speaker = defaults.speakers.get(speaker, speaker)
         return None if speaker is None else self._speaker.vector(speaker)
+
+
+def _seed(given: Any) -> int:
+    if not isinstance(given, Integral):
+        raise ConfigError(f"a seed must be a whole number, not {given!r}")
+    return int(given)  # numpy's whole numbers are bounded
 
 
 def _one_for_each(given: T | Sequence[T], count: int, name: str) -> Sequence[T]:

@@ -50,19 +50,33 @@ class EngineRequest:
         Raises:
             TextError: no text, unknown token ids, or too many positions.
             VoiceError: a speaker vector or sample codes that are not of this model.
-            ConfigError: sampling settings that do not fit the kind of answer.
+            ConfigError: sampling settings that do not fit the kind of answer, or a draw key that
+                draws cannot be made from.
         """
         _check_text(self.prompt, model)
         _check_voice(self.prompt, model)
         given, wanted = len(self.sampling.temperature), self.lanes(model)
         if given != wanted:
             raise ConfigError(f"temperature has {given} values; this pass draws {wanted}")
+        _check_key(self.key)
         first, past = self.key.sample, self.key.sample + self.sampling.n
         if first < 0 or past > _MAX_SAMPLES:
             raise ConfigError(
                 f"samples {first} to {past - 1} are asked for, and a seed has those from 0 to "
                 f"{_MAX_SAMPLES - 1}: take another seed for more"
             )
+
+
+def _check_key(key: DrawKey) -> None:
+    # Whole numbers of numpy are bounded, and 64 bits of a seed are too many for them.
+    for name in ("seed", "utterance", "sample", "attempt"):
+        value = getattr(key, name)
+        if not isinstance(value, int):
+            raise ConfigError(f"{name} of a draw key must be an int, not {value!r}")
+    for name, past in (("utterance", 2**32), ("attempt", 2**16)):
+        value = getattr(key, name)
+        if not 0 <= value < past:
+            raise ConfigError(f"{name} of a draw key must be from 0 to {past - 1}, not {value}")
 
 
 def _check_text(prompt: Prompt, model: Config) -> None:

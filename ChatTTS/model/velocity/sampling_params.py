@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 
 from ...errors import ConfigError
 from ..generation import Sampling
@@ -25,6 +26,9 @@ class SamplingParams(Sampling):
     best: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("top_k", "min_new", "max_new", "n"):
+            if not isinstance(getattr(self, name), Integral):
+                raise ConfigError(f"{name} must be a whole number, not {getattr(self, name)!r}")
         checks = (
             ("temperature", all(0 <= t < math.inf for t in self.temperature), "finite, 0 or more"),
             ("top_p", 0 < self.top_p <= 1, "above 0 and at most 1"),

@@ -154,29 +154,6 @@ class Scheduler:
         self._drop_ended()
         return ended
 
-    def reset(self, error: str | None = None) -> list[Sequence]:
-        """End everything, since the worker failed: a step in flight counts as never done, and no
-        block's contents are trusted.
-
-        Args:
-            error: what the sequences are to say of it.
-
-        Returns:
-            The sequences that this ended, with finish ``ABORT``.
-        """
-        ended = []
-        for group in list(self._groups.values()):
-            group.followers.clear()
-            for seq in group.sequences:
-                if seq.status is not SequenceStatus.FINISHED:
-                    self._end(seq, FinishReason.ABORT, error)
-                    ended.append(seq)
-        self._drop_ended()
-        self._planned = None
-        self._in_flight = {}
-        self._blocks.reset()
-        return ended
-
     # ------------------------------------------------------------ a step
 
     def schedule(self) -> StepPlan | None:

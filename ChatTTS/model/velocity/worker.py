@@ -53,16 +53,24 @@ class Worker:
         """Make the pools; the answer is the cache's config with the blocks counted.
 
         Raises:
-            ConfigError: the memory does not suffice for a single block.
+            ConfigError: the memory does not suffice, for a single block or for what was asked.
         """
         wanted = self._config.cache
         llama = self.model.llama
         blocks = self._count_blocks(wanted)
         host_blocks = wanted.host_memory // llama.block_bytes
-        self._pool = llama.new_pool(blocks)
-        self._host = torch.empty(
-            host_blocks, *self._pool.shape[1:], dtype=self._pool.dtype, device="cpu"
-        )
+        try:
+            self._pool = llama.new_pool(blocks)
+            self._host = torch.empty(
+                host_blocks, *self._pool.shape[1:], dtype=self._pool.dtype, device="cpu"
+            )
+        except (OSError, OverflowError, RuntimeError) as error:
+            size = llama.block_bytes
+            raise ConfigError(
+                f"there is no memory for a key-value cache of {blocks * size >> 20} MB and "
+                f"{host_blocks * size >> 20} MB to swap to ({error}): give less kv_memory or "
+                "swap_memory"
+            ) from error
         self._runner = ModelRunner(self.model, self._pool)
         logger.info(
             "key-value cache: %d blocks of %d positions, %d MB",

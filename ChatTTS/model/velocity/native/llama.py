@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 import weakref
 from contextlib import suppress
 
@@ -56,7 +57,9 @@ class NativeLlama:
             audio_tokens=embed.num_audio_tokens,
             eps=shape.rms_norm_eps,
         )
-        tables = [embed.text.weight, embed.code.weight, *(t.contiguous() for t in rotary)]
+        given_tables = (embed.text.weight, embed.code.weight, *rotary)
+        # Detached: a module that is moved or cast gives its parameters other memory.
+        tables = [table.detach().contiguous() for table in given_tables]
         self._held = (weights, *tables)  # the kernels keep addresses only
         fields = library.LayerWeights._fields_
         layers = (library.LayerWeights * shape.num_hidden_layers)(
@@ -76,7 +79,8 @@ class NativeLlama:
         self._handle = self._library.velocity_llama(
             library.KINDS[kind], self._wide, ctypes.byref(self._sizes), ctypes.byref(given)
         )
-        weakref.finalize(self, self._library.velocity_llama_delete, self._handle)
+        # As for the team: not while a thread may be computing.
+        weakref.finalize(self, self._library.velocity_llama_delete, self._handle).atexit = False
 
     @property
     def block_bytes(self) -> int:
@@ -85,7 +89,7 @@ class NativeLlama:
 
     def new_pool(self, num_blocks: int) -> Tensor:
         size = num_blocks * self.block_bytes
-        memory = mmap.mmap(-1, size)
+        memory = _private_memory(size)
         # Attention reads from all over the pool, and small pages would make it wait for addresses.
         if size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE"):
             with suppress(OSError):  # the system's choice
@@ -93,7 +97,7 @@ class NativeLlama:
         return torch.frombuffer(memory, dtype=torch.uint8).view(num_blocks, self.block_bytes)
 
     def forward(self, batch: Batch, pool: Tensor) -> Tensor:
-        hiddens = torch.empty(len(batch.draws), self._hidden)
+        hiddens = torch.empty(len(batch.draws), self._hidden, dtype=torch.float32, device="cpu")
         inputs = library.BatchInputs(
             rows=len(batch),
             draws=len(batch.draws),
@@ -110,3 +114,10 @@ class NativeLlama:
         )
         self._library.velocity_forward(self._team.handle, self._handle, ctypes.byref(inputs))
         return hiddens
+
+
+def _private_memory(size: int) -> mmap.mmap:
+    """Memory that a forked child gets a copy of; by default it would write into the parent's."""
+    if sys.platform == "win32":
+        return mmap.mmap(-1, size)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)

@@ -166,13 +166,9 @@ def _write(
         if shutil.disk_usage(path.parent).free < size:  # a mapped page could not say so
             raise OSError(f"{path.parent} has no room for {size} bytes")
         os.truncate(name, size)
-        _packed(
-            team,
-            file,
-            kind,
-            offsets,
-            torch.from_file(name, shared=True, size=size, dtype=torch.uint8),
-        )
+        _packed(team, file, kind, offsets, _mapped(name, size, shared=True))
+        with Path(name).open("rb+") as written:  # or a power cut could leave zeros under the name
+            os.fsync(written.fileno())
         Path(name).replace(path)
     except BaseException:
         with suppress(OSError):

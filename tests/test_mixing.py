@@ -28,6 +28,19 @@ class Counting:
         sounds = frames + torch.arange(2 * HOP)
         return sounds.flatten().float()[: self.length(len(frames))]
 
+    def begin(self) -> list[torch.Tensor]:
+        return []
+
+    def advance(
+        self, state: list[torch.Tensor], frames: torch.Tensor | None, *, last: bool
+    ) -> torch.Tensor:
+        given = max(0, 2 * sum(map(len, state)) - REACH) * HOP
+        if frames is not None:
+            state.append(frames)
+        count = sum(map(len, state))
+        end = self.length(count) if last else max(0, 2 * count - REACH) * HOP
+        return self.samples(torch.cat(state))[given:end] if state else torch.empty(0)
+
 
 def sounds(utterance: Utterance, frames: int) -> np.ndarray:
     """What an utterance sounds like when decoded at once."""

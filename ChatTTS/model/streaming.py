@@ -1,8 +1,7 @@
 """Samples of an utterance that is still being generated.
 
 What has its whole right context is final, and only that is given out: the joined pieces are the
-offline samples up to rounding. Each piece is decoded from a window that holds the new frames and
-their context on both sides, so the work grows with the length and not with its square.
+offline samples up to rounding, later by the reach. Nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..errors import ChatTTSError
 from .generation import Delta
 from .synthesis import Synthesizer
 
@@ -27,35 +27,51 @@ class UtteranceDecoder:
     def __init__(self, synthesizer: Synthesizer, batch: int | None = None) -> None:
         self._synthesizer = synthesizer
         self._batch = batch
+        self._state = None if batch is None else synthesizer.begin()
         self._pending: list[Tensor] = []
-        self._window: Tensor | None = None
-        self._window_start = 0  # index of the window's first frame
-        self._given = 0  # mel frames whose samples are out; a multiple of two but at the end
+        self._taken = 0  # frames that the state has seen
+        self._given = 0  # samples that are out
+        self._ended = False
         self.frames = 0
 
     def push(self, delta: Delta) -> NDArray[np.float32]:
-        """Take what was generated; returns the samples [n] that became final, often none."""
-        synthesizer = self._synthesizer
-        if len(delta.ids):
-            self._pending.append(synthesizer.frames(delta.ids, delta.hiddens))
-            self.frames += len(delta.ids)
-        if delta.finish is not None:
-            return self._give_until(synthesizer.length(self.frames) // synthesizer.hop)
-        final = max(0, 2 * self.frames - synthesizer.reach) // 2 * 2
-        if self._batch is None or final - self._given < 2 * self._batch:
-            return np.empty(0, dtype=np.float32)
-        return self._give_until(final)
+        """Take what was generated; returns the samples [n] that became final, often none.
 
-    def _give_until(self, mel_frame: int) -> NDArray[np.float32]:
-        """Decode and give the samples before ``mel_frame`` that are not out yet."""
-        if mel_frame <= self._given:
-            return np.empty(0, dtype=np.float32)
-        synthesizer = self._synthesizer
-        start = max(0, self._given - synthesizer.reach) // 2
-        window = [] if self._window is None else [self._window[start - self._window_start :]]
-        self._window = torch.cat([*window, *self._pending])
-        self._window_start, self._pending = start, []
-        samples = synthesizer.samples(self._window).numpy()
-        first, last = (m - 2 * start for m in (self._given, mel_frame))
-        self._given = mel_frame
-        return samples[first * synthesizer.hop : last * synthesizer.hop].copy()
+        Raises:
+            ChatTTSError: an earlier delta had a finish reason.
+        """
+        if self._ended:
+            raise ChatTTSError("this utterance has ended: use a new decoder for the next one")
+        if len(delta.ids):
+            self._pending.append(self._synthesizer.frames(delta.ids, delta.hiddens))
+            self.frames += len(delta.ids)
+        self._ended = delta.finish is not None
+        return self._decode() if self._ended or self._is_due() else _nothing()
+
+    def _is_due(self) -> bool:
+        """Whether to decode now, while more is to come."""
+        if self._batch is None:
+            return False
+        hop, reach = self._synthesizer.hop, self._synthesizer.reach
+        ready = 2 * self.frames - reach - self._given // hop
+        # Before the first sound the state is fed as well, so that the first piece is quick.
+        feeds = ready <= 0 and self.frames - self._taken >= self._batch
+        return feeds or ready >= 2 * self._batch
+
+    def _decode(self) -> NDArray[np.float32]:
+        frames = torch.cat(self._pending) if self._pending else None
+        self._pending, self._taken = [], self.frames
+        if self._state is not None:
+            samples = self._synthesizer.advance(self._state, frames, last=self._ended)
+        elif frames is not None:
+            samples = self._synthesizer.samples(frames)
+        else:
+            return _nothing()
+        if self._ended:
+            self._state = None
+        self._given += len(samples)
+        return samples.numpy()
+
+
+def _nothing() -> NDArray[np.float32]:
+    return np.empty(0, dtype=np.float32)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .dvae import DVAE, MelDecoder
+from .incremental import State, begin
 from .vocoder import Vocoder
 
 
@@ -49,13 +50,53 @@ class Synthesizer:
     @torch.inference_mode()
     def mel(self, frames: Tensor) -> Tensor:
         """Frames [n, num_vq or hidden] to log-mel [n_mels, 2 n]."""
-        columns = frames.T.unsqueeze(0).to(self.mel_decoder.coef.device)
+        columns = self._columns(frames).unsqueeze(0)
         if isinstance(self.mel_decoder, DVAE):
             return self.mel_decoder.decode(columns)[0]
-        return self.mel_decoder(columns.float())[0]
+        return self.mel_decoder(columns)[0]
 
     @torch.inference_mode()
     def samples(self, frames: Tensor) -> Tensor:
         """Frames [n, num_vq or hidden], n > 0, to float32 samples [(2 n - 1) * hop] on the CPU."""
         with self._turns:
             return self.vocoder(self.mel(frames).unsqueeze(0))[0].float().cpu()
+
+    def begin(self) -> State:
+        """The state of a new utterance, for :meth:`advance`.
+
+        Raises:
+            ConfigError: the vocoder cannot compute in pieces.
+        """
+        return begin(self.mel_decoder, self.vocoder)
+
+    @torch.inference_mode()
+    def advance(self, state: State, frames: Tensor | None, *, last: bool = False) -> Tensor:
+        """The next frames of an utterance to the samples that became final.
+
+        After ``n`` frames in all, ``max(0, 2 n - reach) * hop`` samples are out; after the last
+        frame :meth:`length` of them, the same as those of :meth:`samples` up to rounding.
+
+        Args:
+            state: of this utterance; it goes on by these frames.
+            frames: [n, num_vq or hidden], or ``None`` for none.
+            last: whether the utterance ends here.
+
+        Returns:
+            float32 on the CPU, often empty.
+
+        Raises:
+            ChatTTSError: the utterance has ended already.
+        """
+        with self._turns:
+            columns = None if frames is None or not len(frames) else self._columns(frames)
+            hops = state.push(columns, last=last)
+            return (
+                torch.empty(0, dtype=torch.float32, device="cpu")
+                if hops is None
+                else hops.T.flatten().float().cpu()
+            )
+
+    def _columns(self, frames: Tensor) -> Tensor:
+        """Frames as the mel decoder takes them: [num_vq, n] codes or [hidden, n] float32."""
+        columns = frames.T.to(self.mel_decoder.coef.device)
+        return columns if isinstance(self.mel_decoder, DVAE) else columns.float()

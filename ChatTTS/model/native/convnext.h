@@ -5,7 +5,8 @@
 // whole block, so that what lies between stays in its cache; the next block begins when all tiles
 // are done, since its convolution reads beyond them. A frame goes through the same operations in
 // the same order in whichever tile it lies: its bits depend on the frames within reach, and on
-// nothing else.
+// nothing else. That holds for a sequence in pieces as well: a stack without padding gives only the
+// frames that have their whole context, so each block gives fewer than it takes.
 #pragma once
 
 #include <vector>
@@ -28,6 +29,7 @@ struct VelocityConvNeXtBlock {
 struct VelocityConvNeXt {
   const VelocityConvNeXtBlock* blocks;
   int32_t depth, channels, intermediate, kernel, dilation;
+  int32_t padded;  // whether there is silence beyond the ends of a sequence, or just no output
   float eps;
 };
 }
@@ -59,17 +61,20 @@ inline void put(bf16* to, Floats v) { store(to, _mm512_cvtneps_pbh((__m512)v)); 
 template <class Weights>
 class ConvNeXt {
  public:
-  // For `batch` sequences of `frames` each, on `members` threads.
+  // For `batch` sequences of `frames` each, on `members` threads. Without padding there must be
+  // more frames than all the blocks reach to.
   ConvNeXt(const VelocityConvNeXt& stack, int batch, int frames, int members)
       : stack_(stack),
+        batch_(batch),
         frames_(frames),
-        count_(batch * frames),
+        margin_(stack.padded ? 0 : stack.kernel / 2 * stack.dilation),
         width_(round_up(stack.channels, kRowStep)),
         inner_(round_up(stack.intermediate, kRowStep)) {
     // As many tiles for every member, and whole groups of rows that share a weight.
-    const int tiles = round_up(pieces(count_, kMostFrames), members);
-    tile_ = round_up(pieces(count_, tiles), kTileRows);
-    for (std::vector<float>& x : x_) x.resize(size_t(count_) * width_);
+    const int count = batch * (frames - 2 * margin_);
+    const int tiles = round_up(pieces(count, kMostFrames), members);
+    tile_ = round_up(pieces(count, tiles), kTileRows);
+    for (std::vector<float>& x : x_) x.resize(size_t(batch) * frames * width_);
     own_.resize(members);
     for (Own& own : own_) {
       own.row.resize(width_);
@@ -79,20 +84,23 @@ class ConvNeXt {
     }
   }
 
-  // in, out: [batch * frames][channels].
+  // in: [batch * frames][channels]; out alike, of the frames that are left.
   void forward(Team& team, const float* in, float* out) {
-    const int tiles = pieces(count_, tile_), channels = stack_.channels;
+    const int channels = stack_.channels;
     team.run([&](Team::Member& member) {
-      member.each(count_, [&](int row) {
+      member.each(batch_ * frames_, [&](int row) {
         std::copy_n(in + size_t(row) * channels, channels, &x_[0][size_t(row) * width_]);
       });
-      for (int b = 0; b < stack_.depth; ++b)
-        member.each(tiles, [&](int i) {
+      int frames = frames_;
+      for (int b = 0; b < stack_.depth; ++b, frames -= 2 * margin_) {
+        const int count = batch_ * (frames - 2 * margin_);
+        member.each(pieces(count, tile_), [&](int i) {
           const int first = i * tile_;
-          advance(stack_.blocks[b], first, std::min(tile_, count_ - first), x_[b % 2].data(),
-                  x_[(b + 1) % 2].data(), own_[member.rank]);
+          advance(stack_.blocks[b], frames, first, std::min(tile_, count - first),
+                  x_[b % 2].data(), x_[(b + 1) % 2].data(), own_[member.rank]);
         });
-      member.each(count_, [&](int row) {
+      }
+      member.each(batch_ * frames, [&](int row) {
         std::copy_n(&x_[stack_.depth % 2][size_t(row) * width_], channels,
                     out + size_t(row) * channels);
       });
@@ -110,11 +118,17 @@ class ConvNeXt {
 
   static int pieces(int n, int size) { return (n + size - 1) / size; }
 
-  // Rows [first, first + count) through one block.
-  void advance(const VelocityConvNeXtBlock& block, int first, int count, const float* from,
-               float* to, Own& own) const {
+  // The input row in the place of an output row, where a sequence has `frames` input rows.
+  int place(int row, int frames) const {
+    if (margin_ == 0) return row;
+    return row + (2 * (row / (frames - 2 * margin_)) + 1) * margin_;
+  }
+
+  // Output rows [first, first + count) of one block, of sequences of `frames` input rows.
+  void advance(const VelocityConvNeXtBlock& block, int frames, int first, int count,
+               const float* from, float* to, Own& own) const {
     for (int i = 0; i < count; ++i) {
-      convolve(block, from, first + i, own.row.data());
+      convolve(block, from, frames, place(first + i, frames), own.row.data());
       normalise(block, own.row.data(), &own.normed[size_t(i) * width_]);
     }
     const Matrix<Weights> up{block.up, stack_.intermediate, stack_.channels};
@@ -124,18 +138,20 @@ class ConvNeXt {
     });
     const Matrix<Weights> down{block.down, stack_.channels, stack_.intermediate};
     project(own.inner.data(), count, inner_, down, own, [&](int i, int column, Floats sums) {
-      const size_t at = size_t(first + i) * width_ + column;
+      const float* skip = from + size_t(place(first + i, frames)) * width_ + column;
       const Floats y = sums + load<Floats>(block.down_bias + column);
-      store(to + at, load<Floats>(from + at) + y * load<Floats>(block.scale + column));
+      store(to + size_t(first + i) * width_ + column,
+            load<Floats>(skip) + y * load<Floats>(block.scale + column));
     });
   }
 
-  // The depthwise convolution at one row; beyond its sequence there is silence.
-  void convolve(const VelocityConvNeXtBlock& block, const float* x, int row, float* out) const {
+  // The depthwise convolution at one input row; beyond its sequence there is silence.
+  void convolve(const VelocityConvNeXtBlock& block, const float* x, int frames, int row,
+                float* out) const {
     std::copy_n(block.taps_bias, width_, out);
     for (int k = 0; k < stack_.kernel; ++k) {
-      const int offset = (k - stack_.kernel / 2) * stack_.dilation, frame = row % frames_ + offset;
-      if (frame < 0 || frame >= frames_) continue;
+      const int offset = (k - stack_.kernel / 2) * stack_.dilation, frame = row % frames + offset;
+      if (frame < 0 || frame >= frames) continue;
       const float* from = x + (row + int64_t(offset)) * width_;
       const float* tap = block.taps + size_t(k) * width_;
       for (int c = 0; c < width_; c += kLanes)
@@ -176,7 +192,7 @@ class ConvNeXt {
   }
 
   const VelocityConvNeXt stack_;
-  const int frames_, count_, width_, inner_;
+  const int batch_, frames_, margin_, width_, inner_;
   int tile_;
   std::vector<float> x_[2];
   std::vector<Own> own_;
@@ -192,7 +208,8 @@ inline void run_convnext(Team& team, const VelocityConvNeXt& stack, const float*
 
 extern "C" {
 
-// in, out: [batch][frames][channels]; `kind` of the matrices.
+// in: [batch][frames][channels]; out alike, of fewer frames where nothing is padded; `kind` of the
+// matrices.
 void velocity_convnext(void* team, int kind, const VelocityConvNeXt* stack, const float* in,
                        int batch, int frames, float* out) {
   const auto run = kind == velocity::kFloat32    ? velocity::run_convnext<velocity::Float32Weights>

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import POINTER, byref, c_float, c_int32, c_void_p
+from ctypes import POINTER, byref, c_float, c_int32, c_void_p, pointer
 from typing import Any
 
 import torch
@@ -45,6 +45,7 @@ class _Stack(ctypes.Structure):
         ("intermediate", c_int32),
         ("kernel", c_int32),
         ("dilation", c_int32),
+        ("padded", c_int32),
         ("eps", c_float),
     ]
 
@@ -74,7 +75,12 @@ class ConvNeXtStack(nn.Module):
     """Blocks one after another, in one native call; for inference on the CPU.
 
     A frame's bits depend on the frames within the blocks' reach: not on the length, the batch or
-    the number of threads.
+    the number of threads, nor on whether :meth:`block` took the frames in pieces.
+
+    Attributes:
+        channels: of the frames.
+        depth: number of blocks.
+        reach: frames on each side that one block reads.
 
     Args:
         blocks: ``ConvNeXtBlock`` of this package or of vocos, all of one shape, with their weights.
@@ -98,10 +104,11 @@ class ConvNeXtStack(nn.Module):
         self._team, self._kind = team, kind
         # Not buffers: whatever moves or casts a module's buffers would leave the addresses behind.
         self._kept: list[Tensor] = []
-        self._blocks = (_Block * len(blocks))(*(self._pack(block) for block in blocks))
-        self._stack = _Stack(
-            self._blocks, len(blocks), self.channels, intermediate, kernel, dilation, eps
-        )
+        self.depth, self.reach = len(blocks), kernel // 2 * dilation
+        self._blocks = (_Block * self.depth)(*(self._pack(block) for block in blocks))
+        sizes = self.channels, intermediate, kernel, dilation
+        self._whole = _Stack(self._blocks, self.depth, *sizes, True, eps)
+        self._singles = [_Stack(pointer(block), 1, *sizes, False, eps) for block in self._blocks]
 
     def forward(self, x: Tensor, cond_embedding_id: None = None) -> Tensor:
         """[B, channels, T] to float32 of the same shape; in memory, channels come last.
@@ -116,13 +123,34 @@ class ConvNeXtStack(nn.Module):
             raise ConfigError(
                 f"the blocks take [batch, {self.channels}, frames], not {list(x.shape)}"
             )
+        return self._run(self._whole, x, x.shape[2])
+
+    def block(self, index: int, x: Tensor) -> Tensor:
+        """One block, without padding: [channels, n] to float32 [channels, n - 2 * reach].
+
+        Only frames that have their whole context come out; the caller puts zeros where a sequence
+        begins and ends.
+
+        Raises:
+            ConfigError: ``x`` has another number of channels or dimensions, or too few frames.
+        """
+        left = x.shape[-1] - 2 * self.reach
+        if x.dim() != 2 or len(x) != self.channels or left < 0:
+            raise ConfigError(
+                f"a block takes [{self.channels}, frames] with at least {2 * self.reach} frames, "
+                f"not {list(x.shape)}"
+            )
+        return self._run(self._singles[index], x.unsqueeze(0), left)[0]
+
+    def _run(self, stack: _Stack, x: Tensor, frames: int) -> Tensor:
+        """[B, channels, T] through the blocks of ``stack``, which leave so many frames."""
         rows = x.detach().to("cpu", torch.float32).transpose(1, 2).contiguous()
-        out = torch.empty_like(rows)
-        if rows.numel():
+        out = rows.new_empty(len(rows), frames, self.channels)
+        if out.numel():
             self._team.library.velocity_convnext(
                 self._team.handle,
                 KINDS[self._kind],
-                byref(self._stack),
+                byref(stack),
                 address(rows),
                 *rows.shape[:2],
                 address(out),

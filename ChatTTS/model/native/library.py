@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import logging
 import weakref
 from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
 from typing import Any
@@ -16,8 +15,6 @@ from torch import Tensor
 
 from ...errors import ConfigError
 from . import build
-
-logger = logging.getLogger(__name__)
 
 # Weight kinds, as products.h numbers them.
 KINDS = {"float32": 0, "bfloat16": 1, "int8": 2}

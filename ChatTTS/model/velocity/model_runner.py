@@ -7,7 +7,6 @@ generated alike. So computing again what was lost is the same as computing it th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -67,14 +66,6 @@ class _SequenceState:
             self.ids[start : self.length],
             end,
         )
-
-
-@dataclass(frozen=True)
-class _Drawing:
-    """The rows of a step that draw, of one kind."""
-
-    places: list[int]  # among all that draw
-    draws: list[Draw]
 
 
 class ModelRunner:

@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -78,14 +78,7 @@ class Worker:
             wanted.block_size,
             blocks * llama.block_bytes >> 20,
         )
-        return CacheConfig(
-            block_size=wanted.block_size,
-            memory=wanted.memory,
-            host_memory=wanted.host_memory,
-            enable_prefix_caching=wanted.enable_prefix_caching,
-            num_blocks=blocks,
-            num_host_blocks=host_blocks,
-        )
+        return replace(wanted, num_blocks=blocks, num_host_blocks=host_blocks)
 
     def execute_model(self, plan: StepPlan) -> StepResult:
         """Carry out one step."""

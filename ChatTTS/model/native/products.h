@@ -19,24 +19,28 @@ enum WeightKind { kFloat32 = 0, kBfloat16 = 1, kInt8 = 2 };
 // How each kind lies in memory, what its inputs are, and one step of its accumulation.
 // `kStep` inputs are consumed at once; within a panel: [k / kStep][column][kStep].
 
-struct Float32Weights {
-  typedef float Stored;
+// One input at a time, in float32 whatever the weights are stored as.
+template <class Kept, bool Scaled>
+struct SingleInputs {
+  typedef Kept Stored;
   typedef float Input;
   static constexpr int kStep = 1;
-  static constexpr bool kScaled = false;
+  static constexpr bool kScaled = Scaled;
   static Input input(float x) { return x; }
 
   template <int Rows>
   static inline void step(const Input* in, int stride, const Stored* at,
                           Floats (&sums)[Rows][kPanelVectors]) {
     Floats w[kPanelVectors];
-    for (int j = 0; j < kPanelVectors; ++j) w[j] = load<Floats>(at + j * kLanes);
+    for (int j = 0; j < kPanelVectors; ++j) w[j] = widen(at + j * kLanes);
     for (int m = 0; m < Rows; ++m) {
       Floats x = splat(in[m * stride]);
       for (int j = 0; j < kPanelVectors; ++j) sums[m][j] += x * w[j];
     }
   }
 };
+
+typedef SingleInputs<float, false> Float32Weights;
 
 #if HAS_BF16_PRODUCT
 
@@ -115,25 +119,7 @@ struct Bfloat16Weights {
   }
 };
 
-struct Int8Weights {
-  typedef int8_t Stored;
-  typedef float Input;
-  static constexpr int kStep = 1;
-  static constexpr bool kScaled = true;
-  static Input input(float x) { return x; }
-
-  template <int Rows>
-  static inline void step(const Input* in, int stride, const Stored* at,
-                          Floats (&sums)[Rows][kPanelVectors]) {
-    Floats w[kPanelVectors];
-    for (int j = 0; j < kPanelVectors; ++j)
-      w[j] = widen(at + j * kLanes);
-    for (int m = 0; m < Rows; ++m) {
-      Floats x = splat(in[m * stride]);
-      for (int j = 0; j < kPanelVectors; ++j) sums[m][j] += x * w[j];
-    }
-  }
-};
+typedef SingleInputs<int8_t, true> Int8Weights;
 
 #endif
 

@@ -75,7 +75,8 @@ inline float from_bf16(bf16 h) {
 
 inline Floats as_floats(Words bits) { return load<Floats>(&bits); }
 
-// A vector of bfloat16 widened.
+// A vector of any stored kind as floats.
+inline Floats widen(const float* from) { return load<Floats>(from); }
 inline Floats widen(const bf16* from) {
   return as_floats(__builtin_convertvector(load<Halves>(from), Words) << 16);
 }

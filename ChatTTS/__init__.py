@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from .audio import compare, read, save, trim_silence
     from .core import Chat
     from .errors import ChatTTSError
-    from .params import InferCodeParams, RefineTextParams
+    from .params import InferCodeParams, LowLatency, RefineTextParams
 
 __all__ = [
     "Chat",
     "ChatTTSError",
     "InferCodeParams",
+    "LowLatency",
     "RefineTextParams",
     "__version__",
     "compare",
@@ -40,6 +41,7 @@ _HOMES = {
     "Chat": ".core",
     "ChatTTSError": ".errors",
     "InferCodeParams": ".params",
+    "LowLatency": ".params",
     "RefineTextParams": ".params",
     "compare": ".audio",
     "read": ".audio",

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import partial
 
 from .loading import Model
 from .mixing import RowMixer
 from .model.generation import Cancellation
-from .model.synthesis import Synthesizer
-from .params import InferCodeParams, RefineTextParams
+from .model.schedules import AtTheEnd, Batches, Listener, Paced, Schedule
+from .model.streaming import UtteranceDecoder
+from .model.vocoding import MOST_FRAMES
+from .params import InferCodeParams, LowLatency, RefineTextParams
 from .progress import progress
-from .results import EmptySpeechError, Waveforms, WaveformStream
+from .results import EmptySpeechError, Waveforms
 from .speech import Gain, Utterance, choose_seed, refine, speak
+from .streams import Production
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,9 @@ class Call:
     batch_size: int
     cancelled: Cancellation
 
-    def refined(self, utterances: Sequence[Utterance], params: RefineTextParams) -> list[Utterance]:
+    def refined(
+        self, utterances: Sequence[Utterance], params: RefineTextParams, seed: int
+    ) -> list[Utterance]:
         """The utterances with the texts that the refine pass gives them."""
         if not self.model.config.defaults.refine_trained:
             logger.info("this checkpoint was not trained to refine texts: they stay as they are")
@@ -44,7 +47,7 @@ class Call:
             self.model,
             utterances,
             params,
-            choose_seed(params),
+            seed,
             batch_size=self.batch_size,
             cancelled=self.cancelled,
         )
@@ -63,26 +66,54 @@ class Call:
         Raises:
             EmptySpeechError: utterances stayed empty; it carries what came of all rows.
         """
-        mixer = RowMixer(self._synthesizer(use_decoder), utterances)
-        for gain in self._frames(utterances, params, choose_seed(params), first_alone=False):
-            mixer.push(gain)
+        synthesizer = self.model.synthesizer(use_decoder)
+
+        def decoder(utterance: Utterance, listener: Listener) -> UtteranceDecoder:
+            # In pieces where that changes no bit: nobody's stream waits for a whole utterance.
+            pieces = Batches(MOST_FRAMES, synthesizer.samples_per_frame)
+            return UtteranceDecoder(synthesizer, pieces if synthesizer.is_exact else AtTheEnd())
+
+        mixer = RowMixer(self.model.vocoding, utterances, decoder, is_bounded=False)
+        try:
+            for gain in self._frames(utterances, params, choose_seed(params), first_alone=False):
+                mixer.push(gain)
+            mixer.wait(lambda: mixer.is_complete or None)
+        finally:
+            mixer.leave()
         waveforms = Waveforms(mixer.whole(), mixer.rows)
         if params.ensure_non_empty and mixer.empty_texts:
             raise EmptySpeechError(mixer.empty_texts, waveforms)
         return waveforms
 
-    def stream(
-        self, utterances: Sequence[Utterance], params: InferCodeParams, use_decoder: bool
-    ) -> WaveformStream:
-        """Every row in chunks; the seed is chosen now, in the caller's thread."""
-        mixer = RowMixer(self._synthesizer(use_decoder), utterances, params.stream_batch)
-        gains = self._frames(utterances, params, choose_seed(params), first_alone=True)
-        return WaveformStream(_chunks(gains, mixer, params), mixer.rows)
+    def produce(
+        self,
+        utterances: Sequence[Utterance],
+        params: InferCodeParams,
+        use_decoder: bool,
+        low_latency: LowLatency | None,
+        refining: RefineTextParams | None,
+    ) -> Production:
+        """What generates every row bit by bit; the seeds are chosen now, in the caller's thread.
 
-    def _synthesizer(self, use_decoder: bool) -> Synthesizer:
-        model = self.model
-        mel_decoder = model.decoder if use_decoder else model.dvae
-        return Synthesizer(mel_decoder, model.vocos, model.gpt.turns)
+        Args:
+            low_latency: how the first utterance of a row begins, if not exactly.
+            refining: how to refine the texts first, each batch when it is its turn.
+        """
+        synthesizer = self.model.synthesizer(use_decoder)
+
+        def decoder(utterance: Utterance, listener: Listener) -> UtteranceDecoder:
+            schedule = _stream_schedule(params, listener, synthesizer.samples_per_frame)
+            early = low_latency if utterance.index == 0 else None
+            return UtteranceDecoder(synthesizer, schedule, early)
+
+        refined = None
+        if refining is not None:
+            refined = partial(self.refined, params=refining, seed=choose_seed(refining))
+        gains = self._frames(
+            utterances, params, choose_seed(params), first_alone=True, refined=refined
+        )
+        mixer = RowMixer(self.model.vocoding, utterances, decoder, is_bounded=True)
+        return Production(gains, mixer, self.cancelled)
 
     def _frames(
         self,
@@ -91,6 +122,7 @@ class Call:
         seed: int,
         *,
         first_alone: bool,
+        refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
     ) -> Iterator[Gain]:
         """What the speech pass gives; an error if these utterances cannot be spoken."""
         gains = speak(
@@ -101,6 +133,7 @@ class Call:
             batch_size=self.batch_size,
             first_alone=first_alone,
             cancelled=self.cancelled,
+            refined=refined,
         )
         return _counted(gains, params.show_tqdm)
 
@@ -113,24 +146,12 @@ def _counted(gains: Iterator[Gain], show_tqdm: bool) -> Iterator[Gain]:
             yield gain
 
 
-def _chunks(
-    gains: Iterator[Gain], mixer: RowMixer, params: InferCodeParams
-) -> Iterator[NDArray[np.float32]]:
-    """Chunks (rows, n), as soon as all unfinished rows have something to give.
+def _stream_schedule(params: InferCodeParams, listener: Listener, samples: int) -> Schedule:
+    """Pieces in time for the listener, or of the size that the caller chose.
 
-    Where the caller changed ``stream_speed`` every chunk but the last has that many samples;
-    where he changed ``pass_first_n_batches`` the first waits for so many batches of frames.
+    Args:
+        samples: of a frame.
     """
-    usual = InferCodeParams()
-    size = None if params.stream_speed == usual.stream_speed else params.stream_speed
-    least = size or 1
-    if params.pass_first_n_batches != usual.pass_first_n_batches:
-        frames = params.pass_first_n_batches * params.stream_batch
-        least = max(least, frames * mixer.samples_per_frame)
-    for gain in gains:
-        mixer.push(gain)
-        while (chunk := mixer.take(least, size)) is not None:
-            least = size or 1
-            yield chunk
-    if params.ensure_non_empty and mixer.empty_texts:
-        raise EmptySpeechError(mixer.empty_texts, None)
+    if params.stream_batch != InferCodeParams().stream_batch:
+        return Batches(params.stream_batch, samples)
+    return Paced(listener, samples)

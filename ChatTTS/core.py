@@ -20,7 +20,7 @@ from . import params as parameters
 from .audio import reference_audio
 from .call import Call
 from .config import Config
-from .errors import ChatTTSError, ConfigError, NotLoadedError
+from .errors import ChatTTSError, ConfigError, NotLoadedError, TextError
 from .hashes import check_hashes
 from .loading import Model, load_model
 from .model.dvae import DVAE, MelDecoder
@@ -32,7 +32,8 @@ from .model.speaker import Speaker, encode_sample
 from .model.tokenizer import Tokenizer
 from .model.vocoder import Vocoder
 from .params import as_params
-from .speech import Utterance
+from .speech import Utterance, choose_seed
+from .streams import SpeechStream, WaveformStream
 from .text import Normalizer, load_homophones, prepare
 
 P = ParamSpec("P")
@@ -283,6 +284,7 @@ class Chat:
         params_refine_text: parameters.RefineTextParams | Mapping[str, Any] | None = None,
         params_infer_code: parameters.InferCodeParams | Mapping[str, Any] | None = None,
         *,
+        low_latency: bool | parameters.LowLatency | Mapping[str, Any] = False,
         interrupt: threading.Event | None = None,
     ) -> Any:
         """Speak one text or several.
@@ -300,6 +302,8 @@ class Chat:
             max_split_batch: utterances generated side by side; the velocity engine decides that
                 by itself, but for streams.
             params_refine_text, params_infer_code: objects, or dicts with their fields.
+            low_latency: let a stream begin before its samples are final: ``True``, or a
+                ``LowLatency`` or dict with its numbers.
             interrupt: set this event from anywhere to end this call alone.
 
         Returns:
@@ -312,48 +316,128 @@ class Chat:
             VoiceError, ConfigError: a parameter that cannot be used.
             EmptySpeechError: utterances stayed empty; it carries the other rows.
         """
-        if max_split_batch < 1:
-            raise ConfigError(f"max_split_batch must be at least 1, not {max_split_batch}")
+        early = parameters.as_low_latency(low_latency)
+        if early is not None and not stream:
+            raise ConfigError("low_latency is about streams: give stream=True as well")
         model = self._loaded
-        defaults = model.config.defaults
-        refining = as_params(self.RefineTextParams, params_refine_text).with_defaults(
-            defaults.refine
-        )
-        coding = as_params(self.InferCodeParams, params_infer_code).with_defaults(defaults.code)
+        refining, coding = self._params(model, params_refine_text, params_infer_code)
         texts = [text] if isinstance(text, str) else list(text)
-        utterances = [
-            Utterance(row, index, piece)
-            for row, whole in enumerate(texts)
-            for index, piece in enumerate(
-                prepare(
-                    whole,
-                    self.normalizer,
-                    lang=lang,
-                    do_text_normalization=do_text_normalization,
-                    do_homophone_replacement=do_homophone_replacement,
-                    split_text=split_text,
-                    max_characters=defaults.max_utterance_characters,
-                )
-            )
-        ]
-        # A stream gives all rows at once, so all of them are generated at once.
-        together = stream or not split_text
-        batch_size = max(len(texts), max_split_batch) if together else max_split_batch
-        if model.gpt.batches_itself and not stream:
-            batch_size = max(batch_size, len(utterances))
-        call = Call(
+        utterances = self._utterances(
             model,
-            batch_size=batch_size,
-            cancelled=self._cancellation(interrupt),
+            texts,
+            lang=lang,
+            do_text_normalization=do_text_normalization,
+            do_homophone_replacement=do_homophone_replacement,
+            split_text=split_text,
         )
+        # A stream gives all rows at once, so all of them are generated at once.
+        together = len(texts) if stream or not split_text else 1
+        if model.gpt.batches_itself and not stream:
+            together = len(utterances)
+        call = self._call(model, max_split_batch, together, interrupt)
+        if stream and not refine_text_only:
+            production = call.produce(
+                utterances, coding, use_decoder, early, None if skip_refine_text else refining
+            )
+            samples = model.synthesizer(use_decoder).samples_per_frame
+            return WaveformStream(production, coding, samples)
         if refine_text_only or not skip_refine_text:
-            utterances = call.refined(utterances, refining)
+            utterances = call.refined(utterances, refining, choose_seed(refining))
         if refine_text_only:
             lines = [u.text for u in utterances]
             return "\n".join(lines) if split_text else lines
-        if stream:
-            return call.stream(utterances, coding, use_decoder)
         return call.waveforms(utterances, coding, use_decoder)
+
+    def stream(
+        self,
+        text: str,
+        *,
+        low_latency: bool | parameters.LowLatency | Mapping[str, Any] = False,
+        lang: str | None = None,
+        skip_refine_text: bool = False,
+        use_decoder: bool = True,
+        do_text_normalization: bool = True,
+        do_homophone_replacement: bool = True,
+        split_text: bool = True,
+        max_split_batch: int = 4,
+        params_refine_text: parameters.RefineTextParams | Mapping[str, Any] | None = None,
+        params_infer_code: parameters.InferCodeParams | Mapping[str, Any] | None = None,
+        interrupt: threading.Event | None = None,
+    ) -> SpeechStream:
+        """Speak one text piece by piece: ``for piece in chat.stream(text)``, or ``async for``.
+
+        The pieces of an utterance follow one another, and so do the utterances; joined they are the
+        waveform that :meth:`infer` gives. While one is heard the next ones are generated.
+
+        Args:
+            low_latency: begin before the samples are final: ``True``, or a ``LowLatency`` or dict
+                with its numbers.
+            lang, skip_refine_text, use_decoder, do_text_normalization, do_homophone_replacement,
+                split_text, max_split_batch, params_refine_text, params_infer_code, interrupt: as
+                in :meth:`infer`.
+
+        Raises:
+            TextError, VoiceError, ConfigError: as in :meth:`infer`. What is wrong with a refined
+                text, and an utterance that stays empty, is said when it is its turn.
+        """
+        early = parameters.as_low_latency(low_latency)
+        if not isinstance(text, str):
+            raise TextError(
+                "stream speaks one text, a string; infer(texts, stream=True) takes many"
+            )
+        model = self._loaded
+        refining, coding = self._params(model, params_refine_text, params_infer_code)
+        utterances = self._utterances(
+            model,
+            [text],
+            lang=lang,
+            do_text_normalization=do_text_normalization,
+            do_homophone_replacement=do_homophone_replacement,
+            split_text=split_text,
+        )
+        production = self._call(model, max_split_batch, 1, interrupt).produce(
+            utterances, coding, use_decoder, early, None if skip_refine_text else refining
+        )
+        return SpeechStream(production, coding)
+
+    def _params(
+        self,
+        model: Model,
+        refining: parameters.RefineTextParams | Mapping[str, Any] | None,
+        coding: parameters.InferCodeParams | Mapping[str, Any] | None,
+    ) -> tuple[parameters.RefineTextParams, parameters.InferCodeParams]:
+        """Checked copies, with the voice's own defaults."""
+        defaults = model.config.defaults
+        return (
+            as_params(self.RefineTextParams, refining).with_defaults(defaults.refine),
+            as_params(self.InferCodeParams, coding).with_defaults(defaults.code),
+        )
+
+    def _utterances(self, model: Model, texts: Sequence[str], **reading: Any) -> list[Utterance]:
+        """The texts cut into what is spoken in one go."""
+        most = model.config.defaults.max_utterance_characters
+        return [
+            Utterance(row, index, piece)
+            for row, text in enumerate(texts)
+            for index, piece in enumerate(
+                prepare(text, self.normalizer, max_characters=most, **reading)
+            )
+        ]
+
+    def _call(
+        self, model: Model, max_split_batch: int, together: int, interrupt: threading.Event | None
+    ) -> Call:
+        """A call that can be ended by :meth:`interrupt`, and by the caller's own event.
+
+        Args:
+            together: utterances that are generated side by side at least.
+        """
+        if max_split_batch < 1:
+            raise ConfigError(f"max_split_batch must be at least 1, not {max_split_batch}")
+        cancelled = Cancellation(interrupt)
+        with self._lock:
+            self._running.add(cancelled)
+        return Call(model, batch_size=max(together, max_split_batch), cancelled=cancelled)
 
     def interrupt(self) -> None:
         """End the calls that are running, each on its own; later calls are not touched."""
@@ -361,10 +445,3 @@ class Chat:
             running = list(self._running)
         for cancelled in running:
             cancelled.set()
-
-    def _cancellation(self, outer: threading.Event | None) -> Cancellation:
-        """What ends a new call: its own event, which ``interrupt`` knows, and the caller's."""
-        cancelled = Cancellation(outer)
-        with self._lock:
-            self._running.add(cancelled)
-        return cancelled

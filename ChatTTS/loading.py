@@ -16,15 +16,19 @@ from .assets import AssetFolder
 from .checkpoint import load_module, read_tensors
 from .config import Config
 from .errors import ConfigError
+from .model.chain import Chain
 from .model.dvae import DVAE, MelDecoder
 from .model.gpt import GPT, EngineOptions
 from .model.native.build import BuildError
+from .model.native.chain import NativeChain, VocoderLayers
 from .model.native.convnext import accelerate
 from .model.native.library import Team
 from .model.placement import Placement
 from .model.speaker import Speaker
+from .model.synthesis import Synthesizer
 from .model.tokenizer import Tokenizer
 from .model.vocoder import Vocoder
+from .model.vocoding import Vocoding
 from .params import InferCodeParams, RefineTextParams
 
 logger = logging.getLogger(__name__)
@@ -34,7 +38,12 @@ M = TypeVar("M", bound=torch.nn.Module)
 
 @dataclass(frozen=True)
 class Model:
-    """Everything that a checkpoint gives."""
+    """Everything that a checkpoint gives.
+
+    Attributes:
+        from_hiddens, from_codes: the two ways from frames to samples.
+        vocoding: the thread that goes them.
+    """
 
     config: Config
     placement: Placement
@@ -44,6 +53,13 @@ class Model:
     decoder: MelDecoder
     dvae: DVAE
     vocos: Vocoder
+    from_hiddens: Synthesizer
+    from_codes: Synthesizer
+    vocoding: Vocoding
+
+    def synthesizer(self, use_decoder: bool) -> Synthesizer:
+        """The way through the Decoder, or the one through the DVAE."""
+        return self.from_hiddens if use_decoder else self.from_codes
 
     @property
     def coef(self) -> str:
@@ -77,28 +93,32 @@ def load_model(
             f"the tokenizer in {assets.tokenizer} has {tokenizer.size} tokens and the model only "
             f"{config.gpt.num_text_tokens}: they belong to different checkpoints"
         )
+    gpt = GPT.load_pretrained(
+        weights=assets.gpt,
+        llama_file=assets.gpt_config,
+        embed_weights=assets.embed,
+        config=config,
+        tokenizer=tokenizer,
+        placement=placement,
+        options=options,
+    )
+    decoder = _load(MelDecoder(config.decoder, config.vocos.mel.n_mels), assets.decoder, placement)
+    dvae = _load(DVAE(config.dvae, config.vocos.mel), assets.dvae, placement)
+    vocos = _load(Vocoder(config.vocos), assets.vocos, placement)
+    from_hiddens, from_codes = _synthesizers(decoder, dvae, vocos, placement, options)
     model = Model(
         config=config,
         placement=placement,
         tokenizer=tokenizer,
         speaker=Speaker(config.gpt.hidden_size, config.spk_stat, placement.device),
-        gpt=GPT.load_pretrained(
-            weights=assets.gpt,
-            llama_file=assets.gpt_config,
-            embed_weights=assets.embed,
-            config=config,
-            tokenizer=tokenizer,
-            placement=placement,
-            options=options,
-        ),
-        decoder=_load(
-            MelDecoder(config.decoder, config.vocos.mel.n_mels), assets.decoder, placement
-        ),
-        dvae=_load(DVAE(config.dvae, config.vocos.mel), assets.dvae, placement),
-        vocos=_load(Vocoder(config.vocos), assets.vocos, placement),
+        gpt=gpt,
+        decoder=decoder,
+        dvae=dvae,
+        vocos=vocos,
+        from_hiddens=from_hiddens,
+        from_codes=from_codes,
+        vocoding=Vocoding(gpt.turns),
     )
-    if options.use_vllm:
-        _accelerate(model, options)
     if coef is not None and coef != model.coef:
         logger.warning("the given coef differs from the checkpoint's own, which is used")
     return model
@@ -127,23 +147,33 @@ def _check(config: Config) -> None:
     InferCodeParams().with_defaults(config.defaults.code)
 
 
-def _accelerate(model: Model, options: EngineOptions) -> None:
-    """Let the convolutional stages compute on the CPU kernels, where these can be had.
+def _synthesizers(
+    decoder: MelDecoder,
+    dvae: DVAE,
+    vocos: Vocoder,
+    placement: Placement,
+    options: EngineOptions,
+) -> tuple[Synthesizer, Synthesizer]:
+    """The two ways from frames to samples, on the CPU kernels where these are wanted and work.
 
     Who chose a language model of less than float32 gets a Decoder and a vocoder in bfloat16 as
     well. The DVAE stays as it is: codes carry less than hidden states, and lose more.
     """
-    placement = model.placement
-    if placement.audio_device.type != "cpu":
-        return
-    try:
-        team = Team(options.num_threads or max(1, int(machine.usable_cores())))
-    except BuildError:
-        return  # the engine said so
-    exact = placement.dtype is torch.float32
-    accelerate(model.decoder, team, "float32" if exact else "bfloat16")
-    accelerate(model.vocos, team, "float32" if exact else "bfloat16")
-    accelerate(model.dvae, team, "float32")
+    chains: tuple[Chain | None, Chain | None] = None, None
+    if options.use_vllm and placement.audio_device.type == "cpu":
+        try:
+            team = Team(options.num_threads or max(1, int(machine.usable_cores())))
+            exact = placement.dtype is torch.float32
+            accelerate(decoder, team, "float32" if exact else "bfloat16")
+            accelerate(vocos, team, "float32" if exact else "bfloat16")
+            accelerate(dvae, team, "float32")
+            layers = VocoderLayers(vocos, team)
+            chains = NativeChain(decoder, layers, team), NativeChain(dvae, layers, team)
+        except BuildError:
+            pass  # the engine said so
+        except ConfigError as error:
+            logger.warning("this checkpoint's sound is decoded whole, not in pieces: %s", error)
+    return Synthesizer(decoder, vocos, chains[0]), Synthesizer(dvae, vocos, chains[1])
 
 
 def _load(module: M, file: Path, placement: Placement) -> M:

@@ -2,71 +2,281 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import math
+import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .errors import ChatTTSError
+from .model.generation import FinishReason
+from .model.schedules import SAMPLE_RATE, Listener
 from .model.streaming import UtteranceDecoder
-from .model.synthesis import Synthesizer
-from .results import Row, Spoken
+from .model.vocoding import Owner, Track, Vocoding
+from .results import Piece, Row, Spoken
 from .speech import Gain, Utterance
 
+logger = logging.getLogger(__name__)
+
 Samples = NDArray[np.float32]
+T = TypeVar("T")
+
+# Makes the decoder of an utterance, for whoever hears its row.
+MakeDecoder = Callable[[Utterance, Listener], UtteranceDecoder]
+
+# How far a row may be ahead of whoever takes its samples, in samples: decoded, and generated.
+_DECODED_AHEAD = 10 * SAMPLE_RATE
+_GENERATED_AHEAD = 60 * SAMPLE_RATE
+# A thread that waits for ever cannot be interrupted by Ctrl-C on Windows.
+_POLL_SECONDS = 1.0
 
 
-class RowMixer:
-    """Decodes the utterances of all rows and puts their samples in order.
+class UtteranceTrack(Track):
+    """An utterance, from frames to samples that wait to be taken.
 
-    Utterances of a row may be generated side by side; the samples of a later one wait until the
-    earlier ones are complete. Nothing is lost and nothing is given twice.
+    Attributes:
+        ready: samples that came and are not taken.
+        spoken: what is said of the utterance.
+    """
+
+    def __init__(self, line: RowLine, utterance: Utterance, decoder: UtteranceDecoder) -> None:
+        self.decoder = decoder
+        self.utterance = utterance
+        self.spoken = Spoken(utterance.text)
+        self.ready: deque[Samples] = deque()
+        self._line = line
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether all of it is taken."""
+        return self.decoder.is_complete and not self.ready
+
+    @property
+    def is_wanted(self) -> bool:
+        """See :class:`~ChatTTS.model.vocoding.Track`."""
+        return not self._line.mixer.is_left
+
+    @property
+    def has_room(self) -> bool:
+        """See :class:`~ChatTTS.model.vocoding.Track`."""
+        return self._line.has_room
+
+    def deliver(self, samples: Samples, delay: float) -> None:
+        """See :class:`~ChatTTS.model.vocoding.Track`."""
+        if len(samples):
+            self.ready.append(samples)
+            self.spoken.samples += len(samples)
+        if self.decoder.is_complete:
+            self.spoken.finish = self.decoder.finish
+        self._line.delivered(len(samples), delay, self.decoder.is_complete)
+
+    def fail(self, error: BaseException) -> None:
+        """See :class:`~ChatTTS.model.vocoding.Track`."""
+        self._line.mixer.fail(error)
+
+
+class RowLine:
+    """The utterances of a row that are not wholly taken, first to last.
+
+    They are decoded one after another, in the order in which they are heard: what is needed later
+    does not hold up what is needed now.
+    """
+
+    def __init__(self, mixer: RowMixer) -> None:
+        self.mixer = mixer
+        self.row = Row()
+        self.listener = Listener()
+        self.tracks: deque[UtteranceTrack] = deque()
+        self.available = 0  # samples that can be taken
+        self.generated = 0  # samples that can be taken, or could if all frames were decoded
+
+    @property
+    def current(self) -> UtteranceTrack | None:
+        """The utterance that is being decoded; ``None`` where all are complete."""
+        return next((t for t in self.tracks if not t.decoder.is_complete), None)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether whoever takes the samples is not too far behind."""
+        return self.available < self.mixer.ahead(_DECODED_AHEAD)
+
+    def delivered(self, samples: int, delay: float, is_complete: bool) -> None:
+        """Samples of the current utterance came, perhaps its last ones."""
+        self.available += samples
+        if samples:
+            self.listener.give(samples, delay)
+        self._prune()
+        if is_complete and (following := self.current) is not None:
+            self.mixer.vocoding.add(following)
+        self.mixer.notify()
+
+    def fill(self, target: Samples) -> None:
+        """Move samples into ``target``, as far as there are any."""
+        filled = 0
+        for track in self.tracks:
+            while track.ready and filled < len(target):
+                piece = track.ready.popleft()
+                part = piece[: len(target) - filled]
+                target[filled : filled + len(part)] = part
+                filled += len(part)
+                if len(part) < len(piece):
+                    track.ready.appendleft(piece[len(part) :])
+        self._took(filled)
+
+    def piece(self, position: int) -> Piece | None:
+        """All that is ready of the first utterance that has anything; ``None`` if none has."""
+        track = next((track for track in self.tracks if track.ready), None)
+        if track is None:
+            return None
+        samples = np.concatenate(track.ready)
+        track.ready.clear()
+        self._took(len(samples))
+        finish = track.spoken.finish
+        return Piece(
+            samples=samples,
+            position=position,
+            utterance=track.utterance.index,
+            text=track.spoken.text,
+            finish_reason=None if finish is None else finish.value,
+        )
+
+    def _took(self, samples: int) -> None:
+        self.available -= samples
+        self.generated -= samples
+        self._prune()
+        self.mixer.vocoding.wake()
+        self.mixer.notify()
+
+    def _prune(self) -> None:
+        while self.tracks and self.tracks[0].is_spent:
+            self.tracks.popleft()
+
+
+class RowMixer(Owner):
+    """Has the utterances of all rows decoded, and gives their samples in order.
+
+    Frames are pushed by one thread, and samples are taken by another or by an asyncio loop.
+    Nothing is lost and nothing is given twice.
 
     Args:
-        synthesizer: frames to samples.
+        vocoding: who decodes.
         utterances: of all the rows.
-        batch: frames between two decodes of an utterance; ``None`` decodes it at its end.
+        make_decoder: makes the decoder of an utterance.
+        is_bounded: whether to wait for whoever takes the samples.
+
+    Attributes:
+        rows: what is said of each row, and how it ended.
+        is_left: whether nobody takes samples any more.
     """
 
     def __init__(
         self,
-        synthesizer: Synthesizer,
+        vocoding: Vocoding,
         utterances: Sequence[Utterance],
-        batch: int | None = None,
+        make_decoder: MakeDecoder,
+        *,
+        is_bounded: bool,
     ) -> None:
+        self.vocoding = vocoding
+        self._changed = threading.Condition(vocoding.lock)
+        self._is_bounded = is_bounded
+        self._error: BaseException | None = None
+        self._waiter: asyncio.Future[None] | None = None
         count = 1 + max((u.row for u in utterances), default=-1)
-        self.samples_per_frame = 2 * synthesizer.hop
-        self.rows = [Row() for _ in range(count)]
-        self._decoders: dict[Utterance, UtteranceDecoder] = {}
-        self._ready: dict[Utterance, deque[Samples]] = {}
-        self._order: list[deque[Utterance]] = [deque() for _ in range(count)]
-        self._spoken: dict[Utterance, Spoken] = {}
+        self._lines = [RowLine(self) for _ in range(count)]
+        self._tracks: dict[tuple[int, int], UtteranceTrack] = {}
         for u in sorted(utterances, key=lambda u: u.index):
-            self._decoders[u] = UtteranceDecoder(synthesizer, batch)
-            self._ready[u] = deque()
-            self._order[u.row].append(u)
-            self._spoken[u] = Spoken(u.text)
-            self.rows[u.row].utterances.append(self._spoken[u])
+            line = self._lines[u.row]
+            track = UtteranceTrack(line, u, make_decoder(u, line.listener))
+            self._tracks[u.row, u.index] = track
+            line.tracks.append(track)
+            line.row.utterances.append(track.spoken)
+        self.rows = [line.row for line in self._lines]
+        self.is_left = False
+        vocoding.own(self)
+
+    # ------------------------------------------------------------ who generates
 
     def push(self, gain: Gain) -> None:
-        """Take what an utterance gained."""
-        u, spoken = gain.utterance, self._spoken[gain.utterance]
-        samples = self._decoders[u].push(gain.delta)
-        if len(samples):
-            self._ready[u].append(samples)
-            spoken.samples += len(samples)
-        if gain.delta.finish is not None:
-            spoken.finish = gain.delta.finish
-            del self._decoders[u]
+        """Take what an utterance gained; waits while all rows are far ahead of the listener."""
+        u, delta = gain.utterance, gain.delta
+        with self._changed:
+            while self._is_far_ahead and not self._is_over:
+                self._changed.wait(_POLL_SECONDS)
+            if self._is_over:
+                return
+            track = self._tracks[u.row, u.index]
+            line = self._lines[u.row]
+            track.spoken.text = u.text
+            track.decoder.push(delta)
+            line.generated += len(delta.ids) * track.decoder.synthesizer.samples_per_frame
+            if track is line.current:
+                self.vocoding.add(track)
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing comes any more; the first error is told to whoever takes the samples."""
+        with self._changed:
+            self._error = self._error or error
+            self._drop()
+
+    def leave(self) -> None:
+        """Nobody takes samples any more. It takes no lock: see ``Production.leave``."""
+        self.is_left = True
+
+    def close(self) -> None:
+        """As :meth:`leave`, and let go of everything now."""
+        self.leave()
+        with self._changed:
+            for line in self._lines:
+                line.tracks.clear()
+            self._drop()
+
+    def after_fork(self) -> None:
+        """See :class:`~ChatTTS.model.vocoding.Owner`."""
+        self._changed = threading.Condition(self.vocoding.lock)
+        self._waiter = None
+        self.fail(ChatTTSError("the process was forked, and this call stayed in the parent"))
 
     @property
-    def empty_texts(self) -> list[str]:
-        """Texts of the utterances that the model ended at once."""
-        return [
-            spoken.text
-            for spoken in self._spoken.values()
-            if spoken.finish is not None and spoken.finish.value == "stop" and not spoken.samples
-        ]
+    def _is_far_ahead(self) -> bool:
+        unfinished = [line.generated for line in self._lines if line.current is not None]
+        return self._is_bounded and min(unfinished, default=0) >= _GENERATED_AHEAD
+
+    @property
+    def _is_over(self) -> bool:
+        ended = self.is_left or self._error is not None
+        return ended or not any(line.tracks for line in self._lines)
+
+    def _drop(self) -> None:
+        self.vocoding.drop(self._tracks.values())
+        self.notify()
+
+    # ------------------------------------------------------------ who takes
+
+    def wait(self, take: Callable[[], T | None]) -> T | None:
+        """What ``take`` gives, as soon as it gives something; ``None`` when all has been taken.
+
+        Raises:
+            BaseException: what ended the work early.
+        """
+        with self._changed:
+            while (item := self._next(take)) is None and not self._is_over:
+                self._changed.wait(_POLL_SECONDS)
+            return item
+
+    async def wait_async(self, take: Callable[[], T | None]) -> T | None:
+        """The same in an asyncio loop, which goes on meanwhile."""
+        while True:
+            with self._changed:
+                if (item := self._next(take)) is not None or self._is_over:
+                    return item
+                self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
 
     def take(self, least: int = 1, most: int | None = None) -> Samples | None:
         """A chunk (rows, n) of what every unfinished row can give; ``None`` if that is too short.
@@ -77,44 +287,68 @@ class RowMixer:
             least: samples that a chunk must have, unless all rows are finished.
             most: samples that a chunk may have.
         """
-        ready = [self._available(row) for row in range(len(self.rows))]
-        waiting = [n for n, row in zip(ready, self.rows, strict=True) if row.finish_reason is None]
+        ready = [line.available for line in self._lines]
+        waiting = [line.available for line in self._lines if line.current is not None]
         length = min(waiting) if waiting else max(ready, default=0)
         if length == 0 or (waiting and length < least):
             return None
-        chunk = np.zeros((len(self.rows), min(length, most or length)), dtype=np.float32)
-        for row in range(len(self.rows)):
-            self._move(row, chunk[row])
+        chunk = np.zeros((len(ready), min(length, most or length)), dtype=np.float32)
+        for line, samples in zip(self._lines, chunk, strict=True):
+            line.fill(samples)
         return chunk
 
-    def whole(self) -> Iterator[Samples]:
+    def piece(self, position: int) -> Piece | None:
+        """What the first row can give of its first unfinished utterance; ``None`` if nothing.
+
+        Args:
+            position: of its first sample.
+        """
+        return self._lines[0].piece(position)
+
+    def whole(self) -> list[Samples]:
         """All that is ready of each row."""
-        for row in range(len(self.rows)):
-            samples = np.zeros(self._available(row), dtype=np.float32)
-            self._move(row, samples)
-            yield samples
+        with self._changed:
+            rows = [np.zeros(line.available, dtype=np.float32) for line in self._lines]
+            for line, samples in zip(self._lines, rows, strict=True):
+                line.fill(samples)
+            return rows
 
-    def _available(self, row: int) -> int:
-        """Samples of a row that can be given: up to the first unfinished utterance's last."""
-        total = 0
-        for u in self._order[row]:
-            total += sum(len(samples) for samples in self._ready[u])
-            if u in self._decoders:
-                break
-        return total
+    @property
+    def is_complete(self) -> bool:
+        """Whether all samples are there."""
+        return all(line.current is None for line in self._lines)
 
-    def _move(self, row: int, target: Samples) -> None:
-        """Move samples of a row into ``target``, as far as there are any."""
-        filled = 0
-        while filled < len(target) and self._order[row]:
-            u = self._order[row][0]
-            while self._ready[u] and filled < len(target):
-                piece = self._ready[u].popleft()
-                part = piece[: len(target) - filled]
-                target[filled : filled + len(part)] = part
-                filled += len(part)
-                if len(part) < len(piece):
-                    self._ready[u].appendleft(piece[len(part) :])
-            if self._ready[u] or u in self._decoders:
-                break
-            self._order[row].popleft()
+    @property
+    def empty_texts(self) -> list[str]:
+        """Texts of the utterances that the model ended at once."""
+        return [
+            spoken.text
+            for row in self.rows
+            for spoken in row.utterances
+            if spoken.finish is FinishReason.STOP and not spoken.samples
+        ]
+
+    def notify(self) -> None:
+        """Wake whoever waits, with the lock held."""
+        self._changed.notify_all()
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            try:
+                waiter.get_loop().call_soon_threadsafe(_resolve, waiter)
+            except RuntimeError:  # the loop was closed, and who waited went with it
+                logger.debug("an asyncio loop was closed while a stream was read in it")
+
+    def _next(self, take: Callable[[], T | None]) -> T | None:
+        item = None if self.is_left else take()
+        if item is None and self._error is not None and not self.is_left:
+            raise self._error
+        return item
+
+    def ahead(self, samples: int) -> float:
+        """So many, or no limit."""
+        return samples if self._is_bounded else math.inf
+
+
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -7,7 +7,7 @@ ones were named.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ import numpy as np
 from .errors import ConfigError
 
 P = TypeVar("P", bound="RefineTextParams")
+Q = TypeVar("Q", "RefineTextParams", "InferCodeParams", "LowLatency")
 
 
 @dataclass
@@ -152,7 +153,77 @@ class InferCodeParams(RefineTextParams):
             raise ConfigError("txt_smp is the transcript of a sample: give spk_smp as well")
 
 
-def as_params(kind: type[P], value: P | Mapping[str, Any] | None) -> P:
+@dataclass(frozen=True)
+class LowLatency:
+    """How a stream begins before its samples are final; see ``docs/streaming.md``.
+
+    A sample depends on sounds that come after it. In this mode the first chunks of a row go out
+    when only ``lookahead`` frames behind them are known, and each is faded into the next one.
+    Lookahead and chunks grow until the stream is the exact one. All of it is fixed by these
+    numbers: the samples depend on nothing else.
+
+    A listener hears no pause if frames come at least ``growth + (growth - 1) * lookahead / first``
+    times as fast as they are heard.
+
+    Attributes:
+        first: frames of the first chunk (46.875 a second).
+        lookahead: frames that are known behind the first chunk.
+        growth: of lookahead and chunks, from one chunk to the next.
+        largest: frames of a chunk at most.
+        fade: samples over which a chunk is faded into the next.
+    """
+
+    first: int = 6
+    lookahead: int = 6
+    growth: float = 1.15
+    largest: int = 24
+    fade: int = 256
+
+    def __post_init__(self) -> None:
+        for name in ("first", "lookahead", "largest", "fade"):
+            self._require(name, isinstance(getattr(self, name), Integral), "a whole number")
+        self._require("growth", isinstance(self.growth, Real), "a number")
+        self._require("first", self.first >= 1, "at least 1")
+        self._require("lookahead", self.lookahead >= 1, "at least 1")
+        self._require("growth", self.growth > 1, "above 1")
+        self._require("largest", self.largest >= self.first, "at least first")
+        self._require("fade", 0 <= self.fade <= 256, "between 0 and 256")
+
+    def _require(self, name: str, holds: bool, rule: str) -> None:
+        if not holds:
+            raise ConfigError(f"{name} of LowLatency must be {rule}, not {getattr(self, name)!r}")
+
+    def chunks(self, reach: float) -> Iterator[tuple[int, int]]:
+        """The chunks before the exact stream is joined.
+
+        Args:
+            reach: frames behind a sample that it depends on.
+
+        Yields:
+            How many frames must be there, and how many of them go out, both from the beginning.
+        """
+        size, lookahead, given = float(self.first), float(self.lookahead), 0
+        while lookahead < reach:
+            given += int(size)
+            yield given + int(lookahead), given
+            lookahead *= self.growth
+            size = min(size * self.growth, self.largest)
+
+
+def as_low_latency(value: bool | LowLatency | Mapping[str, Any]) -> LowLatency | None:
+    """Accept the object, a dict of its fields, ``True`` for the defaults, ``False`` for none.
+
+    Raises:
+        ConfigError: an unknown field, or an object of another kind.
+    """
+    if isinstance(value, LowLatency):
+        return value
+    if isinstance(value, bool):
+        return LowLatency() if value else None
+    return as_params(LowLatency, value)
+
+
+def as_params(kind: type[Q], value: Q | Mapping[str, Any] | None) -> Q:
     """Accept params objects, the dicts of older versions, or nothing.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,29 +62,24 @@ class Waveforms(list[NDArray[np.float32]]):
         return [row.finish_reason for row in self.rows]
 
 
-class WaveformStream(Iterator[NDArray[np.float32]]):
-    """An iterator of chunks (rows, n), float32 at 24 kHz; a row that is finished is silent.
+@dataclass(frozen=True)
+class Piece:
+    """A piece of speech, of one utterance.
 
-    Closing it, or letting go of it, ends the call and frees what it held.
+    Attributes:
+        samples: float32 [n] at 24 kHz, n > 0.
+        position: of the first sample in the whole.
+        utterance: number of the utterance in the text, from 0.
+        text: of the utterance, as it went into the speech pass.
+        finish_reason: in the last piece of an utterance how it ended: ``stop``, ``length`` or
+            ``abort``; ``None`` in the others.
     """
 
-    def __init__(self, chunks: Iterator[NDArray[np.float32]], rows: list[Row]) -> None:
-        self._chunks = chunks
-        self.rows = rows
-
-    def __next__(self) -> NDArray[np.float32]:
-        return next(self._chunks)
-
-    def close(self) -> None:
-        """End the call."""
-        close = getattr(self._chunks, "close", None)
-        if close is not None:
-            close()
-
-    @property
-    def finish_reasons(self) -> list[str | None]:
-        """How each row ended; ``None`` for one that goes on."""
-        return [row.finish_reason for row in self.rows]
+    samples: NDArray[np.float32]
+    position: int
+    utterance: int
+    text: str
+    finish_reason: str | None
 
 
 class EmptySpeechError(ChatTTSError):

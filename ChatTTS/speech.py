@@ -6,7 +6,7 @@ This is the part of a call between the text and the sound. It knows no engine an
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -162,6 +162,7 @@ def speak(
     batch_size: int,
     first_alone: bool,
     cancelled: Cancellation,
+    refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
 ) -> Iterator[Gain]:
     """Run the speech pass over all utterances, batch by batch; gives what each one gains.
 
@@ -172,6 +173,7 @@ def speak(
 
     Args:
         first_alone: generate the first utterance of every text before all the others.
+        refined: what a batch is refined by, before it is spoken.
 
     Raises:
         TextError, VoiceError, ConfigError: a prompt, voice or setting that does not fit.
@@ -194,6 +196,8 @@ def speak(
     def gains() -> Iterator[Gain]:
         order = sorted(utterances, key=lambda u: u.index)
         for batch in _batches(order, batch_size, first_alone=first_alone or steady):
+            if refined is not None:
+                batch = refined(batch)
             for gain in _generate(model, {u: request(u) for u in batch}, params, cancelled):
                 u = gain.utterance
                 if u.index == 0 and u.row in followed:

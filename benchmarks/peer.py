@@ -1,4 +1,4 @@
-"""The published package ``ChatTTS==0.2.5``, as a child of ``standard.py``.
+"""The published package ``ChatTTS==0.2.5``, as a child of a command that compares.
 
 Runs in that package's own virtual environment and uses its public interface; nothing of this
 project is imported but ``worker``, which lies beside this file.
@@ -12,7 +12,8 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -90,35 +91,75 @@ class Side:
 
     def run(self, texts: list[str], frames: int) -> dict[str, Any]:
         """Speak ``texts`` side by side, each for exactly ``frames`` frames."""
-        chat = self.chat
-        watch = Stopwatch()
-        seen: dict[str, list[int]] = {"prompts": [], "frames": []}
-        generate = chat.gpt.generate
-
-        def measured(*args: Any, **kwargs: Any) -> Iterator[Any]:
-            ids = inspect.signature(generate).bind(*args, **kwargs).arguments["inputs_ids"]
-            seen["prompts"] = [ids.shape[1]] * ids.shape[0]
-            for output in watch.over(generate(*args, **kwargs)):
-                seen["frames"] = [len(row) for row in output.ids]
-                yield output
-
-        chat.gpt.generate = measured
-        try:
+        with self._watched() as watched:
             start = time.perf_counter()
-            chat.infer(
-                texts,
-                skip_refine_text=True,
-                do_text_normalization=False,
-                do_homophone_replacement=False,
-                split_text=False,
-                params_infer_code=chat.InferCodeParams(
-                    max_new_token=frames, min_new_token=frames, manual_seed=0, show_tqdm=False
-                ),
-            )
+            self._infer(texts, frames)
             seconds = time.perf_counter() - start
+        return {"infer_s": seconds, "generate_s": watched.seconds, **watched.seen}
+
+    def stream(self, texts: list[str], frames: int) -> dict[str, Any]:
+        """The same as one stream, of which each text is a row.
+
+        Returns:
+            For each row its ``chunks``: seconds since the call, samples, and the frames that all
+            rows had by then. ``stream_s`` are seconds until the stream ended.
+        """
+        rows: list[list[tuple[float, int, int]]] = [[] for _ in texts]
+        with self._watched() as watched:
+            start = time.perf_counter()
+            for chunk in self._infer(texts, frames, stream=True):
+                now, generated = time.perf_counter() - start, sum(watched.seen["frames"])
+                for row, samples in zip(rows, chunk, strict=True):
+                    row.append((now, len(samples), generated))
+            seconds = time.perf_counter() - start
+        return {"stream_s": seconds, "chunks": rows, **watched.seen}
+
+    def _infer(self, texts: list[str], frames: int, **options: Any) -> Any:
+        chat = self.chat
+        return chat.infer(
+            texts,
+            skip_refine_text=True,
+            do_text_normalization=False,
+            do_homophone_replacement=False,
+            split_text=False,
+            params_infer_code=chat.InferCodeParams(
+                max_new_token=frames, min_new_token=frames, manual_seed=0, show_tqdm=False
+            ),
+            **options,
+        )
+
+    @contextmanager
+    def _watched(self) -> Iterator[Watched]:
+        """Have generation watched."""
+        gpt = self.chat.gpt
+        generate = gpt.generate
+        watched = Watched(generate)
+        gpt.generate = watched
+        try:
+            yield watched
         finally:
-            chat.gpt.generate = generate
-        return {"infer_s": seconds, "generate_s": watch.seconds, **seen}
+            gpt.generate = generate
+
+
+class Watched(Stopwatch):
+    """The peer's generation, timed.
+
+    Attributes:
+        seen: positions of the prompts and numbers of frames so far.
+    """
+
+    def __init__(self, generate: Callable[..., Iterator[Any]]) -> None:
+        super().__init__()
+        self._generate = generate
+        self.seen: dict[str, list[int]] = {"prompts": [], "frames": []}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """As the peer's own."""
+        ids = inspect.signature(self._generate).bind(*args, **kwargs).arguments["inputs_ids"]
+        self.seen["prompts"] = [ids.shape[1]] * ids.shape[0]
+        for output in self.over(self._generate(*args, **kwargs)):
+            self.seen["frames"] = [len(row) for row in output.ids]
+            yield output
 
 
 def override(config: Any, values: dict[str, Any]) -> None:
@@ -132,4 +173,4 @@ def override(config: Any, values: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     side = Side()
-    serve({"load": side.load, "run": side.run})
+    serve({"load": side.load, "run": side.run, "stream": side.stream})

@@ -18,6 +18,8 @@ from ChatTTS.errors import AssetError
 from ChatTTS.model.native import library
 from ChatTTS.model.native.build import BuildError
 
+from .sound_tools import FakeLibrary, hide_portaudio
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -104,6 +106,28 @@ def test_optional_packages_are_no_fault(
     assert status == 0
     assert line(out, "not-there-at-all").startswith(" -")
     assert "pip install 'not-there-at-all>=1'" in out
+
+
+def test_the_sound_device(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = FakeLibrary.installed(monkeypatch)
+    assert line(report(capsys)[1], "playback").split()[-4:] == ["Speaker,", "at", "24000", "Hz"]
+    library.has_device = False
+    status, out = report(capsys)
+    assert status == 0
+    assert line(out, "playback").startswith(" -")
+    assert "no sound device" in line(out, "playback")
+
+
+def test_without_portaudio_there_is_a_note(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hide_portaudio(monkeypatch)
+    status, out = report(capsys)
+    assert status == 0
+    assert line(out, "playback").startswith(" -")
+    assert "apt install libportaudio2" in line(out, "playback")
 
 
 def test_without_a_compiler_there_is_a_note(

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,65 +16,7 @@ from ChatTTS.cli import main
 from ChatTTS.model.generation import FinishReason
 from ChatTTS.results import EmptySpeechError, Row, Spoken, Waveforms
 
-RATE = 24_000
-TONE = (0.5 * np.sin(np.arange(RATE) / 10)).astype(np.float32)
-
-
-class FakeChat:
-    """Speaks a second of a tone, in three chunks when it streams.
-
-    Attributes:
-        loaded, asked: the arguments of the latest ``load_or_raise`` and ``infer``.
-    """
-
-    finish = FinishReason.STOP
-    spoken = TONE
-    failure: BaseException | None = None
-
-    def __init__(self) -> None:
-        self.device = SimpleNamespace(type="cpu")
-        self.config = SimpleNamespace(gpt=SimpleNamespace(hidden_size=256))
-        self.loaded: dict[str, Any] = {}
-        self.asked: dict[str, Any] = {}
-
-    def load_or_raise(self, source: str, **options: Any) -> None:
-        self.loaded = {"source": source, **options}
-
-    def sample_audio_speaker(self, wav: Any) -> str:
-        return f"codes of {wav}"
-
-    def infer(self, text: str, **arguments: Any) -> Any:
-        self.asked = {"text": text, **arguments}
-        if arguments.get("refine_text_only"):
-            return f"{text} [uv_break]"
-        rows = [Row([Spoken(text, len(self.spoken), self.finish)])]
-        if arguments.get("stream"):
-            return FakeStream(np.array_split(self.spoken, 3), rows, self.failure)
-        if self.failure is not None:
-            raise self.failure
-        return Waveforms([self.spoken], rows)
-
-
-class FakeStream:
-    """Chunks, then an error if there is to be one."""
-
-    def __init__(
-        self, chunks: Sequence[np.ndarray], rows: list[Row], failure: BaseException | None
-    ) -> None:
-        self.rows, self._failure, self._left = rows, failure, list(chunks)
-        self.closed = False
-
-    def __next__(self) -> np.ndarray:
-        if self._left:
-            return self._left.pop(0)[None]
-        raise self._failure or StopIteration
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return self
-
-    def close(self) -> None:
-        self.closed = True
-
+from .cli_tools import RATE, TONE, FakeChat, pcm, pipe_in
 
 pytestmark = pytest.mark.usefixtures("empty_home")
 
@@ -103,15 +41,6 @@ def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
         return status, captured.out, captured.err.decode()
 
     return command
-
-
-def pipe_in(monkeypatch: pytest.MonkeyPatch, text: str | bytes) -> None:
-    data = text if isinstance(text, bytes) else text.encode()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-
-
-def pcm(samples: np.ndarray) -> bytes:
-    return np.rint(samples * 32768).astype("<i2").tobytes()
 
 
 # ---------------------------------------------------------------- the text
@@ -157,6 +86,8 @@ def test_a_dash_among_words_is_a_dash(chat: FakeChat, run: Run) -> None:
         (["hi", "-o", "a.xyz"], "must end in .wav, .flac, .mp3"),
         (["hi", "-o", "plain"], "must end in"),
         (["hi", "--stream", "-o", "a.mp3"], "must end in .wav with --stream"),
+        (["hi", "--play", "-o", "a.mp3"], "must end in .wav with --stream or --play"),
+        (["hi", "--low-latency"], "add --play or --stream"),
         (["hi", "--top-p", "3"], "top_P"),
         (["hi", "--seed", str(2**70)], "manual_seed"),
         (["hi", "--speed", "11"], "--speed"),
@@ -207,53 +138,6 @@ def test_a_folder_that_is_not_there(chat: FakeChat, run: Run) -> None:
     assert not chat.loaded
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--stream", "hello"],
-        ["--stream", "-", "hello"],
-        ["hello", "--stream", "-"],
-        ["--stream", "hello", "-o", "-"],
-        ["hello", "-o", "-"],
-        ["--stream", "-f", "hello.txt"],
-        ["--stream", "-", "-f", "hello.txt"],
-    ],
-)
-def test_raw_sound_on_standard_output(arguments: list[str], chat: FakeChat, run: Run) -> None:
-    Path("hello.txt").write_text("hello", encoding="utf-8")
-    status, out, err = run("say", *arguments)
-    assert status == 0
-    assert out == pcm(TONE)
-    assert chat.asked["text"] == "hello"
-    assert "standard output: 1.00 s" in err
-    assert ("the first sound after" in err) == ("--stream" in arguments)
-    assert list(Path().glob("*.wav")) == []
-
-
-def test_stream_dash_alone_is_a_pipe_on_both_sides(
-    chat: FakeChat, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipe_in(monkeypatch, "hello")
-    status, out, _ = run("say", "--stream", "-")
-    assert status == 0
-    assert out == pcm(TONE)
-    assert chat.asked["text"] == "hello"
-
-
-def test_a_terminal_gets_no_raw_sound(
-    chat: FakeChat, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    status, _, err = run("say", "--stream", "hello")
-    assert status == 2
-    assert "aplay" in err
-
-
-def test_a_stream_into_a_file(chat: FakeChat, run: Run) -> None:
-    assert run("say", "--stream", "hello", "-o", "a.wav")[0] == 0
-    np.testing.assert_allclose(read("a.wav")[0], TONE, atol=1 / 32768)
-
-
 def test_a_picture(chat: FakeChat, run: Run) -> None:
     for stream in ([], ["--stream"]):
         status, _, err = run("say", "hi", "-o", "a.wav", "--plot", "a.png", *stream)
@@ -261,6 +145,14 @@ def test_a_picture(chat: FakeChat, run: Run) -> None:
         assert "drawn in a.png" in err
         assert Path("a.png").read_bytes().startswith(b"\x89PNG")
         Path("a.png").unlink()
+
+
+def test_raw_sound_of_the_whole(chat: FakeChat, run: Run) -> None:
+    status, out, err = run("say", "hello", "-o", "-")
+    assert status == 0
+    assert out == pcm(TONE)
+    assert "standard output: 1.00 s of speech in " in err
+    assert list(Path().glob("*.wav")) == []
 
 
 # ---------------------------------------------------------------- what the library is asked for

@@ -14,6 +14,8 @@ from ChatTTS.cli import main
 from ChatTTS.model.speaker import decode_sample
 from ChatTTS.voices import VoiceLibrary
 
+from .sound_tools import FakeLibrary
+
 TEXT = "This is a small voice."
 
 Run = Callable[..., tuple[bytes, str]]
@@ -65,6 +67,25 @@ def test_the_same_seed_the_same_file_and_the_same_stream(run: Run) -> None:
     assert np.abs(streamed - offline).max() <= 1
     run(*common, "3", "--stream", "-o", "d.wav")
     np.testing.assert_array_equal(np.rint(read("d.wav")[0] * 32768), streamed)
+
+
+def test_what_is_played_is_what_a_file_holds(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeLibrary.installed(monkeypatch)
+    text = f"{TEXT} We went home."
+    common = ("say", text, "--dtype", "float32", "--seed", "3", "-q")
+    run(*common, "-o", "a.wav")
+    offline = read("a.wav")[0]
+    run(*common, "--play")
+    np.testing.assert_allclose(device.stream.heard, offline, atol=1 / 32768)
+
+    device.streams.clear()
+    run(*common, "--play", "--low-latency", "-o", "b.wav")
+    early = device.stream.heard
+    assert early.shape == offline.shape
+    np.testing.assert_allclose(read("b.wav")[0], early, atol=1 / 32768)
+    # The opening is another one, and the end the same.
+    assert np.abs(early - offline)[:12_000].max() > 1 / 32768
+    np.testing.assert_allclose(early[-12_000:], offline[-12_000:], atol=1 / 32768)
 
 
 def test_voices_that_were_kept_speak(run: Run) -> None:

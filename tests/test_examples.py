@@ -15,6 +15,8 @@ import pytest
 import ChatTTS
 from ChatTTS.cli import _parse
 
+from .sound_tools import FakeLibrary
+
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = ROOT / "examples" / "cmd"
 DOCUMENTS = [ROOT / "README.md", ROOT / "examples" / "README.md"]
@@ -52,12 +54,33 @@ def test_speak(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"speak.flac: {seconds('speak.flac'):.2f} s (stop)\n"
 
 
-def test_stream(capsys: pytest.CaptureFixture[str]) -> None:
-    run("stream.py", "it was very cold last night. we went home.", "--out", "stream.wav")
-    *chunks, last = capsys.readouterr().out.splitlines()
-    assert last == "finished: stop"
-    assert len(chunks) > 2
-    assert f"{seconds('stream.wav'):.2f} s of speech" in chunks[-1]
+@pytest.mark.parametrize("low_latency", [False, True])
+def test_stream(low_latency: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    more = ["--low-latency"] if low_latency else []
+    text = "it was very cold last night. we went home."
+    run("stream.py", text, "--out", "stream.wav", *more)
+    *pieces, last = capsys.readouterr().out.splitlines()
+    assert last == f"stream.wav: {seconds('stream.wav'):.2f} s (stop)"
+    assert len(pieces) > 2
+    assert pieces[0].endswith("from  0.00 s on, utterance 0: it was very cold last night.")
+    assert pieces[-1].endswith("utterance 1: we went home.")
+
+
+def test_stream_is_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeLibrary.installed(monkeypatch)
+    run("stream.py", "we went home.", "--out", "stream.wav", "--play")
+    np.testing.assert_allclose(device.stream.heard, ChatTTS.read("stream.wav")[0], atol=1 / 32768)
+
+
+def test_stream_async(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ("it was very cold last night.", "the children are playing.")
+    run("stream_async.py", *texts, "--out", "both")
+    lines = capsys.readouterr().out.splitlines()
+    ends = [f"both-{n}.wav: {seconds(f'both-{n}.wav'):.2f} s (stop)" for n in (1, 2)]
+    assert set(ends) < set(lines)
+    # Both have begun before one of them is through.
+    begun = lines[: min(map(lines.index, ends))]
+    assert all(any(f"in both-{n}.wav" in line for line in begun) for n in (1, 2))
 
 
 @pytest.mark.parametrize("recorded", [False, pytest.param(True, marks=pytest.mark.slow)])

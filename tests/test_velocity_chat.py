@@ -15,9 +15,9 @@ import torch
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import GenerationError, NotLoadedError
+from ChatTTS.model.turns import Turns
 from ChatTTS.model.velocity.generator import VelocityGenerator
 from ChatTTS.model.velocity.metrics import Metrics
-from ChatTTS.model.velocity.turns import Turns
 
 from .chat_tools import DATA, LIVELY, TEXT, equal, speak
 

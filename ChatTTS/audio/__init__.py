@@ -1,8 +1,10 @@
-"""Sound in and out: files, reference audio, comparison, pictures, trimming, growing streams."""
+"""Sound in and out: files, reference audio, comparison, pictures, trimming, streams, playback."""
 
 from .compare import Comparison, compare
+from .devices import SoundDevice, find_sound_device
 from .files import FORMATS, encode, read, save
 from .pcm import to_int16
+from .playback import Player
 from .plot import plot_waveform
 from .reference import reference_audio
 from .samples import SAMPLE_RATE
@@ -14,9 +16,12 @@ __all__ = [
     "SAMPLE_RATE",
     "Comparison",
     "PCMWriter",
+    "Player",
+    "SoundDevice",
     "WavWriter",
     "compare",
     "encode",
+    "find_sound_device",
     "plot_waveform",
     "read",
     "reference_audio",

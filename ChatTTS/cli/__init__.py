@@ -27,6 +27,7 @@ Speak texts with a ChatTTS model, on this machine.
   chattts say Hello, world                      into speech.wav
   chattts say "Good morning." -o morning.mp3    wav, flac, mp3, ogg or opus, by the ending
   chattts say -f story.txt -o story.wav         a file, however long
+  chattts say --play "How are you?"             hear it while it is spoken
   echo "Hello." | chattts say --stream - | aplay -f S16_LE -r 24000
   chattts voice new --name anna                 draw a random voice and keep it
   chattts say "It's me." --voice anna

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from .. import machine
 from ..coexistence import REMEDY, check_single_distribution
-from ..errors import ChatTTSError
+from ..errors import AudioError, ChatTTSError
 from ..version import __version__
 from ..voices import VoiceLibrary
 from .console import Console, table
@@ -186,13 +186,19 @@ def _sound() -> Iterator[Finding]:
     try:
         import soundfile
 
-        from ..audio import FORMATS
+        from ..audio import FORMATS, find_sound_device
     except Exception as error:  # the packages say what is wrong with it
         yield Finding("sound files", f"cannot be asked: {error}", _NOTE)
         return
     yield Finding(
         "sound files", f"{', '.join(FORMATS)} by libsndfile {soundfile.__libsndfile_version__}"
     )
+    try:
+        device = find_sound_device()
+    except AudioError as error:
+        yield Finding("playback", str(error), _NOTE)
+    else:
+        yield Finding("playback", f"{device.name}, at {device.rate} Hz")
 
 
 def _models() -> Iterator[Finding]:

@@ -69,7 +69,10 @@ REQUIRED = (
     Package("tqdm>=4.62", "progress bars"),
     Package("wetext>=0.1.3", "reads out numbers"),
 )
-OPTIONAL = (Package("matplotlib>=3.8", "for --plot"),)
+OPTIONAL = (
+    Package("matplotlib>=3.8", "for --plot"),
+    Package("sounddevice>=0.4.6", "for --play"),
+)
 _IMPORTS: Mapping[str, Callable[[], object]] = {
     "torchaudio": ensure_torchaudio,
     "vocos": import_vocos,

@@ -1,4 +1,4 @@
-"""``chattts say``: a text to a sound file, or to a player while it is spoken."""
+"""``chattts say``: a text to a sound file, or to the ear while it is spoken."""
 
 from __future__ import annotations
 
@@ -39,9 +39,15 @@ Speak a text.
   echo "Good morning." | chattts say -o morning.flac
   chattts say "It is me." --sample me.wav --transcript "What I say in it." -o me-too.wav
 
-Playing while it is spoken: --stream without -o gives raw sound on standard output (16 bit signed
-little-endian, mono, 24000 Hz). `-` alone is still the text from standard input; beside a TEXT it
-stands for standard output.
+To hear it while it is spoken (with the extra `play`: pip install 'chattts-velocity[play]'):
+
+  chattts say --play "Hello, world."              into no file; Ctrl-C stops the sound
+  chattts say --play --low-latency "Hello."       the first sound comes sooner
+  chattts say --play -f story.txt -o story.wav    and into a file that grows
+
+--stream does not play: it gives the sound out while it is spoken, without -o as raw sound on
+standard output (16 bit signed little-endian, mono, 24000 Hz). `-` alone is still the text from
+standard input; beside a TEXT it stands for standard output.
 
   chattts say --stream "Hello, world." | aplay -f S16_LE -r 24000
   echo "Hello, world." | chattts say --stream - | aplay -f S16_LE -r 24000
@@ -77,6 +83,15 @@ def _add_output_options(parser: Parser) -> None:
         action="store_true",
         help="give out the sound while it is spoken: a growing .wav, or standard output",
     )
+    group.add_argument(
+        "--play", action="store_true", help="play it while it is spoken; a file only with -o (.wav)"
+    )
+    group.add_argument(
+        "--low-latency",
+        action="store_true",
+        help="with --play or --stream: begin sooner; the opening is not final yet and deviates "
+        "a little",
+    )
     group.add_argument("--plot", metavar="FILE", help="also draw the sound (.png, .svg, .pdf)")
 
 
@@ -98,7 +113,9 @@ def _add_voice_options(parser: Parser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Speak; gives the exit status."""
     text = gather_text(args.text, args.files, stream=args.stream)
-    output = choose_output(args.out, args.stream)
+    if args.low_latency and not (args.stream or args.play):
+        raise UsageError("--low-latency is about what comes bit by bit: add --play or --stream")
+    output = choose_output(args.out, stream=args.stream, play=args.play)
     sampling = sampling_parameters(args) | _prompt(args) | {"show_tqdm": not console.quiet}
     checked_parameters("InferCodeParams", sampling)
     _check_sample(args)
@@ -115,7 +132,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         "params_infer_code": {**sampling, **voice.parameters, **_sample(chat, args)},
     }
     speech = Speech(chat, text, arguments, output, keep=args.plot is not None)
-    failure = _speak(speech, args.stream, console)
+    failure = _speak(speech, args, console)
     name = voice.label if args.sample is None else args.sample
     console.note(
         f"model {choice.label} ({args.engine} engine, {chat.device.type}), voice {name}, "
@@ -131,7 +148,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _speak(speech: Speech, stream: bool, console: Console) -> ChatTTSError | None:
+def _speak(speech: Speech, args: argparse.Namespace, console: Console) -> ChatTTSError | None:
     """Speak, and tell what came of it, also where it was ended early.
 
     Returns:
@@ -139,8 +156,8 @@ def _speak(speech: Speech, stream: bool, console: Console) -> ChatTTSError | Non
     """
     failure = None
     try:
-        if stream:
-            speech.stream()
+        if args.stream or args.play:
+            speech.stream(low_latency=args.low_latency)
         else:
             failure = speech.speak()
     except (ChatTTSError, KeyboardInterrupt):

@@ -40,6 +40,8 @@ class Speech:
         self._samples = 0
         self._busy = 0.0
         self._first: float | None = None
+        self._underruns = 0
+        self._stopped_in: str | None = None
 
     def speak(self) -> ChatTTSError | None:
         """Speak the whole text, then save it.
@@ -64,29 +66,34 @@ class Speech:
             self._kept.append(waveforms[0])
         return failure
 
-    def stream(self) -> None:
-        """Speak, and write what comes; the file is made when there is something to write."""
-        start, writer = time.perf_counter(), None
-        chunks = self._chat.infer(self._text, stream=True, **self._arguments)
-        self._rows, self._busy = chunks.rows, time.perf_counter() - start
-        try:
-            while True:
-                start = time.perf_counter()
-                chunk = next(chunks, None)
-                # The reader's own time is not counted: a player takes as long as the sound is.
-                self._busy += time.perf_counter() - start
-                if chunk is None:
-                    return
-                if writer is None:
-                    writer, self._first = self._output.open(), self._busy
-                writer.write(chunk)
-                self._samples = writer.samples_written
-                if self._keep:
-                    self._kept.append(chunk[0])
-        finally:
-            chunks.close()
-            if writer is not None:
-                writer.close()
+    def stream(self, *, low_latency: bool) -> None:
+        """Speak, and write or play what comes.
+
+        Args:
+            low_latency: begin before the samples are final.
+        """
+        start = time.perf_counter()
+        pieces = self._chat.stream(self._text, low_latency=low_latency, **self._arguments)
+        self._rows, current = pieces.rows, ""
+        # The sink is left first: Ctrl-C stops the sound before it waits for the model.
+        with pieces, self._output.open() as sink:
+            try:
+                for piece in pieces:
+                    current = piece.text
+                    if self._first is None:
+                        self._first = time.perf_counter() - start
+                    if self._keep:
+                        self._kept.append(piece.samples)
+                    sink.write(piece.samples)
+            except ChatTTSError:
+                sink.close()  # what was spoken before is heard to its end
+                raise
+            except KeyboardInterrupt:
+                self._stopped_in = current
+                raise
+            finally:
+                self._busy = time.perf_counter() - start
+                self._samples, self._underruns = sink.samples_written, sink.underruns
 
     def report(self, console: Console) -> None:
         """Say what there is so far, and which sentences do not end where their text does."""
@@ -95,14 +102,19 @@ class Speech:
         if not self._samples:
             return
         seconds = self._samples / SAMPLE_RATE
-        first = "" if self._first is None else f", the first sound after {self._first:.2f} s"
-        console.note(
-            f"{self._target}: {seconds:.2f} s of speech in {self._busy:.2f} s "
-            f"(real-time factor {self._busy / seconds:.2f}){first}"
-        )
+        said = f"{self._target}: {seconds:.2f} s of speech"
+        if self._first is None or not self._output.sets_the_pace:
+            said += f" in {self._busy:.2f} s (real-time factor {self._busy / seconds:.2f})"
+        if self._first is not None:
+            said += f", the first sound after {self._first:.2f} s"
+        if self._underruns:
+            said += f", {_counted(self._underruns, 'underrun')} (the sound was not there in time)"
+        console.note(said)
+        if self._stopped_in is not None:
+            console.note(f"stopped in {_shortened(self._stopped_in)}")
         for spoken in (spoken for row in self._rows for spoken in row.utterances):
             if spoken.finish is not None and spoken.finish.value in _ENDINGS:
-                warn(f"{spoken.text[:60]!r} was {_ENDINGS[spoken.finish.value]}")
+                warn(f"{_shortened(spoken.text)} was {_ENDINGS[spoken.finish.value]}")
 
     def plot(self, path: str) -> None:
         """Draw what was spoken, if :meth:`speak` or :meth:`stream` kept it."""
@@ -111,3 +123,11 @@ class Speech:
         from ..audio import plot_waveform
 
         plot_waveform(np.concatenate(self._kept), path, title=self._text)
+
+
+def _shortened(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:59]}…")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -20,6 +20,7 @@ from .llama import StandardEngine, llama_config, load_llama
 from .llama_config import read_llama_shape
 from .placement import Placement
 from .tokenizer import Tokenizer
+from .turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -53,13 +54,13 @@ class GPT:
         self,
         embed: Embed,
         engine: Generator,
+        turns: AbstractContextManager[None],
         *,
-        turns: AbstractContextManager[None] | None = None,
         batches_itself: bool = False,
     ) -> None:
         self.embed = embed
         self.engine = engine
-        self.turns = nullcontext() if turns is None else turns
+        self.turns = turns
         self.batches_itself = batches_itself
 
     @classmethod
@@ -81,8 +82,10 @@ class GPT:
             EngineUnavailableError: a Llama that only the standard engine knows.
             ConfigError: an option that the engine cannot follow.
         """
+        # A GPU that computes leaves the cores to the others.
+        turns = Turns() if placement.device.type == "cpu" else nullcontext()
         if options.use_vllm:
-            return cls._on_velocity(weights.parent.parent, placement, options)
+            return cls._on_velocity(weights.parent.parent, placement, options, turns)
         if placement.quantization is not None:
             raise ConfigError(
                 f"dtype={placement.quantization!r} needs the velocity engine: load with "
@@ -104,22 +107,27 @@ class GPT:
             end_of_text=tokenizer.end_of_refine,
             max_positions=sizes.max_position_embeddings,
             new_cache=_new_cache(options),
+            turns=turns,
         )
-        return cls(embed, engine)
+        return cls(embed, engine, turns)
 
     @classmethod
-    def _on_velocity(cls, asset: Path, placement: Placement, options: EngineOptions) -> GPT:
+    def _on_velocity(
+        cls,
+        asset: Path,
+        placement: Placement,
+        options: EngineOptions,
+        turns: AbstractContextManager[None],
+    ) -> GPT:
         """The same on the velocity engine, from the folder ``asset``."""
         from .velocity.configs import EngineArgs
         from .velocity.generator import VelocityGenerator
-        from .velocity.turns import Turns
 
         for name in ("compile", "use_flash_attn", "experimental"):
             if getattr(options, name):
                 logger.warning("%s=True is not used: the velocity engine has its own kernels", name)
         if not options.enable_cache:
             logger.warning("enable_cache=False is not used: velocity always has a key-value cache")
-        turns = Turns()
         args = EngineArgs(
             model=asset,
             dtype=str(placement.dtype).removeprefix("torch."),
@@ -130,7 +138,7 @@ class GPT:
             kv_memory=options.kv_memory,
         )
         engine = VelocityGenerator.load(args, turns)
-        return cls(engine.embed, engine, turns=turns, batches_itself=True)
+        return cls(engine.embed, engine, turns, batches_itself=True)
 
     def close(self) -> None:
         """End what runs and let go of the engine's threads and memory."""

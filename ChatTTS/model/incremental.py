@@ -1,16 +1,17 @@
-"""Decoding in pieces: each layer keeps the inputs that it needs again, and computes nothing twice.
+"""Decoding in pieces, in torch: each layer keeps the inputs that it needs again.
 
 A convolution that pads with zeros gives an output frame once the inputs in its span are there. So
 a stage puts its padding before the first input, gives what it can, keeps the inputs that later
 outputs need as well, and puts its padding behind the last input. A chain of such stages gives what
 the layers give to the whole utterance, delayed by their reach; zeros stand where the layers put
 them, at the true ends, and nowhere else.
+
+Frames are rows here: [n, C]. The stages take the windows of many utterances at once.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,123 +19,164 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ChatTTSError, ConfigError
-from .dvae import DVAE, ConvNeXtBlock, MelDecoder, two_frames_each
-from .native.convnext import ConvNeXtStack
+from .chain import Push
+from .dvae import DVAE, ConvNeXtBlock, MelDecoder
 from .vocoder import Vocoder
 
-# A layer without padding: [C, n] to [C', n - span + 1], or a whole multiple of as many frames.
-_Layer = Callable[[Tensor], Tensor]
+# A layer without padding: from windows of n frames, all outputs that have their whole context, in
+# one tensor: n - span + 1 of each window, or a whole multiple of as many.
+_Layer = Callable[[Sequence[Tensor]], Tensor]
 
 # What the vocos package limits magnitudes to.
 _LARGEST_MAGNITUDE = 1e2
 
 
-class State:
-    """What decoding one utterance has to remember; its size does not grow with the utterance.
+class TorchState:
+    """The inputs that the stages keep of one utterance.
 
-    It holds the loaded modules by reference and tensors that nobody changes, so a copy is cheap.
-
-    Args:
-        stages: the layers, first to last, with nothing pushed yet.
+    Attributes:
+        kept: for each stage a tensor [n, C]; ``None`` before its first input. Tensors are
+            replaced, never changed, so copies share them.
+        ended: whether the utterance has had its last frame.
     """
 
-    def __init__(self, stages: Iterable[Stage]) -> None:
-        self._stages = list(stages)
-        self._ended = False
+    def __init__(self, kept: Sequence[Tensor | None], ended: bool = False) -> None:
+        self.kept = list(kept)
+        self.ended = ended
 
-    def push(self, x: Tensor | None, *, last: bool = False) -> Tensor | None:
-        """Take the next frames [C, n], or ``None`` for none; returns what became final.
-
-        Args:
-            last: whether the utterance ends with these frames.
-
-        Raises:
-            ChatTTSError: the utterance has ended already.
-        """
-        if self._ended:
-            raise ChatTTSError("this utterance has ended: begin a new state for the next one")
-        self._ended = last
-        for stage in self._stages:
-            x = stage.push(x, last)
-        return x
-
-    def copy(self) -> State:
+    def copy(self) -> TorchState:
         """A state that goes on from here by itself."""
-        twin = State(copy.copy(stage) for stage in self._stages)
-        twin._ended = self._ended
-        return twin
+        return TorchState(self.kept, self.ended)
 
     @property
     def kept_bytes(self) -> int:
-        """Memory of the inputs that are kept."""
-        return sum(stage.kept_bytes for stage in self._stages)
+        """Memory of the inputs that later outputs need again."""
+        return sum(kept.nbytes for kept in self.kept if kept is not None)
 
 
 class Stage:
-    """One layer, and those of its inputs that later outputs depend on.
+    """One layer, and how much of its input later outputs depend on.
 
     Args:
-        layer: computes all the outputs that a window of inputs has the whole context of.
+        layer: computes the outputs of windows.
         span: input frames that one output depends on.
         padding: frames of zeros at each end of the utterance.
     """
 
     def __init__(self, layer: _Layer, span: int = 1, padding: int = 0) -> None:
         self._layer, self._span, self._padding = layer, span, padding
-        self._kept: Tensor | None = None  # replaced, never changed: copies of the stage share it
 
-    def push(self, x: Tensor | None, last: bool) -> Tensor | None:
-        """Take frames [C, n] or none, and give the outputs that became final, if there are any."""
+    def window(self, kept: Tensor | None, x: Tensor | None, last: bool) -> Tensor | None:
+        """What is kept, and the new inputs behind it: what the next outputs are computed from."""
+        if self._span == 1:
+            return x
         if x is not None:
-            before = x.new_zeros(len(x), self._padding) if self._kept is None else self._kept
-            self._kept = torch.cat([before, x], dim=1)
-        if self._kept is None:
+            before = x.new_zeros(self._padding, x.shape[1]) if kept is None else kept
+            kept = torch.cat([before, x])
+        if kept is not None and last:
+            kept = nn.functional.pad(kept, (0, 0, 0, self._padding))
+        return kept
+
+    def ready(self, window: Tensor | None) -> int:
+        """Inputs at the head of a window that nothing behind the next outputs depends on."""
+        return 0 if window is None else max(0, len(window) - self._span + 1)
+
+    def kept(self, window: Tensor | None) -> Tensor | None:
+        """What later outputs need of a window."""
+        if window is None or self._span == 1:
             return None
-        window = nn.functional.pad(self._kept, (0, self._padding)) if last else self._kept
-        ready = window.shape[1] - self._span + 1
-        if ready <= 0:
-            return None
-        # A view would keep the whole window alive.
-        self._kept = window[:, ready:].clone()
-        return self._layer(window)
+        return window[self.ready(window) :].clone()  # a view would keep the whole window alive
 
-    @property
-    def kept_bytes(self) -> int:
-        """Memory of the inputs that are kept."""
-        return 0 if self._kept is None else self._kept.nbytes
+    def __call__(self, windows: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The outputs of windows that have any."""
+        counts = [self.ready(window) for window in windows]
+        outputs = self._layer(windows)
+        rate = len(outputs) // sum(counts)
+        return outputs.split([rate * count for count in counts])
 
 
-def begin(mel_decoder: MelDecoder, vocoder: Vocoder) -> State:
-    """The state of an utterance of which nothing is known yet.
-
-    It takes codes [num_vq, n] for a DVAE and hidden states [hidden, n] for a Decoder, and gives
-    samples [hop, n]: a column is one hop.
+class TorchChain:
+    """The loaded modules, layer by layer; see :class:`~ChatTTS.model.chain.Chain`.
 
     Raises:
         ConfigError: the vocoder's transform cannot be computed in pieces.
     """
-    return State([*_mel_stages(mel_decoder), *_backbone_stages(vocoder), *_head_stages(vocoder)])
+
+    exact = False
+
+    def __init__(self, mel_decoder: MelDecoder, vocoder: Vocoder) -> None:
+        self._stages = [
+            *_mel_stages(mel_decoder),
+            *_backbone_stages(vocoder),
+            *_head_stages(vocoder),
+        ]
+
+    def begin(self) -> TorchState:
+        """The state of an utterance of which nothing is known yet."""
+        return TorchState([None] * len(self._stages))
+
+    @torch.inference_mode()
+    def advance(self, pushes: Sequence[Push]) -> list[Tensor]:
+        """See :class:`~ChatTTS.model.chain.Chain`."""
+        check(pushes)
+        rows = [
+            None if push.frames is None or not len(push.frames) else push.frames for push in pushes
+        ]
+        for index, stage in enumerate(self._stages):
+            windows = [
+                stage.window(push.state.kept[index], x, push.last)
+                for push, x in zip(pushes, rows, strict=True)
+            ]
+            given = [window for window in windows if window is not None and stage.ready(window)]
+            outputs = iter(stage(given) if given else ())
+            rows = [next(outputs) if stage.ready(window) else None for window in windows]
+            for push, window in zip(pushes, windows, strict=True):
+                push.state.kept[index] = stage.kept(window)
+        for push in pushes:
+            push.state.ended = push.last
+        silence = torch.empty(0, dtype=torch.float32, device="cpu")
+        return [silence if hops is None else hops.flatten().float().cpu() for hops in rows]
+
+
+def check(pushes: Sequence[Push]) -> None:
+    """Refuse pushes that the states cannot take.
+
+    Raises:
+        ChatTTSError: an utterance has ended, or is pushed twice.
+    """
+    if any(push.state.ended for push in pushes):
+        raise ChatTTSError("this utterance has ended: begin a new state for the next one")
+    if len({id(push.state) for push in pushes}) < len(pushes):
+        raise ChatTTSError("an utterance can be pushed once at a time: join its frames")
 
 
 def _mel_stages(module: MelDecoder) -> Iterator[Stage]:
     if isinstance(module, DVAE):
-        yield Stage(_batched(module.vq_layer.embed))
-    yield Stage(_batched(two_frames_each))
+        yield Stage(_pointwise(lambda codes: _features(module, codes)))
+    else:
+        yield Stage(_pointwise(lambda hiddens: hiddens.to(module.coef)))
+    # The halves of the channels are two mel frames.
+    yield Stage(_pointwise(lambda features: features.unflatten(1, (2, -1)).flatten(0, 1)))
     net = module.decoder
     for part in net.conv_in:
-        yield _convolution(part) if isinstance(part, nn.Conv1d) else Stage(part)
-    yield from _block_stages(net.decoder_block)
+        yield _convolution(part) if isinstance(part, nn.Conv1d) else Stage(_pointwise(part))
+    yield from map(_residual, net.decoder_block)
     yield _convolution(net.conv_out)
     yield _convolution(module.out_conv)
-    yield Stage(lambda mel: mel * module.coef[0])
+    yield Stage(_pointwise(lambda mel: mel * module.coef.flatten()))
+
+
+def _features(module: DVAE, codes: Tensor) -> Tensor:
+    """Codes [n, num_vq] to features [n, dim]."""
+    return module.vq_layer.embed(codes.to(module.coef.device).T.unsqueeze(0))[0].T
 
 
 def _backbone_stages(vocoder: Vocoder) -> Iterator[Stage]:
     backbone: Any = vocoder.backbone
     yield _convolution(backbone.embed)
-    yield Stage(_on_rows(backbone.norm))
-    yield from _block_stages(backbone.convnext)
-    yield Stage(_on_rows(backbone.final_layer_norm))
+    yield Stage(_pointwise(backbone.norm))
+    yield from map(_residual, backbone.convnext)
+    yield Stage(_pointwise(backbone.final_layer_norm))
 
 
 def _head_stages(vocoder: Vocoder) -> Iterator[Stage]:
@@ -144,7 +186,18 @@ def _head_stages(vocoder: Vocoder) -> Iterator[Stage]:
     nothing but sums of ``overlap`` frames, with half as many less one of zeros at the ends.
     """
     head: Any = vocoder.head
-    transform = head.istft
+    overlap = overlap_of(vocoder)
+    yield Stage(_pointwise(partial(_windowed_frames, head)))
+    yield Stage(partial(_overlapped, overlap), overlap, overlap // 2 - 1)
+
+
+def overlap_of(vocoder: Vocoder) -> int:
+    """Hops in a frame of the vocoder's transform.
+
+    Raises:
+        ConfigError: the transform cannot be computed in pieces.
+    """
+    transform: Any = vocoder.head.istft
     overlap, rest = divmod(transform.n_fft, transform.hop_length)
     if transform.padding != "center" or rest or overlap % 2:
         raise ConfigError(
@@ -152,57 +205,72 @@ def _head_stages(vocoder: Vocoder) -> Iterator[Stage]:
             f"multiple of hop_length, not {transform.padding!r}, {transform.n_fft} and "
             f"{transform.hop_length}; decode whole utterances with this one"
         )
-    yield Stage(partial(_windowed_frames, head))
-    yield Stage(partial(_overlapped, overlap), overlap, overlap // 2 - 1)
+    return overlap
 
 
 def _windowed_frames(head: Any, features: Tensor) -> Tensor:
-    """Features [dim, n] to [2 n_fft, n]: frames of samples, and the weights that they carry."""
-    logs, phases = head.out(features.T).chunk(2, dim=1)
+    """Features [n, dim] to [n, 2 n_fft]: frames of samples, and the weights that they carry."""
+    logs, phases = head.out(features).chunk(2, dim=1)
     magnitudes = logs.exp().clip(max=_LARGEST_MAGNITUDE)
     spectra = torch.complex(magnitudes * phases.cos(), magnitudes * phases.sin())
     window = head.istft.window
     frames = torch.fft.irfft(spectra, head.istft.n_fft, dim=1) * window
-    return torch.cat([frames, window.square().expand_as(frames)], dim=1).T
+    return torch.cat([frames, window.square().expand_as(frames)], dim=1)
 
 
-def _overlapped(overlap: int, frames: Tensor) -> Tensor:
-    """[2 n_fft, n] to samples [hop, n - overlap + 1], always summed in the same order."""
-    count = frames.shape[1] - overlap + 1
-    parts = frames.unflatten(0, (2, overlap, -1))  # [2, overlap, hop, n]
-    total = parts[:, overlap - 1, :, :count]
-    for age in reversed(range(overlap - 1)):
-        first = overlap - 1 - age
-        total = total + parts[:, age, :, first : first + count]
-    samples, weights = total
-    return samples / weights
-
-
-def _block_stages(blocks: Iterable[nn.Module]) -> Iterator[Stage]:
-    for block in blocks:
-        if isinstance(block, ConvNeXtStack):
-            for index in range(block.depth):
-                yield Stage(partial(block.block, index), 2 * block.reach + 1, block.reach)
-        else:
-            yield _residual(block)
+def _overlapped(overlap: int, windows: Sequence[Tensor]) -> Tensor:
+    """Frames [n, 2 n_fft] to hops of samples [n - overlap + 1, hop], summed in one order."""
+    hops = []
+    for window in windows:
+        count = len(window) - overlap + 1
+        parts = window.unflatten(1, (2, overlap, -1))  # [n, 2, overlap, hop]
+        total = parts[:count, :, overlap - 1]
+        for age in reversed(range(overlap - 1)):
+            first = overlap - 1 - age
+            total = total + parts[first : first + count, :, age]
+        samples, weights = total.unbind(1)
+        hops.append(samples / weights)
+    return torch.cat(hops)
 
 
 def _residual(block: Any) -> Stage:
-    """A ConvNeXt block of this package or of vocos, in torch."""
+    """A ConvNeXt block of this package or of vocos."""
     scale = block.weight if isinstance(block, ConvNeXtBlock) else block.gamma
-    reach = _reach(block.dwconv)
+    conv = block.dwconv
+    reach = _reach(conv)
 
-    def layer(x: Tensor) -> Tensor:
-        y = block.norm(_unpadded(block.dwconv, x).T)
+    def layer(windows: Sequence[Tensor]) -> Tensor:
+        # Over all windows in a row; what lies across two of them is left out.
+        mixed = nn.functional.conv1d(
+            torch.cat(list(windows)).T,
+            conv.weight,
+            conv.bias,
+            dilation=conv.dilation,
+            groups=conv.groups,
+        ).T
+        parts, at = [], 0
+        for window in windows:
+            parts.append(mixed[at : at + len(window) - 2 * reach])
+            at += len(window)
+        y = block.norm(torch.cat(parts))
         y = block.pwconv2(block.act(block.pwconv1(y)))
-        return x[:, reach : x.shape[1] - reach] + (y if scale is None else y * scale).T
+        skip = torch.cat([window[reach : len(window) - reach] for window in windows])
+        return skip + (y if scale is None else y * scale)
 
     return Stage(layer, 2 * reach + 1, reach)
 
 
 def _convolution(conv: nn.Conv1d) -> Stage:
+    """A convolution as a product of rows: torch's own, of a few frames, sums in an order that has
+    three times the rounding errors."""
     reach = _reach(conv)
-    return Stage(partial(_unpadded, conv), 2 * reach + 1, reach)
+    (dilation,) = conv.dilation
+
+    def layer(windows: Sequence[Tensor]) -> Tensor:
+        taps = [window.unfold(0, 2 * reach + 1, 1)[..., ::dilation] for window in windows]
+        return nn.functional.linear(torch.cat(taps).flatten(1), conv.weight.flatten(1), conv.bias)
+
+    return Stage(layer, 2 * reach + 1, reach)
 
 
 def _reach(conv: nn.Conv1d) -> int:
@@ -210,26 +278,6 @@ def _reach(conv: nn.Conv1d) -> int:
     return conv.kernel_size[0] // 2 * conv.dilation[0]
 
 
-def _unpadded(conv: nn.Conv1d, x: Tensor) -> Tensor:
-    """[C, n] to [C', n - 2 reach]."""
-    if conv.groups > 1:
-        return nn.functional.conv1d(
-            x, conv.weight, conv.bias, dilation=conv.dilation, groups=conv.groups
-        )
-    # As a product of rows: torch's convolution of a few frames sums in an order that has three
-    # times the rounding errors.
-    (kernel,), (dilation,) = conv.kernel_size, conv.dilation
-    taps = x.unfold(1, (kernel - 1) * dilation + 1, 1)[..., ::dilation]  # [C, n - 2 reach, kernel]
-    return nn.functional.linear(
-        taps.transpose(0, 1).flatten(1), conv.weight.flatten(1), conv.bias
-    ).T
-
-
-def _batched(layer: _Layer) -> _Layer:
-    """A layer that takes a batch, for one sequence."""
-    return lambda x: layer(x.unsqueeze(0))[0]
-
-
-def _on_rows(layer: _Layer) -> _Layer:
-    """A layer that takes channels last, for channels first."""
-    return lambda x: layer(x.T).T
+def _pointwise(layer: Callable[[Tensor], Tensor]) -> _Layer:
+    """A layer of single frames: what stands beside them does not matter."""
+    return lambda windows: layer(torch.cat(list(windows)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,7 @@ class StandardEngine:
         max_positions: the model's positions.
         new_cache: makes the key-value cache of a batch; ``None`` instead of one computes
             everything again at each step, for reference.
+        turns: held while a step computes, by all who need the same cores.
     """
 
     def __init__(
@@ -104,12 +106,14 @@ class StandardEngine:
         end_of_text: int,
         max_positions: int,
         new_cache: Callable[[], Any],
+        turns: AbstractContextManager[None],
     ) -> None:
         self.model = model
         self.embed = embed
         self.end_of_text = end_of_text
         self.max_positions = max_positions
         self.new_cache = new_cache
+        self.turns = turns
 
     @property
     def device(self) -> torch.device:
@@ -147,8 +151,9 @@ class StandardEngine:
             if cancelled.is_set():
                 yield batch.abort()
                 return
-            hidden = self._forward(embeds, mask, positions, cache)
-            ids = batch.draw(self._logits(hidden, kind), self._end(kind))
+            with self.turns:
+                hidden = self._forward(embeds, mask, positions, cache)
+                ids = batch.draw(self._logits(hidden, kind), self._end(kind))
             keep, deltas = batch.advance(ids, hidden, self._end(kind))
             yield deltas
             if not keep:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from .chain import Chain, Push
 from .dvae import DVAE, MelDecoder
-from .incremental import State, begin
+from .incremental import TorchChain
 from .vocoder import Vocoder
 
 
@@ -20,24 +23,27 @@ class Synthesizer:
     Args:
         mel_decoder: the Decoder, or the DVAE where codes are to be used.
         vocoder: mel to samples.
-        turns: held while samples are computed, by all who need the same cores.
+        chain: the same on kernels; by default the modules are used.
     """
 
     def __init__(
-        self,
-        mel_decoder: MelDecoder,
-        vocoder: Vocoder,
-        turns: AbstractContextManager[None] | None = None,
+        self, mel_decoder: MelDecoder, vocoder: Vocoder, chain: Chain | None = None
     ) -> None:
         self.mel_decoder = mel_decoder
         self.vocoder = vocoder
-        self._turns = nullcontext() if turns is None else turns
         self.hop = vocoder.config.mel.hop_length
+        self.samples_per_frame = 2 * self.hop
+        self._given = chain
 
     @property
     def reach(self) -> int:
         """Mel frames on each side of a sample that it depends on."""
         return self.mel_decoder.reach + self.vocoder.reach
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether samples in pieces are those of the whole to the last bit."""
+        return self._given is not None and self._given.exact
 
     def frames(self, ids: Tensor, hiddens: Tensor) -> Tensor:
         """Of a delta's codes [n, num_vq] and hidden states [n, hidden], those that are used."""
@@ -47,56 +53,45 @@ class Synthesizer:
         """Samples of a whole utterance of so many frames."""
         return max(0, 2 * frames - 1) * self.hop
 
+    def final(self, frames: int) -> int:
+        """Samples that do not depend on what follows so many frames."""
+        return max(0, 2 * frames - self.reach) * self.hop
+
     @torch.inference_mode()
     def mel(self, frames: Tensor) -> Tensor:
         """Frames [n, num_vq or hidden] to log-mel [n_mels, 2 n]."""
-        columns = self._columns(frames).unsqueeze(0)
+        columns, coef = frames.T.unsqueeze(0), self.mel_decoder.coef
         if isinstance(self.mel_decoder, DVAE):
-            return self.mel_decoder.decode(columns)[0]
-        return self.mel_decoder(columns)[0]
+            return self.mel_decoder.decode(columns.to(coef.device))[0]
+        return self.mel_decoder(columns.to(coef))[0]
 
     @torch.inference_mode()
     def samples(self, frames: Tensor) -> Tensor:
         """Frames [n, num_vq or hidden], n > 0, to float32 samples [(2 n - 1) * hop] on the CPU."""
-        with self._turns:
-            return self.vocoder(self.mel(frames).unsqueeze(0))[0].float().cpu()
+        if self._given is not None:
+            return self._given.advance([Push(self._given.begin(), frames, last=True)])[0]
+        return self.vocoder(self.mel(frames).unsqueeze(0))[0].float().cpu()
 
-    def begin(self) -> State:
+    @cached_property
+    def _chain(self) -> Chain:
+        return self._given or TorchChain(self.mel_decoder, self.vocoder)
+
+    def begin(self) -> Any:
         """The state of a new utterance, for :meth:`advance`.
 
         Raises:
             ConfigError: the vocoder cannot compute in pieces.
         """
-        return begin(self.mel_decoder, self.vocoder)
+        return self._chain.begin()
 
-    @torch.inference_mode()
-    def advance(self, state: State, frames: Tensor | None, *, last: bool = False) -> Tensor:
-        """The next frames of an utterance to the samples that became final.
+    def advance(self, pushes: Sequence[Push]) -> list[Tensor]:
+        """The next frames of utterances to the samples that became final.
 
-        After ``n`` frames in all, ``max(0, 2 n - reach) * hop`` samples are out; after the last
-        frame :meth:`length` of them, the same as those of :meth:`samples` up to rounding.
-
-        Args:
-            state: of this utterance; it goes on by these frames.
-            frames: [n, num_vq or hidden], or ``None`` for none.
-            last: whether the utterance ends here.
-
-        Returns:
-            float32 on the CPU, often empty.
+        After ``n`` frames of an utterance :meth:`final` of them are out, after its last frame
+        :meth:`length`: the same as those of :meth:`samples`, up to rounding where the synthesizer
+        is not exact.
 
         Raises:
-            ChatTTSError: the utterance has ended already.
+            ChatTTSError: an utterance has ended already, or is pushed twice.
         """
-        with self._turns:
-            columns = None if frames is None or not len(frames) else self._columns(frames)
-            hops = state.push(columns, last=last)
-            return (
-                torch.empty(0, dtype=torch.float32, device="cpu")
-                if hops is None
-                else hops.T.flatten().float().cpu()
-            )
-
-    def _columns(self, frames: Tensor) -> Tensor:
-        """Frames as the mel decoder takes them: [num_vq, n] codes or [hidden, n] float32."""
-        columns = frames.T.to(self.mel_decoder.coef.device)
-        return columns if isinstance(self.mel_decoder, DVAE) else columns.float()
+        return self._chain.advance(pushes)

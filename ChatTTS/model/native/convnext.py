@@ -1,10 +1,9 @@
-"""Stacks of ConvNeXt blocks on the CPU kernels, in place of torch's."""
+"""Layers packed for the CPU kernels, and stacks of ConvNeXt blocks in place of torch's."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from ctypes import POINTER, byref, c_float, c_int32, c_void_p, pointer
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -13,41 +12,7 @@ from torch import Tensor, nn
 from ...errors import ConfigError
 from ..dvae import MelDecoder
 from ..vocoder import Vocoder
-from .library import KINDS, Team, address
-
-# Vectors and rows are padded to a multiple of this many floats (``kRowStep`` of convnext.h).
-_ROW_STEP = 16
-
-
-class _Block(ctypes.Structure):
-    """``VelocityConvNeXtBlock`` of convnext.h."""
-
-    _fields_ = [
-        ("taps", c_void_p),
-        ("taps_bias", c_void_p),
-        ("norm", c_void_p),
-        ("norm_bias", c_void_p),
-        ("up", c_void_p),
-        ("up_bias", c_void_p),
-        ("down", c_void_p),
-        ("down_bias", c_void_p),
-        ("scale", c_void_p),
-    ]
-
-
-class _Stack(ctypes.Structure):
-    """``VelocityConvNeXt`` of convnext.h."""
-
-    _fields_ = [
-        ("blocks", POINTER(_Block)),
-        ("depth", c_int32),
-        ("channels", c_int32),
-        ("intermediate", c_int32),
-        ("kernel", c_int32),
-        ("dilation", c_int32),
-        ("padded", c_int32),
-        ("eps", c_float),
-    ]
+from .library import BLOCK, KINDS, ROW_STEP, ChainLayer, ChainPush, ConvNeXtBlock, Team, address
 
 
 def accelerate(module: MelDecoder | Vocoder, team: Team, kind: str = "float32") -> None:
@@ -71,16 +36,43 @@ def accelerate(module: MelDecoder | Vocoder, team: Team, kind: str = "float32") 
         module.backbone.convnext = nn.ModuleList([stack])
 
 
+class Packing:
+    """Copies of weights as the kernels read them, which live as long as this object.
+
+    Args:
+        team: packs and pads; its machine decides how.
+    """
+
+    def __init__(self, team: Team) -> None:
+        self._team = team
+        self._held: list[Tensor] = []
+
+    def vector(self, values: Tensor) -> int:
+        """Address of a copy whose last dimension is padded with zeros."""
+        return self._hold(padded(values.detach().float()).clone())
+
+    def matrix(self, weight: Tensor, kind: str = "float32") -> int:
+        """Address of a packed matrix [outputs, inputs]."""
+        # Zeros: the padding of a matrix is not written, and scales of it are read.
+        packed = torch.zeros(self._team.packed_bytes(kind, *weight.shape), dtype=torch.uint8)
+        self._team.pack(weight.detach().float().contiguous(), kind, packed)
+        return self._hold(packed)
+
+    def _hold(self, values: Tensor) -> int:
+        values = values.contiguous()
+        self._held.append(values)
+        return address(values)
+
+
 class ConvNeXtStack(nn.Module):
     """Blocks one after another, in one native call; for inference on the CPU.
 
     A frame's bits depend on the frames within the blocks' reach: not on the length, the batch or
-    the number of threads, nor on whether :meth:`block` took the frames in pieces.
+    the number of threads.
 
     Attributes:
         channels: of the frames.
-        depth: number of blocks.
-        reach: frames on each side that one block reads.
+        layers: the blocks as layers of a chain; they live as long as the stack.
 
     Args:
         blocks: ``ConvNeXtBlock`` of this package or of vocos, all of one shape, with their weights.
@@ -101,14 +93,24 @@ class ConvNeXtStack(nn.Module):
         if len(shapes) != 1:
             raise ConfigError("a stack needs ConvNeXt blocks that are all of one shape")
         self.channels, intermediate, kernel, dilation, eps = shapes.pop()
-        self._team, self._kind = team, kind
+        self._team = team
         # Not buffers: whatever moves or casts a module's buffers would leave the addresses behind.
-        self._kept: list[Tensor] = []
-        self.depth, self.reach = len(blocks), kernel // 2 * dilation
-        self._blocks = (_Block * self.depth)(*(self._pack(block) for block in blocks))
-        sizes = self.channels, intermediate, kernel, dilation
-        self._whole = _Stack(self._blocks, self.depth, *sizes, True, eps)
-        self._singles = [_Stack(pointer(block), 1, *sizes, False, eps) for block in self._blocks]
+        self._packing = Packing(team)
+        sizes = KINDS[kind], self.channels, intermediate, kernel, dilation, eps
+        self._blocks = [ConvNeXtBlock(*self._pack(block, kind), *sizes) for block in blocks]
+        layers = (
+            ChainLayer(
+                type=BLOCK,
+                inputs=self.channels,
+                outputs=self.channels,
+                kernel=kernel,
+                dilation=dilation,
+                padding=kernel // 2 * dilation,
+                block=ctypes.addressof(block),
+            )
+            for block in self._blocks
+        )
+        self.layers = (ChainLayer * len(blocks))(*layers)
 
     def forward(self, x: Tensor, cond_embedding_id: None = None) -> Tensor:
         """[B, channels, T] to float32 of the same shape; in memory, channels come last.
@@ -123,69 +125,47 @@ class ConvNeXtStack(nn.Module):
             raise ConfigError(
                 f"the blocks take [batch, {self.channels}, frames], not {list(x.shape)}"
             )
-        return self._run(self._whole, x, x.shape[2])
-
-    def block(self, index: int, x: Tensor) -> Tensor:
-        """One block, without padding: [channels, n] to float32 [channels, n - 2 * reach].
-
-        Only frames that have their whole context come out; the caller puts zeros where a sequence
-        begins and ends.
-
-        Raises:
-            ConfigError: ``x`` has another number of channels or dimensions, or too few frames.
-        """
-        left = x.shape[-1] - 2 * self.reach
-        if x.dim() != 2 or len(x) != self.channels or left < 0:
-            raise ConfigError(
-                f"a block takes [{self.channels}, frames] with at least {2 * self.reach} frames, "
-                f"not {list(x.shape)}"
-            )
-        return self._run(self._singles[index], x.unsqueeze(0), left)[0]
-
-    def _run(self, stack: _Stack, x: Tensor, frames: int) -> Tensor:
-        """[B, channels, T] through the blocks of ``stack``, which leave so many frames."""
         rows = x.detach().to("cpu", torch.float32).transpose(1, 2).contiguous()
-        out = rows.new_empty(len(rows), frames, self.channels)
+        out = torch.empty_like(rows)
         if out.numel():
-            self._team.library.velocity_convnext(
-                self._team.handle,
-                KINDS[self._kind],
-                byref(stack),
-                address(rows),
-                *rows.shape[:2],
-                address(out),
+            kept = rows.new_zeros(len(rows), kept_floats(self.layers))
+            self._team.advance(
+                self.layers,
+                [
+                    ChainPush(*map(address, (kept[i], rows[i], out[i])), 0, rows.shape[1], True)
+                    for i in range(len(rows))
+                ],
             )
         return out.transpose(1, 2)
 
-    def _pack(self, block: Any) -> _Block:
+    def _pack(self, block: Any, kind: str) -> tuple[int, ...]:
+        """The pointers of a ``VelocityConvNeXtBlock``."""
+        vector, matrix = self._packing.vector, self._packing.matrix
         scale = block.weight if hasattr(block, "weight") else block.gamma
-        return _Block(
-            taps=self._vector(block.dwconv.weight[:, 0].T),
-            taps_bias=self._vector(block.dwconv.bias),
-            norm=self._vector(block.norm.weight),
-            norm_bias=self._vector(block.norm.bias),
-            up=self._matrix(block.pwconv1.weight),
-            up_bias=self._vector(block.pwconv1.bias),
-            down=self._matrix(block.pwconv2.weight),
-            down_bias=self._vector(block.pwconv2.bias),
-            scale=self._vector(torch.ones(self.channels) if scale is None else scale),
+        return (
+            vector(block.dwconv.weight[:, 0].T),
+            vector(block.dwconv.bias),
+            vector(block.norm.weight),
+            vector(block.norm.bias),
+            matrix(block.pwconv1.weight, kind),
+            vector(block.pwconv1.bias),
+            matrix(block.pwconv2.weight, kind),
+            vector(block.pwconv2.bias),
+            vector(torch.ones(self.channels) if scale is None else scale),
         )
 
-    def _vector(self, values: Tensor) -> int:
-        """Address of a copy whose last dimension is padded with zeros."""
-        padding = -values.shape[-1] % _ROW_STEP
-        return self._keep(nn.functional.pad(values.detach().float(), (0, padding)).clone())
 
-    def _matrix(self, weight: Tensor) -> int:
-        # Zeros: the padding of a matrix is not written, and scales of it are read.
-        packed = torch.zeros(self._team.packed_bytes(self._kind, *weight.shape), dtype=torch.uint8)
-        self._team.pack(weight.detach().float().contiguous(), self._kind, packed)
-        return self._keep(packed)
+def padded(values: Tensor) -> Tensor:
+    """``values`` with zeros behind the last dimension, up to the width of a row."""
+    return nn.functional.pad(values, (0, -values.shape[-1] % ROW_STEP))
 
-    def _keep(self, values: Tensor) -> int:
-        values = values.contiguous()
-        self._kept.append(values)
-        return address(values)
+
+def kept_floats(layers: Iterable[ChainLayer]) -> int:
+    """Size of a state: of each layer the rows that an output depends on, but for one."""
+    return sum(
+        (layer.kernel - 1) * layer.dilation * -(-layer.inputs // ROW_STEP) * ROW_STEP
+        for layer in layers
+    )
 
 
 def _shape(block: Any) -> tuple[int, int, int, int, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import weakref
+from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
 from typing import Any
 
@@ -19,6 +20,9 @@ from . import build
 # Weight kinds, as products.h numbers them.
 KINDS = {"float32": 0, "bfloat16": 1, "int8": 2}
 ALIGNMENT = 64
+
+# Vectors and rows of a chain are padded to a multiple of this many floats (``kRowStep``).
+ROW_STEP = 16
 
 
 def _fields(kind: Any, names: str) -> list[tuple[str, Any]]:
@@ -59,6 +63,39 @@ class BatchInputs(ctypes.Structure):
     ]
 
 
+class ConvNeXtBlock(ctypes.Structure):
+    """``VelocityConvNeXtBlock`` of convnext.h."""
+
+    _fields_ = [
+        *_fields(c_void_p, "taps taps_bias norm norm_bias up up_bias down down_bias scale"),
+        *_fields(c_int32, "kind channels intermediate kernel dilation"),
+        ("eps", c_float),
+    ]
+
+
+class ChainLayer(ctypes.Structure):
+    """``VelocityChainLayer`` of chain.h."""
+
+    _fields_ = [
+        *_fields(c_int32, "type inputs outputs kernel dilation padding gelu"),
+        ("number", c_float),
+        *_fields(c_void_p, "matrix weight bias block"),
+    ]
+
+
+class ChainPush(ctypes.Structure):
+    """``VelocityChainPush`` of chain.h."""
+
+    _fields_ = [
+        *_fields(c_void_p, "kept rows out"),
+        ("seen", c_int64),
+        *_fields(c_int32, "count last"),
+    ]
+
+
+# Types of layers, as chain.h numbers them.
+CONVOLUTION, NORM, BLOCK, SPECTRUM, OVERLAP = range(5)
+
 # ``VelocityDraw`` of sampler.h, as rows of an array.
 DRAW = np.dtype(
     [
@@ -92,9 +129,9 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "velocity_block_bytes": (c_int64, (POINTER(Sizes), c_int)),
     "velocity_llama": (c_void_p, (c_int, c_int, POINTER(Sizes), POINTER(Weights))),
     "velocity_llama_delete": (None, (c_void_p,)),
-    "velocity_convnext": (
+    "velocity_chain": (
         None,
-        (c_void_p, c_int, c_void_p, c_void_p, c_int, c_int, c_void_p),
+        (c_void_p, POINTER(ChainLayer), c_int, POINTER(ChainPush), c_int),
     ),
     "velocity_forward": (None, (c_void_p, c_void_p, POINTER(BatchInputs))),
     "velocity_sample": (
@@ -144,6 +181,12 @@ class Team:
         self.about = self.library.velocity_build().decode("ascii")
         # Not at the interpreter's end: a daemon thread may be computing on them to the last.
         weakref.finalize(self, self.library.velocity_dismiss, self.handle).atexit = False
+
+    def advance(self, layers: ctypes.Array[ChainLayer], pushes: Sequence[ChainPush]) -> None:
+        """Take ``pushes`` through ``layers``; no two of them may have the same state."""
+        self.library.velocity_chain(
+            self.handle, layers, len(layers), (ChainPush * len(pushes))(*pushes), len(pushes)
+        )
 
     def pack(self, weight: Tensor, kind: str, into: Tensor) -> None:
         """Pack float32 ``weight`` [outputs, inputs] ``into`` bytes (see :meth:`packed_bytes`)."""

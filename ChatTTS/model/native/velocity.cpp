@@ -2,7 +2,7 @@
 // were checked before.
 #include <system_error>
 
-#include "convnext.h"
+#include "chain.h"
 #include "llama.h"
 #include "sampler.h"
 
@@ -119,6 +119,13 @@ void velocity_llama_delete(void* llama) { delete static_cast<LlamaBase*>(llama);
 
 void velocity_forward(void* team, void* llama, const VelocityBatch* batch) {
   static_cast<LlamaBase*>(llama)->forward(*static_cast<Team*>(team), *batch);
+}
+
+// Takes all pushes through the layers; no state may be in two of them.
+void velocity_chain(void* team, const VelocityChainLayer* layers, int depth,
+                    const VelocityChainPush* pushes, int count) {
+  Team& crew = *static_cast<Team*>(team);
+  Chain(layers, depth, pushes, count, crew.size()).run(crew);
 }
 
 // Draws for `rows` rows of `lanes` codebooks: logits [rows][lanes][size].

@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from ...errors import ConfigError, EngineDeadError, GenerationError
 from ..draws import DrawKey
 from ..generation import Cancellation
+from ..lifetimes import watch
 from ..tokenizer import Prompt
 from .configs import EngineArgs
-from .lifetimes import watch
 from .llm_engine import LLMEngine
 from .metrics import Metrics
 from .output import RequestOutput

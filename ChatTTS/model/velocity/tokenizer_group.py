@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ...errors import ConfigError, EngineDeadError
 from ..draws import Pass
+from ..lifetimes import watch
 from ..tokenizer import Prompt, Tokenizer, code_prompt, refine_prompt
-from .lifetimes import watch
 
 
 class TokenizerGroup:

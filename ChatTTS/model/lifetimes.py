@@ -23,18 +23,18 @@ class ThreadOwner(Protocol):
 
 # The hooks of the interpreter cannot be taken back, so there is one of each for all owners, and it
 # knows them weakly.
-_OWNERS: weakref.WeakSet[ThreadOwner] = weakref.WeakSet()
+_OWNERS: weakref.WeakKeyDictionary[ThreadOwner, None] = weakref.WeakKeyDictionary()
 
 
 def watch(owner: ThreadOwner) -> None:
     """From now on ``owner`` is told of forks and of the interpreter's end."""
-    _OWNERS.add(owner)
+    _OWNERS[owner] = None
 
 
 def _at_exit() -> None:
     # A thread that comes back from torch to an interpreter that is gone takes the process down
     # ("terminate called without an active exception").
-    for owner in list(_OWNERS):
+    for owner in reversed(list(_OWNERS)):  # who came last may wait for those before
         owner.at_exit()
 
 

@@ -17,6 +17,7 @@ from ChatTTS.model.vocoding import MOST_FRAMES, Vocoding
 
 from .vocoding_fakes import (
     HOP,
+    OTHERS,
     SECONDS,
     STOP,
     FakeOwner,
@@ -35,7 +36,7 @@ def synthesizer() -> FakeSynthesizer:
 
 @pytest.fixture
 def vocoding() -> Vocoding:
-    wait_until(lambda: not threads())  # of the test before
+    OTHERS.update(threads())
     return Vocoding(nullcontext())
 
 

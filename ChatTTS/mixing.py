@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -103,7 +103,7 @@ class RowLine:
     @property
     def has_room(self) -> bool:
         """Whether whoever takes the samples is not too far behind."""
-        return self.available < self.mixer.ahead(_DECODED_AHEAD)
+        return not self.mixer.bounds or self.available < _DECODED_AHEAD
 
     def delivered(self, samples: int, delay: float, is_complete: bool) -> None:
         """Samples of the current utterance came, perhaps its last ones."""
@@ -185,6 +185,7 @@ class RowMixer(Owner):
         self.vocoding = vocoding
         self._changed = threading.Condition(vocoding.lock)
         self._is_bounded = is_bounded
+        self._is_awaited = False
         self._error: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
         count = 1 + max((u.row for u in utterances), default=-1)
@@ -245,7 +246,12 @@ class RowMixer(Owner):
     @property
     def _is_far_ahead(self) -> bool:
         unfinished = [line.generated for line in self._lines if line.current is not None]
-        return self._is_bounded and min(unfinished, default=0) >= _GENERATED_AHEAD
+        return self.bounds and min(unfinished, default=0) >= _GENERATED_AHEAD
+
+    @property
+    def bounds(self) -> bool:
+        """Whether a row may be too far ahead: whoever waits for samples is not behind them."""
+        return self._is_bounded and not self._is_awaited
 
     @property
     def _is_over(self) -> bool:
@@ -266,7 +272,8 @@ class RowMixer(Owner):
         """
         with self._changed:
             while (item := self._next(take)) is None and not self._is_over:
-                self._changed.wait(_POLL_SECONDS)
+                with self._awaited():
+                    self._changed.wait(_POLL_SECONDS)
             return item
 
     async def wait_async(self, take: Callable[[], T | None]) -> T | None:
@@ -275,8 +282,10 @@ class RowMixer(Owner):
             with self._changed:
                 if (item := self._next(take)) is not None or self._is_over:
                     return item
-                self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+                # By its own name: as soon as the lock is free, whoever notifies forgets it here.
+                self._waiter = waiter = asyncio.get_running_loop().create_future()
+            with self._awaited():
+                await waiter
 
     def take(self, least: int = 1, most: int | None = None) -> Samples | None:
         """A chunk (rows, n) of what every unfinished row can give; ``None`` if that is too short.
@@ -344,9 +353,17 @@ class RowMixer(Owner):
             raise self._error
         return item
 
-    def ahead(self, samples: int) -> float:
-        """So many, or no limit."""
-        return samples if self._is_bounded else math.inf
+    @contextmanager
+    def _awaited(self) -> Iterator[None]:
+        """Somebody waits for samples meanwhile."""
+        with self._changed:
+            self._is_awaited = True
+            self._changed.notify_all()
+            self.vocoding.wake()
+        try:
+            yield
+        finally:
+            self._is_awaited = False
 
 
 def _resolve(waiter: asyncio.Future[None]) -> None:

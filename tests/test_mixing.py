@@ -3,8 +3,9 @@
 import asyncio
 import random
 import threading
+import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import pytest
@@ -222,9 +223,12 @@ def test_what_is_far_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2 * 300):
         assert pushed.acquire(timeout=10)
     assert not pushed.acquire(timeout=0.1)  # nobody has taken anything
-    assert mixer.wait(lambda: max(u.samples for u in mixer.rows[0].utterances) >= 80 or None)
+    (spoken,) = mixer.rows[0].utterances
+    deadline = time.monotonic() + 10
+    while spoken.samples < 80 and time.monotonic() < deadline:  # who waits is never behind
+        time.sleep(0.01)
     # A turn that began with room may go beyond the limit, but not by more than a turn.
-    assert mixer.rows[0].utterances[0].samples <= (10 + MOST_FRAMES) * 2 * HOP
+    assert 80 <= spoken.samples <= (10 + MOST_FRAMES) * 2 * HOP
     chunks = []
     while (chunk := mixer.wait(lambda: mixer.take(1, 240))) is not None:
         chunks.append(chunk)
@@ -232,6 +236,51 @@ def test_what_is_far_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     joined = np.concatenate(chunks, axis=1)
     for row, u in enumerate(utterances):
         np.testing.assert_array_equal(joined[row], sounds(u, 500))
+
+
+def test_who_waits_is_never_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mixing, "_DECODED_AHEAD", 10 * 2 * HOP)
+    monkeypatch.setattr(mixing, "_GENERATED_AHEAD", 30 * 2 * HOP)
+    first, second = Utterance(0, 0, "a"), Utterance(0, 1, "b")
+    mixer = mixer_of([first, second], is_bounded=True)
+
+    def generate() -> None:
+        # The later utterance is far ahead before the one that is heard first has begun.
+        mixer.push(gain(second, 0, 100, None))
+        mixer.push(gain(first, 0, 100, FinishReason.STOP))
+        mixer.push(gain(second, 100, 1, FinishReason.STOP))
+
+    thread = threading.Thread(target=generate, daemon=True)
+    thread.start()
+    chunks = []
+    # A chunk that is larger than what may lie ready.
+    while (chunk := mixer.wait(lambda: mixer.take(150 * 2 * HOP))) is not None:
+        chunks.append(chunk)
+    thread.join(10)
+    assert len(chunks[0][0]) >= 150 * 2 * HOP
+    expected = [sounds(first, 100), sounds(second, 101)]
+    np.testing.assert_array_equal(np.concatenate(chunks, axis=1)[0], np.concatenate(expected))
+
+
+def test_what_comes_just_before_the_loop_waits_is_not_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    utterance = Utterance(0, 0, "a")
+    mixer = mixer_of([utterance])
+    awaited = mixer._awaited
+
+    def late() -> AbstractContextManager[None]:
+        with mixer.vocoding.lock:
+            mixer.notify()  # the look is behind us, the wait has not begun
+        return awaited()
+
+    monkeypatch.setattr(mixer, "_awaited", late)
+
+    async def read() -> np.ndarray | None:
+        pushed = asyncio.to_thread(mixer.push, gain(utterance, 0, 9, FinishReason.STOP))
+        return (await asyncio.gather(mixer.wait_async(mixer.take), pushed))[0]
+
+    assert asyncio.run(asyncio.wait_for(read(), 10)) is not None
 
 
 def test_an_error_comes_behind_what_was_ready() -> None:

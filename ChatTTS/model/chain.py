@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from ..errors import ChatTTSError
+
 
 class State(Protocol):
     """What decoding one utterance has to remember; its size does not grow with the utterance."""
@@ -67,3 +69,15 @@ class Chain(Protocol):
             ChatTTSError: an utterance has ended already; no state has changed then.
         """
         ...
+
+
+def check(pushes: Sequence[Push]) -> None:
+    """Refuse pushes that the states cannot take.
+
+    Raises:
+        ChatTTSError: an utterance has ended, or is pushed twice.
+    """
+    if any(push.state.ended for push in pushes):
+        raise ChatTTSError("this utterance has ended: begin a new state for the next one")
+    if len({id(push.state) for push in pushes}) < len(pushes):
+        raise ChatTTSError("an utterance can be pushed once at a time: join its frames")

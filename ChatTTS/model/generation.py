@@ -38,16 +38,16 @@ class Cancellation:
     """
 
     def __init__(self, outer: threading.Event | None = None) -> None:
-        self._own = threading.Event()
+        self._is_set = False
         self._outer = outer
 
     def set(self) -> None:
-        """End the call within a step."""
-        self._own.set()
+        """End the call within a step. It takes no lock: the garbage collector may call it."""
+        self._is_set = True
 
     def is_set(self) -> bool:
         """Whether the call is to end."""
-        return self._own.is_set() or (self._outer is not None and self._outer.is_set())
+        return self._is_set or (self._outer is not None and self._outer.is_set())
 
 
 @dataclass(frozen=True)

@@ -18,17 +18,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import ChatTTSError, ConfigError
-from .chain import Push
+from .chain import Push, check
 from .dvae import DVAE, ConvNeXtBlock, MelDecoder
-from .vocoder import Vocoder
+from .vocoder import LARGEST_MAGNITUDE, Vocoder
 
 # A layer without padding: from windows of n frames, all outputs that have their whole context, in
 # one tensor: n - span + 1 of each window, or a whole multiple of as many.
 _Layer = Callable[[Sequence[Tensor]], Tensor]
-
-# What the vocos package limits magnitudes to.
-_LARGEST_MAGNITUDE = 1e2
 
 
 class TorchState:
@@ -138,18 +134,6 @@ class TorchChain:
         return [silence if hops is None else hops.flatten().float().cpu() for hops in rows]
 
 
-def check(pushes: Sequence[Push]) -> None:
-    """Refuse pushes that the states cannot take.
-
-    Raises:
-        ChatTTSError: an utterance has ended, or is pushed twice.
-    """
-    if any(push.state.ended for push in pushes):
-        raise ChatTTSError("this utterance has ended: begin a new state for the next one")
-    if len({id(push.state) for push in pushes}) < len(pushes):
-        raise ChatTTSError("an utterance can be pushed once at a time: join its frames")
-
-
 def _mel_stages(module: MelDecoder) -> Iterator[Stage]:
     if isinstance(module, DVAE):
         yield Stage(_pointwise(lambda codes: _features(module, codes)))
@@ -186,32 +170,15 @@ def _head_stages(vocoder: Vocoder) -> Iterator[Stage]:
     nothing but sums of ``overlap`` frames, with half as many less one of zeros at the ends.
     """
     head: Any = vocoder.head
-    overlap = overlap_of(vocoder)
+    overlap = vocoder.overlap
     yield Stage(_pointwise(partial(_windowed_frames, head)))
     yield Stage(partial(_overlapped, overlap), overlap, overlap // 2 - 1)
-
-
-def overlap_of(vocoder: Vocoder) -> int:
-    """Hops in a frame of the vocoder's transform.
-
-    Raises:
-        ConfigError: the transform cannot be computed in pieces.
-    """
-    transform: Any = vocoder.head.istft
-    overlap, rest = divmod(transform.n_fft, transform.hop_length)
-    if transform.padding != "center" or rest or overlap % 2:
-        raise ConfigError(
-            "decoding in pieces needs a vocoder with centre padding and an n_fft that is an even "
-            f"multiple of hop_length, not {transform.padding!r}, {transform.n_fft} and "
-            f"{transform.hop_length}; decode whole utterances with this one"
-        )
-    return overlap
 
 
 def _windowed_frames(head: Any, features: Tensor) -> Tensor:
     """Features [n, dim] to [n, 2 n_fft]: frames of samples, and the weights that they carry."""
     logs, phases = head.out(features).chunk(2, dim=1)
-    magnitudes = logs.exp().clip(max=_LARGEST_MAGNITUDE)
+    magnitudes = logs.exp().clip(max=LARGEST_MAGNITUDE)
     spectra = torch.complex(magnitudes * phases.cos(), magnitudes * phases.sin())
     window = head.istft.window
     frames = torch.fft.irfft(spectra, head.istft.n_fft, dim=1) * window

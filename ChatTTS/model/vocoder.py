@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from torch import Tensor, nn
 
 from ..config import VocosConfig
+from ..errors import ConfigError
 from .torchaudio_import import import_vocos
+
+# What the vocos package limits magnitudes to.
+LARGEST_MAGNITUDE = 1e2
 
 
 class Vocoder(nn.Module):
@@ -31,6 +35,23 @@ class Vocoder(nn.Module):
         """Mel frames on each side that the samples of one frame depend on."""
         mel = self.config.mel
         return 3 + 3 * self.config.num_layers + mel.n_fft // (2 * mel.hop_length)
+
+    @property
+    def overlap(self) -> int:
+        """Hops in a frame of the transform.
+
+        Raises:
+            ConfigError: the transform cannot be computed in pieces.
+        """
+        transform: Any = self.head.istft
+        overlap, rest = divmod(transform.n_fft, transform.hop_length)
+        if transform.padding != "center" or rest or overlap % 2:
+            raise ConfigError(
+                "decoding in pieces needs a vocoder with centre padding and an n_fft that is an "
+                f"even multiple of hop_length, not {transform.padding!r}, {transform.n_fft} and "
+                f"{transform.hop_length}; decode whole utterances with this one"
+            )
+        return overlap
 
     def forward(self, mel: Tensor) -> Tensor:
         """Log-mel [B, n_mels, M] to samples [B, (M - 1) * hop]."""

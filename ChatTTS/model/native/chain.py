@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...errors import ChatTTSError, ConfigError
-from ..chain import Push
+from ..chain import Push, check
 from ..dvae import DVAE, MelDecoder, Quantizer
-from ..vocoder import Vocoder
+from ..vocoder import LARGEST_MAGNITUDE, Vocoder
 from .convnext import ConvNeXtStack, Packing, kept_floats, padded
 from .library import (
     CONVOLUTION,
@@ -33,9 +33,6 @@ from .library import (
     Team,
     address,
 )
-
-# What the vocos package limits magnitudes to.
-_LARGEST_MAGNITUDE = 1e2
 
 
 class NativeState:
@@ -107,7 +104,9 @@ class NativeChain:
             ChatTTSError: an utterance has ended already, a state is in two pushes or belongs to
                 another chain, or frames have another width; no state has changed then.
         """
-        self._check([push.state for push in pushes])
+        check(pushes)
+        if any(push.state.chain is not self for push in pushes):
+            raise ChatTTSError("this state belongs to another chain: begin one here")
         features = [self._rows(push.frames) for push in pushes]
         samples, calls = [], []
         for push, rows in zip(pushes, features, strict=True):
@@ -123,15 +122,6 @@ class NativeChain:
             push.state.seen += call.count
             push.state.ended = push.last
         return samples
-
-    def _check(self, states: Sequence[NativeState]) -> None:
-        if len({id(state) for state in states}) < len(states):
-            raise ChatTTSError("a state is in two pushes: push all its frames in one")
-        for state in states:
-            if state.chain is not self:
-                raise ChatTTSError("this state belongs to another chain: begin one here")
-            if state.ended:
-                raise ChatTTSError("this utterance has ended: begin a new state for the next one")
 
     def _rows(self, frames: Tensor | None) -> Tensor:
         """Frames as the first layer takes them: contiguous float32 [n, features]."""
@@ -204,7 +194,7 @@ class VocoderLayers:
             _norm(pack, backbone.norm),
             *self._blocks.layers,
             _norm(pack, backbone.final_layer_norm),
-            *_head(pack, module.head),
+            *_head(pack, module),
         ]
 
 
@@ -292,21 +282,15 @@ def _norm(pack: Packing, norm: Any) -> ChainLayer:
     )
 
 
-def _head(pack: Packing, head: Any) -> list[ChainLayer]:
+def _head(pack: Packing, vocoder: Vocoder) -> list[ChainLayer]:
     """Log-magnitudes and phases, the inverse Fourier transform, and the sum where frames overlap.
 
     Centred frames lose half a frame at each end of the utterance. Counted in hops that leaves
     nothing but sums of ``overlap`` frames, with half as many less one of zeros at the ends.
     """
-    transform = head.istft
+    head: Any = vocoder.head
+    transform, overlap = head.istft, vocoder.overlap
     n_fft, hop = transform.n_fft, transform.hop_length
-    overlap, rest = divmod(n_fft, hop)
-    if transform.padding != "center" or rest or overlap % 2:
-        raise ConfigError(
-            "decoding in pieces needs a vocoder with centre padding and an n_fft that is an even "
-            f"multiple of hop_length, not {transform.padding!r}, {n_fft} and {hop}; decode whole "
-            "utterances with this one"
-        )
     # Logs and phases are padded each by itself, so that the kernels take them by whole vectors.
     weight = _padded_halves(head.out.weight)
     bias = _padded_halves(head.out.bias.unsqueeze(1)).flatten()
@@ -324,7 +308,7 @@ def _head(pack: Packing, head: Any) -> list[ChainLayer]:
             outputs=len(weight),
             kernel=1,
             dilation=1,
-            number=_LARGEST_MAGNITUDE,
+            number=LARGEST_MAGNITUDE,
         ),
         _convolution(pack, inverse.unsqueeze(-1), there),
         ChainLayer(

@@ -287,6 +287,37 @@ def test_who_leaves_ends_the_work(small: Chat, leaves: str) -> None:
     assert speak(small, TEXT).finish_reasons == ["length"]
 
 
+def test_a_stream_that_is_closed_ends_for_whoever_waits(small: Chat) -> None:
+    async def close_while_another_task_waits() -> list:
+        stream = small.stream(TEXT, skip_refine_text=True, params_infer_code={**LIVELY, **ENDLESS})
+
+        async def read() -> list:
+            return [piece async for piece in stream]
+
+        reader = asyncio.create_task(read())
+        await asyncio.sleep(0.05)
+        await stream.aclose()
+        return await asyncio.wait_for(reader, 20)
+
+    before = workers()
+    asyncio.run(close_while_another_task_waits())
+    assert ends(workers() - before)
+
+
+@pytest.mark.parametrize("use_vllm", [False, True])
+def test_unloading_ends_streams(use_vllm: bool) -> None:
+    chat = Chat()
+    chat.load_or_raise("bundled", device="cpu", use_vllm=use_vllm)
+    before = workers()
+    stream = chat.stream(TEXT, skip_refine_text=True, params_infer_code=ENDLESS)
+    next(stream)
+    chat.unload()
+    pieces = list(stream)
+    assert stream.finish_reason == "abort"
+    assert sum(len(piece.samples) for piece in pieces) < 1799 * 256
+    assert ends(workers() - before)
+
+
 def test_the_work_begins_when_the_first_piece_is_asked_for(small: Chat) -> None:
     before = workers()
     stream = small.stream(TEXT, skip_refine_text=True, params_infer_code=LIVELY)

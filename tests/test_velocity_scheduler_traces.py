@@ -54,6 +54,7 @@ def engines() -> st.SearchStrategy[dict[str, Any]]:
             "enable_prefix_caching": st.booleans(),
             "max_num_batched_tokens": st.integers(1, 20),
             "max_num_seqs": st.integers(1, 6),
+            "ahead": st.sampled_from([0, 0, 1, 3]),
             "policy": st.sampled_from(["fcfs", "priority"]),
             "swap_cost": st.sampled_from([1e-4, 4e-3, 1.0]),
         }
@@ -129,6 +130,7 @@ def random_engine(random: Random) -> Engine:
         enable_prefix_caching=random.random() < 0.7,
         max_num_batched_tokens=random.randint(1, 24),
         max_num_seqs=random.randint(1, 8),
+        ahead=random.choice([0, 0, 1, 4]),
         policy=random.choice(["fcfs", "priority"]),
         ageing=random.choice([0.5, 3.0]),
         swap_cost=random.choice([1e-4, 4e-3, 1.0]),
@@ -176,6 +178,7 @@ def under_load(seen: Counter[str], seed: int) -> None:
         seen[kind.value] += any(move.kind is kind for plan in engine.plans for move in plan.moves)
     seen["errors"] += any(seq.error is not None for seq in engine.ended.values())
     seen["mixed"] += any(len({work.draws for work in plan.work}) == 2 for plan in engine.plans)
+    seen["ahead"] += any(plan.steps > 1 for plan in engine.plans)
 
 
 def test_so_it_does_under_load_and_every_path_is_taken() -> None:
@@ -183,4 +186,4 @@ def test_so_it_does_under_load_and_every_path_is_taken() -> None:
     under_load(seen)
     few = {name: times for name, times in seen.items() if times < 100}
     assert not few
-    assert len(seen) == 9
+    assert len(seen) == 10

@@ -8,8 +8,9 @@ wrong share, copy, swap or stale hit shows there.
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,7 @@ class _Known:
     def __init__(self, data: SequenceData) -> None:
         self.data = data
         self.drawn = 0
+        self.is_broken = False  # nobody reads any more what it writes
         speaker = data.prompt.speaker
         self.prefixes = [hash(("root", None if speaker is None else speaker.tobytes()))]
         for token, is_slot in zip(
@@ -196,8 +198,12 @@ class FakeWorker:
             self._known[data.seq_id] = _Known(data)
         self._check_writes(plan)
         rows: list[tuple[Row, bool]] = []
-        for work in plan.work:
-            rows += self._compute(work)
+        for step in range(plan.steps):
+            for work in plan.work:
+                assert len(work.block_table) == -(
+                    -(work.start + work.count + plan.steps - 1) // self._size
+                )
+                rows += self._compute(replace(work, start=work.start + step))
         return make_result([row for row, _ in rows], [finite for _, finite in rows])
 
     def _check_writes(self, plan: StepPlan) -> None:
@@ -215,15 +221,15 @@ class FakeWorker:
         assert work.count > 0
         assert stop <= len(known)
         assert work.draws == (stop == len(known))
-        assert len(work.block_table) == -(-stop // self._size)
         expected = known.prefixes[1:]
-        for position in range(work.start):
+        for position in range(0 if known.is_broken else work.start):
             block = self._device[work.block_table[position // self._size]]
             assert block[position % self._size] == expected[position], (
                 f"sequence {work.seq_id} would read another prefix at position {position}"
             )
         key, index = known.data.key, known.drawn
-        finite = not (work.draws and self._model.breaks(key, index))
+        finite = not (work.draws and self._model.breaks(key, index)) and not known.is_broken
+        known.is_broken = not finite
         for position in range(work.start, stop):
             block = self._device[work.block_table[position // self._size]]
             block[position % self._size] = expected[position] if finite else -1
@@ -254,6 +260,7 @@ class Engine:
         num_host_blocks: int = 0,
         enable_prefix_caching: bool = True,
         clock: Callable[[], float] | None = None,
+        ahead: int = 0,
         **scheduler: Any,
     ) -> None:
         self.cache = CacheConfig(
@@ -274,7 +281,8 @@ class Engine:
         )
         self.worker = FakeWorker(self.cache, self.model)
         self.requests = Requests()
-        self.plan: StepPlan | None = None
+        self.ahead = ahead  # steps that are planned before those before have returned
+        self.flights: deque[StepPlan] = deque()
         self.plans: list[StepPlan] = []
         self.ended: dict[int, Sample] = {}
 
@@ -289,32 +297,46 @@ class Engine:
         check(self.scheduler)
 
     def begin(self) -> StepPlan | None:
-        """Plan a step and leave it in flight."""
-        running = list(self.scheduler._running)
-        self.plan = self.scheduler.schedule()
-        check(self.scheduler)
-        if self.plan is None:
-            assert not self.scheduler.has_unfinished
-        else:
-            self.plans.append(self.plan)
-            self._check_plan(self.plan, running)
-        return self.plan
+        """Plan a step and leave it in flight, perhaps with what comes after it."""
+        if not self.flights:
+            running = list(self.scheduler._running)
+            plan = self.scheduler.schedule()
+            check(self.scheduler)
+            if plan is None:
+                assert not self.scheduler.has_unfinished
+                return None
+            self._check_plan(plan, running)
+            self._take_off(plan)
+        if self.ahead and len(self.flights) < 2:
+            following = self.scheduler.schedule_ahead(self.ahead)
+            check(self.scheduler)
+            if following is not None:
+                assert 1 <= following.steps <= self.ahead
+                self._take_off(following)
+        return self.flights[0]
+
+    def _take_off(self, plan: StepPlan) -> None:
+        self.plans.append(plan)
+        self.flights.append(plan)
 
     def finish(self) -> list[Advance]:
-        """Carry out the step in flight."""
-        assert self.plan is not None
-        result = self.worker.run(self.plan)
-        advances = self.scheduler.update(self.plan, result)
+        """Carry out the step that is longest in flight."""
+        plan = self.flights.popleft()
+        result = self.worker.run(plan)
+        before = {seq.seq_id: len(seq.ids) for seq in self.scheduler._running}
+        advances = self.scheduler.update(plan, result)
         for advance in advances:
             seq = advance.sequence
             if advance.row is not None:
-                lanes = len(seq.ids[-1])
-                assert tuple(result.ids[advance.row, :lanes].tolist()) == seq.ids[-1]
+                own = seq.ids[before[seq.seq_id]]
+                assert tuple(result.ids[advance.row, : len(own)].tolist()) == own
+                before[seq.seq_id] += 1
             if advance.finish is not None:
                 self._note_end(seq, advance.finish)
-            assert advance.finish is seq.finish
-            assert advance.error is seq.error
-        self.plan = None
+                assert advance.error is seq.error
+                assert advance.finish is seq.finish
+        for advance in advances:
+            assert before.get(advance.sequence.seq_id, 0) == len(advance.sequence.ids)
         check(self.scheduler)
         return advances
 

@@ -275,11 +275,11 @@ class AsyncLLMEngine:
             for sink, request_ids in self._tracker.unwanted():
                 self._abort(request_ids)
                 self._tracker.discard(sink)
-            plan = self.engine.schedule()
-            if plan is None:
+            flight = self.engine.schedule()
+            if flight is None:
                 self._thread = None
                 return False
-        result = self.engine.execute(plan)
+        result = self.engine.execute(flight)
         with self._lock:
-            self._tracker.deliver(self.engine.update(plan, result))
+            self._tracker.deliver(self.engine.update(flight, result))
         return True

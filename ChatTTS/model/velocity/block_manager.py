@@ -101,11 +101,15 @@ class BlockSpaceManager:
         seq.computed = computed
         return self.extend(seq)
 
-    def extend(self, seq: Sequence) -> bool:
+    def extend(self, seq: Sequence, ahead: int = 0) -> bool:
         """Give a running sequence blocks for all its positions, and make sure that no block that
-        it is to write into is anybody else's."""
+        it is to write into is anybody else's.
+
+        Args:
+            ahead: positions beyond those, which it has not drawn yet.
+        """
         table = seq.block_table
-        missing = self._count(len(seq)) - len(table)
+        missing = max(0, self._count(len(seq) + ahead) - len(table))
         index = seq.computed // self._size
         shared = index < len(table) and (
             self.device.references[table[index]] > 1 or self.device.cached[table[index]] is not None

@@ -49,13 +49,17 @@ class OutputCollector:
 
     def collect(self, advances: Iterable[Advance], result: StepResult) -> list[RequestOutput]:
         """What the open requests gained in a step."""
-        gained: dict[str, list[CompletionDelta]] = {}
+        gained: dict[str, dict[int, list[CompletionDelta]]] = {}
         for advance in advances:
-            group = advance.sequence.group
+            group, sample = advance.sequence.group, advance.sequence.sample
             # A request that was aborted while the step ran had its last output then.
             if self.open.get(group.request_id) is group:
-                gained.setdefault(group.request_id, []).append(self._delta(advance, result))
-        outputs = (self._output(self.open[name], deltas) for name, deltas in gained.items())
+                samples = gained.setdefault(group.request_id, {})
+                samples.setdefault(sample, []).append(self._delta(advance, result))
+        outputs = (
+            self._output(self.open[name], [join(deltas) for deltas in samples.values()])
+            for name, samples in gained.items()
+        )
         return [output for output in outputs if output is not None]
 
     def abort(self, group: SequenceGroup) -> RequestOutput:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .configs import CacheConfig, EngineConfig, SchedulerConfig
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
     from .worker import Worker
 
 
+# Waits for the result of a step.
+Pending = Callable[[], StepResult]
+
+
 class ExecutorBase(ABC):
     """What an engine needs of its workers, however many there are and wherever they run.
 
@@ -23,11 +29,16 @@ class ExecutorBase(ABC):
         model: the sizes of the checkpoint and its voice's defaults.
         embed: embeddings and heads, as the workers have them.
         end_of_text: the id that ends a text answer.
+        depth: plans that may be in flight; with more than one the workers compute while the next
+            plan is made.
+        most_steps: of a plan.
     """
 
     model: Config
     embed: Embed
     end_of_text: int
+    depth: int = 1
+    most_steps: int = 1
 
     @abstractmethod
     def init_workers(self) -> None:
@@ -52,6 +63,14 @@ class ExecutorBase(ABC):
     @abstractmethod
     def execute_model(self, plan: StepPlan) -> StepResult:
         """Carry out one step."""
+
+    def submit(self, plan: StepPlan) -> Pending:
+        """Begin a step, behind those that were begun before.
+
+        Returns:
+            What waits for its result; to be called once, in the order of the plans.
+        """
+        return partial(self.execute_model, plan)
 
     @abstractmethod
     def close(self) -> None:

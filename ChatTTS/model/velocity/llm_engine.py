@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ...errors import EngineDeadError
 from ..draws import DrawKey, Pass
 from ..tokenizer import Prompt
 from .collector import OutputCollector
 from .configs import CacheConfig, EngineArgs, EngineConfig
-from .executor import ExecutorBase, InProcessExecutor
+from .executor import ExecutorBase, InProcessExecutor, Pending
 from .metrics import Metrics
 from .output import RequestOutput, aborted
 from .plan import StepPlan, StepResult
@@ -20,6 +21,19 @@ from .request import EngineRequest
 from .sampling_params import SamplingParams
 from .scheduler import Scheduler
 from .sequence import SequenceGroup
+
+
+@dataclass(frozen=True)
+class Flight:
+    """A step that the workers are to carry out, or are carrying out.
+
+    Attributes:
+        plan: what it does.
+        pending: waits for its result.
+    """
+
+    plan: StepPlan
+    pending: Pending
 
 
 class LLMEngine:
@@ -79,6 +93,7 @@ class LLMEngine:
         positions = sizes.max_position_embeddings
         self._collector = OutputCollector(sizes.num_vq, positions, self._no_hiddens)
         self._scheduler = Scheduler(self._scheduling, self._cache, max_positions=positions)
+        self._flights: deque[Flight] = deque()
         self._steps = 0
         self._prompt_positions = 0
         self._model_seconds = 0.0
@@ -176,40 +191,49 @@ class LLMEngine:
         if self._refusal is not None:
             raise EngineDeadError(self._refusal)
         try:
-            plan = self.schedule()
-            if plan is None:
+            flight = self.schedule()
+            if flight is None:
                 return []
-            result = self.execute(plan)
-            return self.update(plan, result)
+            return self.update(flight, self.execute(flight))
         except BaseException as error:
             self.fail(error)
             raise
 
-    def schedule(self) -> StepPlan | None:
-        """The first part of a step: what is to be done, or ``None`` where nothing is."""
-        started = time.perf_counter()
-        plan = self._scheduler.schedule()
-        if plan is None:
-            if self.has_unfinished_requests():
-                raise RuntimeError("requests wait and none can be moved: the scheduler is at fault")
-            return None
-        self._known.update((data.seq_id, len(data.prompt)) for data in plan.new)
-        self._engine_seconds += time.perf_counter() - started
-        return plan
+    def schedule(self) -> Flight | None:
+        """The first part of a step: what is to be done, or ``None`` where nothing is.
 
-    def execute(self, plan: StepPlan) -> StepResult:
+        Where the executor goes ahead, the step after this one is begun as well.
+        """
+        started = time.perf_counter()
+        while len(self._flights) < self.executor.depth:
+            if self._flights:
+                plan = self._scheduler.schedule_ahead(self.executor.most_steps)
+            else:
+                plan = self._scheduler.schedule()
+            if plan is None:
+                break
+            self._known.update((data.seq_id, len(data.prompt)) for data in plan.new)
+            told, self._stale = replace(plan, ended=self._stale + plan.ended), ()
+            self._flights.append(Flight(plan, self.executor.submit(told)))
+        self._engine_seconds += time.perf_counter() - started
+        if self._flights:
+            return self._flights.popleft()
+        if self.has_unfinished_requests():
+            raise RuntimeError("requests wait and none can be moved: the scheduler is at fault")
+        return None
+
+    def execute(self, flight: Flight) -> StepResult:
         """The second part: the model computes."""
         started = time.perf_counter()
-        if self._stale:
-            plan, self._stale = replace(plan, ended=self._stale + plan.ended), ()
-        result = self.executor.execute_model(plan)
+        result = flight.pending()
         self._model_seconds += time.perf_counter() - started
         return result
 
-    def update(self, plan: StepPlan, result: StepResult) -> list[RequestOutput]:
+    def update(self, flight: Flight, result: StepResult) -> list[RequestOutput]:
         """The third part: what came of it."""
+        plan = flight.plan
         started = time.perf_counter()
-        self._steps += 1
+        self._steps += plan.steps
         for work in plan.work:
             of_prompt = self._known[work.seq_id] - work.start
             self._prompt_positions += max(0, min(work.count, of_prompt))

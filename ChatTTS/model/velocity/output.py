@@ -85,6 +85,8 @@ class GenerationResult:
 def join(deltas: Sequence[CompletionDelta]) -> CompletionDelta:
     """All deltas of a sample, in order and at least one, as one."""
     last = deltas[-1]
+    if len(deltas) == 1:
+        return last
     ids = np.concatenate([delta.ids for delta in deltas])
     hiddens = torch.cat([delta.hiddens for delta in deltas])
     return CompletionDelta(last.sample, ids, hiddens, last.finish, last.logprob)

@@ -75,22 +75,25 @@ class StepPlan:
         moves: to be carried out one after another, before the work.
         new: sequences that have their first work in this step.
         work: at most one entry for each sequence.
+        steps: how often; each time after the first moves every sequence by one position, with
+            what it drew the time before. More than one only where all work draws.
     """
 
     ended: tuple[int, ...]
     moves: tuple[BlockMove, ...]
     new: tuple[SequenceData, ...]
     work: tuple[Work, ...]
+    steps: int = 1
 
     @property
     def num_positions(self) -> int:
         """Positions that the step computes."""
-        return sum(work.count for work in self.work)
+        return sum(work.count for work in self.work) + (self.steps - 1) * len(self.work)
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What was drawn, for the plan's work with ``draws``, in the plan's order.
+    """What was drawn, for the plan's work with ``draws``, in the plan's order, step after step.
 
     Attributes:
         ids: int64 [n, num_vq]; a text id stands in the first column.

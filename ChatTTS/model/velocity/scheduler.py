@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from bisect import insort
+from collections import deque
 from collections.abc import Callable
 from operator import attrgetter
 
@@ -32,7 +33,10 @@ NOT_FINITE = (
 
 
 class Scheduler:
-    """Plans the steps of all requests, one step at a time. Not for several threads at once.
+    """Plans the steps of all requests. Not for several threads at once.
+
+    A plan is in flight from the moment it is made until its result is there. Usually one is; what
+    the same sequences do next can be planned meanwhile.
 
     Args:
         config: budgets and policy. No more sequences run than a step has positions, so each of
@@ -59,8 +63,7 @@ class Scheduler:
         self._groups: dict[str, SequenceGroup] = {}
         self._waiting = WaitingQueue()
         self._running: list[Sequence] = []  # by rank
-        self._planned: StepPlan | None = None
-        self._in_flight: dict[int, Sequence] = {}
+        self._flights: deque[tuple[StepPlan, list[Sequence]]] = deque()
         self._ended: list[int] = []  # what the worker is still to be told
         self._arrivals = 0
         self._unfinished = 0
@@ -137,7 +140,7 @@ class Scheduler:
         """End a request, whatever its state; an id that is not known is ignored.
 
         Returns:
-            The sequences that this ended. Those in the step in flight end with it, and ``update``
+            The sequences that this ended. Those in a step in flight end with it, and ``update``
             reports them: each sequence is reported once.
         """
         group = self._groups.get(request_id)
@@ -146,7 +149,7 @@ class Scheduler:
         group.followers.clear()
         ended = []
         for seq in group.sequences:
-            if seq.seq_id in self._in_flight:
+            if seq.flights:
                 seq.aborted = True
             elif seq.status is not SequenceStatus.FINISHED:
                 self._end(seq, FinishReason.ABORT)
@@ -160,9 +163,9 @@ class Scheduler:
         """Plan a step, or ``None`` where there is nothing to do.
 
         Raises:
-            RuntimeError: the last plan is still in flight.
+            RuntimeError: a plan is in flight.
         """
-        if self._planned is not None:
+        if self._flights:
             raise RuntimeError("a step is in flight: schedule the next one after its update")
         counts: list[tuple[Sequence, int]] = []
         self._plan_single_positions(counts)
@@ -180,6 +183,33 @@ class Scheduler:
             counts.append((newcomer, min(len(newcomer) - newcomer.computed, budget)))
             budget -= counts[-1][1]
         return self._make_plan(counts) if counts else None
+
+    def schedule_ahead(self, most: int = 1) -> StepPlan | None:
+        """Plan what the sequences of the last plan do when it is done, before it is.
+
+        An end is seen when its step has returned: a sequence that ended moves on in vain until
+        then, in blocks that are still its own, and ``update`` drops what it draws.
+
+        Args:
+            most: how many steps to plan at most.
+
+        Returns:
+            The plan, or ``None`` where it must wait for what is in flight: somebody else may move
+            next, or blocks are short.
+        """
+        if not self._flights or (self._waiting and len(self._running) < self._max_running):
+            return None
+        sequences = self._flights[-1][1]
+        if sequences != self._running or any(s.aborted or not s.drawing for s in sequences):
+            return None
+        steps = min(most, *(seq.group.limit - len(seq.ids) - seq.drawing for seq in sequences))
+        if steps < 1 or not all(self._extend_ahead(seq, steps) for seq in sequences):
+            return None
+        return self._make_plan([(seq, 1) for seq in sequences], steps)
+
+    def _extend_ahead(self, seq: Sequence, steps: int) -> bool:
+        # The last id that these steps draw needs no place yet.
+        return self._blocks.extend(seq, seq.drawing + steps - 1)
 
     def _plan_single_positions(self, counts: list[tuple[Sequence, int]]) -> None:
         """Plan all running sequences that need one position, the first in rank first.
@@ -245,61 +275,72 @@ class Scheduler:
             self._recomputed += 1
         self._waiting.push(seq)
 
-    def _make_plan(self, counts: list[tuple[Sequence, int]]) -> StepPlan:
+    def _make_plan(self, counts: list[tuple[Sequence, int]], steps: int = 1) -> StepPlan:
         new: list[SequenceData] = []
         work: list[Work] = []
         for seq, count in counts:
-            start = seq.computed
+            # What is drawn in flight is computed from its last id on.
+            length = len(seq) + seq.drawing
+            start = length - 1 if seq.drawing else seq.computed
             stop = start + count
-            table = tuple(seq.block_table[: -(-stop // self._block_size)])
-            work.append(Work(seq.seq_id, start, count, table, stop == len(seq)))
-            self._in_flight[seq.seq_id] = seq
+            draws = stop == length
+            table = tuple(seq.block_table[: -(-(stop + steps - 1) // self._block_size)])
+            work.append(Work(seq.seq_id, start, count, table, draws))
+            seq.flights += 1
+            seq.drawing += steps * draws
             if not seq.known:
                 seq.known = True
                 new.append(seq.data)
-        plan = StepPlan(tuple(self._ended), self._blocks.take_moves(), tuple(new), tuple(work))
+        moves = self._blocks.take_moves()
+        plan = StepPlan(tuple(self._ended), moves, tuple(new), tuple(work), steps)
         self._ended.clear()
-        self._planned = plan
+        self._flights.append((plan, [seq for seq, _ in counts]))
         return plan
 
     # ------------------------------------------------------------ what came of it
 
     def update(self, plan: StepPlan, result: StepResult) -> list[Advance]:
-        """Learn what the step in flight gave.
+        """Learn what the plan that is longest in flight gave.
 
         Returns:
-            One for each sequence that drew, and for each that was aborted while in flight.
+            For each sequence one for every id that it drew, and for each that was aborted while in
+            flight.
 
         Raises:
-            RuntimeError: ``plan`` is not the one in flight.
+            RuntimeError: ``plan`` is not that plan.
             ValueError: the result has another number of rows than the plan has draws.
         """
-        if plan is not self._planned:
-            raise RuntimeError("this plan is not in flight")
-        draws = sum(work.draws for work in plan.work)
+        if not self._flights or plan is not self._flights[0][0]:
+            raise RuntimeError("this plan is not in flight, or not the first one")
+        draws = plan.steps * sum(work.draws for work in plan.work)
         if len(result.ids) != draws:
             raise ValueError(f"the step gave {len(result.ids)} rows, and its plan has {draws}")
-        in_flight, self._in_flight = self._in_flight, {}
-        self._planned = None
+        sequences = self._flights.popleft()[1]
+        for seq in sequences:
+            seq.flights -= 1
         rows = result.ids.tolist()
         logprobs = result.logprobs.tolist()
         finite = result.finite.tolist()
         advances = []
         row = 0
-        for work in plan.work:
-            seq = in_flight[work.seq_id]
-            if seq.aborted:
-                advances.append(self._close(seq, FinishReason.ABORT))
-            elif not work.draws:
-                self._blocks.commit(seq, work.start + work.count)
-                self._open(seq)
-            elif not finite[row]:
-                advances.append(self._close(seq, FinishReason.ABORT, error=NOT_FINITE))
-            else:
-                self._blocks.commit(seq, work.start + work.count)
-                self._open(seq)
-                advances.append(self._gain(seq, row, rows[row], logprobs[row]))
-            row += work.draws
+        for step in range(plan.steps):
+            for work, seq in zip(plan.work, sequences, strict=True):
+                computed = work.start + work.count + step
+                seq.drawing -= work.draws
+                if seq.status is SequenceStatus.FINISHED:
+                    pass  # it moved on in vain
+                elif seq.aborted:
+                    advances.append(self._close(seq, FinishReason.ABORT))
+                elif not work.draws:
+                    self._blocks.commit(seq, computed)
+                    self._open(seq)
+                elif not finite[row]:
+                    advances.append(self._close(seq, FinishReason.ABORT, error=NOT_FINITE))
+                else:
+                    self._blocks.commit(seq, computed)
+                    self._open(seq)
+                    advances.append(self._gain(seq, row, rows[row], logprobs[row]))
+                row += work.draws
         if any(advance.finish for advance in advances):
             self._drop_ended()
         return advances

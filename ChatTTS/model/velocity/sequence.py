@@ -49,7 +49,9 @@ class Sequence:
         status: see ``SequenceStatus``.
         finish: why it ended, or ``None`` while it goes on.
         error: what went wrong, if its end was an error (``finish`` is ``ABORT`` then).
-        aborted: whether it is to end as soon as the step in flight has returned.
+        aborted: whether it is to end as soon as a step in flight has returned.
+        flights: plans in flight that move it.
+        drawing: ids that it draws in these.
         known: whether the worker was told of it.
         rank: the total order of the policy; the lowest comes first.
         wanted: blocks that it needed when it last found too few.
@@ -60,8 +62,10 @@ class Sequence:
         "block_table",
         "cached",
         "computed",
+        "drawing",
         "error",
         "finish",
+        "flights",
         "group",
         "host_table",
         "ids",
@@ -90,6 +94,8 @@ class Sequence:
         self.finish: FinishReason | None = None
         self.error: str | None = None
         self.aborted = False
+        self.flights = 0
+        self.drawing = 0
         self.known = False
         self.rank: tuple[float, int, int] = (0.0, 0, sample)
         self.wanted = 0

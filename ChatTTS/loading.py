@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +18,9 @@ from .checkpoint import load_module, read_tensors
 from .config import Config
 from .errors import ConfigError
 from .model.chain import Chain
+from .model.cuda.chain import DeviceChain
+from .model.cuda.graphs import CudaRecorder
+from .model.cuda.stages import Stage, vocoder_stages
 from .model.dvae import DVAE, MelDecoder
 from .model.gpt import GPT, EngineOptions
 from .model.native.build import BuildError
@@ -154,26 +158,63 @@ def _synthesizers(
     placement: Placement,
     options: EngineOptions,
 ) -> tuple[Synthesizer, Synthesizer]:
-    """The two ways from frames to samples, on the CPU kernels where these are wanted and work.
+    """The two ways from frames to samples: recorded on CUDA, on the CPU kernels where these are
+    wanted and work, and else by the modules.
 
-    Who chose a language model of less than float32 gets a Decoder and a vocoder in bfloat16 as
-    well. The DVAE stays as it is: codes carry less than hidden states, and lose more.
+    Who chose a language model of less than float32 gets a Decoder and a vocoder of less as well.
+    The DVAE stays as it is: codes carry less than hidden states, and lose more.
     """
     chains: tuple[Chain | None, Chain | None] = None, None
-    if options.use_vllm and placement.audio_device.type == "cpu":
-        try:
-            team = Team(options.num_threads or max(1, int(machine.usable_cores())))
-            exact = placement.dtype is torch.float32
-            accelerate(decoder, team, "float32" if exact else "bfloat16")
-            accelerate(vocos, team, "float32" if exact else "bfloat16")
-            accelerate(dvae, team, "float32")
-            layers = VocoderLayers(vocos, team)
-            chains = NativeChain(decoder, layers, team), NativeChain(dvae, layers, team)
-        except BuildError:
-            pass  # the engine said so
-        except ConfigError as error:
-            logger.warning("this checkpoint's sound is decoded whole, not in pieces: %s", error)
+    stages: list[Stage] = []
+    try:
+        if placement.audio_device.type == "cuda":
+            stages = vocoder_stages(vocos, placement.dtype)
+        elif options.use_vllm and placement.audio_device.type == "cpu":
+            chains = _native_chains(decoder, dvae, vocos, placement, options)
+    except BuildError:
+        pass  # the engine said so
+    except ConfigError as error:
+        logger.warning("this checkpoint's sound is decoded whole, not in pieces: %s", error)
+    if stages:
+        chains = _device_chains(decoder, dvae, stages, placement)
     return Synthesizer(decoder, vocos, chains[0]), Synthesizer(dvae, vocos, chains[1])
+
+
+def _device_chains(
+    decoder: MelDecoder, dvae: DVAE, vocoder: Sequence[Stage], placement: Placement
+) -> tuple[Chain, Chain]:
+    """Recorded passes; those of a lone utterance through the Decoder are recorded now.
+
+    Raises:
+        ConfigError: the device has not enough memory.
+    """
+    advice = "leave more of it free, for example with a smaller kv_memory"
+    recorders = [CudaRecorder(placement.audio_device, advice=advice) for _ in range(2)]
+    chain = DeviceChain(decoder, vocoder, recorders[0], dtype=placement.dtype)
+    chain.warm_up()
+    logger.info(
+        "recorded %d passes of the audio decoder in %.1f s",
+        recorders[0].captures,
+        recorders[0].seconds,
+    )
+    return chain, DeviceChain(dvae, vocoder, recorders[1])
+
+
+def _native_chains(
+    decoder: MelDecoder,
+    dvae: DVAE,
+    vocos: Vocoder,
+    placement: Placement,
+    options: EngineOptions,
+) -> tuple[Chain, Chain]:
+    """Modules and chains on the CPU kernels."""
+    team = Team(options.num_threads or max(1, int(machine.usable_cores())))
+    kind = "float32" if placement.dtype is torch.float32 else "bfloat16"
+    accelerate(decoder, team, kind)
+    accelerate(vocos, team, kind)
+    accelerate(dvae, team, "float32")
+    layers = VocoderLayers(vocos, team)
+    return NativeChain(decoder, layers, team), NativeChain(dvae, layers, team)
 
 
 def _load(module: M, file: Path, placement: Placement) -> M:

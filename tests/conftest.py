@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from ChatTTS import assets
-from ChatTTS.core import Chat
+from . import kernel_tools  # noqa: F401  before anything imports Triton
+
+from ChatTTS import assets  # isort: skip
+from ChatTTS.core import Chat  # isort: skip
 
 from .chat_tools import DATA
 

@@ -177,10 +177,22 @@ def test_the_rules_see_relative_lazy_and_indirect_imports() -> None:
     assert any(len(chain) > 2 for chain in reached("ChatTTS.core", probe))
 
 
-def test_triton_is_imported_only_by_kernels() -> None:
-    kernels = (f"{VELOCITY}.attention", "ChatTTS.model.cuda")
+KERNELS = ("ChatTTS.model.cuda.kernels",)
+# What stands on the kernels, and so is imported only where they can run.
+ON_KERNELS = (*KERNELS, *within("ChatTTS.model.cuda", "layers te_llama"), f"{VELOCITY}.cuda")
+
+
+def test_triton_is_imported_only_by_kernels_and_these_only_where_they_can_run() -> None:
     users = {m for m in modules() for item in imports_of(m) if is_in(item.name, ("triton",))}
-    assert {m for m in users if not is_in(m, kernels)} == set()
+    assert {m for m in users if not is_in(m, KERNELS)} == set()
+    eager = {
+        (m, item.name)
+        for m in modules()
+        if not is_in(m, ON_KERNELS)
+        for item in imports_of(m)
+        if is_in(item.name, ON_KERNELS) and not item.lazy and not item.typing_only
+    }
+    assert eager == set()
 
 
 # ---------------------------------------------------------------- what is declared
@@ -284,12 +296,16 @@ class Blocker:
 sys.meta_path.insert(0, Blocker())
 import ChatTTS
 for module in pkgutil.walk_packages(ChatTTS.__path__, "ChatTTS."):
-    if not module.name.endswith("__main__"):
+    if not module.name.endswith("__main__") and not module.name.startswith({ON_KERNELS!r}):
         importlib.import_module(module.name)
         print(module.name)
 """
     imported = set(run(code).split())
-    expected = {name for name in modules() if name != "ChatTTS" and not name.endswith("__main__")}
+    expected = {
+        name
+        for name in modules()
+        if name != "ChatTTS" and not name.endswith("__main__") and not is_in(name, ON_KERNELS)
+    }
     assert imported == expected
 
 

@@ -16,11 +16,12 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import ChatTTSError, ConfigError
 from ChatTTS.loading import Model, load_model
 from ChatTTS.model.chain import Push
+from ChatTTS.model.code_tables import CodeTables
 from ChatTTS.model.dvae import DVAE, MelDecoder
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.native.build import BuildError
-from ChatTTS.model.native.chain import CodeTables, NativeChain, NativeState, VocoderLayers
+from ChatTTS.model.native.chain import NativeChain, NativeState, VocoderLayers
 from ChatTTS.model.native.convnext import accelerate
 from ChatTTS.model.native.library import KINDS, Team
 from ChatTTS.model.placement import choose_placement

@@ -13,11 +13,12 @@ from typing import Any
 import torch
 
 from ..config import Config
-from ..errors import ConfigError
+from ..errors import ConfigError, EngineUnavailableError
+from .cuda.support import why_no_kernels
 from .embed import Embed, load_embed
 from .generation import Cancellation, Delta, GenerationRequest, Generator
 from .llama import StandardEngine, llama_config, load_llama
-from .llama_config import read_llama_shape
+from .llama_config import LlamaShape, read_llama_shape
 from .placement import Placement
 from .tokenizer import Tokenizer
 from .turns import Turns
@@ -93,20 +94,17 @@ class GPT:
             )
         embed = load_embed(embed_weights, config.embed, placement)
         sizes = config.gpt
-        attention = _attention(options, placement)
-        llama = load_llama(
-            llama_config(read_llama_shape(llama_file, sizes), attention),
-            weights,
-            placement.device,
-            placement.dtype,
+        shape = read_llama_shape(llama_file, sizes)
+        _explain(options)
+        model, new_cache = _accelerated(shape, weights, placement, options) or _plain(
+            shape, weights, placement, options
         )
-        _explain(options, placement)
         engine = StandardEngine(
-            _compiled(llama) if options.compile else llama,
+            model,
             embed,
             end_of_text=tokenizer.end_of_refine,
             max_positions=sizes.max_position_embeddings,
-            new_cache=_new_cache(options),
+            new_cache=new_cache if options.enable_cache else lambda: None,
             turns=turns,
         )
         return cls(embed, engine, turns)
@@ -151,16 +149,52 @@ class GPT:
         return self.engine.generate(requests, cancelled)
 
 
-def _new_cache(options: EngineOptions) -> Callable[[], Any]:
-    """What makes the key-value cache of a batch."""
+# A Llama, and what makes the key-value cache of a batch for it.
+_Llama = tuple[Callable[..., Any], Callable[[], Any]]
+
+
+def _plain(
+    shape: LlamaShape, weights: Path, placement: Placement, options: EngineOptions
+) -> _Llama:
+    """transformers' own Llama."""
     from transformers import DynamicCache
 
     from .kv_cache import GrowingCache
 
-    if not options.enable_cache:
-        return lambda: None
-    # torch.compile traces the library's own cache; counters that Python changes it traces anew.
-    return DynamicCache if options.compile else GrowingCache
+    config = llama_config(shape, _attention(options, placement))
+    llama = load_llama(config, weights, placement.device, placement.dtype)
+    if options.compile:
+        # torch.compile traces the library's own cache; counters that Python changes it traces
+        # anew.
+        return _compiled(llama), DynamicCache
+    return llama, GrowingCache
+
+
+def _accelerated(
+    shape: LlamaShape, weights: Path, placement: Placement, options: EngineOptions
+) -> _Llama | None:
+    """The Llama on Triton kernels, where it was asked for and can work."""
+    if not options.experimental:
+        return None
+    reason = (
+        why_no_kernels()
+        if placement.device.type == "cuda"
+        else f"the accelerated Llama needs CUDA, not {placement.device.type}"
+    )
+    if reason is None:
+        from .cuda.te_llama import load_te_llama
+
+        try:
+            model = load_te_llama(weights, shape, placement.device, placement.dtype)
+        except (ConfigError, EngineUnavailableError) as error:
+            reason = str(error)
+        else:
+            for name in ("compile", "use_flash_attn"):
+                if getattr(options, name):
+                    logger.warning("%s=True is not used: experimental=True has its kernels", name)
+            return model, model.new_cache
+    logger.warning("experimental=True is not used: %s", reason)
+    return None
 
 
 def _attention(options: EngineOptions, placement: Placement) -> str:
@@ -182,15 +216,8 @@ def _attention(options: EngineOptions, placement: Placement) -> str:
     return "flash_attention_2"
 
 
-def _explain(options: EngineOptions, placement: Placement) -> None:
+def _explain(options: EngineOptions) -> None:
     """Say which options have no effect on this engine, and why."""
-    if options.experimental:
-        reason = (
-            "the accelerated Llama is not part of this version"
-            if placement.device.type == "cuda"
-            else f"the accelerated Llama needs CUDA, not {placement.device.type}"
-        )
-        logger.warning("experimental=True is not used: %s", reason)
     if options.kv_memory is not None:
         logger.warning("kv_memory is not used: the standard engine's cache grows as it needs")
     if options.batch_invariant:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from .configs import CacheConfig, EngineConfig, SchedulerConfig
-from .plan import StepPlan, StepResult
+from .plan import Pending, StepPlan, StepResult
 
 if TYPE_CHECKING:
     from ...config import Config
     from ..embed import Embed
     from .worker import Worker
-
-
-# Waits for the result of a step.
-Pending = Callable[[], StepResult]
 
 
 class ExecutorBase(ABC):
@@ -100,7 +95,9 @@ class InProcessExecutor(ExecutorBase):
         self.end_of_text = loaded.tokenizer.end_of_refine
 
     def init_cache(self) -> CacheConfig:
-        return self._loaded.init_cache()
+        cache = self._loaded.init_cache()
+        self.depth, self.most_steps = self._loaded.depth, self._loaded.most_steps
+        return cache
 
     def measure(self, scheduler: SchedulerConfig) -> SchedulerConfig:
         if not scheduler.measure_costs or not self._config.cache.host_memory:
@@ -110,7 +107,11 @@ class InProcessExecutor(ExecutorBase):
 
     def execute_model(self, plan: StepPlan) -> StepResult:
         with self._turns:
-            return self._loaded.execute_model(plan)
+            return self._loaded.submit(plan)()
+
+    def submit(self, plan: StepPlan) -> Pending:
+        # Where nothing is gained by it, a step is not begun before it is waited for.
+        return self._loaded.submit(plan) if self.depth > 1 else super().submit(plan)
 
     def close(self) -> None:
         self._worker = None

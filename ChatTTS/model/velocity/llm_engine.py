@@ -13,10 +13,10 @@ from ..draws import DrawKey, Pass
 from ..tokenizer import Prompt
 from .collector import OutputCollector
 from .configs import CacheConfig, EngineArgs, EngineConfig
-from .executor import ExecutorBase, InProcessExecutor, Pending
+from .executor import ExecutorBase, InProcessExecutor
 from .metrics import Metrics
 from .output import RequestOutput, aborted
-from .plan import StepPlan, StepResult
+from .plan import Pending, StepPlan, StepResult
 from .request import EngineRequest
 from .sampling_params import SamplingParams
 from .scheduler import Scheduler

@@ -9,6 +9,8 @@ import torch
 
 from ... import machine
 from ...config import Config
+from ..cuda.graphs import Recorder, new_recorder
+from ..cuda.support import why_no_kernels
 from ..embed import Embed, load_embed
 from ..llama_config import LlamaShape, read_llama_shape
 from ..native.build import BuildError
@@ -36,6 +38,7 @@ class LoadedModel:
 
     Attributes:
         how: in words, for logs and the system check.
+        recorder: records whole steps, where the model runs on Triton kernels.
     """
 
     config: Config
@@ -46,6 +49,7 @@ class LoadedModel:
     sampler: Sampler
     placement: Placement
     how: str
+    recorder: Recorder | None = None
 
 
 class ModelLoader:
@@ -67,18 +71,24 @@ class ModelLoader:
         shape = read_llama_shape(self._folder / "gpt" / "config.json", sizes.gpt)
         file = LlamaFile(self._folder / "gpt" / "model.safetensors", shape)
         embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, self._placement)
-        team = self._team()
-        if team is not None:
-            kind = self._config.model.quantization or _name(self._placement.dtype)
+        device, dtype = self._placement.device, self._placement.dtype
+        recorder: Recorder | None = None
+        if (team := self._team()) is not None:
+            kind = self._config.model.quantization or _name(dtype)
             llama: LlamaModel = self._native(team, file, kind, embed)
             sampler: Sampler = NativeSampler(team)
             how = f"CPU kernels ({team.about}), {kind}, {team.size} threads"
+        elif self._has_triton():
+            llama, sampler, recorder = self._triton(file, embed)
+            how = f"Triton kernels, {dtype}, {device}"
         else:
             llama, sampler = self._torch(file, embed), TorchSampler()
-            how = f"torch, {self._placement.dtype}, {self._placement.device}"
+            how = f"torch, {dtype}, {device}"
         logger.info("velocity computes with %s", how)
         tokenizer = Tokenizer(self._folder / "tokenizer")
-        return LoadedModel(sizes, tokenizer, shape, embed, llama, sampler, self._placement, how)
+        return LoadedModel(
+            sizes, tokenizer, shape, embed, llama, sampler, self._placement, how, recorder
+        )
 
     def _team(self) -> Team | None:
         """The threads of the CPU kernels, or ``None`` where these cannot be used."""
@@ -103,6 +113,36 @@ class ModelLoader:
         return NativeLlama(
             team, file.shape, weights, kind, embed, rotary_tables(file.shape), block_size
         )
+
+    def _has_triton(self) -> bool:
+        if self._placement.device.type != "cuda":
+            return False
+        reason = why_no_kernels()
+        if reason is not None:
+            logger.warning("velocity computes with torch alone, which is slower: %s", reason)
+        return reason is None
+
+    def _triton(self, file: LlamaFile, embed: Embed) -> tuple[LlamaModel, Sampler, Recorder]:
+        """The parts for CUDA."""
+        from .cuda.llama import TritonLinear, TritonLlama
+        from .cuda.sampler import TritonSampler
+
+        device, dtype = self._placement.device, self._placement.dtype
+        if self._config.model.quantization is not None:
+            logger.warning("quantization is not used: it needs the CPU kernels")
+        for name in _HEADS:
+            setattr(embed, name, TritonLinear(getattr(embed, name).weight))
+        llama = TritonLlama(
+            file.shape,
+            (file.layer(i, dtype).to(device) for i in range(file.shape.num_hidden_layers)),
+            file.final_norm(dtype).to(device),
+            embed,
+            rotary_tables(file.shape),
+            self._config.cache.block_size,
+            batch_invariant=self._config.model.batch_invariant,
+        )
+        advice = "give less kv_memory, lower max_num_seqs, or end what else uses the GPU"
+        return llama, TritonSampler(), new_recorder(device, advice=advice)
 
     def _torch(self, file: LlamaFile, embed: Embed) -> TorchLlama:
         device, dtype = self._placement.device, self._placement.dtype

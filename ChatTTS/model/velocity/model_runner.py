@@ -17,11 +17,11 @@ from ..draws import Pass
 from ..processors import PENALTY_WINDOW
 from .batch import Batch, RowKind
 from .model_loader import LoadedModel
-from .plan import SequenceData, StepResult, Work
+from .plan import Pending, SequenceData, StepPlan, StepResult, Work
 from .sampler import Draw
 
 
-class _SequenceState:
+class SequenceState:
     """The inputs of one sequence, position by position.
 
     Attributes:
@@ -74,15 +74,19 @@ class ModelRunner:
     Args:
         model: what the loader gave.
         pool: the device's blocks.
+
+    Attributes:
+        states: the sequences that had work, by their ids.
+        ends: the id that ends a sequence, by its pass.
     """
 
     def __init__(self, model: LoadedModel, pool: Tensor) -> None:
         self._model = model
         self._pool = pool
-        self._states: dict[int, _SequenceState] = {}
+        self.states: dict[int, SequenceState] = {}
         embed = model.embed
         self._num_vq = embed.num_vq
-        self._ends = {
+        self.ends = {
             Pass.CODE: embed.num_audio_tokens - 1,
             Pass.REFINE: model.tokenizer.end_of_refine,
         }
@@ -90,20 +94,25 @@ class ModelRunner:
     def forget(self, seq_ids: Sequence[int]) -> None:
         """Let go of sequences; those that never had work are not known."""
         for seq_id in seq_ids:
-            self._states.pop(seq_id, None)
+            self.states.pop(seq_id, None)
 
     def add(self, new: Sequence[SequenceData]) -> None:
         """Take sequences that have their first work."""
         for data in new:
-            self._states[data.seq_id] = _SequenceState(
+            self.states[data.seq_id] = SequenceState(
                 data, self._num_vq, self._model.shape.max_position_embeddings
             )
+
+    def submit(self, plan: StepPlan) -> Pending:
+        """Compute a plan's work; what is given has its result."""
+        result = self.run(plan.work)
+        return lambda: result
 
     @torch.inference_mode()
     def run(self, works: Sequence[Work]) -> StepResult:
         """Compute ``works`` and draw where they say so."""
         hiddens = self._model.llama.forward(self._batch(works), self._pool)
-        drawing = [self._states[work.seq_id] for work in works if work.draws]
+        drawing = [self.states[work.seq_id] for work in works if work.draws]
         result = StepResult(
             ids=np.zeros((len(drawing), self._num_vq), dtype=np.int64),
             hiddens=hiddens,
@@ -120,7 +129,7 @@ class ModelRunner:
         self,
         kind: Pass,
         places: list[int],
-        drawing: Sequence[_SequenceState],
+        drawing: Sequence[SequenceState],
         result: StepResult,
     ) -> None:
         """Fill in ``result`` at ``places``, which draw from the heads of ``kind``."""
@@ -131,7 +140,7 @@ class ModelRunner:
             hiddens = hiddens[places]
         logits = heads(hiddens.to(embed.code.weight.device))
         states = [drawing[place] for place in places]
-        drawn = self._model.sampler(logits, [state.draw(self._ends[kind]) for state in states])
+        drawn = self._model.sampler(logits, [state.draw(self.ends[kind]) for state in states])
         result.ids[places, : drawn.ids.shape[1]] = drawn.ids
         result.logprobs[places] = drawn.logprobs
         result.finite[places] = drawn.finite
@@ -148,7 +157,7 @@ class ModelRunner:
         tables = np.zeros((len(works), max(len(w.block_table) for w in works)), dtype=np.int32)
         vectors: list[NDArray[np.float32]] = []
         for index, (work, end) in enumerate(zip(works, ends.tolist(), strict=True)):
-            state = self._states[work.seq_id]
+            state = self.states[work.seq_id]
             start, stop = work.start, work.start + work.count
             own = slice(end - work.count, end)
             kinds[own] = state.kinds[start:stop]

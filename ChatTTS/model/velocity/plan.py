@@ -6,6 +6,7 @@ to be moved forward.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -108,3 +109,7 @@ class StepResult:
     hiddens: Tensor
     logprobs: NDArray[np.float32]
     finite: NDArray[np.bool_]
+
+
+# Waits for the result of a step.
+Pending = Callable[[], StepResult]

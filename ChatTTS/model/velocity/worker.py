@@ -6,9 +6,10 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -20,12 +21,15 @@ from .batch import Batch, RowKind
 from .configs import CacheConfig, EngineConfig
 from .model_loader import LoadedModel, ModelLoader
 from .model_runner import ModelRunner
-from .plan import BlockMove, MoveKind, StepPlan, StepResult
+from .plan import BlockMove, MoveKind, Pending, SequenceData, StepPlan
 
 logger = logging.getLogger(__name__)
 
 # Of the memory that is free once the model is there, the part that a pool takes unasked.
 _SHARE = 0.25
+# Steps of a plan where steps are replayed without the host: the more, the less it has to do, and
+# the longer newcomers wait.
+_MOST_STEPS = 4
 
 
 @dataclass(frozen=True)
@@ -36,18 +40,36 @@ class Costs:
     recompute: float
 
 
+class Runner(Protocol):
+    """What carries out the work of plans."""
+
+    def forget(self, seq_ids: Sequence[int]) -> None:
+        """Let go of sequences; those that never had work are not known."""
+
+    def add(self, new: Sequence[SequenceData]) -> None:
+        """Take sequences that have their first work."""
+
+    def submit(self, plan: StepPlan) -> Pending:
+        """Begin a plan's work; what is given waits for its result."""
+        ...
+
+
 class Worker:
     """Carries out plans on one device.
 
     Args:
         config: the engine's settings.
+
+    Attributes:
+        depth, most_steps: see ``ExecutorBase``.
     """
 
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
         self.model: LoadedModel = ModelLoader(config).load()
         self._pool = self._host = torch.empty(0)
-        self._runner: ModelRunner | None = None
+        self._runner: Runner | None = None
+        self.depth = self.most_steps = 1
 
     def init_cache(self) -> CacheConfig:
         """Make the pools; the answer is the cache's config with the blocks counted.
@@ -71,7 +93,7 @@ class Worker:
                 f"{host_blocks * size >> 20} MB to swap to ({error}): give less kv_memory or "
                 "swap_memory"
             ) from error
-        self._runner = ModelRunner(self.model, self._pool)
+        self._runner = self._new_runner()
         logger.info(
             "key-value cache: %d blocks of %d positions, %d MB",
             blocks,
@@ -80,14 +102,24 @@ class Worker:
         )
         return replace(wanted, num_blocks=blocks, num_host_blocks=host_blocks)
 
-    def execute_model(self, plan: StepPlan) -> StepResult:
-        """Carry out one step."""
+    def submit(self, plan: StepPlan) -> Pending:
+        """Begin one step; what is given waits for its result."""
         assert self._runner is not None
         self._runner.forget(plan.ended)
         for move in plan.moves:
             self._move(move)
         self._runner.add(plan.new)
-        return self._runner.run(plan.work)
+        return self._runner.submit(plan)
+
+    def _new_runner(self) -> Runner:
+        """What carries out plans: recorded steps where the model runs on Triton kernels."""
+        eager = ModelRunner(self.model, self._pool)
+        if self.model.recorder is None:
+            return eager
+        from .cuda.runner import new_runner
+
+        self.depth, self.most_steps = 2, _MOST_STEPS
+        return new_runner(eager, self.model, self._pool, self._config.scheduler.max_num_seqs)
 
     def _move(self, move: BlockMove) -> None:
         device, host = self._pool, self._host

@@ -1,0 +1,1 @@
+"""What computes on a GPU: Triton kernels, recorded steps, and the accelerated Llama."""

@@ -1,0 +1,253 @@
+"""Work that is recorded once and replayed many times, in one launch, at the same addresses."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+# How often work is done before it is captured: libraries choose their kernels and load them then.
+_WARM_UPS = 2
+_MIB = 2**20
+
+
+class Recording(Protocol[T_co]):
+    """Work that can be done again."""
+
+    @property
+    def result(self) -> T_co:
+        """What the work gives: the same tensors each time.
+
+        They hold what the latest :meth:`replay` gave until any recording of the same recorder is
+        replayed, since all share their memory. Before the first replay they hold nothing.
+        """
+        ...
+
+    def replay(self) -> None:
+        """Do the work again, on what its inputs hold by then."""
+        ...
+
+
+class Recorder(Protocol):
+    """Records work of fixed shapes on fixed addresses.
+
+    Not for several threads or streams at once, and neither are its recordings: they share memory.
+
+    Attributes:
+        captures: recordings made so far.
+        seconds: that they took.
+    """
+
+    captures: int
+    seconds: float
+
+    def record(self, work: Callable[[], T]) -> Recording[T]:
+        """Record what ``work`` does on the device.
+
+        It is done a few times meanwhile, so what it changes must be of no value by then. It gives
+        a tensor, or a tuple, list, mapping or dataclass of what it may give, or ``None``.
+
+        Raises:
+            ConfigError: the device has not enough memory; the message has the numbers.
+        """
+        ...
+
+
+class CudaRecording(Generic[T]):
+    """A captured CUDA graph, replayed on the current stream.
+
+    Attributes:
+        result: see :class:`Recording`.
+    """
+
+    def __init__(self, graph: torch.cuda.CUDAGraph, result: T) -> None:
+        self._graph = graph
+        self.result = result
+
+    def replay(self) -> None:
+        """See :class:`Recording`."""
+        self._graph.replay()
+
+
+class CudaRecorder:
+    """CUDA graphs in one memory pool; see :class:`Recorder`.
+
+    Args:
+        device: where the work runs.
+        advice: what a message about too little memory tells to change.
+    """
+
+    # torch and CUDA allow one capture at a time in a process.
+    _capturing: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, device: torch.device, *, advice: str) -> None:
+        self.captures, self.seconds = 0, 0.0
+        self._device, self._advice = device, advice
+        with torch.cuda.device(device):
+            self._stream = torch.cuda.Stream(device)
+            self._pool = torch.cuda.graph_pool_handle()
+
+    @torch.inference_mode()
+    def record(self, work: Callable[[], T]) -> CudaRecording[T]:
+        """See :class:`Recorder`."""
+        began = time.perf_counter()
+        with self._capturing, torch.cuda.device(self._device), self._explained():
+            current = torch.cuda.current_stream(self._device)
+            self._stream.wait_stream(current)
+            graph = torch.cuda.CUDAGraph()
+            # A capture that fails leaves its stream the current one, but for this block.
+            with torch.cuda.stream(self._stream):
+                for _ in range(_WARM_UPS):
+                    work()
+                # Other threads may go on allocating memory.
+                with torch.cuda.graph(
+                    graph,
+                    pool=self._pool,
+                    stream=self._stream,
+                    capture_error_mode="thread_local",
+                ):
+                    result = work()
+            current.wait_stream(self._stream)
+        self.captures += 1
+        self.seconds += time.perf_counter() - began
+        return CudaRecording(graph, result)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say how much memory there is where it was too little."""
+        try:
+            yield
+        except RuntimeError as error:
+            if not _is_out_of_memory(error):
+                raise
+            free, total = (size // _MIB for size in torch.cuda.mem_get_info())
+            raise ConfigError(
+                f"{self._device} ran out of memory while a graph was recorded: {free} MiB of "
+                f"{total} MiB are free; {self._advice}"
+            ) from error
+
+
+class EagerRecording(Generic[T]):
+    """Work that is called again, with its results where they were the first time.
+
+    Attributes:
+        result: see :class:`Recording`.
+
+    Args:
+        work: to be called.
+        result: what it gave at first.
+        own: of the result's tensors those that the work makes anew each time.
+        before_replay: called before each replay.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[], T],
+        result: T,
+        own: list[Tensor],
+        before_replay: Callable[[], None],
+    ) -> None:
+        self.result = result
+        self._work, self._own, self._before_replay = work, own, before_replay
+
+    @torch.inference_mode()
+    def replay(self) -> None:
+        """See :class:`Recording`."""
+        self._before_replay()
+        fresh = _tensors(self._work())
+        for held, given in zip(_tensors(self.result), fresh, strict=True):
+            if held.shape != given.shape or held.dtype != given.dtype:
+                raise RuntimeError(
+                    f"recorded work gave {held.dtype} {list(held.shape)} and now {given.dtype} "
+                    f"{list(given.shape)}: a graph has one shape"
+                )
+            held.copy_(given)
+
+    @torch.inference_mode()
+    def spoil(self) -> None:
+        """Overwrite what a graph's own results would share with other graphs."""
+        for tensor in self._own:
+            if tensor.is_floating_point():
+                tensor.fill_(math.nan)
+            elif tensor.dtype is torch.bool:
+                tensor.logical_not_()
+            else:
+                tensor.fill_(torch.iinfo(tensor.dtype).max)
+
+
+class EagerRecorder:
+    """Recordings without CUDA, as strict as graphs; see :class:`Recorder`.
+
+    A replay spoils the results of all recordings before, so who relies on more than a graph
+    promises sees it.
+    """
+
+    def __init__(self) -> None:
+        self.captures, self.seconds = 0, 0.0
+        self._recordings: list[EagerRecording[Any]] = []
+
+    @torch.inference_mode()
+    def record(self, work: Callable[[], T]) -> EagerRecording[T]:
+        """See :class:`Recorder`."""
+        began = time.perf_counter()
+        first, result = work(), work()
+        # What lies at the same place twice, while both are held, is not the work's own.
+        places = {tensor.data_ptr() for tensor in _tensors(first)}
+        own = [tensor for tensor in _tensors(result) if tensor.data_ptr() not in places]
+        recording = EagerRecording(work, result, own, self._spoil)
+        self._recordings.append(recording)
+        self._spoil()
+        self.captures += 1
+        self.seconds += time.perf_counter() - began
+        return recording
+
+    def _spoil(self) -> None:
+        for recording in self._recordings:
+            recording.spoil()
+
+
+def new_recorder(device: torch.device, *, advice: str) -> Recorder:
+    """What records on ``device``; without CUDA, what does the work anew.
+
+    Args:
+        advice: what a message about too little memory tells to change.
+    """
+    return CudaRecorder(device, advice=advice) if device.type == "cuda" else EagerRecorder()
+
+
+def _tensors(result: Any) -> list[Tensor]:
+    """All tensors of a result, in order."""
+    if result is None:
+        return []
+    if isinstance(result, Tensor):
+        return [result]
+    if isinstance(result, (tuple, list)):
+        parts = list(result)
+    elif isinstance(result, Mapping):
+        parts = list(result.values())
+    elif is_dataclass(result):
+        parts = [getattr(result, field.name) for field in fields(result)]
+    else:
+        raise TypeError(f"recorded work gives tensors, not {type(result).__name__}")
+    return [tensor for part in parts for tensor in _tensors(part)]
+
+
+def _is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether memory was the reason: ending a capture that failed raises another error."""
+    while error is not None:
+        if any(text in str(error) for text in ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED")):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

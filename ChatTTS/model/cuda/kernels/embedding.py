@@ -1,0 +1,98 @@
+"""What the Llama reads: text ids, frames of codes and speaker vectors, side by side."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ...velocity.batch import RowKind
+
+
+def embed_rows(
+    kinds: Tensor, ids: Tensor, vectors: Tensor, text_table: Tensor, code_table: Tensor
+) -> Tensor:
+    """Rows to vectors; everything is contiguous.
+
+    Args:
+        kinds: uint8 [rows], of :class:`~ChatTTS.model.velocity.batch.RowKind`.
+        ids: int32 [rows, num_vq]: a text id or the index of a vector in the first column, or the
+            codes of a frame.
+        vectors: float32 [n, hidden]; n may be 0 where no row wants one.
+        text_table: [text ids, hidden], of any float dtype.
+        code_table: [num_vq * codes, hidden], of the same; codebook q begins at row q * codes.
+
+    Returns:
+        [rows, hidden] in the dtype of the tables; the codes of a frame are summed in float32.
+    """
+    rows, num_vq = ids.shape
+    hidden = text_table.shape[1]
+    out = text_table.new_empty(rows, hidden)
+    if rows:
+        _embed_rows[(rows,)](
+            kinds,
+            ids,
+            vectors,
+            text_table,
+            code_table,
+            out,
+            num_vq,
+            code_table.shape[0] // num_vq,
+            hidden,
+            int(RowKind.TEXT),
+            int(RowKind.CODE),
+            triton.next_power_of_2(hidden),
+            num_warps=4,
+        )
+    return out
+
+
+def embed_rows_torch(
+    kinds: Tensor, ids: Tensor, vectors: Tensor, text_table: Tensor, code_table: Tensor
+) -> Tensor:
+    """Twin of :func:`embed_rows`."""
+    num_vq = ids.shape[1]
+    out = text_table.new_empty(len(kinds), text_table.shape[1])
+    offsets = torch.arange(num_vq, device=ids.device) * (code_table.shape[0] // num_vq)
+    for row, kind in enumerate(kinds.tolist()):
+        if kind == RowKind.TEXT:
+            out[row] = text_table[ids[row, 0]]
+        elif kind == RowKind.CODE:
+            out[row] = code_table[ids[row] + offsets].float().sum(dim=0)
+        else:
+            out[row] = vectors[ids[row, 0]]
+    return out
+
+
+@triton.jit
+def _embed_rows(
+    kinds: tl.tensor,
+    ids: tl.tensor,
+    vectors: tl.tensor,
+    text_table: tl.tensor,
+    code_table: tl.tensor,
+    out: tl.tensor,
+    num_vq: tl.constexpr,
+    codes: tl.constexpr,
+    hidden: tl.constexpr,
+    text_kind: tl.constexpr,
+    code_kind: tl.constexpr,
+    block: tl.constexpr,
+) -> None:
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.arange(0, block)
+    inside = columns < hidden
+    kind = tl.load(kinds + row)
+    first = tl.load(ids + row * num_vq).to(tl.int64)
+    x = tl.zeros([block], dtype=tl.float32)
+    if kind == text_kind:
+        x += tl.load(text_table + first * hidden + columns, mask=inside, other=0.0).to(tl.float32)
+    elif kind == code_kind:
+        for codebook in tl.static_range(num_vq):
+            code = tl.load(ids + row * num_vq + codebook).to(tl.int64) + codebook * codes
+            place = code_table + code * hidden + columns
+            x += tl.load(place, mask=inside, other=0.0).to(tl.float32)
+    else:
+        x += tl.load(vectors + first * hidden + columns, mask=inside, other=0.0)
+    tl.store(out + row * hidden + columns, x.to(out.dtype.element_ty), mask=inside)

@@ -1,0 +1,175 @@
+"""Causal attention over paged keys and values, of many rows of a sequence at once, for prompts.
+
+Rows that stand together are taken in tiles, which read keys and values once for all of their
+rows. Keys are taken in steps from position 0 on, whatever tile a row is in. The steps beyond a
+row's own position leave its sums as they are, to the last bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from numpy.typing import NDArray
+from torch import Tensor
+
+# Rows of a tile: as few as tensor cores take.
+TILE = 16
+# Keys of a step.
+_KEYS = 64
+_LOG2_E = 1.4426950408889634
+
+
+def tiles_of(table_of: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Cut rows into tiles, each of one sequence.
+
+    Args:
+        table_of: int32 [rows], the row's sequence, or -1 for padding. All rows of a sequence
+            follow one another; one that decodes has a single row.
+
+    Returns:
+        int32 [tiles, 3]: first row, number of rows, sequence. Every row is in one tile.
+    """
+    begins = np.ones(len(table_of), dtype=bool)
+    begins[1:] = table_of[1:] != table_of[:-1]
+    starts = np.flatnonzero(begins)
+    lengths = np.diff(starts, append=len(table_of))
+    cuts = -(-lengths // TILE)
+    run = np.repeat(np.arange(len(starts)), cuts)
+    done = (np.arange(len(run)) - (np.cumsum(cuts) - cuts)[run]) * TILE
+    first, rows = starts[run] + done, np.minimum(lengths[run] - done, TILE)
+    return np.stack([first, rows, table_of[starts[run]]], axis=1).astype(np.int32)
+
+
+def attend_chunks(
+    query: Tensor, pool: Tensor, layer: int, tables: Tensor, positions: Tensor, tiles: Tensor
+) -> Tensor:
+    """Each row attends to its own position and to all earlier ones of its sequence.
+
+    Args:
+        query: [rows, heads, head size], rotated, contiguous. The head size is a power of two of
+            at least 16.
+        pool: [blocks, layers, 2 (keys, values), kv heads, block size, head size], contiguous, in
+            the dtype of ``query``; the rows' own keys and values are in it already.
+        layer: which of the pool's is read.
+        tables: int32 [sequences, blocks], physical blocks; contiguous.
+        positions: int32 [rows], in the sequence.
+        tiles: int32 [tiles, 3], see :func:`tiles_of`; a tile of 0 rows does nothing.
+
+    Returns:
+        [rows, heads, head size] in the dtype of ``query``; zeros for padding, and anything for
+        rows in no tile. Sums are made in float32.
+    """
+    mixed = torch.empty_like(query)
+    if not len(tiles):
+        return mixed
+    heads, size = query.shape[1:]
+    kv_heads, block_size = pool.shape[3:5]
+    blocks = pool[:, layer]
+    _attend_tiles[(len(tiles), heads)](
+        query,
+        blocks,
+        tables,
+        positions,
+        tiles,
+        mixed,
+        size**-0.5 * _LOG2_E,
+        blocks.stride(0),
+        tables.stride(0),
+        heads,
+        kv_heads,
+        block_size,
+        size,
+        TILE,
+        _KEYS,
+        # The interpreter multiplies the bits of bfloat16 as if they were whole numbers.
+        not query.is_cuda,
+        num_warps=4,
+    )
+    return mixed
+
+
+def attend_chunks_torch(
+    query: Tensor, pool: Tensor, layer: int, tables: Tensor, positions: Tensor, tiles: Tensor
+) -> Tensor:
+    """Twin of :func:`attend_chunks`."""
+    kv_heads, block_size, size = pool.shape[3:]
+    mixed = torch.zeros_like(query)
+    for first, rows, sequence in tiles.tolist():
+        if rows == 0 or sequence < 0:
+            continue
+        own = slice(first, first + rows)
+        length = int(positions[own].max()) + 1
+        used = tables[sequence, : -(-length // block_size)].long()
+        # [blocks, 2, heads, positions, size] to [2, heads, length, size]
+        held = pool[used, layer].permute(1, 2, 0, 3, 4).flatten(2, 3)[:, :, :length]
+        keys, values = held.float().repeat_interleave(query.shape[1] // kv_heads, dim=1)
+        scores = query[own].transpose(0, 1).float() @ keys.transpose(1, 2) * size**-0.5
+        later = torch.arange(length, device=query.device) > positions[own, None]
+        weights = scores.masked_fill(later, -torch.inf).softmax(dim=-1)
+        mixed[own] = (weights @ values).transpose(0, 1).to(query.dtype)
+    return mixed
+
+
+@triton.jit(do_not_specialize=["table_width"])
+def _attend_tiles(
+    query: tl.tensor,
+    blocks: tl.tensor,
+    tables: tl.tensor,
+    positions: tl.tensor,
+    tiles: tl.tensor,
+    mixed: tl.tensor,
+    scale: tl.tensor,
+    block_stride: tl.tensor,
+    table_width: tl.tensor,
+    heads: tl.constexpr,
+    kv_heads: tl.constexpr,
+    block_size: tl.constexpr,
+    size: tl.constexpr,
+    tile_size: tl.constexpr,
+    step: tl.constexpr,
+    widen: tl.constexpr,
+) -> None:
+    """One head of one tile. The weights are measured against the greatest score so far, and what
+    was summed is scaled whenever that grows (Milakov and Gimelshein 2018)."""
+    tile, head = tiles + tl.program_id(0) * 3, tl.program_id(1)
+    lane, column = tl.arange(0, step), tl.arange(0, size)
+    line = tl.arange(0, tile_size)
+    sequence = tl.load(tile + 2).to(tl.int64)
+    row = tl.load(tile) + line
+    exists = line < tl.load(tile + 1)
+    position = tl.load(positions + row, mask=exists & (sequence >= 0), other=-1)
+    length = tl.max(position, axis=0) + 1
+
+    at = (row[:, None] * heads + head) * size + column[None, :]
+    asked = tl.load(query + at, mask=exists[:, None], other=0.0)
+    if widen:
+        asked = asked.to(tl.float32)
+    keys = blocks + head // (heads // kv_heads) * block_size * size
+    # Low enough for any score, and no infinity: the difference of two of those is not a number.
+    greatest = tl.full([tile_size], -1e30, tl.float32)
+    total = tl.zeros([tile_size], tl.float32)
+    weighted = tl.zeros([tile_size, size], tl.float32)
+    for first in range(0, length, step):
+        there = first + lane
+        known = there < length
+        entry = tables + sequence * table_width + there // block_size
+        block = tl.load(entry, mask=known, other=0).to(tl.int64)
+        place = (block * block_stride + there % block_size * size)[:, None] + column[None, :]
+        key = tl.load(keys + place, mask=known[:, None], other=0.0)
+        to_values = kv_heads * block_size * size
+        value = tl.load(keys + to_values + place, mask=known[:, None], other=0.0)
+        if widen:
+            key, value = key.to(tl.float32), value.to(tl.float32)
+        score = tl.dot(asked, tl.trans(key), input_precision="ieee") * scale
+        score = tl.where(there[None, :] <= position[:, None], score, float("-inf"))
+        greater = tl.maximum(greatest, tl.max(score, axis=1))
+        weight = tl.exp2(score - greater[:, None])
+        fading = tl.exp2(greatest - greater)
+        total = total * fading + tl.sum(weight, axis=1)
+        weighted = weighted * fading[:, None]
+        weighted = tl.dot(weight.to(value.dtype), value, weighted, input_precision="ieee")
+        greatest = greater
+    found = weighted / tl.where(position >= 0, total, 1.0)[:, None]
+    tl.store(mixed + at, found.to(mixed.dtype.element_ty), mask=exists[:, None])

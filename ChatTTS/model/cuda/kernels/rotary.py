@@ -1,0 +1,164 @@
+"""Rotary embedding (Su et al. 2021), and the way of keys and values into their blocks.
+
+A program has a few heads of one row, so no row sees another.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+# Heads of a program: few enough for parallel work in a step of one row, and enough that the steps
+# of long prompts do not consist of starting programs.
+_HEADS = 4
+
+
+def rotate_and_store(
+    qkv: Tensor,
+    cosines: Tensor,
+    sines: Tensor,
+    positions: Tensor,
+    tables: Tensor,
+    table_of: Tensor,
+    pool: Tensor,
+    layer: int,
+    heads: int,
+) -> Tensor:
+    """Rotate queries and keys, and write keys and values into the blocks of their sequences.
+
+    Args:
+        qkv: [rows, (heads + 2 * kv heads) * head size]: queries, keys, values; contiguous.
+        cosines, sines: float32 [positions, head size], contiguous.
+        positions: int32 [rows], in the sequence.
+        tables: int32 [sequences, blocks], physical blocks; contiguous.
+        table_of: int32 [rows], the row of ``tables``; -1 in a padding row, of which nothing is
+            stored, and whose query is zeros.
+        pool: [blocks, layers, 2, kv heads, block size, head size], contiguous: keys and values.
+            The head size is even.
+        layer: which of the pool's is written.
+        heads: query heads.
+
+    Returns:
+        Rotated queries [rows, heads, head size] in the dtype of ``qkv``. The rotation is made in
+        float32.
+    """
+    _, layers, _, kv_heads, block_size, size = pool.shape
+    query = qkv.new_empty(len(qkv), heads, size)
+    if len(qkv):
+        _rotate_and_store[(len(qkv), triton.cdiv(heads + 2 * kv_heads, _HEADS))](
+            qkv,
+            cosines,
+            sines,
+            positions,
+            tables,
+            table_of,
+            pool,
+            query,
+            layer,
+            tables.stride(0),
+            layers,
+            heads,
+            kv_heads,
+            block_size,
+            size // 2,
+            triton.next_power_of_2(size // 2),
+            _HEADS,
+            num_warps=1,
+        )
+    return query
+
+
+def rotate_and_store_torch(
+    qkv: Tensor,
+    cosines: Tensor,
+    sines: Tensor,
+    positions: Tensor,
+    tables: Tensor,
+    table_of: Tensor,
+    pool: Tensor,
+    layer: int,
+    heads: int,
+) -> Tensor:
+    """Twin of :func:`rotate_and_store`."""
+    kv_heads, block_size, size = pool.shape[3:]
+    query = qkv.new_zeros(len(qkv), heads, size)
+    for row, (position, sequence) in enumerate(
+        zip(positions.tolist(), table_of.tolist(), strict=True)
+    ):
+        if sequence < 0:
+            continue
+        wide = qkv[row].view(-1, size).float()
+        first, second = wide.chunk(2, dim=-1)
+        turned = wide.new_empty(wide.shape)
+        turned[:, : size // 2], turned[:, size // 2 :] = -second, first
+        rotated = (wide * cosines[position] + turned * sines[position]).to(qkv.dtype)
+        query[row] = rotated[:heads]
+        place = pool[int(tables[sequence, position // block_size]), layer]
+        place[0, :, position % block_size] = rotated[heads : heads + kv_heads]
+        place[1, :, position % block_size] = wide[heads + kv_heads :]
+    return query
+
+
+# A layer more is not another kernel.
+@triton.jit(do_not_specialize=["layer", "table_width"])
+def _rotate_and_store(
+    qkv: tl.tensor,
+    cosines: tl.tensor,
+    sines: tl.tensor,
+    positions: tl.tensor,
+    tables: tl.tensor,
+    table_of: tl.tensor,
+    pool: tl.tensor,
+    query: tl.tensor,
+    layer: tl.tensor,
+    table_width: tl.tensor,
+    layers: tl.constexpr,
+    heads: tl.constexpr,
+    kv_heads: tl.constexpr,
+    block_size: tl.constexpr,
+    half: tl.constexpr,
+    block: tl.constexpr,
+    heads_at_once: tl.constexpr,
+) -> None:
+    row = tl.program_id(0).to(tl.int64)
+    head = tl.program_id(1) * heads_at_once + tl.arange(0, heads_at_once)
+    column = tl.arange(0, block)
+    inside = column < half
+    exists = head < heads + 2 * kv_heads
+
+    sequence = tl.load(table_of + row).to(tl.int64)
+    used = sequence >= 0
+    position = tl.load(positions + row, mask=used, other=0)
+    physical = tl.load(tables + sequence * table_width + position // block_size, mask=used, other=0)
+
+    place = (row * (heads + 2 * kv_heads) + head[:, None]) * (2 * half) + column[None, :]
+    mask = (exists & used)[:, None] & inside[None, :]
+    first = tl.load(qkv + place, mask=mask, other=0.0)
+    second = tl.load(qkv + place + half, mask=mask, other=0.0)
+    angle = position.to(tl.int64) * (2 * half) + column
+    x, y = first.to(tl.float32), second.to(tl.float32)
+    cosine = tl.load(cosines + angle, mask=inside, other=0.0)[None, :]
+    sine = tl.load(sines + angle, mask=inside, other=0.0)[None, :]
+    x_rotated = x * cosine - y * sine
+    cosine = tl.load(cosines + angle + half, mask=inside, other=0.0)[None, :]
+    sine = tl.load(sines + angle + half, mask=inside, other=0.0)[None, :]
+    y_rotated = y * cosine + x * sine
+    is_value = (head >= heads + kv_heads)[:, None]
+    first = tl.where(is_value, x, x_rotated).to(qkv.dtype.element_ty)
+    second = tl.where(is_value, y, y_rotated).to(qkv.dtype.element_ty)
+
+    # A padding row was read as zeros, and its query is stored as such.
+    is_query = (head < heads)[:, None] & inside[None, :]
+    place = (row * heads + head[:, None]) * (2 * half) + column[None, :]
+    tl.store(query + place, first, mask=is_query)
+    tl.store(query + place + half, second, mask=is_query)
+
+    # Values follow the keys of a layer at the distance of all its heads, so that the number of a
+    # head among keys and values says where it lies.
+    in_pool = (physical.to(tl.int64) * layers + layer) * (2 * kv_heads) + (head - heads)
+    slot = position % block_size
+    place = (in_pool[:, None] * block_size + slot) * (2 * half) + column[None, :]
+    is_stored = mask & (head >= heads)[:, None]
+    tl.store(pool + place, first.to(pool.dtype.element_ty), mask=is_stored)
+    tl.store(pool + place + half, second.to(pool.dtype.element_ty), mask=is_stored)

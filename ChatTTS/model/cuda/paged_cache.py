@@ -1,0 +1,96 @@
+"""The key-value cache of the accelerated Llama: blocks out of one store, which calls share.
+
+Recorded steps know the store's address, so it outlives the batches that take blocks from it.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+# Blocks that a row is given at a time.
+_STRETCH = 4
+
+
+class BlockStore:
+    """Blocks of keys and values, which grow in number when they are short. For many threads.
+
+    Args:
+        new_pool: makes so many blocks; the first dimension counts them.
+        blocks: how many there are at first.
+
+    Attributes:
+        pool: all of them; another tensor after it has grown.
+    """
+
+    def __init__(self, new_pool: Callable[[int], Tensor], blocks: int) -> None:
+        self._new_pool = new_pool
+        self.pool = new_pool(blocks)
+        self._free = list(range(blocks))
+        # The garbage collector may give blocks back while the lock is held, in the same thread.
+        self._lock = threading.RLock()
+
+    def take(self, count: int) -> list[int]:
+        """So many blocks that nobody else has."""
+        with self._lock:
+            if count > len(self._free):
+                self._grow(count)
+            return [self._free.pop() for _ in range(count)]
+
+    def give_back(self, blocks: Sequence[int]) -> None:
+        """Blocks that nobody reads any more."""
+        with self._lock:
+            self._free.extend(blocks)
+
+    def _grow(self, count: int) -> None:
+        before = self.pool
+        after = len(before) + max(len(before), count)
+        self.pool = self._new_pool(after)
+        self.pool[: len(before)] = before
+        self._free.extend(range(len(before), after))
+
+
+class PagedCache:
+    """The blocks of a batch of rows; takes the place of transformers' caches.
+
+    Attributes:
+        tables: int32 [rows, blocks], on the store's device.
+    """
+
+    def __init__(self, store: BlockStore, width: int) -> None:
+        self._store = store
+        self._width = width
+        self._held: list[list[int]] = []
+        self.tables = torch.zeros(0, width, dtype=torch.int32, device=store.pool.device)
+        weakref.finalize(self, _release, store, self._held)
+
+    def reserve(self, rows: int, positions: int) -> None:
+        """Have room for so many positions in each of the rows; more rows than before are new."""
+        if not self._held:
+            self._held.extend([] for _ in range(rows))
+        missing = -(-positions // self._store.pool.shape[4]) - len(self._held[0])
+        if missing <= 0:
+            return
+        more = min(max(missing, _STRETCH), self._width - len(self._held[0]))
+        for held in self._held:
+            held.extend(self._store.take(more))
+        tables = torch.zeros(rows, self._width, dtype=torch.int32)
+        tables[:, : len(self._held[0])] = torch.tensor(self._held, dtype=torch.int32)
+        self.tables = tables.to(self._store.pool.device)
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep these rows of the batch; the blocks of the others are free again."""
+        kept = indices.tolist()
+        for row in set(range(len(self._held))) - set(kept):
+            self._store.give_back(self._held[row])
+        self._held[:] = [self._held[row] for row in kept]
+        self.tables = self.tables[indices]
+
+
+def _release(store: BlockStore, held: list[list[int]]) -> None:
+    for blocks in held:
+        store.give_back(blocks)

@@ -1,0 +1,75 @@
+"""Which recorded passes bring each of many utterances on by as many frames as it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ...errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One recorded pass.
+
+    Attributes:
+        size: utterances that it has room for.
+        chunk: frames of each that it has room for.
+        counts: of each utterance that takes part, by its number, the frames that it goes on by.
+    """
+
+    size: int
+    chunk: int
+    counts: dict[int, int]
+
+
+@dataclass(frozen=True)
+class PassShapes:
+    """The sizes of passes; each pair that is needed is recorded.
+
+    Attributes:
+        sizes: utterances in a pass, ascending.
+        chunks: frames of each, ascending.
+        most_frames: of all utterances in a pass.
+
+    Raises:
+        ConfigError: they are no sizes, or a longest chunk of the smallest size is too much.
+    """
+
+    sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
+    chunks: tuple[int, ...] = (2, 8, 24, 64, 128)
+    most_frames: int = 2048
+
+    def __post_init__(self) -> None:
+        for name, values in (("sizes", self.sizes), ("chunks", self.chunks)):
+            if not values or values[0] < 1 or list(values) != sorted(set(values)):
+                raise ConfigError(f"{name} of passes must ascend from at least 1, not {values}")
+        if self.sizes[0] * self.chunks[-1] > self.most_frames:
+            raise ConfigError(
+                f"most_frames must be at least {self.sizes[0] * self.chunks[-1]} for passes of "
+                f"{self.chunks[-1]} frames, not {self.most_frames}"
+            )
+
+    def plan(self, needs: Sequence[int]) -> Iterator[Pass]:
+        """Passes that bring each utterance on by the frames that it needs.
+
+        Utterances share a pass where they need the same chunk: a few frames cost less than many.
+        """
+        left = dict(enumerate(needs))
+        while left := {number: need for number, need in left.items() if need}:
+            chunk = self._chunk(max(left.values()))
+            sizes = [size for size in self.sizes if size * chunk <= self.most_frames]
+            members = [number for number, need in left.items() if self._chunk(need) == chunk]
+            members = members[: sizes[-1]]
+            counts = {number: min(left[number], chunk) for number in members}
+            yield Pass(_least(sizes, len(counts)), chunk, counts)
+            for number, count in counts.items():
+                left[number] -= count
+
+    def _chunk(self, need: int) -> int:
+        return _least(self.chunks, need)
+
+
+def _least(sizes: Sequence[int], wanted: int) -> int:
+    """The smallest of ascending sizes that is enough, or the largest."""
+    return next((size for size in sizes if size >= wanted), sizes[-1])

@@ -1,0 +1,35 @@
+"""Float32 products with all their bits, whatever the process allows itself elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def ieee_float32() -> Iterator[None]:
+    """No TF32 in what is computed or recorded meanwhile.
+
+    The setting is the process's: other threads see it for as long as the block lasts.
+    """
+    try:
+        before = torch.get_float32_matmul_precision()
+    except RuntimeError:  # it was set by torch's newer names, which the older ones do not know
+        matmul = torch.backends.cuda.matmul
+        newer = matmul.fp32_precision
+        matmul.fp32_precision = "ieee"
+        try:
+            yield
+        finally:
+            matmul.fp32_precision = newer
+        return
+    if before == "highest":
+        yield
+        return
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

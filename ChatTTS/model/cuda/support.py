@@ -1,0 +1,20 @@
+"""Whether Triton kernels can run here."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import torch
+
+
+def why_no_kernels() -> str | None:
+    """Why Triton kernels cannot run here, in words; ``None`` where they can."""
+    if not torch.cuda.is_available():
+        return "no CUDA device is there"
+    if torch.version.hip is not None:
+        return "the kernels are made for CUDA, and this torch is for ROCm"
+    if importlib.util.find_spec("triton") is None:
+        return "triton is not installed (pip install triton)"
+    if torch.cuda.get_device_capability() < (7, 5):
+        return "the kernels need a GPU of compute capability 7.5 or newer"
+    return None

@@ -1,0 +1,207 @@
+"""The accelerated Llama of the standard path: what ``experimental=True`` loads on CUDA."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..llama_config import LlamaShape
+from ..velocity.llama import rotary_tables
+from ..velocity.weights import LlamaFile
+from .graphs import Recorder, Recording, new_recorder
+from .kernels.norm import rms_norm
+from .kernels.prefill import tiles_of
+from .layers import LayerMatrices, Rows, TritonLayers, check_shape
+from .paged_cache import BlockStore, PagedCache
+
+BLOCK_SIZE = 32
+# Positions that the store holds at first, all rows together.
+_FIRST_POSITIONS = 4096
+
+
+@dataclass(frozen=True)
+class LlamaOutput:
+    """As transformers' models give it.
+
+    Attributes:
+        last_hidden_state: [B, n, hidden], after the final norm.
+    """
+
+    last_hidden_state: Tensor
+
+
+class TELlamaModel:
+    """Stands in for transformers' ``LlamaModel``: the same call on Triton kernels.
+
+    Keys and values lie at their true positions in blocks, so a step of one position each is
+    recorded once for a number of rows and replayed in one launch, whatever lies in the cache.
+
+    Args:
+        shape: sizes and constants.
+        layers: on the device, in the dtype to compute in.
+        final_norm: [hidden], the same.
+        rotary: cosines and sines, each float32 [positions, head size].
+        recorder: records the decode steps.
+
+    Raises:
+        ConfigError: sizes that the kernels do not know.
+    """
+
+    def __init__(
+        self,
+        shape: LlamaShape,
+        layers: Iterable[LayerMatrices],
+        final_norm: Tensor,
+        rotary: tuple[Tensor, Tensor],
+        recorder: Recorder,
+    ) -> None:
+        check_shape(shape, BLOCK_SIZE)
+        self._shape, self._final_norm, self._recorder = shape, final_norm, recorder
+        self._device, self._dtype = final_norm.device, final_norm.dtype
+        cosines, sines = (table.to(self._device).contiguous() for table in rotary)
+        self._layers = TritonLayers(shape, layers, (cosines, sines), row_independent=False)
+        self._width = -(-shape.max_position_embeddings // BLOCK_SIZE)
+        self._store = BlockStore(self._new_pool, _FIRST_POSITIONS // BLOCK_SIZE)
+        # Threads share the recorded steps' inputs.
+        self._lock = threading.Lock()
+        self._steps: dict[int, tuple[_DecodeInputs, Recording[Tensor]]] = {}
+        self._recorded_on: Tensor | None = None
+
+    def new_cache(self) -> PagedCache:
+        """An empty cache for a batch, of this model alone."""
+        return PagedCache(self._store, self._width)
+
+    @torch.inference_mode()
+    def __call__(
+        self,
+        *,
+        inputs_embeds: Tensor,
+        attention_mask: Tensor | None,
+        position_ids: Tensor,
+        past_key_values: PagedCache | None,
+        use_cache: bool,
+    ) -> LlamaOutput:
+        """Hidden states of new positions.
+
+        Args:
+            inputs_embeds: [B, n, hidden].
+            attention_mask: [B, positions so far and new ones], 0 where a row is padded on its
+                left; ``None`` without padding.
+            position_ids: [B, n], true positions: padding does not count.
+            past_key_values: what holds the earlier positions, and the new ones afterwards;
+                ``None`` if there are none.
+            use_cache: as transformers has it; a cache that is given is used.
+        """
+        batch, new, _ = inputs_embeds.shape
+        cache = self.new_cache() if past_key_values is None else past_key_values
+        with self._lock:
+            cache.reserve(batch, int(position_ids.max()) + 1)
+            if new == 1:
+                states = self._decode(inputs_embeds[:, 0], position_ids[:, 0], cache.tables)
+                return LlamaOutput(states.unsqueeze(1))
+            real = None if attention_mask is None else attention_mask[:, -new:].bool()
+            return LlamaOutput(self._prefill(inputs_embeds, real, position_ids, cache.tables))
+
+    def _prefill(
+        self, embeds: Tensor, real: Tensor | None, positions: Tensor, tables: Tensor
+    ) -> Tensor:
+        """States [B, n, hidden] of several positions in each row."""
+        batch, new, hidden = embeds.shape
+        own = torch.arange(batch, dtype=torch.int32, device=self._device).unsqueeze(1)
+        table_of = own.expand(batch, new)
+        if real is not None:
+            table_of = table_of.masked_fill(~real, -1)
+        table_of = table_of.flatten()
+        tiles = torch.from_numpy(tiles_of(table_of.cpu().numpy())).to(self._device)
+        rows = Rows(
+            positions=positions.flatten().int(),
+            tables=tables,
+            table_of=table_of,
+            most=int(positions.max()) + 1,
+            tiles=tiles,
+        )
+        x = self._layers(embeds.flatten(0, 1).clone(), rows, self._store.pool)
+        return self._normed(x).view(batch, new, hidden)
+
+    def _decode(self, embeds: Tensor, positions: Tensor, tables: Tensor) -> Tensor:
+        """States [B, hidden] of one position in each row."""
+        if self._recorded_on is not self._store.pool:
+            self._steps, self._recorded_on = {}, self._store.pool
+        rows = 1 << (len(embeds) - 1).bit_length()
+        if rows not in self._steps:
+            inputs = _DecodeInputs.empty(rows, self._shape, self._width, self._final_norm)
+            self._steps[rows] = inputs, self._recorder.record(partial(self._step, inputs))
+        inputs, recording = self._steps[rows]
+        inputs.fill(embeds, positions, tables)
+        recording.replay()
+        return recording.result[: len(embeds)].clone()
+
+    def _step(self, inputs: _DecodeInputs) -> Tensor:
+        x = self._layers(inputs.embeds.clone(), inputs.rows, self._store.pool)
+        return self._normed(x)
+
+    def _new_pool(self, blocks: int) -> Tensor:
+        shape = self._shape
+        sizes = (shape.num_hidden_layers, 2, shape.num_key_value_heads, BLOCK_SIZE, shape.head_dim)
+        return torch.empty(blocks, *sizes, dtype=self._dtype, device=self._device)
+
+    def _normed(self, x: Tensor) -> Tensor:
+        return rms_norm(x, self._final_norm, self._shape.rms_norm_eps)
+
+
+@dataclass(frozen=True)
+class _DecodeInputs:
+    """What a recorded step reads, at fixed addresses; rows that nobody has are padding."""
+
+    embeds: Tensor
+    rows: Rows
+
+    @classmethod
+    def empty(cls, rows: int, shape: LlamaShape, width: int, like: Tensor) -> _DecodeInputs:
+        """Of so many rows, in the dtype and on the device of ``like``."""
+
+        def whole(*sizes: int) -> Tensor:
+            return torch.zeros(*sizes, dtype=torch.int32, device=like.device)
+
+        places = Rows(
+            positions=whole(rows),
+            tables=whole(rows, width),
+            table_of=whole(rows) - 1,
+            most=shape.max_position_embeddings,
+        )
+        return cls(like.new_zeros(rows, shape.hidden_size), places)
+
+    def fill(self, embeds: Tensor, positions: Tensor, tables: Tensor) -> None:
+        """Put the first rows in, and leave the others out."""
+        count = len(embeds)
+        self.embeds[:count] = embeds
+        self.rows.positions[:count] = positions
+        self.rows.tables[:count] = tables
+        self.rows.table_of.fill_(-1)
+        self.rows.table_of[:count] = torch.arange(count, dtype=torch.int32, device=tables.device)
+
+
+def load_te_llama(
+    weights: Path, shape: LlamaShape, device: torch.device, dtype: torch.dtype
+) -> TELlamaModel:
+    """The model of ``asset/gpt/model.safetensors``.
+
+    Raises:
+        AssetError: the file cannot be used.
+        EngineUnavailableError, ConfigError: a Llama that the kernels do not know.
+    """
+    file = LlamaFile(weights, shape)
+    layers = (file.layer(index, dtype).to(device) for index in range(shape.num_hidden_layers))
+    return TELlamaModel(
+        shape,
+        map(LayerMatrices.fuse, layers),
+        file.final_norm(dtype).to(device),
+        rotary_tables(shape),
+        new_recorder(device, advice="take fewer texts at a time (max_split_batch)"),
+    )

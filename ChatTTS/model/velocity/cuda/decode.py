@@ -1,0 +1,248 @@
+"""Decode steps that are recorded whole: last codes in, hidden states and next codes out.
+
+All that a step needs lies on the device, at fixed addresses, and what it gives is the next step's
+input there. So steps follow one another without the host, which reads what they gave behind them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....progress import progress
+from ...cuda.graphs import Recorder, Recording
+from ...cuda.kernels.sampling import DrawState, draw_codes, pack_draws
+from ...cuda.layers import Rows
+from ...embed import Embed
+from ..batch import RowKind
+from ..sampler import Draw
+from .llama import TritonLlama
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class DecodeRow:
+    """A sequence that is to decode.
+
+    Attributes:
+        seq_id: which.
+        position: of its last id, which is the input.
+        ids: these, int32 [num_vq].
+        draw: how to draw the next ones.
+    """
+
+    seq_id: int
+    position: int
+    ids: NDArray[np.int32]
+    draw: Draw
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What steps gave, on the host; see ``StepResult``.
+
+    Attributes:
+        ids: int64 [steps, rows, num_vq].
+        hiddens: float32 [steps, rows, hidden].
+        logprobs: float32 [steps, rows].
+        finite: bool [steps, rows].
+    """
+
+    ids: NDArray[np.int64]
+    hiddens: Tensor
+    logprobs: NDArray[np.float32]
+    finite: NDArray[np.bool_]
+
+
+class PendingSteps:
+    """Steps that the device was told to do.
+
+    Args:
+        packed: int32 [steps, rows, width], where the device puts what they give.
+        done: is reached then; ``None`` where nothing is waited for.
+        num_vq: codebooks.
+    """
+
+    def __init__(self, packed: Tensor, done: torch.cuda.Event | None, num_vq: int) -> None:
+        self._packed, self._done, self._num_vq = packed, done, num_vq
+
+    def wait(self) -> Decoded:
+        """What they gave, once they are done."""
+        if self._done is not None:
+            self._done.synchronize()
+        hidden = self._packed.shape[2] - 2 * self._num_vq - 1
+        hiddens, ids, logprobs, finite = self._packed.split(
+            [hidden, self._num_vq, self._num_vq, 1], dim=2
+        )
+        return Decoded(
+            ids=ids.numpy().astype(np.int64),
+            hiddens=hiddens.view(torch.float32),
+            logprobs=logprobs.view(torch.float32).mean(dim=2).numpy(),
+            finite=finite[:, :, 0].numpy() != 0,
+        )
+
+
+class DecodeSteps:
+    """A batch on the device, and the steps that move it.
+
+    Args:
+        llama: the layers.
+        embed: tables, and the heads of the codes.
+        pool: of blocks.
+        recorder: records a step for every bucket.
+        max_rows: sequences that may decode together.
+        max_positions: of a sequence.
+    """
+
+    def __init__(
+        self,
+        llama: TritonLlama,
+        embed: Embed,
+        pool: Tensor,
+        recorder: Recorder,
+        *,
+        max_rows: int,
+        max_positions: int,
+    ) -> None:
+        device, lanes = pool.device, embed.num_vq
+        self._llama, self._embed, self._pool, self._recorder = llama, embed, pool, recorder
+        self._most = max_positions
+        self._end = embed.num_audio_tokens - 1
+        block_size = pool.shape[4]
+        width = -(-max_positions // block_size)
+        whole: dict[str, Any] = {"dtype": torch.int32, "device": device}
+        self._kinds = torch.full((max_rows,), RowKind.CODE, dtype=torch.uint8, device=device)
+        self._no_vectors = torch.empty(0, embed.code.weight.shape[1], device=device)
+        self._ids = torch.zeros(max_rows, lanes, **whole)
+        self._positions = torch.zeros(max_rows, **whole)
+        self._tables = torch.zeros(max_rows, width, **whole)
+        self._table_of = torch.full((max_rows,), -1, **whole)
+        self._state = DrawState.zeros(max_rows, lanes, device)
+        self._logprobs = torch.zeros(max_rows, lanes, dtype=torch.float32, device=device)
+        self._finite = torch.zeros(max_rows, dtype=torch.uint8, device=device)
+        self._host_tables = np.zeros((max_rows, width), dtype=np.int32)
+        # Of each row what the device's table says.
+        self._known: list[tuple[int, ...]] = [()] * max_rows
+        self._batch: list[int] = []
+        self._recordings: dict[int, Recording[Tensor]] = {}
+        self.buckets = buckets(max_rows)
+
+    def record(self) -> None:
+        """Record the step of every bucket, the largest first, so that the others fit into what
+        its memory was.
+
+        Raises:
+            ConfigError: the device has not enough memory.
+        """
+        began = perf_counter()
+        with progress("recording", "step", total=len(self.buckets)) as bar:
+            for rows in reversed(self.buckets):
+                self._recordings[rows] = self._recorder.record(partial(self._step, rows))
+                bar.update()
+        logger.info(
+            "recorded decode steps of %s rows in %.1f s",
+            ", ".join(map(str, self.buckets)),
+            perf_counter() - began,
+        )
+
+    def forget(self) -> None:
+        """What lies on the device is of no value: sequences moved forward in another way."""
+        self._batch = []
+
+    def is_laid_out(self, seq_ids: Sequence[int]) -> bool:
+        """Whether the device knows all about just these sequences."""
+        return self._batch == list(seq_ids)
+
+    def lay_out(self, rows: Sequence[DecodeRow]) -> None:
+        """Put other sequences on the device; nothing may be in flight."""
+        count = len(rows)
+        self._put(self._ids, np.stack([row.ids for row in rows]))
+        self._put(self._positions, np.array([row.position for row in rows], dtype=np.int32))
+        table_of = np.full(len(self._table_of), -1, dtype=np.int32)
+        table_of[:count] = np.arange(count)
+        self._put(self._table_of, table_of)
+        for name, values in pack_draws([row.draw for row in rows], self._ids.shape[1]).items():
+            self._put(getattr(self._state, name), values)
+        self._known[:count] = [()] * count
+        self._batch = [row.seq_id for row in rows]
+
+    def run(self, tables: Sequence[tuple[int, ...]], steps: int) -> PendingSteps:
+        """Begin so many steps of the batch, behind those that were begun before.
+
+        Args:
+            tables: the block table of each row, for all of these steps.
+        """
+        count = len(self._batch)
+        self._update(tables)
+        bucket = next(rows for rows in self.buckets if rows >= count)
+        recording = self._recordings[bucket]
+        on_cuda = self._pool.is_cuda
+        width = recording.result.shape[1]
+        packed = torch.empty(steps, count, width, dtype=torch.int32, pin_memory=on_cuda)
+        for step in range(steps):
+            recording.replay()
+            packed[step].copy_(recording.result[:count], non_blocking=True)
+        done = None
+        if on_cuda:
+            done = torch.cuda.Event()
+            done.record()
+        return PendingSteps(packed, done, self._ids.shape[1])
+
+    def _update(self, tables: Sequence[tuple[int, ...]]) -> None:
+        """Tell the device of blocks that it does not know yet."""
+        count = len(tables)
+        changed = [row for row in range(count) if tables[row] != self._known[row]]
+        for row in changed:
+            self._known[row] = tables[row]
+            self._host_tables[row, : len(tables[row])] = tables[row]
+        if changed:
+            # A copy: the next update must not change what is still on its way.
+            self._put(self._tables, self._host_tables[:count].copy())
+
+    def _put(self, target: Tensor, values: NDArray[Any]) -> None:
+        """Fill the first rows of a tensor, behind what the device was told to do before."""
+        given = torch.from_numpy(values)
+        if target.is_cuda:
+            given = given.pin_memory()
+        target[: len(values)].copy_(given, non_blocking=True)
+
+    def _step(self, rows: int) -> Tensor:
+        """One step of the first so many rows, all on the device.
+
+        Returns:
+            int32 [rows, hidden + 2 * num_vq + 1]: the bits of the hidden states, the ids, the bits
+            of their log-probabilities, and whether the logits were finite: what the host is to
+            know, in one piece.
+        """
+        ids, logprobs, finite = self._ids[:rows], self._logprobs[:rows], self._finite[:rows]
+        places = Rows(
+            self._positions[:rows], self._tables[:rows], self._table_of[:rows], self._most
+        )
+        x = self._llama.embed_rows(self._kinds[:rows], ids, self._no_vectors)
+        hiddens = self._llama.hiddens(x, places, self._pool)
+        logits = self._embed.code_logits(hiddens).contiguous()
+        draw_codes(logits, self._state, self._end, ids, logprobs, finite)
+        self._positions[:rows] += 1
+        self._state.generated[:rows] += 1
+        bits = hiddens.float().view(torch.int32), logprobs.view(torch.int32)
+        return torch.cat([bits[0], ids, bits[1], finite.int().unsqueeze(1)], dim=1)
+
+
+def buckets(most: int) -> tuple[int, ...]:
+    """Numbers of rows that steps are recorded for: each at most half as many again as the one
+    before it, from 8 on, and the last one ``most``."""
+    sizes = [1, 2, 4]
+    while sizes[-1] < most:
+        step = max(4, 2 ** (sizes[-1].bit_length() - 2))
+        sizes.append(sizes[-1] + step)
+    return (*(size for size in sizes if size < most), most)

@@ -1,0 +1,118 @@
+"""The Llama of the engine on Triton kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ...cuda.kernels.embedding import embed_rows
+from ...cuda.kernels.norm import rms_norm
+from ...cuda.kernels.prefill import tiles_of
+from ...cuda.kernels.products import product
+from ...cuda.layers import LayerMatrices, Rows, TritonLayers, check_shape
+from ...embed import Embed
+from ...llama_config import LlamaShape
+from ..batch import Batch
+from ..weights import LayerWeights
+
+
+class TritonLlama:
+    """See :class:`~ChatTTS.model.velocity.llama.LlamaModel`.
+
+    Blocks are [layers, 2 (keys, values), kv heads, positions, head size], in the dtype of the
+    weights.
+
+    Args:
+        shape: sizes and constants.
+        layers: on the device, in the dtype to compute in.
+        final_norm: [hidden], the same.
+        embed: of the rows, the same.
+        rotary: cosines and sines, each float32 [positions, head size].
+        block_size: positions of a block.
+        batch_invariant: no bit of a row depends on the others.
+
+    Raises:
+        ConfigError: sizes that the kernels do not know.
+    """
+
+    def __init__(
+        self,
+        shape: LlamaShape,
+        layers: Iterable[LayerWeights],
+        final_norm: Tensor,
+        embed: Embed,
+        rotary: tuple[Tensor, Tensor],
+        block_size: int,
+        *,
+        batch_invariant: bool,
+    ) -> None:
+        check_shape(shape, block_size)
+        self._shape = shape
+        self._device, self._dtype = final_norm.device, final_norm.dtype
+        self._block_shape = (
+            shape.num_hidden_layers,
+            2,
+            shape.num_key_value_heads,
+            block_size,
+            shape.head_dim,
+        )
+        cosines, sines = (table.to(self._device).contiguous() for table in rotary)
+        self._layers = TritonLayers(
+            shape,
+            map(LayerMatrices.fuse, layers),
+            (cosines, sines),
+            row_independent=batch_invariant,
+        )
+        self._final_norm = final_norm
+        self._embed = embed
+
+    def new_pool(self, num_blocks: int) -> Tensor:
+        return torch.empty(num_blocks, *self._block_shape, dtype=self._dtype, device=self._device)
+
+    @property
+    def block_bytes(self) -> int:
+        return torch.Size(self._block_shape).numel() * self._dtype.itemsize
+
+    @torch.inference_mode()
+    def forward(self, batch: Batch, pool: Tensor) -> Tensor:
+        rows = Rows(
+            positions=self._put(batch.positions),
+            tables=self._put(batch.tables),
+            table_of=self._put(batch.table_of),
+            most=int(batch.positions.max()) + 1,
+            tiles=self._put(tiles_of(batch.table_of)),
+        )
+        inputs = (self._put(part) for part in (batch.kinds, batch.ids, batch.vectors))
+        x = self._layers(self.embed_rows(*inputs), rows, pool)
+        return self.normed(x[self._put(batch.draws)]).cpu()
+
+    def embed_rows(self, kinds: Tensor, ids: Tensor, vectors: Tensor) -> Tensor:
+        """Rows to vectors [rows, hidden]; see ``kernels/embedding.py``."""
+        return embed_rows(kinds, ids, vectors, self._embed.text.weight, self._embed.code.weight)
+
+    def hiddens(self, x: Tensor, rows: Rows, pool: Tensor) -> Tensor:
+        """Embedded rows [rows, hidden], which are overwritten, to their hidden states after the
+        final norm, on the device."""
+        return self.normed(self._layers(x, rows, pool))
+
+    def normed(self, x: Tensor) -> Tensor:
+        """The final norm of [rows, hidden]."""
+        return rms_norm(x, self._final_norm, self._shape.rms_norm_eps)
+
+    def _put(self, values: NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(values).to(self._device)
+
+
+class TritonLinear(nn.Module):
+    """A linear layer without bias, whose rows do not see their neighbours; float32 comes out."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight, requires_grad=False)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return product(rows, self.weight, out_dtype=torch.float32)

@@ -1,0 +1,43 @@
+"""Draws of a step on the device, where the host lays out what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...cuda.kernels.sampling import DrawState, draw_codes, pack_draws
+from ..sampler import Draw, Drawn, TorchSampler
+
+# A program of the kernel holds all logits of a codebook; texts have more than it likes.
+_MOST_IDS = 4096
+
+
+class TritonSampler:
+    """See :class:`~ChatTTS.model.velocity.sampler.Sampler`."""
+
+    def __init__(self) -> None:
+        self._texts = TorchSampler()
+
+    def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
+        count, lanes, vocabulary = logits.shape
+        if vocabulary > _MOST_IDS:
+            return self._texts(logits, rows)
+        device = logits.device
+        packed = pack_draws(rows, lanes)
+        state = DrawState(
+            **{name: torch.from_numpy(values).to(device) for name, values in packed.items()}
+        )
+        whole: dict[str, Any] = {"dtype": torch.int32, "device": device}
+        ids = torch.empty(count, lanes, **whole)
+        logprobs = torch.empty(count, lanes, dtype=torch.float32, device=device)
+        finite = torch.empty(count, dtype=torch.uint8, device=device)
+        # All rows of a pass have one end.
+        draw_codes(logits.contiguous(), state, rows[0].end, ids, logprobs, finite)
+        return Drawn(
+            ids.cpu().numpy().astype("int64"),
+            logprobs.mean(dim=1).cpu().numpy(),
+            finite.bool().cpu().numpy(),
+        )

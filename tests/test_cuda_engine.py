@@ -1,0 +1,167 @@
+"""The engine on the way that it takes on a GPU: recorded steps, and plans that go ahead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.tokenizer import Prompt
+from ChatTTS.model.velocity.configs import EngineArgs
+from ChatTTS.model.velocity.executor import InProcessExecutor, Pending
+from ChatTTS.model.velocity.llm_engine import LLMEngine
+from ChatTTS.model.velocity.model_loader import ModelLoader
+from ChatTTS.model.velocity.plan import StepPlan
+from ChatTTS.model.velocity.request import EngineRequest
+from ChatTTS.model.velocity.sampling_params import SamplingParams
+from ChatTTS.model.velocity.worker import Worker
+
+from .chat_tools import DATA
+from .cuda_twins import use_twins
+from .velocity_driver import STEPS, Driver, everything
+from .velocity_fakes import Joined, run_all
+
+MODEL = DATA / "model-a"
+
+
+def take_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU as well."""
+    monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
+    monkeypatch.setattr(ModelLoader, "_has_triton", lambda loader: True)
+
+
+def make_worker(**changes: Any) -> Worker:
+    usual = {"block_size": 8, "kv_memory": "8MB", "max_num_seqs": 5}
+    args = EngineArgs(MODEL, device="cpu", **(usual | changes))
+    worker = Worker(args.create_engine_config())
+    worker.init_cache()
+    # What nobody wrote is no number.
+    worker._pool.view(torch.uint8).fill_(0xFF)
+    return worker
+
+
+@pytest.mark.parametrize("chunk", [3, 10_000])
+def test_the_ids_of_the_reference(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    """Texts and codes, with and without a speaker or a sample, mixed with each other's prompts."""
+    expected = Driver(make_worker(), everything()).run(STEPS)
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    worker = make_worker()
+    assert worker.depth == 2
+    told = Driver(worker, everything()).run(STEPS, chunk=chunk)
+    for seq_id, own in told.items():
+        assert own.ids == expected[seq_id].ids
+        assert own.logprobs == pytest.approx(expected[seq_id].logprobs, abs=1e-4)
+        assert all(own.finite)
+        difference = torch.stack(own.hiddens) - torch.stack(expected[seq_id].hiddens)
+        assert difference.abs().max() < 2e-5
+
+
+# ---------------------------------------------------------------- plans ahead
+
+
+class WatchedExecutor(InProcessExecutor):
+    """Notes the plans, and how many were in flight when each was begun."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.plans: list[StepPlan] = []
+        self.depths: list[int] = []
+        self.flying = 0
+
+    def submit(self, plan: StepPlan) -> Pending:
+        self.plans.append(plan)
+        self.depths.append(self.flying)
+        self.flying += 1
+        pending = super().submit(plan)
+
+        def result() -> Any:
+            self.flying -= 1
+            return pending()
+
+        return result
+
+
+def make_engine(**changes: Any) -> tuple[LLMEngine, WatchedExecutor]:
+    usual = {"block_size": 8, "kv_memory": "8MB", "max_num_seqs": 5}
+    args = EngineArgs(MODEL, device="cpu", **(usual | changes))
+    config = args.create_engine_config()
+    executor = WatchedExecutor(config)
+    return LLMEngine(config, executor), executor
+
+
+def make_requests(count: int) -> list[EngineRequest]:
+    requests = []
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        length = int(rng.integers(4, 40))
+        kind = Pass.REFINE if seed % 5 == 4 else Pass.CODE
+        lanes = 4 if kind is Pass.CODE else 1
+        prompt = Prompt(
+            rng.integers(0, 400, length),
+            rng.integers(0, 625, (int(rng.integers(0, 6)), 4)) if seed % 3 == 0 else NO_CODES,
+            None,
+            np.zeros(length, dtype=np.bool_),
+        )
+        most = int(rng.integers(1, 40))
+        # A high temperature, so that some end by themselves.
+        sampling = SamplingParams(
+            (float(rng.choice([0.0, 1.0, 30.0])),) * lanes,
+            1.0,
+            626,
+            1.1,
+            int(rng.integers(0, 4)),
+            most,
+            n=1 + seed % 3 // 2,
+        )
+        requests.append(EngineRequest(f"r{seed}", prompt, sampling, DrawKey(seed, kind)))
+    return requests
+
+
+NO_CODES = np.zeros((0, 0), dtype=np.int64)
+
+
+def run_staggered(engine: LLMEngine, requests: list[EngineRequest]) -> Joined:
+    """Some come while others run."""
+    joined = Joined()
+    for request in requests:
+        engine.add([request])
+        for _ in range(request.key.seed * 7 % 4):
+            joined.take(engine.step())
+    return run_all(engine, joined)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"max_num_seqs": 2, "max_num_batched_tokens": 7},
+        {"kv_memory": "170KB", "enable_prefix_caching": False},  # too little for all: preempted
+        {"kv_memory": "170KB", "swap_memory": "1MB"},
+    ],
+    ids=["roomy", "narrow", "recomputed", "swapped"],
+)
+def test_going_ahead_changes_no_id(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    requests = make_requests(12)
+    expected = run_staggered(make_engine()[0], requests)
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    engine, executor = make_engine(**changes)
+    joined = run_staggered(engine, requests)
+    for request in requests:
+        for sample in range(request.sampling.n):
+            assert joined.ids(request, sample) == expected.ids(request, sample)
+            assert joined.finish(request, sample) is expected.finish(request, sample)
+    assert max(executor.depths) == 1
+    assert max(plan.steps for plan in executor.plans) > 1
+    metrics = engine.metrics()
+    assert metrics.requests_stopped
+    assert metrics.requests_at_limit
+    if "kv_memory" in changes:
+        assert metrics.preempted_swap if "swap_memory" in changes else metrics.preempted_recompute
+    assert metrics.used_blocks == 0

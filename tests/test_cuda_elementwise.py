@@ -173,6 +173,7 @@ class Rows:
     [
         (torch.float32, 64, 8, 12, 12, [1]),
         (torch.float32, 16, 16, 4, 2, [1, 9, 1, 3, 1]),
+        (torch.float32, 24, 8, 4, 4, [1, 3]),
         (torch.bfloat16, 32, 32, 6, 1, [5, 1]),
         (torch.float16, 128, 64, 2, 2, [2, 1, 1]),
     ],

@@ -21,7 +21,8 @@ from ChatTTS.model.velocity.worker import Worker
 
 from .chat_tools import DATA
 from .cuda_twins import use_twins
-from .velocity_driver import STEPS, Driver, everything
+from .kernel_tools import DEVICE
+from .velocity_driver import STEPS, Driver, everything, make_data
 from .velocity_fakes import Joined, run_all
 
 MODEL = DATA / "model-a"
@@ -34,8 +35,9 @@ def take_triton(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_worker(**changes: Any) -> Worker:
-    usual = {"block_size": 8, "kv_memory": "8MB", "max_num_seqs": 5}
-    args = EngineArgs(MODEL, device="cpu", **(usual | changes))
+    usual: dict[str, Any] = {"block_size": 8, "kv_memory": "8MB", "max_num_seqs": 5}
+    usual |= {"model": MODEL, "device": "cpu"}
+    args = EngineArgs(**(usual | changes))
     worker = Worker(args.create_engine_config())
     worker.init_cache()
     # What nobody wrote is no number.
@@ -56,6 +58,23 @@ def test_the_ids_of_the_reference(monkeypatch: pytest.MonkeyPatch, chunk: int) -
         assert own.ids == expected[seq_id].ids
         assert own.logprobs == pytest.approx(expected[seq_id].logprobs, abs=1e-4)
         assert all(own.finite)
+        difference = torch.stack(own.hiddens) - torch.stack(expected[seq_id].hiddens)
+        assert difference.abs().max() < 2e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["model-a", "model-b"])
+def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Greedy codes of a prompt and three steps behind it, two rows of different length."""
+    hidden = {"model-a": 64, "model-b": 96}[name]
+    greedy = {"temperature": (0.0,) * 4, "hidden": hidden}
+    datas = [make_data(0, length=5, **greedy), make_data(1, length=4, codes=2, **greedy)]
+    sizes = {"model": DATA / name, "max_num_seqs": 2, "max_num_batched_tokens": 16}
+    expected = Driver(make_worker(**sizes), datas).run(4)
+    take_triton(monkeypatch)
+    told = Driver(make_worker(**sizes, device=str(DEVICE)), datas).run(4)
+    for seq_id, own in told.items():
+        assert own.ids == expected[seq_id].ids
         difference = torch.stack(own.hiddens) - torch.stack(expected[seq_id].hiddens)
         assert difference.abs().max() < 2e-5
 

@@ -23,6 +23,7 @@ from .kernels.swiglu import swiglu
 # Up to so many rows a product is as fast as its weights are read, which the kernel of this package
 # does with the norm and the addition in the same launch. Beyond, the library's tiles win.
 SKINNY_ROWS = 16
+_LARGEST_HEAD = 128
 
 
 @dataclass(frozen=True)
@@ -102,18 +103,17 @@ def library_product(
     return linear(x, weight)
 
 
-def check_shape(shape: LlamaShape, block_size: int) -> None:
+def check_shape(shape: LlamaShape) -> None:
     """Refuse sizes that the kernels do not know.
 
     Raises:
-        ConfigError: the size of heads or blocks is no power of two.
+        ConfigError: the heads are too large for them.
     """
-    for name, size, least in (("head_dim", shape.head_dim, 16), ("block_size", block_size, 1)):
-        if size < least or size & (size - 1):
-            raise ConfigError(
-                f"the CUDA kernels need a {name} that is a power of two of at least {least}, not "
-                f"{size}"
-            )
+    if shape.head_dim > _LARGEST_HEAD:
+        raise ConfigError(
+            f"the CUDA kernels know attention heads of at most {_LARGEST_HEAD}, not "
+            f"{shape.head_dim}; load without use_vllm and experimental"
+        )
 
 
 class TritonLayers:

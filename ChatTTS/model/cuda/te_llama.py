@@ -50,7 +50,7 @@ class TELlamaModel:
         recorder: records the decode steps.
 
     Raises:
-        ConfigError: sizes that the kernels do not know.
+        ConfigError: heads that the kernels do not know.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class TELlamaModel:
         rotary: tuple[Tensor, Tensor],
         recorder: Recorder,
     ) -> None:
-        check_shape(shape, BLOCK_SIZE)
+        check_shape(shape)
         self._shape, self._final_norm, self._recorder = shape, final_norm, recorder
         self._device, self._dtype = final_norm.device, final_norm.dtype
         cosines, sines = (table.to(self._device).contiguous() for table in rotary)

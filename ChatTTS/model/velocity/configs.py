@@ -9,6 +9,9 @@ from typing import Any
 
 from ...errors import ConfigError
 
+# Limits of a step on a GPU, where none are given.
+_GPU_TOKENS, _GPU_SEQS = 512, 256
+
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
@@ -155,6 +158,7 @@ class EngineArgs:
         model: the checkpoint's folder.
         kv_memory: of the key-value cache, in bytes or as text such as ``2GB``.
         swap_memory: of the pool in host memory, in the same manner.
+        max_num_batched_tokens, max_num_seqs: by default what suits the device.
     """
 
     model: str | Path
@@ -167,8 +171,8 @@ class EngineArgs:
     kv_memory: int | str | None = None
     swap_memory: int | str | None = None
     enable_prefix_caching: bool = True
-    max_num_batched_tokens: int = SchedulerConfig.max_num_batched_tokens
-    max_num_seqs: int = SchedulerConfig.max_num_seqs
+    max_num_batched_tokens: int | None = None
+    max_num_seqs: int | None = None
     policy: str = SchedulerConfig.policy
     ageing: float = SchedulerConfig.ageing
 
@@ -188,7 +192,19 @@ class EngineArgs:
         return EngineConfig(
             model=ModelConfig(folder=Path(self.model), **own(ModelConfig)),
             cache=CacheConfig(memory=memory, host_memory=host, **own(CacheConfig)),
-            scheduler=SchedulerConfig(**own(SchedulerConfig)),
+            scheduler=SchedulerConfig(**own(SchedulerConfig) | self._limits),
             parallel=ParallelConfig(**own(ParallelConfig)),
             device=DeviceConfig(**own(DeviceConfig)),
         )
+
+    @property
+    def _limits(self) -> dict[str, int]:
+        """Of a step: a GPU does many rows in the time that it needs for one."""
+        on_gpu = (self.device or "").startswith("cuda")
+        usual = SchedulerConfig()
+        tokens, seqs = self.max_num_batched_tokens, self.max_num_seqs
+        if tokens is None:
+            tokens = _GPU_TOKENS if on_gpu else usual.max_num_batched_tokens
+        if seqs is None:
+            seqs = _GPU_SEQS if on_gpu else usual.max_num_seqs
+        return {"max_num_batched_tokens": tokens, "max_num_seqs": seqs}

@@ -113,13 +113,12 @@ class Worker:
 
     def _new_runner(self) -> Runner:
         """What carries out plans: recorded steps where the model runs on Triton kernels."""
-        eager = ModelRunner(self.model, self._pool)
         if self.model.recorder is None:
-            return eager
+            return ModelRunner(self.model, self._pool)
         from .cuda.runner import new_runner
 
         self.depth, self.most_steps = 2, _MOST_STEPS
-        return new_runner(eager, self.model, self._pool, self._config.scheduler.max_num_seqs)
+        return new_runner(self.model, self._pool, self._config.scheduler)
 
     def _move(self, move: BlockMove) -> None:
         device, host = self._pool, self._host

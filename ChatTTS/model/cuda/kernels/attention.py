@@ -34,7 +34,7 @@ def attend_rows(
     """Each row attends to its own position and to all earlier ones of its sequence.
 
     Args:
-        query: [rows, heads, head size], rotated, contiguous. The head size is a power of two.
+        query: [rows, heads, head size], rotated, contiguous.
         pool: [blocks, layers, 2 (keys, values), kv heads, block size, head size], contiguous; the
             rows' own keys and values are in it already.
         layer: which of the pool's is read.
@@ -58,6 +58,7 @@ def attend_rows(
     stats = query.new_empty(rows, heads, splits, 2, dtype=torch.float32)
     programs = min(splits, triton.cdiv(_PROGRAMS, rows * kv_heads))
     blocks = pool[:, layer]
+    width = triton.next_power_of_2(size)
     _attend_splits[(rows, kv_heads, programs)](
         query,
         blocks,
@@ -73,12 +74,13 @@ def attend_rows(
         heads // kv_heads,
         block_size,
         size,
+        width,
         SPLIT,
         # A thread has 128 bytes of the keys, and as many of the values.
-        num_warps=min(max(size * pool.element_size() // 16, 4), 16),
+        num_warps=min(max(width * pool.element_size() // 16, 4), 16),
     )
     _merge_splits[(rows, heads)](
-        sums, stats, table_of, positions, mixed, splits, size, SPLIT, num_warps=1
+        sums, stats, table_of, positions, mixed, splits, size, width, SPLIT, num_warps=1
     )
     return mixed
 
@@ -129,13 +131,14 @@ def _attend_splits(
     group: tl.constexpr,
     block_size: tl.constexpr,
     size: tl.constexpr,
+    width: tl.constexpr,
     split_size: tl.constexpr,
 ) -> None:
     """Some splits of a row, for the query heads that share a head of keys. What is stored of a
     split: its values weighted by two to the power of their scores and summed, the greatest score,
     and the sum of the weights."""
     row, kv_head, kv_heads = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
-    lane, column = tl.arange(0, split_size), tl.arange(0, size)
+    lane, column = tl.arange(0, split_size), tl.arange(0, width)
     sequence = tl.load(table_of + row).to(tl.int64)
     length = _length(table_of, positions, row)
     keys = blocks + kv_head * block_size * size
@@ -146,20 +149,23 @@ def _attend_splits(
         entry = tables + sequence * table_width + position // block_size
         block = tl.load(entry, mask=known, other=0).to(tl.int64)
         place = (block * block_stride + position % block_size * size)[:, None] + column[None, :]
-        key = tl.load(keys + place, mask=known[:, None], other=0.0)
-        value = tl.load(keys + to_values + place, mask=known[:, None], other=0.0)
+        there = known[:, None] & (column < size)[None, :]
+        key = tl.load(keys + place, mask=there, other=0.0)
+        value = tl.load(keys + to_values + place, mask=there, other=0.0)
         # Without it the compiler saves registers: it puts off most of the loads until the first
         # are used up, and a program then waits for memory again and again.
         tl.debug_barrier()
         key, value = key.to(tl.float32), value.to(tl.float32)
         for member in tl.static_range(group):
             head = (row * kv_heads + kv_head) * group + member
-            asked = tl.load(query + head * size + column).to(tl.float32) * scale
+            asked = tl.load(query + head * size + column, mask=column < size, other=0.0)
+            asked = asked.to(tl.float32) * scale
             score = tl.where(known, tl.sum(key * asked[None, :], axis=1), float("-inf"))
             greatest = tl.max(score, axis=0)
             weight = tl.exp2(score - greatest)
             out = head * splits + split
-            tl.store(sums + out * size + column, tl.sum(value * weight[:, None], axis=0))
+            mixed = tl.sum(value * weight[:, None], axis=0)
+            tl.store(sums + out * size + column, mixed, mask=column < size)
             tl.store(stats + out * 2, greatest)
             tl.store(stats + out * 2 + 1, tl.sum(weight, axis=0))
 
@@ -173,12 +179,13 @@ def _merge_splits(
     mixed: tl.tensor,
     splits: tl.tensor,
     size: tl.constexpr,
+    width: tl.constexpr,
     split_size: tl.constexpr,
 ) -> None:
     """One head of one row from its splits, in their order."""
     row = tl.program_id(0)
     head = row * tl.num_programs(1) + tl.program_id(1)
-    lane, column = tl.arange(0, 16), tl.arange(0, size)
+    lane, column = tl.arange(0, 16), tl.arange(0, width)
     used = tl.cdiv(_length(table_of, positions, row), split_size)
     greatest = float("-inf")
     for first in range(0, used, 16):
@@ -187,7 +194,7 @@ def _merge_splits(
         seen = tl.load(seen, mask=split < used, other=float("-inf"))
         greatest = tl.maximum(greatest, tl.max(seen, axis=0))
     total = 0.0
-    weighted = tl.zeros([size], tl.float32)
+    weighted = tl.zeros([width], tl.float32)
     for first in range(0, used, 4):
         # Four at a time, so that their loads do not wait for one another.
         for ahead in tl.static_range(4):
@@ -199,7 +206,7 @@ def _merge_splits(
             inside = (column < size) & there
             weighted += share * tl.load(sums + at * size + column, mask=inside, other=0.0)
     found = weighted / tl.where(used > 0, total, 1.0)
-    tl.store(mixed + head * size + column, found.to(mixed.dtype.element_ty))
+    tl.store(mixed + head * size + column, found.to(mixed.dtype.element_ty), mask=column < size)
 
 
 @triton.jit

@@ -48,8 +48,7 @@ def attend_chunks(
     """Each row attends to its own position and to all earlier ones of its sequence.
 
     Args:
-        query: [rows, heads, head size], rotated, contiguous. The head size is a power of two of
-            at least 16.
+        query: [rows, heads, head size], rotated, contiguous.
         pool: [blocks, layers, 2 (keys, values), kv heads, block size, head size], contiguous, in
             the dtype of ``query``; the rows' own keys and values are in it already.
         layer: which of the pool's is read.
@@ -81,6 +80,7 @@ def attend_chunks(
         kv_heads,
         block_size,
         size,
+        max(triton.next_power_of_2(size), 16),
         TILE,
         _KEYS,
         # The interpreter multiplies the bits of bfloat16 as if they were whole numbers.
@@ -127,6 +127,7 @@ def _attend_tiles(
     kv_heads: tl.constexpr,
     block_size: tl.constexpr,
     size: tl.constexpr,
+    width: tl.constexpr,
     tile_size: tl.constexpr,
     step: tl.constexpr,
     widen: tl.constexpr,
@@ -134,7 +135,7 @@ def _attend_tiles(
     """One head of one tile. The weights are measured against the greatest score so far, and what
     was summed is scaled whenever that grows (Milakov and Gimelshein 2018)."""
     tile, head = tiles + tl.program_id(0) * 3, tl.program_id(1)
-    lane, column = tl.arange(0, step), tl.arange(0, size)
+    lane, column = tl.arange(0, step), tl.arange(0, width)
     line = tl.arange(0, tile_size)
     sequence = tl.load(tile + 2).to(tl.int64)
     row = tl.load(tile) + line
@@ -143,23 +144,25 @@ def _attend_tiles(
     length = tl.max(position, axis=0) + 1
 
     at = (row[:, None] * heads + head) * size + column[None, :]
-    asked = tl.load(query + at, mask=exists[:, None], other=0.0)
+    inside = (column < size)[None, :]
+    asked = tl.load(query + at, mask=exists[:, None] & inside, other=0.0)
     if widen:
         asked = asked.to(tl.float32)
     keys = blocks + head // (heads // kv_heads) * block_size * size
     # Low enough for any score, and no infinity: the difference of two of those is not a number.
     greatest = tl.full([tile_size], -1e30, tl.float32)
     total = tl.zeros([tile_size], tl.float32)
-    weighted = tl.zeros([tile_size, size], tl.float32)
+    weighted = tl.zeros([tile_size, width], tl.float32)
     for first in range(0, length, step):
         there = first + lane
         known = there < length
         entry = tables + sequence * table_width + there // block_size
         block = tl.load(entry, mask=known, other=0).to(tl.int64)
         place = (block * block_stride + there % block_size * size)[:, None] + column[None, :]
-        key = tl.load(keys + place, mask=known[:, None], other=0.0)
+        readable = known[:, None] & inside
+        key = tl.load(keys + place, mask=readable, other=0.0)
         to_values = kv_heads * block_size * size
-        value = tl.load(keys + to_values + place, mask=known[:, None], other=0.0)
+        value = tl.load(keys + to_values + place, mask=readable, other=0.0)
         if widen:
             key, value = key.to(tl.float32), value.to(tl.float32)
         score = tl.dot(asked, tl.trans(key), input_precision="ieee") * scale
@@ -172,4 +175,4 @@ def _attend_tiles(
         weighted = tl.dot(weight.to(value.dtype), value, weighted, input_precision="ieee")
         greatest = greater
     found = weighted / tl.where(position >= 0, total, 1.0)[:, None]
-    tl.store(mixed + at, found.to(mixed.dtype.element_ty), mask=exists[:, None])
+    tl.store(mixed + at, found.to(mixed.dtype.element_ty), mask=exists[:, None] & inside)

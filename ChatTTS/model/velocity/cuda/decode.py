@@ -6,11 +6,9 @@ input there. So steps follow one another without the host, which reads what they
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....progress import progress
 from ...cuda.graphs import Recorder, Recording
 from ...cuda.kernels.sampling import DrawState, draw_codes, pack_draws
 from ...cuda.layers import Rows
@@ -26,8 +23,6 @@ from ...embed import Embed
 from ..batch import RowKind
 from ..sampler import Draw
 from .llama import TritonLlama
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -122,7 +117,9 @@ class DecodeSteps:
         width = -(-max_positions // block_size)
         whole: dict[str, Any] = {"dtype": torch.int32, "device": device}
         self._kinds = torch.full((max_rows,), RowKind.CODE, dtype=torch.uint8, device=device)
-        self._no_vectors = torch.empty(0, embed.code.weight.shape[1], device=device)
+        self._no_vectors = torch.empty(
+            0, embed.code.weight.shape[1], dtype=torch.float32, device=device
+        )
         self._ids = torch.zeros(max_rows, lanes, **whole)
         self._positions = torch.zeros(max_rows, **whole)
         self._tables = torch.zeros(max_rows, width, **whole)
@@ -137,23 +134,13 @@ class DecodeSteps:
         self._recordings: dict[int, Recording[Tensor]] = {}
         self.buckets = buckets(max_rows)
 
-    def record(self) -> None:
-        """Record the step of every bucket, the largest first, so that the others fit into what
-        its memory was.
+    def record(self, rows: int) -> None:
+        """Record the step of a bucket.
 
         Raises:
             ConfigError: the device has not enough memory.
         """
-        began = perf_counter()
-        with progress("recording", "step", total=len(self.buckets)) as bar:
-            for rows in reversed(self.buckets):
-                self._recordings[rows] = self._recorder.record(partial(self._step, rows))
-                bar.update()
-        logger.info(
-            "recorded decode steps of %s rows in %.1f s",
-            ", ".join(map(str, self.buckets)),
-            perf_counter() - began,
-        )
+        self._recordings[rows] = self._recorder.record(partial(self._step, rows))
 
     def forget(self) -> None:
         """What lies on the device is of no value: sequences moved forward in another way."""
@@ -228,8 +215,8 @@ class DecodeSteps:
         places = Rows(
             self._positions[:rows], self._tables[:rows], self._table_of[:rows], self._most
         )
-        x = self._llama.embed_rows(self._kinds[:rows], ids, self._no_vectors)
-        hiddens = self._llama.hiddens(x, places, self._pool)
+        inputs = self._kinds[:rows], ids, self._no_vectors
+        hiddens = self._llama.hiddens(*inputs, places, self._pool)
         logits = self._embed.code_logits(hiddens).contiguous()
         draw_codes(logits, self._state, self._end, ids, logprobs, finite)
         self._positions[:rows] += 1

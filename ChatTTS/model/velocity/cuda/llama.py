@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -36,7 +36,7 @@ class TritonLlama:
         batch_invariant: no bit of a row depends on the others.
 
     Raises:
-        ConfigError: sizes that the kernels do not know.
+        ConfigError: heads that the kernels do not know.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class TritonLlama:
         *,
         batch_invariant: bool,
     ) -> None:
-        check_shape(shape, block_size)
+        check_shape(shape)
         self._shape = shape
         self._device, self._dtype = final_norm.device, final_norm.dtype
         self._block_shape = (
@@ -86,24 +86,39 @@ class TritonLlama:
             most=int(batch.positions.max()) + 1,
             tiles=self._put(tiles_of(batch.table_of)),
         )
-        inputs = (self._put(part) for part in (batch.kinds, batch.ids, batch.vectors))
-        x = self._layers(self.embed_rows(*inputs), rows, pool)
-        return self.normed(x[self._put(batch.draws)]).cpu()
+        return self.hiddens(
+            self._put(batch.kinds),
+            self._put(batch.ids),
+            self._put(batch.vectors),
+            rows,
+            pool,
+            self._put(batch.draws),
+        ).cpu()
 
-    def embed_rows(self, kinds: Tensor, ids: Tensor, vectors: Tensor) -> Tensor:
-        """Rows to vectors [rows, hidden]; see ``kernels/embedding.py``."""
-        return embed_rows(kinds, ids, vectors, self._embed.text.weight, self._embed.code.weight)
+    def hiddens(
+        self,
+        kinds: Tensor,
+        ids: Tensor,
+        vectors: Tensor,
+        rows: Rows,
+        pool: Tensor,
+        draws: Tensor | None = None,
+    ) -> Tensor:
+        """Rows to their hidden states after the final norm, on the device; the host waits for
+        nothing.
 
-    def hiddens(self, x: Tensor, rows: Rows, pool: Tensor) -> Tensor:
-        """Embedded rows [rows, hidden], which are overwritten, to their hidden states after the
-        final norm, on the device."""
-        return self.normed(self._layers(x, rows, pool))
-
-    def normed(self, x: Tensor) -> Tensor:
-        """The final norm of [rows, hidden]."""
+        Args:
+            kinds, ids, vectors: see :class:`~ChatTTS.model.velocity.batch.Batch`.
+            rows: where they stand.
+            draws: int [n], the rows whose states are wanted; ``None`` for all.
+        """
+        tables = self._embed.text.weight, self._embed.code.weight
+        x = self._layers(embed_rows(kinds, ids, vectors, *tables), rows, pool)
+        if draws is not None:
+            x = x[draws]
         return rms_norm(x, self._final_norm, self._shape.rms_norm_eps)
 
-    def _put(self, values: NDArray[np.generic]) -> Tensor:
+    def _put(self, values: NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self._device)
 
 

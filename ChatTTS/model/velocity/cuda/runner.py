@@ -1,7 +1,9 @@
-"""Plans on the device: steps that only decode frames are replayed, all others computed as usual."""
+"""Plans on the device: steps that only decode frames follow one another there, all others are
+replayed one by one."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,26 +11,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ....progress import progress
 from ...draws import Pass
 from ..batch import RowKind
+from ..configs import SchedulerConfig
 from ..model_loader import LoadedModel
 from ..model_runner import ModelRunner, SequenceState
 from ..plan import Pending, SequenceData, StepPlan, StepResult, Work
 from .decode import DecodeRow, DecodeSteps, PendingSteps
 from .llama import TritonLlama
+from .prompts import RecordedLlama
+
+logger = logging.getLogger(__name__)
 
 
 class GraphRunner:
     """See ``Runner`` in ``velocity/worker.py``.
 
     Args:
-        eager: computes what is not recorded, and keeps the books of all sequences.
-        steps: those that are recorded.
+        eager: does any step and waits for it, and keeps the books of all sequences.
+        decode: steps that decode frames.
     """
 
-    def __init__(self, eager: ModelRunner, steps: DecodeSteps) -> None:
+    def __init__(self, eager: ModelRunner, decode: DecodeSteps) -> None:
         self._eager = eager
-        self._steps = steps
+        self._decode = decode
 
     def forget(self, seq_ids: Sequence[int]) -> None:
         self._eager.forget(seq_ids)
@@ -38,17 +45,17 @@ class GraphRunner:
 
     def submit(self, plan: StepPlan) -> Pending:
         states = [self._eager.states[work.seq_id] for work in plan.work]
-        if not self._is_recorded(plan, states):
-            self._steps.forget()
+        if not self._only_decodes(plan, states):
+            self._decode.forget()
             result = _joined([self._eager.run(_later(plan.work, i)) for i in range(plan.steps)])
             return lambda: result
-        if not self._steps.is_laid_out([work.seq_id for work in plan.work]):
-            self._steps.lay_out(list(map(self._row, plan.work, states)))
-        steps = self._steps.run([work.block_table for work in plan.work], plan.steps)
+        if not self._decode.is_laid_out([work.seq_id for work in plan.work]):
+            self._decode.lay_out(list(map(self._row, plan.work, states)))
+        steps = self._decode.run([work.block_table for work in plan.work], plan.steps)
         return lambda: _result(steps, states)
 
-    def _is_recorded(self, plan: StepPlan, states: Sequence[SequenceState]) -> bool:
-        return len(plan.work) <= self._steps.buckets[-1] and all(
+    def _only_decodes(self, plan: StepPlan, states: Sequence[SequenceState]) -> bool:
+        return len(plan.work) <= self._decode.buckets[-1] and all(
             work.draws
             and work.count == 1
             and state.data.key.kind is Pass.CODE
@@ -90,25 +97,43 @@ def _joined(results: Sequence[StepResult]) -> StepResult:
     )
 
 
-def new_runner(eager: ModelRunner, model: LoadedModel, pool: Tensor, max_rows: int) -> GraphRunner:
-    """A runner whose steps are recorded.
+def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> GraphRunner:
+    """A runner with all its steps recorded.
 
     Args:
         model: on Triton kernels, with its recorder.
-        max_rows: sequences that may decode together.
+        limits: of a step.
 
     Raises:
         ConfigError: the device has not enough memory.
     """
-    assert isinstance(model.llama, TritonLlama)
-    assert model.recorder is not None
-    steps = DecodeSteps(
-        model.llama,
+    llama, recorder = model.llama, model.recorder
+    assert isinstance(llama, TritonLlama)
+    assert recorder is not None
+    max_positions = model.shape.max_position_embeddings
+    prompts = RecordedLlama(
+        llama,
+        pool,
+        recorder,
+        num_vq=model.embed.num_vq,
+        hidden=model.shape.hidden_size,
+        max_rows=limits.max_num_batched_tokens,
+        max_sequences=limits.max_num_batched_tokens,
+        max_positions=max_positions,
+    )
+    decode = DecodeSteps(
+        llama,
         model.embed,
         pool,
-        model.recorder,
-        max_rows=max_rows,
-        max_positions=model.shape.max_position_embeddings,
+        recorder,
+        max_rows=min(limits.max_num_seqs, limits.max_num_batched_tokens),
+        max_positions=max_positions,
     )
-    steps.record()
-    return GraphRunner(eager, steps)
+    # The largest first: the others fit into what was its memory.
+    work = [(part, rows) for part in (prompts, decode) for rows in reversed(part.buckets)]
+    with progress("recording", "step", total=len(work)) as bar:
+        for part, rows in work:
+            part.record(rows)
+            bar.update()
+    logger.info("recorded %d steps in %.1f s", recorder.captures, recorder.seconds)
+    return GraphRunner(ModelRunner(replace(model, llama=prompts), pool), decode)

@@ -1,0 +1,127 @@
+"""Steps of any rows that are recorded: prompts, chunks of them, and whatever decodes beside them.
+
+Launched one by one, the kernels of a step keep the host busy for longer than the device. A step
+has as many rows as the smallest bucket that holds them; the rest is padding.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...cuda.graphs import Recorder, Recording
+from ...cuda.kernels.prefill import tiles_of
+from ...cuda.layers import Rows
+from ..batch import Batch
+from .llama import TritonLlama
+
+_LEAST_ROWS = 16
+
+
+class RecordedLlama:
+    """A Triton Llama whose steps are replayed; see ``LlamaModel`` in ``velocity/llama.py``.
+
+    Args:
+        llama: computes the steps.
+        pool: of blocks, the only one that steps may be asked for.
+        recorder: records a step for every bucket.
+        num_vq: codebooks.
+        hidden: size of a vector.
+        max_rows: rows that a step may have.
+        max_sequences: sequences that it may have.
+        max_positions: of a sequence.
+    """
+
+    def __init__(
+        self,
+        llama: TritonLlama,
+        pool: Tensor,
+        recorder: Recorder,
+        *,
+        num_vq: int,
+        hidden: int,
+        max_rows: int,
+        max_sequences: int,
+        max_positions: int,
+    ) -> None:
+        self._llama, self._pool, self._most = llama, pool, max_positions
+        device = pool.device
+
+        def whole(*sizes: int, dtype: torch.dtype = torch.int32) -> Tensor:
+            return torch.zeros(*sizes, dtype=dtype, device=device)
+
+        self._kinds = whole(max_rows, dtype=torch.uint8)
+        self._ids = whole(max_rows, num_vq)
+        self._vectors = whole(max_sequences, hidden, dtype=torch.float32)
+        self._positions = whole(max_rows)
+        self._table_of = whole(max_rows) - 1
+        self._tiles = whole(max_rows, 3)
+        self._tables = whole(max_sequences, -(-max_positions // pool.shape[4]))
+        self._draws = whole(max_sequences, dtype=torch.int64)
+        self._recordings: dict[int, Recording[Tensor]] = {}
+        self._recorder = recorder
+        self.buckets = _buckets(max_rows)
+
+    def record(self, rows: int) -> None:
+        """Record the step of a bucket.
+
+        Raises:
+            ConfigError: the device has not enough memory.
+        """
+        self._recordings[rows] = self._recorder.record(partial(self._step, rows))
+
+    def new_pool(self, num_blocks: int) -> Tensor:
+        return self._llama.new_pool(num_blocks)
+
+    @property
+    def block_bytes(self) -> int:
+        return self._llama.block_bytes
+
+    @torch.inference_mode()
+    def forward(self, batch: Batch, pool: Tensor) -> Tensor:
+        assert pool is self._pool, "recorded steps know one pool"
+        bucket = next(rows for rows in self.buckets if rows >= len(batch))
+        tiles = tiles_of(batch.table_of)
+        rest = bucket - len(batch)
+        self._fill(self._kinds, batch.kinds)
+        self._fill(self._ids, batch.ids)
+        self._fill(self._vectors, batch.vectors)
+        self._fill(self._positions, batch.positions)
+        self._fill(self._table_of, np.pad(batch.table_of, (0, rest), constant_values=-1))
+        # Padding rows are in no tile: nobody reads what stands there.
+        self._fill(self._tiles, np.pad(tiles, ((0, bucket - len(tiles)), (0, 0))))
+        self._fill(self._tables, batch.tables)
+        self._fill(self._draws, batch.draws.astype(np.int64))
+        recording = self._recordings[bucket]
+        recording.replay()
+        return recording.result[: len(batch.draws)].cpu()
+
+    def _fill(self, target: Tensor, values: NDArray[Any]) -> None:
+        given = torch.from_numpy(values)
+        own = tuple(slice(size) for size in values.shape)
+        target[own].copy_(given)
+
+    def _step(self, rows: int) -> Tensor:
+        """Hidden states [max_sequences, hidden] of the rows that draw."""
+        places = Rows(
+            self._positions[:rows],
+            self._tables,
+            self._table_of[:rows],
+            self._most,
+            self._tiles[:rows],
+        )
+        inputs = self._kinds[:rows], self._ids[:rows], self._vectors
+        return self._llama.hiddens(*inputs, places, self._pool, self._draws)
+
+
+def _buckets(most: int) -> tuple[int, ...]:
+    """Powers of two, and ``most`` itself."""
+    sizes = [_LEAST_ROWS]
+    while sizes[-1] < most:
+        sizes.append(2 * sizes[-1])
+    return (*(size for size in sizes if size < most), most)

@@ -155,7 +155,9 @@ def test_a_capture_is_warmed_up_on_its_own_stream(monkeypatch: pytest.MonkeyPatc
         "end of stream",
         "current waits for side",
         "end of device",
+        ("device",),
         "replay",
+        "end of device",
     ]
 
 

@@ -154,6 +154,7 @@ def _kernels() -> Iterator[Finding]:
 def _torch_findings() -> Iterator[Finding]:
     import torch
 
+    from ..model.cuda.support import why_no_kernels
     from ..model.placement import choose_placement, fast_dtype
 
     threads, cores = torch.get_num_threads(), math.ceil(machine.usable_cores())
@@ -169,7 +170,11 @@ def _torch_findings() -> Iterator[Finding]:
             f"{device.name}, {device.total_memory / 2**30:.1f} GiB, compute capability "
             f"{device.major}.{device.minor}",
         )
-    if not torch.cuda.is_available():
+    if torch.cuda.is_available():
+        reason = why_no_kernels()
+        value = "by Triton" if reason is None else f"velocity is slower without: {reason}"
+        yield Finding("CUDA kernels", value, _OK if reason is None else _NOTE)
+    else:
         build = (
             f"torch is built for CUDA {torch.version.cuda}"
             if torch.version.cuda

@@ -66,19 +66,20 @@ class Recorder(Protocol):
 
 
 class CudaRecording(Generic[T]):
-    """A captured CUDA graph, replayed on the current stream.
+    """A captured CUDA graph, replayed on the current stream of its device.
 
     Attributes:
         result: see :class:`Recording`.
     """
 
-    def __init__(self, graph: torch.cuda.CUDAGraph, result: T) -> None:
-        self._graph = graph
+    def __init__(self, graph: torch.cuda.CUDAGraph, device: torch.device, result: T) -> None:
+        self._graph, self._device = graph, device
         self.result = result
 
     def replay(self) -> None:
         """See :class:`Recording`."""
-        self._graph.replay()
+        with torch.cuda.device(self._device):
+            self._graph.replay()
 
 
 class CudaRecorder:
@@ -122,7 +123,7 @@ class CudaRecorder:
             current.wait_stream(self._stream)
         self.captures += 1
         self.seconds += time.perf_counter() - began
-        return CudaRecording(graph, result)
+        return CudaRecording(graph, self._device, result)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -1,8 +1,10 @@
-"""Whether Triton kernels can run here."""
+"""Whether Triton kernels can run here, and on which device they are launched."""
 
 from __future__ import annotations
 
 import importlib.util
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 
@@ -18,3 +20,8 @@ def why_no_kernels() -> str | None:
     if torch.cuda.get_device_capability() < (7, 5):
         return "the kernels need a GPU of compute capability 7.5 or newer"
     return None
+
+
+def on_device(device: torch.device) -> AbstractContextManager[Any]:
+    """Launch on ``device`` meanwhile: Triton and graphs take the current one, not the tensors'."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

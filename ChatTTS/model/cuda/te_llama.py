@@ -19,6 +19,8 @@ from .kernels.norm import rms_norm
 from .kernels.prefill import tiles_of
 from .layers import LayerMatrices, Rows, TritonLayers, check_shape
 from .paged_cache import BlockStore, PagedCache
+from .precision import ieee_float32
+from .support import on_device
 
 BLOCK_SIZE = 32
 # Positions that the store holds at first, all rows together.
@@ -100,7 +102,7 @@ class TELlamaModel:
         """
         batch, new, _ = inputs_embeds.shape
         cache = self.new_cache() if past_key_values is None else past_key_values
-        with self._lock:
+        with self._lock, on_device(self._device):
             cache.reserve(batch, int(position_ids.max()) + 1)
             if new == 1:
                 states = self._decode(inputs_embeds[:, 0], position_ids[:, 0], cache.tables)
@@ -136,7 +138,9 @@ class TELlamaModel:
         rows = 1 << (len(embeds) - 1).bit_length()
         if rows not in self._steps:
             inputs = _DecodeInputs.empty(rows, self._shape, self._width, self._final_norm)
-            self._steps[rows] = inputs, self._recorder.record(partial(self._step, inputs))
+            with ieee_float32():
+                recording = self._recorder.record(partial(self._step, inputs))
+            self._steps[rows] = inputs, recording
         inputs, recording = self._steps[rows]
         inputs.fill(embeds, positions, tables)
         recording.replay()

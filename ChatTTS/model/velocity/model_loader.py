@@ -9,6 +9,7 @@ import torch
 
 from ... import machine
 from ...config import Config
+from ...errors import ConfigError
 from ..cuda.graphs import Recorder, new_recorder
 from ..cuda.support import why_no_kernels
 from ..embed import Embed, load_embed
@@ -70,8 +71,18 @@ class ModelLoader:
         sizes = Config.from_file(self._folder / "config.json")
         shape = read_llama_shape(self._folder / "gpt" / "config.json", sizes.gpt)
         file = LlamaFile(self._folder / "gpt" / "model.safetensors", shape)
-        embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, self._placement)
+        try:
+            return self._load(sizes, file)
+        except torch.cuda.OutOfMemoryError as error:
+            free, total = (size >> 20 for size in torch.cuda.mem_get_info(self._placement.device))
+            raise ConfigError(
+                f"the model does not fit on {self._placement.device}, which has {free} MB free of "
+                f"{total} MB: end what else uses it, take dtype='bfloat16', or device='cpu'"
+            ) from error
+
+    def _load(self, sizes: Config, file: LlamaFile) -> LoadedModel:
         device, dtype = self._placement.device, self._placement.dtype
+        embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, self._placement)
         recorder: Recorder | None = None
         if (team := self._team()) is not None:
             kind = self._config.model.quantization or _name(dtype)
@@ -87,7 +98,7 @@ class ModelLoader:
         logger.info("velocity computes with %s", how)
         tokenizer = Tokenizer(self._folder / "tokenizer")
         return LoadedModel(
-            sizes, tokenizer, shape, embed, llama, sampler, self._placement, how, recorder
+            sizes, tokenizer, file.shape, embed, llama, sampler, self._placement, how, recorder
         )
 
     def _team(self) -> Team | None:

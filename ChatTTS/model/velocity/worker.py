@@ -7,9 +7,10 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -69,6 +70,8 @@ class Worker:
         self.model: LoadedModel = ModelLoader(config).load()
         self._pool = self._host = torch.empty(0)
         self._runner: Runner | None = None
+        device = self.model.placement.device
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.depth = self.most_steps = 1
 
     def init_cache(self) -> CacheConfig:
@@ -105,11 +108,16 @@ class Worker:
     def submit(self, plan: StepPlan) -> Pending:
         """Begin one step; what is given waits for its result."""
         assert self._runner is not None
-        self._runner.forget(plan.ended)
-        for move in plan.moves:
-            self._move(move)
-        self._runner.add(plan.new)
-        return self._runner.submit(plan)
+        with self._queue():
+            self._runner.forget(plan.ended)
+            for move in plan.moves:
+                self._move(move)
+            self._runner.add(plan.new)
+            return self._runner.submit(plan)
+
+    def _queue(self) -> AbstractContextManager[Any]:
+        """On a GPU steps have a queue of their own, so that nobody else waits for them."""
+        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
     def _new_runner(self) -> Runner:
         """What carries out plans: recorded steps where the model runs on Triton kernels."""
@@ -172,8 +180,10 @@ class Worker:
             len(self._pool) * self._config.cache.block_size,
         )
         batch = _dummy(rows, self._config.cache.block_size, self.model)
-        recompute = min(_timed(lambda: self.model.llama.forward(batch, self._pool)) for _ in "ab")
-        swap = 2 * min(_timed(lambda: self._pool[0].cpu().clone()) for _ in "abc")
+        with self._queue():
+            forward = self.model.llama.forward
+            recompute = min(_timed(lambda: forward(batch, self._pool)) for _ in "ab")
+            swap = 2 * min(_timed(lambda: self._pool[0].cpu().clone()) for _ in "abc")
         return Costs(swap=max(swap, 1e-9), recompute=max(recompute / rows, 1e-9))
 
 

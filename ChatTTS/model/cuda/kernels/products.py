@@ -66,8 +66,12 @@ def product(
     # Single precision needs twice the registers, and the large tile has none to spare.
     small = rows <= _FEW_ROWS or x.element_size() > 2
     tile_rows, tile_outputs = _SMALL_TILE if small else _LARGE_TILE
-    step_bytes = (tile_rows + tile_outputs * (1 + gated)) * _PARTS * _DEPTH * x.element_size()
-    ahead = min(_AHEAD_BYTES // step_bytes, triton.cdiv(inputs, _PARTS * _DEPTH))
+    line_bytes = _PARTS * _DEPTH * x.element_size()
+    step_bytes = (tile_rows + tile_outputs * (1 + gated)) * line_bytes
+    # The compiler may take rows that were normed through shared memory once more.
+    normed_bytes = 0 if norm is None else tile_rows * line_bytes
+    ahead = (_AHEAD_BYTES - normed_bytes) // step_bytes
+    ahead = min(ahead, triton.cdiv(inputs, _PARTS * _DEPTH))
     _product[(triton.cdiv(outputs, tile_outputs), triton.cdiv(rows, tile_rows))](
         x,
         weight,

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ....progress import progress
+from ...cuda.precision import ieee_float32
 from ...draws import Pass
 from ..batch import RowKind
 from ..configs import SchedulerConfig
@@ -131,9 +132,11 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
     )
     # The largest first: the others fit into what was its memory.
     work = [(part, rows) for part in (prompts, decode) for rows in reversed(part.buckets)]
-    with progress("recording", "step", total=len(work)) as bar:
+    with ieee_float32(), progress("recording", "step", total=len(work)) as bar:
         for part, rows in work:
             part.record(rows)
             bar.update()
+    if pool.is_cuda:
+        torch.cuda.synchronize(pool.device)  # steps have a queue of their own from now on
     logger.info("recorded %d steps in %.1f s", recorder.captures, recorder.seconds)
     return GraphRunner(ModelRunner(replace(model, llama=prompts), pool), decode)

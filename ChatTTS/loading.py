@@ -32,7 +32,7 @@ from .model.speaker import Speaker
 from .model.synthesis import Synthesizer
 from .model.tokenizer import Tokenizer
 from .model.vocoder import Vocoder
-from .model.vocoding import Vocoding
+from .model.vocoding import MOST_FRAMES, MOST_FRAMES_ON_GPU, Vocoding
 from .params import InferCodeParams, RefineTextParams
 
 logger = logging.getLogger(__name__)
@@ -109,6 +109,7 @@ def load_model(
     decoder = _load(MelDecoder(config.decoder, config.vocos.mel.n_mels), assets.decoder, placement)
     dvae = _load(DVAE(config.dvae, config.vocos.mel), assets.dvae, placement)
     vocos = _load(Vocoder(config.vocos), assets.vocos, placement)
+    on_gpu = placement.audio_device.type == "cuda"
     from_hiddens, from_codes = _synthesizers(decoder, dvae, vocos, placement, options)
     model = Model(
         config=config,
@@ -121,7 +122,7 @@ def load_model(
         vocos=vocos,
         from_hiddens=from_hiddens,
         from_codes=from_codes,
-        vocoding=Vocoding(gpt.turns),
+        vocoding=Vocoding(gpt.turns, MOST_FRAMES_ON_GPU if on_gpu else MOST_FRAMES),
     )
     if coef is not None and coef != model.coef:
         logger.warning("the given coef differs from the checkpoint's own, which is used")

@@ -18,8 +18,10 @@ from .chain import Push
 from .lifetimes import watch
 from .streaming import STAND_INS, Samples, UtteranceDecoder, Work
 
-# Frames that are decoded in one turn. More would be little faster, and holds up the engine.
+# Frames that are decoded in one turn. On a CPU more would be little faster, and holds up the
+# engine; a GPU decodes many in the time of a few.
 MOST_FRAMES = 64
+MOST_FRAMES_ON_GPU = 2048
 # Who leaves takes no lock, so he wakes nobody: how often to look, in seconds.
 _POLL_SECONDS = 1.0
 
@@ -72,13 +74,17 @@ class Vocoding:
 
     Args:
         turns: held while samples are computed, by all who need the same cores.
+        most_frames: that are decoded in one turn.
 
     Attributes:
         lock: guards the tracks, their decoders and their owners.
     """
 
-    def __init__(self, turns: AbstractContextManager[None]) -> None:
+    def __init__(
+        self, turns: AbstractContextManager[None], most_frames: int = MOST_FRAMES
+    ) -> None:
         self._turns = turns
+        self._most_frames = most_frames
         self._owners: WeakSet[Owner] = WeakSet()
         self._begin()
         watch(self)
@@ -189,7 +195,7 @@ class Vocoding:
     def _share(self, due: Sequence[Track], shares: list[_Share]) -> None:
         """Give pieces of the tracks that can share a batch with the first of them, as far as a
         turn goes; who comes too late is first next time."""
-        left = MOST_FRAMES
+        left = self._most_frames
         for track in due:
             if left > 0 and track.decoder.is_like(due[0].decoder):
                 share = _Share(track, track.decoder.next(left), self._tracks.pop(track))

@@ -80,9 +80,7 @@ class Vocoding:
         lock: guards the tracks, their decoders and their owners.
     """
 
-    def __init__(
-        self, turns: AbstractContextManager[None], most_frames: int = MOST_FRAMES
-    ) -> None:
+    def __init__(self, turns: AbstractContextManager[None], most_frames: int = MOST_FRAMES) -> None:
         self._turns = turns
         self._most_frames = most_frames
         self._owners: WeakSet[Owner] = WeakSet()

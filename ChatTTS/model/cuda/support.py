@@ -17,8 +17,8 @@ def why_no_kernels() -> str | None:
         return "the kernels are made for CUDA, and this torch is for ROCm"
     if importlib.util.find_spec("triton") is None:
         return "triton is not installed (pip install triton)"
-    if torch.cuda.get_device_capability() < (7, 5):
-        return "the kernels need a GPU of compute capability 7.5 or newer"
+    if torch.cuda.get_device_capability() < (8, 0):
+        return "the kernels need a GPU of compute capability 8.0 or newer"
     return None
 
 

@@ -1,0 +1,348 @@
+"""Compile every kernel as the package launches it, for a GPU that need not be there.
+
+This is the main module of a process of its own, because a process declares its kernels either for
+Triton's interpreter or for a GPU. The package's own code launches them, at full size and on the
+CPU's memory; a launch then compiles its kernel and computes nothing. So a new launch is compiled
+without anyone listing its arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+from torch import Tensor
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from ChatTTS.config import EmbedConfig
+from ChatTTS.model.cuda import kernels
+from ChatTTS.model.cuda.graphs import EagerRecorder
+from ChatTTS.model.cuda.layers import LayerMatrices
+from ChatTTS.model.cuda.te_llama import TELlamaModel
+from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.embed import Embed
+from ChatTTS.model.generation import Sampling
+from ChatTTS.model.llama_config import LlamaShape
+from ChatTTS.model.velocity.batch import Batch
+from ChatTTS.model.velocity.cuda.decode import DecodeSteps
+from ChatTTS.model.velocity.cuda.llama import TritonLinear, TritonLlama
+from ChatTTS.model.velocity.cuda.sampler import TritonSampler
+from ChatTTS.model.velocity.llama import rotary_tables
+from ChatTTS.model.velocity.sampler import Draw
+from ChatTTS.model.velocity.weights import LayerWeights
+from ChatTTS.params import InferCodeParams
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel with one set of arguments.
+
+    Attributes:
+        kernel: module and name.
+        arguments: those that it was compiled for.
+        error: why it could not be compiled; empty if it was, and the rest is about nothing else.
+        registers: of a thread.
+        stack: bytes of a thread in memory: registers that were spilled, above all.
+        shared: bytes of a program.
+    """
+
+    kernel: str
+    arguments: str
+    error: str = ""
+    registers: int = 0
+    stack: int = 0
+    shared: int = 0
+
+
+class Compiler:
+    """Stands in for the CUDA driver: launches compile, and run nothing.
+
+    Args:
+        capability: of the GPU to compile for, 90 for 9.0.
+    """
+
+    def __init__(self, capability: int) -> None:
+        self.compiled: list[Compiled] = []
+        self._target = GPUTarget("cuda", capability, 32)
+        self._seen: set[str] = set()
+
+    def install(self) -> None:
+        """From now on, in all of this process."""
+        assert not knobs.runtime.interpret, "kernels of the interpreter cannot be compiled"
+        driver.set_active(self)
+        launch = JITFunction.run
+
+        def run(kernel: JITFunction[Any], *args: Any, **options: Any) -> None:
+            self._note(kernel, args, options, launch)
+
+        JITFunction.run = run
+        # Launchers ask for it where the interpreter needs another way.
+        torch.Tensor.is_cuda = True
+
+    def get_current_target(self) -> GPUTarget:
+        return self._target
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def _note(
+        self,
+        kernel: JITFunction[Any],
+        args: tuple[Any, ...],
+        options: dict[str, Any],
+        launch: Callable[..., Any],
+    ) -> None:
+        name = f"{kernel.module.rpartition('.')[2]}.{kernel.fn.__name__}"
+        arguments = _describe(kernel, args, options)
+        try:
+            built = launch(kernel, *args, **(options | {"warmup": True}))
+        except Exception as error:  # whatever it is: the others are to be compiled as well
+            key, found = name + arguments, Compiled(name, arguments, str(error) or repr(error))
+        else:
+            if built.hash in self._seen:
+                return
+            registers, stack = _resources(built.asm["cubin"])
+            key = built.hash
+            found = Compiled(name, arguments, "", registers, stack, built.metadata.shared)
+        if key not in self._seen:
+            self._seen.add(key)
+            self.compiled.append(found)
+
+
+def _describe(kernel: JITFunction[Any], args: tuple[Any, ...], options: dict[str, Any]) -> str:
+    """The dtypes of the tensors, the constants and the options."""
+    given = dict(zip(kernel.arg_names, args, strict=False)) | options
+    tensors = [value for value in given.values() if isinstance(value, Tensor)]
+    dtypes = dict.fromkeys(str(x.dtype)[6:] for x in tensors if x.is_floating_point())
+    constants = [param.name for param in kernel.params if param.is_constexpr]
+    settings = [name for name in ("num_warps", "num_stages") if name in options]
+    return " ".join([*dtypes, *(f"{name}={given[name]}" for name in constants + settings)])
+
+
+def _resources(cubin: bytes) -> tuple[int, int]:
+    """Registers, and bytes on the stack, of a thread."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        told = subprocess.run(
+            [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", file.name],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    usage = {name: int(count) for name, count in re.findall(r"(REG|STACK|LOCAL):(\d+)", told)}
+    return usage["REG"], usage["STACK"] + usage["LOCAL"]
+
+
+# ---------------------------------------------------------------- launches
+
+
+PUBLISHED = LlamaShape(
+    hidden_size=768,
+    intermediate_size=3072,
+    num_attention_heads=12,
+    num_hidden_layers=20,
+    max_position_embeddings=4096,
+    num_key_value_heads=12,
+    head_dim=64,
+)
+# No power of two but the number of heads.
+SMALL = LlamaShape(
+    hidden_size=96,
+    intermediate_size=192,
+    num_attention_heads=4,
+    num_hidden_layers=3,
+    max_position_embeddings=1024,
+    num_key_value_heads=4,
+    head_dim=24,
+)
+# The largest heads that are accepted.
+WIDE = replace(SMALL, hidden_size=256, num_attention_heads=2, num_key_value_heads=2, head_dim=128)
+ROWS = (1, 16, 64, 128)
+TEXT_IDS, CODEBOOKS, CODES = 21178, 4, 626
+
+
+def launch_little(dtype: torch.dtype) -> None:
+    """Each kernel at least once, in the published model's size."""
+    _steps(PUBLISHED, 32, dtype, (1,), batch_invariant=True)
+    _standard_path(PUBLISHED, dtype, (20,))
+
+
+def launch_published(dtype: torch.dtype) -> None:
+    """All that the package does with the published model."""
+    _engine(PUBLISHED, 32, dtype)
+    _standard_path(PUBLISHED, dtype, (1, 3, 40))
+    _draws()
+
+
+def launch_sizes(dtype: torch.dtype) -> None:
+    """The engine in sizes that nobody published."""
+    for kv_heads in (4, 1):
+        _engine(replace(PUBLISHED, num_key_value_heads=kv_heads), 32, dtype)
+    for shape, block_size in ((SMALL, 8), (SMALL, 64), (WIDE, 16)):
+        _engine(shape, block_size, dtype)
+
+
+def _engine(shape: LlamaShape, block_size: int, dtype: torch.dtype) -> None:
+    """Decode steps, prompts and logits."""
+    for batch_invariant in (True, False):
+        llama, embed = _steps(shape, block_size, dtype, ROWS, batch_invariant=batch_invariant)
+        for rows in ROWS:
+            hiddens = llama.forward(_prompt(rows, shape, block_size), llama.new_pool(4))
+            embed.text_logits(hiddens.expand(rows, -1).contiguous())
+
+
+def _steps(
+    shape: LlamaShape,
+    block_size: int,
+    dtype: torch.dtype,
+    rows: tuple[int, ...],
+    *,
+    batch_invariant: bool,
+) -> tuple[TritonLlama, Embed]:
+    """The engine's decode steps of so many rows."""
+    embed = _embed(shape, dtype)
+    llama = TritonLlama(
+        shape,
+        [_layer(shape, dtype)],
+        torch.zeros(shape.hidden_size, dtype=dtype),
+        embed,
+        rotary_tables(shape),
+        block_size,
+        batch_invariant=batch_invariant,
+    )
+    steps = DecodeSteps(
+        llama,
+        embed,
+        llama.new_pool(4),
+        EagerRecorder(),
+        max_rows=max(rows),
+        max_positions=shape.max_position_embeddings,
+    )
+    for count in rows:
+        steps._step(count)
+    return llama, embed
+
+
+def _standard_path(shape: LlamaShape, dtype: torch.dtype, batches: tuple[int, ...]) -> None:
+    """Prompts and decode steps of ``experimental=True``."""
+    model = TELlamaModel(
+        shape,
+        [LayerMatrices.fuse(_layer(shape, dtype))],
+        torch.zeros(shape.hidden_size, dtype=dtype),
+        rotary_tables(shape),
+        EagerRecorder(),
+    )
+    for rows in batches:
+        for new in (7, 1):
+            model(
+                inputs_embeds=torch.zeros(rows, new, shape.hidden_size, dtype=dtype),
+                attention_mask=torch.ones(rows, new),
+                position_ids=torch.arange(new).expand(rows, new),
+                past_key_values=None,
+                use_cache=True,
+            )
+
+
+def _draws() -> None:
+    """Draws where steps are not recorded, from codes and from the ids of a small text model."""
+    for rows in (1, 3):
+        for lanes, vocabulary in ((CODEBOOKS, CODES), (1, 4096)):
+            sampling = Sampling.from_params(InferCodeParams(temperature=[1.0] * lanes), lanes)
+            window = np.zeros((0, lanes), dtype=np.int32)
+            draw = Draw(sampling, DrawKey(1, Pass.CODE), 0, window, vocabulary - 1)
+            TritonSampler()(torch.zeros(rows, lanes, vocabulary), [draw] * rows)
+
+
+def _embed(shape: LlamaShape, dtype: torch.dtype) -> Embed:
+    with torch.device("meta"):
+        embed = Embed(EmbedConfig(shape.hidden_size, CODES, TEXT_IDS, CODEBOOKS)).to(dtype)
+    embed = embed.to_empty(device="cpu").requires_grad_(False)
+    for name in ("head_text", "head_code"):
+        setattr(embed, name, TritonLinear(getattr(embed, name).weight))
+    return embed
+
+
+def _layer(shape: LlamaShape, dtype: torch.dtype) -> LayerWeights:
+    hidden, inner = shape.hidden_size, shape.intermediate_size
+    mixed = shape.num_attention_heads * shape.head_dim
+    stored = 2 * shape.num_key_value_heads * shape.head_dim
+    sizes = {
+        "qkv": (mixed + stored, hidden),
+        "out": (hidden, mixed),
+        "gate": (inner, hidden),
+        "up": (inner, hidden),
+        "down": (hidden, inner),
+        "attention_norm": (hidden,),
+        "mlp_norm": (hidden,),
+    }
+    return LayerWeights(**{name: torch.zeros(size, dtype=dtype) for name, size in sizes.items()})
+
+
+def _prompt(rows: int, shape: LlamaShape, block_size: int) -> Batch:
+    def whole(*size: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+        return np.zeros(size, dtype=np.int32)
+
+    return Batch(
+        kinds=np.zeros(rows, dtype=np.uint8),
+        ids=whole(rows, CODEBOOKS),
+        vectors=np.zeros((1, shape.hidden_size), dtype=np.float32),
+        positions=np.arange(rows, dtype=np.int32),
+        tables=whole(1, -(-rows // block_size)),
+        table_of=whole(rows),
+        draws=whole(1),
+    )
+
+
+LAUNCHES = {"little": launch_little, "published": launch_published, "sizes": launch_sizes}
+
+
+def never_launched(compiled: list[Compiled]) -> Iterator[str]:
+    """Kernels of the package that nothing compiled. Only kernels give nothing back."""
+    known = {found.kernel for found in compiled}
+    for module in iter_modules(kernels.__path__):
+        for value in vars(import_module(f"{kernels.__name__}.{module.name}")).values():
+            if isinstance(value, JITFunction) and value.fn.__annotations__["return"] == "None":
+                name = f"{value.module.rpartition('.')[2]}.{value.fn.__name__}"
+                if name not in known:
+                    yield name
+
+
+def main(capability: str, dtype: str, launches: str, out: str) -> None:
+    """Write what was compiled, and which kernels never were, as JSON to ``out``.
+
+    Args:
+        launches: which, of ``LAUNCHES``.
+    """
+    compiler = Compiler(int(capability))
+    compiler.install()
+    with torch.inference_mode():
+        LAUNCHES[launches](getattr(torch, dtype))
+    told = {
+        "triton": triton.__version__,
+        "compiled": [asdict(found) for found in compiler.compiled],
+        "missing": sorted(never_launched(compiler.compiled)),
+    }
+    Path(out).write_text(json.dumps(told), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
@@ -19,6 +20,20 @@ def why_no_kernels() -> str | None:
         return "triton is not installed (pip install triton)"
     if torch.cuda.get_device_capability() < (8, 0):
         return "the kernels need a GPU of compute capability 8.0 or newer"
+    return _why_none_is_launched()
+
+
+@cache
+def _why_none_is_launched() -> str | None:
+    """Why the simplest kernel cannot be compiled and launched; ``None`` if it can."""
+    try:
+        from .kernels.norm import rms_norm
+
+        rms_norm(torch.ones(1, 16, device="cuda"), torch.ones(16, device="cuda"), 1e-6)
+        torch.cuda.synchronize()
+    except Exception as error:  # whatever a missing compiler or a broken installation raises
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        return f"Triton cannot launch a kernel ({reason}); it needs a C compiler such as gcc"
     return None
 
 

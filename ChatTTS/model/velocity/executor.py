@@ -114,6 +114,8 @@ class InProcessExecutor(ExecutorBase):
         return self._loaded.submit(plan) if self.depth > 1 else super().submit(plan)
 
     def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
         self._worker = None
 
     @property

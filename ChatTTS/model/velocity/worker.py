@@ -115,6 +115,11 @@ class Worker:
             self._runner.add(plan.new)
             return self._runner.submit(plan)
 
+    def close(self) -> None:
+        """Wait for what was begun: nobody must let go of recorded steps that run."""
+        if self._stream is not None:
+            self._stream.synchronize()
+
     def _queue(self) -> AbstractContextManager[Any]:
         """On a GPU steps have a queue of their own, so that nobody else waits for them."""
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from ChatTTS.core import Chat
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs
@@ -19,7 +20,7 @@ from ChatTTS.model.velocity.request import EngineRequest
 from ChatTTS.model.velocity.sampling_params import SamplingParams
 from ChatTTS.model.velocity.worker import Worker
 
-from .chat_tools import DATA
+from .chat_tools import DATA, LIVELY, TEXT
 from .cuda_twins import use_twins
 from .kernel_tools import DEVICE
 from .velocity_driver import STEPS, Driver, everything, make_data
@@ -184,3 +185,30 @@ def test_going_ahead_changes_no_id(
     if "kv_memory" in changes:
         assert metrics.preempted_swap if "swap_memory" in changes else metrics.preempted_recompute
     assert metrics.used_blocks == 0
+
+
+def test_a_chat_on_it(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> None:
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    chat = Chat()
+    chat.load_or_raise("custom", custom_path=MODEL, device="cpu", use_vllm=True)
+    texts = [TEXT, "hello."]
+    settings: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": LIVELY}
+    for found, expected in zip(
+        chat.infer(texts, **settings), standard.infer(texts, **settings), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+    refining = {"params_refine_text": {"manual_seed": 1, "max_new_token": 6}}
+    assert chat.infer(TEXT, refine_text_only=True, **refining) == standard.infer(
+        TEXT, refine_text_only=True, **refining
+    )
+    endless = {**LIVELY, "min_new_token": 900, "max_new_token": 900}
+    stream = chat.stream(TEXT, skip_refine_text=True, params_infer_code=endless)
+    first = next(stream)
+    chat.interrupt()
+    rest = list(stream)
+    assert stream.finish_reason == "abort"
+    assert len(first.samples) + sum(len(piece.samples) for piece in rest) < 1799 * 256
+    metrics = chat.gpt.engine.engine.metrics()
+    assert metrics.used_blocks == metrics.running == 0
+    chat.unload()

@@ -96,7 +96,9 @@ class RecordedLlama:
         # Padding rows are in no tile: nobody reads what stands there.
         self._fill(self._tiles, np.pad(tiles, ((0, bucket - len(tiles)), (0, 0))))
         self._fill(self._tables, batch.tables)
-        self._fill(self._draws, batch.draws.astype(np.int64))
+        # What is left of a longer step may be no row of this one.
+        unused = len(self._draws) - len(batch.draws)
+        self._fill(self._draws, np.pad(batch.draws.astype(np.int64), (0, unused)))
         recording = self._recordings[bucket]
         recording.replay()
         return recording.result[: len(batch.draws)].cpu()

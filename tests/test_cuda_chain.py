@@ -26,6 +26,7 @@ from ChatTTS.model.vocoder import Vocoder
 
 from .chat_tools import TEXT, Recording, speak
 from .kernel_tools import DEVICE
+from .recorder_tools import ForgetfulRecorder
 from .test_native_chain import by_torch, dice, modules, pieces, random_modules, some_frames
 
 pytestmark = pytest.mark.filterwarnings("ignore:At least one mel filterbank")
@@ -453,3 +454,11 @@ def test_products_have_all_their_bits() -> None:
     finally:
         torch.set_float32_matmul_precision("highest")
     assert set(seen) == {"highest"}
+
+
+def test_what_passes_read_outlives_their_recording() -> None:
+    recorder = ForgetfulRecorder()
+    chain = on_device(*little(), recorder=recorder)
+    chain.warm_up((1, 2))
+    assert recorder.captures == len(SHAPES.chunks) * 2
+    assert recorder.lost() == 0

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from ChatTTS.core import Chat
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.tokenizer import Prompt
+from ChatTTS.model.velocity import model_loader
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.executor import InProcessExecutor, Pending
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.model_loader import ModelLoader
 from ChatTTS.model.velocity.plan import StepPlan
 from ChatTTS.model.velocity.request import EngineRequest
+from ChatTTS.model.velocity.sampler import Draw
 from ChatTTS.model.velocity.sampling_params import SamplingParams
 from ChatTTS.model.velocity.worker import Worker
 
 from .chat_tools import DATA, LIVELY, TEXT
 from .cuda_twins import use_twins
 from .kernel_tools import DEVICE
+from .recorder_tools import ForgetfulRecorder
 from .velocity_driver import STEPS, Driver, everything, make_data
 from .velocity_fakes import Joined, run_all
+
+from ChatTTS.model.velocity.cuda.decode import DecodeRow, DecodeSteps  # isort: skip
 
 MODEL = DATA / "model-a"
 
@@ -78,6 +85,47 @@ def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch, name: str) -> N
         assert own.ids == expected[seq_id].ids
         difference = torch.stack(own.hiddens) - torch.stack(expected[seq_id].hiddens)
         assert difference.abs().max() < 2e-5
+
+
+def test_what_steps_read_outlives_their_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    recorder = ForgetfulRecorder()
+    monkeypatch.setattr(model_loader, "new_recorder", lambda *_, **__: recorder)
+    worker = make_worker()
+    assert recorder.captures > 4
+    assert recorder.lost() == 0
+    worker.close()
+
+
+@pytest.fixture
+def bare() -> DecodeSteps:
+    """Steps of at most three rows, which compute nothing; one row is laid out."""
+    embed: Any = SimpleNamespace(num_vq=4, num_audio_tokens=626, code=nn.Embedding(8, 16))
+    none: Any = None
+    steps = DecodeSteps(
+        none, embed, torch.zeros(4, 1, 2, 1, 8, 4), none, max_rows=3, max_positions=32
+    )
+    for counter in (steps._positions, steps._state.generated):
+        counter.fill_(2**31 - 1)
+    data = make_data(0)
+    draw = Draw(data.sampling, data.key, 2, np.zeros((2, 4), dtype=np.int32), 625)
+    steps.lay_out([DecodeRow(0, 5, np.zeros(4, dtype=np.int32), draw)])
+    return steps
+
+
+def test_padding_never_comes_to_the_end_of_its_numbers(bare: DecodeSteps) -> None:
+    assert bare._positions.tolist() == [5, 0, 0]
+    assert bare._state.generated.tolist() == [2, 0, 0]
+
+
+def test_what_steps_give_lies_on_the_host(bare: DecodeSteps) -> None:
+    """Whatever device the caller's thread makes tensors on by default."""
+    recording: Any = SimpleNamespace(replay=lambda: None, result=torch.zeros(1, 25).int())
+    bare._recordings[1] = recording
+    with torch.device("meta"):
+        decoded = bare.run([(3,)], 2).wait()
+    assert decoded.ids.shape == (2, 1, 4)
 
 
 # ---------------------------------------------------------------- plans ahead
@@ -185,6 +233,22 @@ def test_going_ahead_changes_no_id(
     if "kv_memory" in changes:
         assert metrics.preempted_swap if "swap_memory" in changes else metrics.preempted_recompute
     assert metrics.used_blocks == 0
+
+
+def test_who_waits_for_blocks_does_not_hold_up_those_that_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    engine, executor = make_engine(kv_memory="170KB", enable_prefix_caching=False)
+    none = np.zeros(30, dtype=np.bool_)
+    endless = SamplingParams((0.0,) * 4, 1.0, 626, 1.0, 60, 60)
+    for seed in range(6):
+        prompt = Prompt(np.arange(30) + seed, NO_CODES, None, none)
+        engine.add([EngineRequest(f"r{seed}", prompt, endless, DrawKey(seed, Pass.CODE))])
+    run_all(engine, Joined())
+    assert sum(executor.depths) > len(executor.depths) / 2
+    assert engine.metrics().used_blocks == 0
 
 
 def test_a_chat_on_it(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> None:

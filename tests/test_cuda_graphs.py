@@ -104,13 +104,15 @@ class FakeCuda:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.log: list[Any] = []
         self.side = self.stream("side")
+        self.devices: list[torch.device] = []
+        self.modes: list[bool] = []
         for name in ("device", "stream", "graph"):
             patch.setattr(torch.cuda, name, self.context(name))
         for name, value in (
             ("Stream", self.side),
             ("current_stream", self.stream("current")),
             ("graph_pool_handle", "pool"),
-            ("CUDAGraph", SimpleNamespace(replay=lambda: self.log.append("replay"))),
+            ("CUDAGraph", SimpleNamespace(replay=self.replay)),
             ("mem_get_info", (2**30, 80 * 2**30)),
         ):
             patch.setattr(torch.cuda, name, lambda *_, value=value: value)
@@ -119,6 +121,8 @@ class FakeCuda:
         @contextmanager
         def block(*args: Any, **options: Any) -> Iterator[None]:
             self.log.append((name, *options.items()))
+            if name == "device":
+                self.devices.append(args[0])
             try:
                 yield
             except RuntimeError as error:
@@ -132,16 +136,26 @@ class FakeCuda:
 
     def stream(self, name: str) -> Any:
         return SimpleNamespace(
-            name=name, wait_stream=lambda other: self.log.append(f"{name} waits for {other.name}")
+            name=name,
+            device=torch.device("cuda:1"),
+            wait_stream=lambda other: self.log.append(f"{name} waits for {other.name}"),
         )
+
+    def replay(self) -> None:
+        self.log.append("replay")
+        self.modes.append(torch.is_inference_mode_enabled())
 
 
 def test_a_capture_is_warmed_up_on_its_own_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = FakeCuda(monkeypatch)
     recorder = CudaRecorder(torch.device("cuda"), advice="buy memory")
     cuda.log.clear()
+    cuda.devices.clear()
     recording = recorder.record(lambda: cuda.log.append("work"))
     recording.replay()
+    assert cuda.modes == [True]
+    # Not "cuda", which means another device in a thread that has another current one.
+    assert cuda.devices == [torch.device("cuda:1")] * 2
     pool, *options = ("pool", "pool"), ("stream", cuda.side), ("capture_error_mode", "thread_local")
     assert cuda.log == [
         ("device",),

@@ -143,6 +143,9 @@ class DeviceChain:
         self._nothing = torch.zeros(kept, device=device)
         delays = [reach(self._stages[:index]) for index in range(len(self._stages))]
         self._delays = torch.tensor(delays, device=device).unsqueeze(1)
+        # Recorded passes know where all of this lies, so it lives as long as they do.
+        self._history = max(stage.span for stage in self._stages) - 1
+        self._ticks = torch.arange(-self._history, 2 * self._shapes.chunks[-1], device=device)
         self._passes: dict[tuple[int, int], _RecordedPass] = {}
         self._lock = threading.Lock()
 
@@ -257,9 +260,8 @@ class DeviceChain:
     def _pass(self, told: Tensor) -> Callable[[], Tensor]:
         """What a pass does: hops [B, T, hop] from what it is told, the frames and the kept rows,
         which it replaces."""
-        size, rows = len(told), 2 * (told.shape[1] - _ROWS)
-        history = max(stage.span for stage in self._stages) - 1
-        ticks = torch.arange(-history, rows, device=self._device)
+        size, rows, history = len(told), 2 * (told.shape[1] - _ROWS), self._history
+        ticks = self._ticks[: history + rows]
 
         def work() -> Tensor:
             seen, length, count = told[:, :_ROWS, None].unbind(1)  # [B, 1]

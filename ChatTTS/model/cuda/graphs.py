@@ -57,7 +57,8 @@ class Recorder(Protocol):
         """Record what ``work`` does on the device.
 
         It is done a few times meanwhile, so what it changes must be of no value by then. It gives
-        a tensor, or a tuple, list, mapping or dataclass of what it may give, or ``None``.
+        a tensor, or a tuple, list, mapping or dataclass of what it may give, or ``None``. What it
+        reads and did not make itself must live as long as the recording, which does not hold it.
 
         Raises:
             ConfigError: the device has not enough memory; the message has the numbers.
@@ -76,6 +77,8 @@ class CudaRecording(Generic[T]):
         self._graph, self._device = graph, device
         self.result = result
 
+    # As it was recorded: some releases of torch write the seed of their own generator.
+    @torch.inference_mode()
     def replay(self) -> None:
         """See :class:`Recording`."""
         with torch.cuda.device(self._device):
@@ -95,10 +98,12 @@ class CudaRecorder:
 
     def __init__(self, device: torch.device, *, advice: str) -> None:
         self.captures, self.seconds = 0, 0.0
-        self._device, self._advice = device, advice
+        self._advice = advice
         with torch.cuda.device(device):
             self._stream = torch.cuda.Stream(device)
             self._pool = torch.cuda.graph_pool_handle()
+        # With its index: a thread that records later may have another current device.
+        self._device = self._stream.device
 
     @torch.inference_mode()
     def record(self, work: Callable[[], T]) -> CudaRecording[T]:

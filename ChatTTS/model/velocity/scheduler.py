@@ -197,7 +197,7 @@ class Scheduler:
             The plan, or ``None`` where it must wait for what is in flight: somebody else may move
             next, or blocks are short.
         """
-        if not self._flights or (self._waiting and len(self._running) < self._max_running):
+        if not self._flights or (len(self._running) < self._max_running and self._may_admit()):
             return None
         sequences = self._flights[-1][1]
         if sequences != self._running or any(s.aborted or not s.drawing for s in sequences):
@@ -233,13 +233,11 @@ class Scheduler:
     def _admit_next(self) -> Sequence | None:
         """Let the first in the queue run, if blocks for all its positions can be had."""
         seq = self._waiting.peek()
-        if seq is None:
+        if seq is None or not self._may_admit():
             return None
         # Who runs needs another block some day: without a few to spare, newcomers would be sent
         # away at once.
         spare = len(self._running)
-        if spare and self._blocks.device.available - spare < max(1, seq.wanted):
-            return None
         if seq.status is SequenceStatus.SWAPPED:
             fits = self._blocks.swap_in(seq, spare)
         elif (donor := self._find_donor(seq)) is not None:
@@ -253,6 +251,13 @@ class Scheduler:
         seq.status = SequenceStatus.RUNNING
         insort(self._running, seq, key=attrgetter("rank"))
         return seq
+
+    def _may_admit(self) -> bool:
+        """Whether to try the first in the queue: as far as is known, there are blocks for it."""
+        seq, spare = self._waiting.peek(), len(self._running)
+        if seq is None:
+            return False
+        return not spare or self._blocks.device.available - spare >= max(1, seq.wanted)
 
     def _find_donor(self, seq: Sequence) -> Sequence | None:
         """A running sibling whose prompt a sequence that never ran can share."""

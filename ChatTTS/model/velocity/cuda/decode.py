@@ -160,6 +160,9 @@ class DecodeSteps:
         self._put(self._table_of, table_of)
         for name, values in pack_draws([row.draw for row in rows], self._ids.shape[1]).items():
             self._put(getattr(self._state, name), values)
+        # Steps count padding as well, and a server that never fills a bucket counts for weeks.
+        self._positions[count:].zero_()
+        self._state.generated[count:].zero_()
         self._known[:count] = [()] * count
         self._batch = [row.seq_id for row in rows]
 
@@ -175,7 +178,9 @@ class DecodeSteps:
         recording = self._recordings[bucket]
         on_cuda = self._pool.is_cuda
         width = recording.result.shape[1]
-        packed = torch.empty(steps, count, width, dtype=torch.int32, pin_memory=on_cuda)
+        packed = torch.empty(
+            steps, count, width, dtype=torch.int32, device="cpu", pin_memory=on_cuda
+        )
         for step in range(steps):
             recording.replay()
             packed[step].copy_(recording.result[:count], non_blocking=True)

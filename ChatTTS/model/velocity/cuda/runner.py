@@ -137,6 +137,8 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
             part.record(rows)
             bar.update()
     if pool.is_cuda:
-        torch.cuda.synchronize(pool.device)  # steps have a queue of their own from now on
+        # Steps have a queue of their own from now on. To wait for the whole device would spoil
+        # what another thread records.
+        torch.cuda.current_stream(pool.device).synchronize()
     logger.info("recorded %d steps in %.1f s", recorder.captures, recorder.seconds)
     return GraphRunner(ModelRunner(replace(model, llama=prompts), pool), decode)

@@ -168,7 +168,7 @@ def _synthesizers(
     chains: tuple[Chain | None, Chain | None] = None, None
     stages: list[Stage] = []
     try:
-        if placement.audio_device.type == "cuda":
+        if placement.audio_device.type == "cuda" and torch.version.hip is None:
             stages = vocoder_stages(vocos, placement.dtype)
         elif options.use_vllm and placement.audio_device.type == "cpu":
             chains = _native_chains(decoder, dvae, vocos, placement, options)
@@ -184,7 +184,7 @@ def _synthesizers(
 def _device_chains(
     decoder: MelDecoder, dvae: DVAE, vocoder: Sequence[Stage], placement: Placement
 ) -> tuple[Chain, Chain]:
-    """Recorded passes; those of a lone utterance through the Decoder are recorded now.
+    """Recorded passes; those of up to four utterances through the Decoder are recorded now.
 
     Raises:
         ConfigError: the device has not enough memory.
@@ -192,7 +192,7 @@ def _device_chains(
     advice = "leave more of it free, for example with a smaller kv_memory"
     recorders = [CudaRecorder(placement.audio_device, advice=advice) for _ in range(2)]
     chain = DeviceChain(decoder, vocoder, recorders[0], dtype=placement.dtype)
-    chain.warm_up()
+    chain.warm_up((1, 2, 4))
     logger.info(
         "recorded %d passes of the audio decoder in %.1f s",
         recorders[0].captures,

@@ -29,7 +29,7 @@ from .cuda_twins import use_twins
 from .kernel_tools import DEVICE
 from .recorder_tools import ForgetfulRecorder
 from .velocity_driver import STEPS, Driver, everything, make_data
-from .velocity_fakes import Joined, run_all
+from .velocity_fakes import Joined, run_all, wait_until
 
 from ChatTTS.model.velocity.cuda.decode import DecodeRow, DecodeSteps  # isort: skip
 
@@ -273,6 +273,6 @@ def test_a_chat_on_it(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> None:
     rest = list(stream)
     assert stream.finish_reason == "abort"
     assert len(first.samples) + sum(len(piece.samples) for piece in rest) < 1799 * 256
-    metrics = chat.gpt.engine.engine.metrics()
-    assert metrics.used_blocks == metrics.running == 0
+    metrics = chat.gpt.engine.engine.metrics
+    wait_until(lambda: metrics().used_blocks == metrics().running == 0)
     chat.unload()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from ChatTTS.model.velocity.model_loader import ModelLoader
 
 from .chat_tools import DATA
 
+CUDA = torch.device("cuda")
 ARGS = EngineArgs(DATA / "model-a", device="cpu")
 
 
@@ -25,8 +27,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """As if there were a good one."""
     support._why_none_is_launched.cache_clear()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
     yield monkeypatch
     support._why_none_is_launched.cache_clear()
 
@@ -41,11 +43,12 @@ def launch(monkeypatch: pytest.MonkeyPatch, error: Exception | None) -> None:
     monkeypatch.setattr(norm, "rms_norm", rms_norm)
     ones = torch.ones
     monkeypatch.setattr(torch, "ones", lambda *sizes, device: ones(*sizes))
+    monkeypatch.setattr(support, "on_device", lambda device: nullcontext())
 
 
 def test_a_good_gpu(gpu: pytest.MonkeyPatch) -> None:
     launch(gpu, None)
-    assert why_no_kernels() is None
+    assert why_no_kernels(CUDA) is None
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,7 @@ def test_a_good_gpu(gpu: pytest.MonkeyPatch) -> None:
         (torch.cuda, "is_available", lambda: False, "no CUDA device is there"),
         (torch.version, "hip", "6.2", "for ROCm"),
         (support.importlib.util, "find_spec", lambda name: None, "pip install triton"),
-        (torch.cuda, "get_device_capability", lambda: (7, 5), "capability 8.0"),
+        (torch.cuda, "get_device_capability", lambda device: (7, 5), "capability 8.0"),
     ],
 )
 def test_what_is_missing_is_said(
@@ -62,14 +65,14 @@ def test_what_is_missing_is_said(
 ) -> None:
     launch(gpu, None)
     gpu.setattr(where, name, value)
-    found = why_no_kernels()
+    found = why_no_kernels(CUDA)
     assert found is not None
     assert reason in found
 
 
 def test_a_kernel_that_cannot_be_launched(gpu: pytest.MonkeyPatch) -> None:
     launch(gpu, RuntimeError("Failed to find C compiler.\nMore."))
-    assert why_no_kernels() == (
+    assert why_no_kernels(CUDA) == (
         "Triton cannot launch a kernel (Failed to find C compiler.); it needs a C compiler such "
         "as gcc"
     )

@@ -119,7 +119,7 @@ def test_blocks_come_back() -> None:
 
 def on_cuda(monkeypatch: pytest.MonkeyPatch, reason: str | None) -> gpt.Placement:
     """A placement that says CUDA; nothing is put there."""
-    monkeypatch.setattr(gpt, "why_no_kernels", lambda: reason)
+    monkeypatch.setattr(gpt, "why_no_kernels", lambda device: reason)
     return gpt.Placement(torch.device("cuda"), torch.float32, torch.device("cuda"))
 
 

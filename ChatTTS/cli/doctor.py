@@ -171,7 +171,7 @@ def _torch_findings() -> Iterator[Finding]:
             f"{device.major}.{device.minor}",
         )
     if torch.cuda.is_available():
-        reason = why_no_kernels()
+        reason = why_no_kernels(torch.device("cuda"))
         value = "by Triton" if reason is None else f"velocity is slower without: {reason}"
         yield Finding("CUDA kernels", value, _OK if reason is None else _NOTE)
     else:

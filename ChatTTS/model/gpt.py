@@ -177,7 +177,7 @@ def _accelerated(
     if not options.experimental:
         return None
     reason = (
-        why_no_kernels()
+        why_no_kernels(placement.device)
         if placement.device.type == "cuda"
         else f"the accelerated Llama needs CUDA, not {placement.device.type}"
     )

@@ -10,27 +10,28 @@ from typing import Any
 import torch
 
 
-def why_no_kernels() -> str | None:
-    """Why Triton kernels cannot run here, in words; ``None`` where they can."""
+def why_no_kernels(device: torch.device) -> str | None:
+    """Why Triton kernels cannot run on a CUDA device, in words; ``None`` where they can."""
     if not torch.cuda.is_available():
         return "no CUDA device is there"
     if torch.version.hip is not None:
         return "the kernels are made for CUDA, and this torch is for ROCm"
     if importlib.util.find_spec("triton") is None:
         return "triton is not installed (pip install triton)"
-    if torch.cuda.get_device_capability() < (8, 0):
+    if torch.cuda.get_device_capability(device) < (8, 0):
         return "the kernels need a GPU of compute capability 8.0 or newer"
-    return _why_none_is_launched()
+    return _why_none_is_launched(device)
 
 
 @cache
-def _why_none_is_launched() -> str | None:
+def _why_none_is_launched(device: torch.device) -> str | None:
     """Why the simplest kernel cannot be compiled and launched; ``None`` if it can."""
     try:
         from .kernels.norm import rms_norm
 
-        rms_norm(torch.ones(1, 16, device="cuda"), torch.ones(16, device="cuda"), 1e-6)
-        torch.cuda.synchronize()
+        with on_device(device):
+            rms_norm(torch.ones(1, 16, device=device), torch.ones(16, device=device), 1e-6)
+            torch.cuda.synchronize(device)
     except Exception as error:  # whatever a missing compiler or a broken installation raises
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         return f"Triton cannot launch a kernel ({reason}); it needs a C compiler such as gcc"

@@ -49,15 +49,14 @@ class OutputCollector:
 
     def collect(self, advances: Iterable[Advance], result: StepResult) -> list[RequestOutput]:
         """What the open requests gained in a step."""
-        gained: dict[str, dict[int, list[CompletionDelta]]] = {}
+        gained: dict[str, dict[int, list[Advance]]] = {}
         for advance in advances:
             group, sample = advance.sequence.group, advance.sequence.sample
             # A request that was aborted while the step ran had its last output then.
             if self.open.get(group.request_id) is group:
-                samples = gained.setdefault(group.request_id, {})
-                samples.setdefault(sample, []).append(self._delta(advance, result))
+                gained.setdefault(group.request_id, {}).setdefault(sample, []).append(advance)
         outputs = (
-            self._output(self.open[name], [join(deltas) for deltas in samples.values()])
+            self._output(self.open[name], [self._delta(own, result) for own in samples.values()])
             for name, samples in gained.items()
         )
         return [output for output in outputs if output is not None]
@@ -72,23 +71,24 @@ class OutputCollector:
     def _lanes(self, group: SequenceGroup) -> int:
         return self._num_vq if group.key.kind is Pass.CODE else 1
 
-    def _delta(self, advance: Advance, result: StepResult) -> CompletionDelta:
-        seq, finish = advance.sequence, advance.finish
+    def _delta(self, advances: list[Advance], result: StepResult) -> CompletionDelta:
+        """What a sample gained in the steps of a plan."""
+        seq, finish = advances[-1].sequence, advances[-1].finish
         group = seq.group
         lanes = self._lanes(group)
-        if advance.row is None:
+        rows = [advance.row for advance in advances if advance.row is not None]
+        if not rows:
             assert finish is not None
             return nothing(seq.sample, lanes, self._no_hiddens, finish, seq.logprob)
-        self.counts["generated_tokens"] += 1
+        self.counts["generated_tokens"] += len(rows)
         room = self._max_positions - group.prompt_length
         if finish is FinishReason.LENGTH and group.limit == room < group.sampling.max_new:
             logger.warning(
                 "request %r met the end of the model's positions and was cut there",
                 group.request_id,
             )
-        own = slice(advance.row, advance.row + 1)
         # Copies: whoever keeps a delta must not keep what all others gained in the step.
-        ids, hiddens = result.ids[own, :lanes].copy(), result.hiddens[own].clone()
+        ids, hiddens = result.ids[rows, :lanes], result.hiddens[rows]
         return CompletionDelta(seq.sample, ids, hiddens, finish, seq.logprob)
 
     def _output(self, group: SequenceGroup, deltas: list[CompletionDelta]) -> RequestOutput | None:

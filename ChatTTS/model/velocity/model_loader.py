@@ -128,7 +128,7 @@ class ModelLoader:
     def _has_triton(self) -> bool:
         if self._placement.device.type != "cuda":
             return False
-        reason = why_no_kernels()
+        reason = why_no_kernels(self._placement.device)
         if reason is not None:
             logger.warning("velocity computes with torch alone, which is slower: %s", reason)
         return reason is None

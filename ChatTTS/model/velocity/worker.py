@@ -118,7 +118,10 @@ class Worker:
     def close(self) -> None:
         """Wait for what was begun: nobody must let go of recorded steps that run."""
         if self._stream is not None:
-            self._stream.synchronize()
+            try:
+                self._stream.synchronize()
+            except RuntimeError as error:  # of a step, which its callers were told
+                logger.debug("the device ended in an error: %s", error)
 
     def _queue(self) -> AbstractContextManager[Any]:
         """On a GPU steps have a queue of their own, so that nobody else waits for them."""

@@ -136,6 +136,9 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
         for part, rows in work:
             part.record(rows)
             bar.update()
+        # The kernel of the other head is compiled now, not for the first who refines a text.
+        hidden = model.embed.text.weight.new_zeros(1, model.shape.hidden_size)
+        model.embed.text_logits(hidden)
     if pool.is_cuda:
         # Steps have a queue of their own from now on. To wait for the whole device would spoil
         # what another thread records.

@@ -134,7 +134,9 @@ def test_decoding_rows_equal_the_twin(dtype: torch.dtype, block_size: int) -> No
     assert not found[case.table_of < 0].any()
 
 
-@pytest.mark.parametrize(("heads", "kv_heads", "size"), [(1, 1, 32), (6, 2, 16), (4, 4, 24), (8, 1, 128)])
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "size"), [(1, 1, 32), (6, 2, 16), (4, 4, 24), (8, 1, 128)]
+)
 def test_heads_share_keys(heads: int, kv_heads: int, size: int) -> None:
     case = make_case(decoding([300, -1, 5]), heads=heads, kv_heads=kv_heads, size=size)
     assert_near(case.decoded(), case.decoded_by_twin())

@@ -1,0 +1,1 @@
+"""How things that the package ships are made."""

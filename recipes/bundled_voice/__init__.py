@@ -1,0 +1,1 @@
+"""The bundled voice from nothing: data, training, export, evaluation."""

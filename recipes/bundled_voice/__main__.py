@@ -1,0 +1,224 @@
+"""The command ``python -m recipes.bundled_voice STAGE``: one stage of the recipe, or all."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from ChatTTS.errors import ChatTTSError
+from ChatTTS.model.placement import choose_placement
+
+from .checkpoints import read_position
+from .data import Corpus
+from .run import Run
+from .training import Budget
+
+logger = logging.getLogger(__name__)
+
+_DESCRIPTION = """\
+Make the bundled voice from nothing, on a CPU or a GPU.
+
+  python -m recipes.bundled_voice all --out build/voice                  everything, in 4 hours
+  python -m recipes.bundled_voice all --out build/voice --minutes 60     in one hour
+  python -m recipes.bundled_voice codec --out build/voice --minutes 20   one stage
+  python -m recipes.bundled_voice gpt --out build/voice --run-minutes 9  go on with one for a while
+
+A stage that was stopped, by Ctrl-C too, goes on where it was when the same command is given again.
+To train one for longer, give it more minutes. The teacher is flite: on Debian, `apt install flite
+wamerican`."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the recipe.
+
+    Attributes:
+        name: on the command line.
+        module: whose function does it, given a :class:`Run`.
+        what: it does, in a line.
+        share: of all minutes of training; 0 for a stage that does not train.
+        function: its name.
+    """
+
+    name: str
+    module: str
+    what: str
+    share: float = 0.0
+    function: str = "main"
+
+    def function_of_run(self) -> Callable[[Run], object]:
+        """The function; only the stage's own modules are imported for it."""
+        module = importlib.import_module(f".{self.module}", __package__)
+        found: Callable[[Run], object] = getattr(module, self.function)
+        return found
+
+
+STAGES = (
+    Stage("data", "prepare", "texts spoken by flite, kept under data/"),
+    Stage("codec", "codec", "speech to codes and back to mels", share=0.15),
+    Stage("vocoder", "vocoder", "mels to sound", share=0.15),
+    Stage("gpt", "gpt", "texts to codes: the language model", share=0.6),
+    Stage(
+        "decoder",
+        "gpt",
+        "the language model's hidden states to mels",
+        share=0.1,
+        function="train_decoder_stage",
+    ),
+    Stage("export", "export", "everything into asset/, as `load` wants it"),
+    Stage("evaluate", "evaluate", "word error rates and more, as a table and pictures"),
+)
+_MINUTES = 240.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what the arguments ask for.
+
+    Args:
+        argv: the arguments after the program's name; those of the process by default.
+
+    Returns:
+        The exit status: 0, 1 for what failed, 130 after Ctrl-C.
+    """
+    args = _parser().parse_args(argv)
+    _report(args.out, args.verbose)
+    try:
+        _run(args)
+    except KeyboardInterrupt:
+        logger.warning("interrupted; the same command goes on from here")
+        return 130
+    except ChatTTSError as error:
+        logger.error("%s", error)
+        return 1
+    return 0
+
+
+def _run(args: argparse.Namespace) -> None:
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    chosen = chosen_stages(args.stage)
+    run = Run(
+        out=args.out,
+        device=choose_placement(args.device).audio_device,
+        seed=args.seed,
+        corpus=Corpus(args.seed, args.utterances, args.out / "data" / "speech"),
+        budgets={stage.name: budget_of(stage, args) for stage in STAGES if stage.share},
+        adversarial=args.adversarial,
+    )
+    logger.info("%s, on %s, into %s", args.stage, run.device, run.out)
+    begin = time.monotonic()
+    for stage in chosen:
+        left = None
+        if args.run_minutes is not None:
+            left = max(0.0, args.run_minutes - (time.monotonic() - begin) / 60)
+        budgets = {name: replace(budget, run_minutes=left) for name, budget in run.budgets.items()}
+        logger.info("%s: %s", stage.name, stage.what)
+        stage.function_of_run()(replace(run, budgets=budgets))
+        if stage.share and not is_finished(stage.name, run):
+            logger.info("%s: not finished yet; the same command goes on", stage.name)
+            return
+
+
+def chosen_stages(name: str) -> list[Stage]:
+    """The stages to run for a name on the command line.
+
+    Training needs the speech to be there: speaking it one by one would keep the device waiting.
+    """
+    if name == "all":
+        return list(STAGES)
+    stage = next(stage for stage in STAGES if stage.name == name)
+    return [STAGES[0], stage] if stage.share else [stage]
+
+
+def is_finished(stage: str, run: Run) -> bool:
+    """Whether a stage has spent its budget."""
+    return run.budgets[stage].spent(read_position(run.state(stage))) >= 1.0
+
+
+def budget_of(stage: Stage, args: argparse.Namespace) -> Budget:
+    """The budget of a stage that trains: steps if they are given, else minutes.
+
+    ``--minutes`` is of one stage where one is named, and of all stages together with ``all``.
+    """
+    if args.steps is not None:
+        return Budget(steps=args.steps)
+    if args.minutes is None:
+        return Budget(minutes=_MINUTES * stage.share)
+    return Budget(minutes=args.minutes * (stage.share if args.stage == "all" else 1.0))
+
+
+def _parser() -> argparse.ArgumentParser:
+    stages = "\n".join(f"  {stage.name:<10}{stage.what}" for stage in STAGES)
+    parser = argparse.ArgumentParser(
+        prog="python -m recipes.bundled_voice",
+        description=f"{_DESCRIPTION}\n\nstages, in their order:\n{stages}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "stage",
+        choices=[*(stage.name for stage in STAGES), "all"],
+        metavar="STAGE",
+        help="one of those above, or `all`",
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for everything made")
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument(
+        "--minutes",
+        type=_positive,
+        help="of training: of the stage, or of all stages together "
+        f"(default {_MINUTES:g} together), over all runs",
+    )
+    budget.add_argument(
+        "--steps",
+        type=int,
+        help="of each stage, over all runs; unlike minutes, these give the same weights twice",
+    )
+    parser.add_argument(
+        "--run-minutes", type=_positive, help="save and stop this run after so many of training"
+    )
+    parser.add_argument(
+        "--utterances", type=int, default=20_000, help="of the teacher (default %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of everything (default %(default)s)")
+    parser.add_argument("--device", help="such as cpu or cuda:0; the best there is by default")
+    parser.add_argument("--threads", type=int, help="of torch on the CPU")
+    parser.add_argument(
+        "--adversarial",
+        action="store_true",
+        help="the vocoder also learns from a discriminator: slower steps, crisper sound",
+    )
+    parser.add_argument("--verbose", action="store_true", help="tell more")
+    return parser
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"{text} is not more than 0")
+    return value
+
+
+def _report(out: Path, verbose: bool) -> None:
+    """Messages on standard error and in ``log/recipe.log``."""
+    log = out / "log"
+    log.mkdir(parents=True, exist_ok=True)
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(message)s",
+        handlers=[logging.StreamHandler(), logging.FileHandler(log / "recipe.log")],
+        force=True,
+    )
+    # It tells of every font that it looks at.
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

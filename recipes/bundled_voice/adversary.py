@@ -1,0 +1,89 @@
+"""A small discriminator for the vocoder: it looks at spectrograms of several resolutions.
+
+What losses between magnitudes cannot say, it learns to hear: phases that do not fit, and the
+average of several possible sounds in place of one of them.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import leaky_relu, relu
+from torch.nn.utils.parametrizations import weight_norm
+
+from .training import autocast
+
+_RESOLUTIONS = (1024, 512, 256)
+
+
+class SpectrogramJudge(nn.Module):
+    """Judges one resolution: 2-D convolutions over the real and imaginary parts of a transform."""
+
+    def __init__(self, n_fft: int, channels: int) -> None:
+        super().__init__()
+        self.n_fft = n_fft
+        # Time is kept and frequency halved, but for the last layer.
+        strides = (2, 2, 2, 2, 1)
+        widths = (2, *(channels for _ in strides))
+        self.layers = nn.ModuleList(
+            weight_norm(nn.Conv2d(i, o, (5, 3), stride=(stride, 1), padding=(2, 1)))
+            for i, o, stride in zip(widths, widths[1:], strides, strict=False)
+        )
+        self.verdict = weight_norm(nn.Conv2d(channels, 1, (3, 3), padding=(1, 1)))
+
+    def forward(self, samples: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Samples [B, n] to verdicts [B, 1, bins, frames] and what each layer saw."""
+        window = torch.hann_window(self.n_fft, device=samples.device)
+        hop = self.n_fft // 4
+        spectrum = torch.stft(
+            samples, self.n_fft, hop, window=window, normalized=True, return_complex=True
+        )
+        x = torch.stack([spectrum.real, spectrum.imag], dim=1)
+        # Square roots of the parts: quiet sounds count too.
+        x = x.sign() * (x.abs() + 1e-4).sqrt()
+        seen = []
+        with autocast(samples.device):
+            for layer in self.layers:
+                x = leaky_relu(layer(x), 0.1)
+                seen.append(x.float())
+            verdict = self.verdict(x).float()
+        return verdict, seen
+
+
+class Discriminator(nn.Module):
+    """One judge for each resolution."""
+
+    def __init__(self, channels: int = 16) -> None:
+        super().__init__()
+        self.judges = nn.ModuleList(SpectrogramJudge(n_fft, channels) for n_fft in _RESOLUTIONS)
+
+    def forward(self, samples: Tensor) -> list[tuple[Tensor, list[Tensor]]]:
+        """Samples [B, n] to what every judge says and saw."""
+        return [judge(samples) for judge in self.judges]
+
+
+def discriminator_loss(discriminator: Discriminator, found: Tensor, wanted: Tensor) -> Tensor:
+    """Hinge loss of telling ``found`` (made) from ``wanted`` (recorded), both [B, n]."""
+    losses = [
+        relu(1 - real).mean() + relu(1 + made).mean()
+        for (real, _), (made, _) in zip(discriminator(wanted), discriminator(found), strict=True)
+    ]
+    return torch.stack(losses).mean()
+
+
+def generator_losses(
+    discriminator: Discriminator, found: Tensor, wanted: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Losses of what makes ``found`` [B, n]: being told apart, and looking different inside."""
+    with torch.no_grad():
+        real = discriminator(wanted)
+    made = discriminator(found)
+    fooling = torch.stack([relu(1 - verdict).mean() for verdict, _ in made]).mean()
+    matching = torch.stack(
+        [
+            (a - b).abs().mean() / b.abs().mean().clamp_min(1e-3)
+            for (_, seen_made), (_, seen_real) in zip(made, real, strict=True)
+            for a, b in zip(seen_made, seen_real, strict=True)
+        ]
+    ).mean()
+    return fooling, matching

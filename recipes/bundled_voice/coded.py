@@ -1,0 +1,145 @@
+"""The corpus as codes: speech through the codec, once, in shards under ``data/codes``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from ChatTTS.model.dvae import DVAE
+from ChatTTS.progress import progress
+
+from .features import fitted
+from .prompts import Coded
+from .speakers import Varied, speaker_of, voice_speaker
+from .types import Spoken
+
+logger = logging.getLogger(__name__)
+
+SHARD = 512  # utterances of a file
+_SAMPLES = 3 << 20  # of a pass through the codec, padding included
+
+
+def encode(codec: DVAE, utterances: Sequence[Spoken], device: torch.device) -> list[Coded]:
+    """Utterances as codes, in their order.
+
+    Each has ``Spoken.frames`` frames; what is left at the end, less than a frame, is cut.
+    """
+    found: dict[int, Coded] = {}
+    for part in _alike(utterances):
+        waves = [fitted(utterances[i].samples, utterances[i].frames) for i in part]
+        with torch.inference_mode():
+            codes = codec.encode(pad_sequence(waves, batch_first=True).to(device)).cpu()
+        for index, ids in zip(part, codes.numpy(), strict=True):
+            spoken = utterances[index]
+            speaker = speaker_of(spoken)
+            found[index] = Coded(
+                text=spoken.text,
+                voice=spoken.voice,
+                speed=spoken.speed,
+                point=speaker.point,
+                is_voice=speaker.is_voice,
+                codes=ids[:, : spoken.frames].T.astype(np.int16),
+                starts=spoken.starts,
+            )
+    return [found[index] for index in range(len(utterances))]
+
+
+def coded_corpus(
+    corpus: Varied, codec: DVAE, folder: Path, device: torch.device, seed: int
+) -> list[Coded]:
+    """All of ``corpus`` as codes. Shards that are there are read, the others made.
+
+    Args:
+        codec: frozen, on ``device``; another one makes other shards.
+        folder: of the shards.
+        seed: of the corpus and its speakers.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    mark = f"{seed}-{fingerprint(codec):08x}"
+    items: list[Coded] = []
+    speech: Iterator[Spoken] | None = None
+    with progress("codes", "utterance", total=len(corpus)) as bar:
+        for begin in range(0, len(corpus), SHARD):
+            end = min(begin + SHARD, len(corpus))
+            path = folder / f"{mark}-{begin:07d}-{end - begin}.npz"
+            if speech is not None or not path.exists():
+                # The rest is spoken in one go, since workers take a while to start.
+                speech = corpus.spoken(begin) if speech is None else speech
+                _write(path, encode(codec, list(islice(speech, end - begin)), device))
+            items += _read(path)
+            bar.update(end - begin)
+    seconds = sum(len(item.codes) for item in items) * 512 / 24_000
+    logger.info("%d utterances as codes, %.1f h", len(items), seconds / 3600)
+    return items
+
+
+def fingerprint(codec: DVAE) -> int:
+    """A checksum of the weights."""
+    value = 0
+    for tensor in codec.state_dict().values():
+        value = zlib.crc32(tensor.detach().cpu().contiguous().numpy().tobytes(), value)
+    return value
+
+
+def _alike(utterances: Sequence[Spoken]) -> list[list[int]]:
+    """Indices in groups of similar length."""
+    groups: list[list[int]] = []
+    for index in sorted(range(len(utterances)), key=lambda i: len(utterances[i].samples)):
+        longest = len(utterances[index].samples)
+        if groups and longest * (len(groups[-1]) + 1) <= _SAMPLES:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    return groups
+
+
+def _write(path: Path, items: Sequence[Coded]) -> None:
+    partial = path.with_suffix(".partial.npz")
+    np.savez_compressed(
+        partial,
+        texts=np.array([item.text for item in items]),
+        voices=np.array([item.voice for item in items]),
+        speeds=np.array([item.speed for item in items]),
+        points=np.array([item.point for item in items]),
+        is_voice=np.array([item.is_voice for item in items]),
+        frames=np.array([len(item.codes) for item in items]),
+        codes=np.concatenate([item.codes for item in items]),
+        starts=np.concatenate([item.starts for item in items]).astype(np.int32),
+    )
+    os.replace(partial, path)
+
+
+def _read(path: Path) -> list[Coded]:
+    with np.load(path, allow_pickle=False) as file:
+        shard = {name: file[name] for name in file.files}
+    texts = [str(text) for text in shard["texts"]]
+    codes = np.split(shard["codes"], np.cumsum(shard["frames"])[:-1])
+    starts = np.split(shard["starts"], np.cumsum([len(text) for text in texts])[:-1])
+    return [
+        Coded(
+            text=text,
+            voice=str(shard["voices"][i]),
+            speed=int(shard["speeds"][i]),
+            # The voices' own points are shared.
+            point=_point(shard, i),
+            is_voice=bool(shard["is_voice"][i]),
+            codes=codes[i],
+            starts=starts[i],
+        )
+        for i, text in enumerate(texts)
+    ]
+
+
+def _point(shard: dict[str, np.ndarray], index: int) -> np.ndarray:
+    if shard["is_voice"][index]:
+        return voice_speaker(str(shard["voices"][index])).point
+    point: np.ndarray = shard["points"][index]
+    return point

@@ -1,0 +1,155 @@
+"""The decoder stage: hidden states of the language model to log-mel, on the package's MelDecoder.
+
+The hidden states know more than the codes that are drawn from them, so this decoder sounds better
+than the codec's. What it is given depends on the language model, which is passed in as a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+from torch.optim import AdamW, Optimizer
+
+from ChatTTS.config import ConvNetConfig
+from ChatTTS.model.dvae import MelDecoder
+
+from .checkpoints import load_average
+from .codec import load_codec, start_mel_decoder
+from .features import MEL, fitted, log_mel
+from .losses import mel_distance
+from .run import Run, Utterances, window
+from .training import Moment, Objective, Schedule, autocast, generator_for, train
+from .types import Spoken
+
+NAME = "decoder"
+
+# Utterances to the hidden states [T, H] that their code frames were drawn from, frame 0 first. They
+# must not need gradients.
+Hiddens = Callable[[Sequence[Spoken]], Sequence[Tensor]]
+
+
+@dataclass(frozen=True)
+class DecoderSettings:
+    """How the decoder is trained: code frames of a piece at most, utterances of a step, weight of
+    the loss on differences between frames, learning rate."""
+
+    frames: int = 96
+    batch: int = 16
+    change: float = 0.5
+    rate: float = 1e-3
+
+
+def decoder_config(hidden: int) -> ConvNetConfig:
+    """The decoder's sizes for a language model of width ``hidden``."""
+    return ConvNetConfig(idim=hidden // 2, odim=192, hidden=192, n_layer=6, bn_dim=96)
+
+
+class DecoderTask:
+    """Trains a decoder on what a language model makes of the corpus.
+
+    Args:
+        decoder: on ``device``.
+        hiddens: the language model.
+        corpus: the speech.
+        device: where to compute.
+        seed: of the pieces.
+        settings: how.
+    """
+
+    name = NAME
+
+    def __init__(
+        self,
+        decoder: MelDecoder,
+        hiddens: Hiddens,
+        corpus: Utterances,
+        device: torch.device,
+        seed: int,
+        settings: DecoderSettings = DecoderSettings(),
+    ) -> None:
+        self.decoder, self.hiddens = decoder, hiddens
+        self.corpus, self.device = corpus, device
+        self.seed, self.settings = seed, settings
+        self.mel = log_mel(device)
+        self.modules: Mapping[str, nn.Module] = {NAME: decoder}
+        self.optimizers: Mapping[str, Optimizer] = {
+            "adamw": AdamW(decoder.parameters(), lr=settings.rate, betas=(0.9, 0.98))
+        }
+
+    def batch(self, step: int) -> tuple[list[Spoken], list[float]]:
+        """The utterances, and for each where its piece begins, 0 (first frame) to 1 (latest)."""
+        generator = generator_for(torch.device("cpu"), self.seed, step)
+        chosen = list(window(step, self.settings.batch, self.corpus))
+        # Drawn from beyond both ends, as beginnings and ends would come up too rarely.
+        places = (torch.rand(len(chosen), generator=generator) * 1.4 - 0.2).clamp(0.0, 1.0)
+        return chosen, places.tolist()
+
+    def objectives(
+        self, batch: tuple[list[Spoken], list[float]], moment: Moment
+    ) -> Iterator[Objective]:
+        settings = self.settings
+        hiddens, wanted, weight = self.cut(*batch)
+        with autocast(self.device):
+            found = self.decoder(hiddens)
+        found = found.float()
+        coef = self.decoder.coef
+        steady = weight[:, 1:] * weight[:, :-1]
+        change = mel_distance((found / coef).diff(dim=2), (wanted / coef).diff(dim=2), steady)
+        yield Objective(
+            {
+                "mel": mel_distance(found / coef, wanted / coef, weight),
+                "change": settings.change * change,
+            },
+            metrics={"mel_l1": mel_distance(found, wanted, weight)},
+            counts={"frames": hiddens.shape[0] * hiddens.shape[2]},
+        )
+
+    def cut(
+        self, utterances: Sequence[Spoken], places: Sequence[float]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Hidden states [B, H, T], log-mels [B, n_mels, 2 T], 1 where a frame counts [B, 2 T]."""
+        inputs, mels = [], []
+        for spoken, hidden, place in zip(utterances, self.hiddens(utterances), places, strict=True):
+            whole = fitted(spoken.samples, len(hidden)).to(self.device)
+            mel = self.mel(whole[None])[0]
+            begin = round(place * max(0, len(hidden) - self.settings.frames))
+            end = begin + self.settings.frames
+            inputs.append(hidden[begin:end].to(self.device, torch.float32))
+            mels.append(mel[:, 2 * begin : 2 * end].T)
+        weights = [torch.ones(len(mel), device=self.device) for mel in mels]
+        return (
+            pad_sequence(inputs, batch_first=True).transpose(1, 2),
+            pad_sequence(mels, batch_first=True).transpose(1, 2),
+            pad_sequence(weights, batch_first=True),
+        )
+
+
+def load_decoder(run: Run, hidden: int) -> MelDecoder:
+    """The trained decoder of a run, frozen, on its device.
+
+    Raises:
+        AssetError: there is none yet.
+    """
+    decoder = MelDecoder(decoder_config(hidden), MEL.n_mels)
+    load_average(run.state(NAME), NAME, decoder)
+    return decoder.to(run.device).eval().requires_grad_(False)
+
+
+def train_decoder(run: Run, hiddens: Hiddens, hidden: int) -> None:
+    """Train the decoder on the hidden states, of width ``hidden``, of a trained language model."""
+    torch.manual_seed(run.seed)
+    decoder = MelDecoder(decoder_config(hidden), MEL.n_mels)
+    start_mel_decoder(decoder, load_codec(run).coef.cpu())
+    task = DecoderTask(decoder.to(run.device), hiddens, run.corpus, run.device, run.seed)
+    train(
+        task,
+        run.out,
+        run.budgets[NAME],
+        device=run.device,
+        seed=run.seed,
+        schedule=Schedule("flat"),
+    )

@@ -1,0 +1,67 @@
+"""Mel features as the package computes them, and pieces of speech to train on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ChatTTS.config import MelConfig
+from ChatTTS.model.dvae import LogMel
+
+from .types import HOP, Spoken
+
+MEL = MelConfig()
+SPREAD_FROM = 64  # utterances, enough for the statistics of the mel
+# A bin that never changes would be divided by nothing.
+_LEAST_SPREAD = 0.1
+
+
+def log_mel(device: torch.device | str = "cpu") -> LogMel:
+    """The module from samples [B, n] to log-mel [B, n_mels, n // hop + 1]."""
+    return LogMel(MEL).to(device)
+
+
+def samples_of(frames: int) -> int:
+    """Samples whose log-mel has ``2 * frames`` frames: what ``frames`` code frames decode to."""
+    return (2 * frames - 1) * HOP
+
+
+def fitted(samples: NDArray[np.float32], frames: int) -> Tensor:
+    """Samples [(2 * frames - 1) * hop], cut or filled with silence at the end."""
+    wanted = samples_of(frames)
+    cut = torch.from_numpy(np.ascontiguousarray(samples[:wanted]))
+    return pad(cut, (0, wanted - len(cut)))
+
+
+def pieces(utterances: Iterable[Spoken], frames: int, generator: torch.Generator) -> Tensor:
+    """One piece of each utterance, [B, (2 * frames - 1) * hop].
+
+    Where a piece begins is drawn evenly from half a piece before the utterance to half a piece past
+    the last place, and then moved inside: beginnings and ends would come up too rarely otherwise.
+    Shorter utterances are filled with silence at the end.
+    """
+    wanted = samples_of(frames)
+    chosen = []
+    for spoken in utterances:
+        room = max(0, len(spoken.samples) - wanted)
+        draw = float(torch.rand((), generator=generator))
+        begin = min(max(round((room + wanted) * draw - wanted / 2), 0), room)
+        chosen.append(fitted(spoken.samples[begin:], frames))
+    return torch.stack(chosen)
+
+
+def spread(utterances: Iterable[Spoken]) -> Tensor:
+    """The standard deviation of each bin of the log-mel, [n_mels, 1], over utterances.
+
+    It becomes ``coef``, by which networks' outputs are multiplied and inputs divided.
+    """
+    mel = log_mel()
+    frames = torch.cat(
+        [mel(torch.from_numpy(spoken.samples)[None])[0] for spoken in utterances], dim=1
+    )
+    return frames.std(dim=1, keepdim=True).clamp_min(_LEAST_SPREAD)

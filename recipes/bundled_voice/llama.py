@@ -1,0 +1,175 @@
+"""A Llama to train: the tensors of transformers' ``LlamaModel`` without its embeddings, and heads
+of attention that can be told where to look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention, silu
+
+from ChatTTS.model.llama_config import LlamaShape
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """Where some heads shall look.
+
+    Attributes:
+        spoken: int64 [B, L, 2], first and last position that each position shall attend to; -1
+            where it is free.
+        layers: the layers that are guided.
+        heads: how many heads of each.
+    """
+
+    spoken: Tensor
+    layers: tuple[int, ...]
+    heads: int
+
+
+class RMSNorm(nn.Module):
+    """Division by the root of the mean square, in float32, times a weight."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        scaled = x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + self.eps)
+        return self.weight * scaled.to(x.dtype)
+
+
+class Attention(nn.Module):
+    """Causal attention with rotary positions."""
+
+    def __init__(self, shape: LlamaShape) -> None:
+        super().__init__()
+        self.heads = shape.num_attention_heads
+        inner = self.heads * shape.head_dim
+        self.q_proj = nn.Linear(shape.hidden_size, inner, bias=False)
+        self.k_proj = nn.Linear(shape.hidden_size, inner, bias=False)
+        self.v_proj = nn.Linear(shape.hidden_size, inner, bias=False)
+        self.o_proj = nn.Linear(inner, shape.hidden_size, bias=False)
+
+    def forward(
+        self, x: Tensor, rotary: tuple[Tensor, Tensor], guidance: Guidance | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """x [B, L, hidden] to the same shape, and the guidance loss if there is guidance."""
+        q, k, v = (
+            project(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for project in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        q, k = _rotated(q, rotary), _rotated(k, rotary)
+        y = scaled_dot_product_attention(q, k, v, is_causal=True)
+        loss = None
+        if guidance is not None:
+            few = slice(0, guidance.heads)
+            loss = guidance_loss(q[:, few], k[:, few], guidance.spoken)
+        return self.o_proj(y.transpose(1, 2).flatten(2)), loss
+
+
+def guidance_loss(q: Tensor, k: Tensor, spoken: Tensor) -> Tensor:
+    """Minus the log of the attention that falls on the positions wanted.
+
+    Args:
+        q, k: [B, heads, L, head_dim].
+        spoken: int64 [B, L, 2], first and last wanted position; -1 where none is.
+
+    Returns:
+        The mean over heads and guided positions; 0 where nothing is guided.
+    """
+    length = q.shape[2]
+    scores = (q @ k.mT).float() * q.shape[-1] ** -0.5  # [B, heads, L, L]
+    places = torch.arange(length, device=q.device)
+    future = places > places[:, None]
+    scores = scores.masked_fill(future, -torch.inf)
+    first, last = spoken[:, None, :, :1], spoken[:, None, :, 1:]
+    unwanted = (places < first) | (places > last)
+    is_guided = (spoken[..., 0] >= 0)[:, None]
+    # A free position wants all, so that no row is without any.
+    unwanted = unwanted & is_guided[..., None]
+    wanted = scores.masked_fill(unwanted, -torch.inf).logsumexp(-1)
+    losses = (scores.logsumexp(-1) - wanted) * is_guided
+    return losses.sum() / (is_guided.sum() * q.shape[1]).clamp_min(1)
+
+
+class MLP(nn.Module):
+    """SwiGLU."""
+
+    def __init__(self, shape: LlamaShape) -> None:
+        super().__init__()
+        width, inner = shape.hidden_size, shape.intermediate_size
+        self.gate_proj = nn.Linear(width, inner, bias=False)
+        self.up_proj = nn.Linear(width, inner, bias=False)
+        self.down_proj = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.down_proj(silu(self.gate_proj(x)) * self.up_proj(x))
+        return out
+
+
+class Layer(nn.Module):
+    """Attention, then the perceptron, each on a normalised copy and added."""
+
+    def __init__(self, shape: LlamaShape) -> None:
+        super().__init__()
+        self.self_attn = Attention(shape)
+        self.mlp = MLP(shape)
+        self.input_layernorm = RMSNorm(shape.hidden_size, shape.rms_norm_eps)
+        self.post_attention_layernorm = RMSNorm(shape.hidden_size, shape.rms_norm_eps)
+
+    def forward(
+        self, x: Tensor, rotary: tuple[Tensor, Tensor], guidance: Guidance | None
+    ) -> tuple[Tensor, Tensor | None]:
+        y, loss = self.self_attn(self.input_layernorm(x), rotary, guidance)
+        x = x + y
+        return x + self.mlp(self.post_attention_layernorm(x)), loss
+
+
+class Llama(nn.Module):
+    """Vectors in, hidden states out.
+
+    Args:
+        shape: with as many heads for keys as for queries, and without biases.
+    """
+
+    def __init__(self, shape: LlamaShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.num_hidden_layers))
+        self.norm = RMSNorm(shape.hidden_size, shape.rms_norm_eps)
+        out = 0.02 / (2 * shape.num_hidden_layers) ** 0.5
+        for name, parameter in self.named_parameters():
+            if parameter.ndim == 2:
+                added = name.endswith(("o_proj.weight", "down_proj.weight"))
+                nn.init.normal_(parameter, std=out if added else 0.02)
+
+    def forward(self, x: Tensor, guidance: Guidance | None = None) -> tuple[Tensor, Tensor]:
+        """x [B, L, hidden] to hidden states of the same shape, and the guidance loss (a scalar,
+        the mean over the guided layers)."""
+        rotary = _rotary(x, self.shape)
+        losses = []
+        for number, layer in enumerate(self.layers):
+            guided = guidance if guidance is not None and number in guidance.layers else None
+            x, loss = layer(x, rotary, guided)
+            if loss is not None:
+                losses.append(loss)
+        mean = torch.stack(losses).mean() if losses else x.new_zeros(())
+        return self.norm(x), mean
+
+
+def _rotary(x: Tensor, shape: LlamaShape) -> tuple[Tensor, Tensor]:
+    """Cosines and sines [L, head_dim / 2] of the rotary embedding."""
+    half = shape.head_dim // 2
+    frequencies = shape.rope_theta ** (-torch.arange(half, device=x.device) / half)
+    angles = torch.arange(x.shape[1], device=x.device)[:, None] * frequencies
+    return angles.cos(), angles.sin()
+
+
+def _rotated(x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
+    """[B, heads, L, head_dim], each pair (i, i + half) turned by its angle."""
+    cos, sin = rotary
+    a, b = x.float().chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)

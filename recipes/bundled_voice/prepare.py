@@ -1,0 +1,17 @@
+"""The stage ``data``: the teacher speaks the corpus before anything is trained on it."""
+
+from __future__ import annotations
+
+from .data import Corpus
+from .run import Run
+
+
+def main(run: Run) -> None:
+    """Make the shards of the corpus that are missing.
+
+    Raises:
+        EngineUnavailableError: the teacher is not installed.
+    """
+    # Other utterances, such as a list, are there already.
+    if isinstance(run.corpus, Corpus):
+        run.corpus.prepare()

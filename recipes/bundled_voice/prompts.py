@@ -1,0 +1,145 @@
+"""Utterances and refine pairs as the sequences that the language model reads.
+
+Decorated texts come from the package, so training sees exactly what inference builds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from ChatTTS.model.tokenizer import code_prompt, refine_prompt
+
+from .types import RefinePair
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """An utterance of the corpus as codes.
+
+    Attributes:
+        text, voice, speed: as in ``Spoken``.
+        point: the speaker, float32 [4], see ``speakers``.
+        is_voice: whether that is the voice itself.
+        codes: int16 [frames, num_vq].
+        starts: int32 [len(text)], the frame at which each character begins to be spoken.
+    """
+
+    text: str
+    voice: str
+    speed: int
+    point: NDArray[np.float32]
+    is_voice: bool
+    codes: NDArray[np.int16]
+    starts: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Sequence:
+    """Text ids, then frames of codes; what follows the given positions is to be learned.
+
+    Attributes:
+        ids: int64 [n].
+        codes: int64 [m, num_vq], the sample's frames first.
+        given: positions, from the first, that inference is given; the rest it generates.
+        slot: where in ``ids`` the speaker stands, or None.
+        point: that speaker, float32 [4], or None.
+        spoken: int64 [m, 2], first and last text position that is spoken in each frame; -1 where
+            nobody knows.
+    """
+
+    ids: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    given: int
+    slot: int | None = None
+    point: NDArray[np.float32] | None = None
+    spoken: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids) + len(self.codes)
+
+
+class Prompts:
+    """Builds sequences with one tokenizer.
+
+    Args:
+        tokenizer: see ``vocabulary.tokenizer``.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._slot = tokenizer.token_to_id("[spk_emb]")
+        self._end_of_refine = tokenizer.token_to_id("[Ebreak]")
+
+    def speech(
+        self, item: Coded, *, named: bool = True, sample: Coded | None = None, prompt: str = ""
+    ) -> Sequence:
+        """An utterance after its prompt.
+
+        Args:
+            named: whether the speaker stands in the prompt.
+            sample: what the prompt holds as a sample of the voice.
+            prompt: the control tags before the text; ``[speed_n]`` of the item by default.
+
+        Raises:
+            ValueError: a text with white space around it, or without characters to speak.
+        """
+        transcript = None if sample is None else sample.text
+        for text in (item.text, transcript):
+            if text is not None and (not text or text != text.strip()):
+                raise ValueError(f"{text!r} has white space around it, or nothing to speak")
+        decorated = code_prompt(
+            item.text, prompt or f"[speed_{item.speed}]", speaker=named, transcript=transcript
+        )
+        encoding = self._tokenizer.encode(decorated, add_special_tokens=False)
+        ids = np.array(encoding.ids, dtype=np.int64)
+        offsets = [begin for begin, _ in encoding.offsets]
+        begin = len(decorated) - len("[Ptts]") - len(item.text)
+        codes = [item.codes]
+        spoken = [_spoken(offsets, begin, item)]
+        if sample is not None:
+            codes.insert(0, sample.codes)
+            begin = decorated.index("]", decorated.index("]") + 1) + 1
+            spoken.insert(0, _spoken(offsets, begin, sample))
+        return Sequence(
+            ids=ids,
+            codes=np.concatenate(codes).astype(np.int64),
+            given=len(ids) + (0 if sample is None else len(sample.codes)),
+            slot=int(np.flatnonzero(ids == self._slot)[0]) if named else None,
+            point=item.point if named else None,
+            spoken=np.concatenate(spoken),
+        )
+
+    def refine(self, pair: RefinePair, num_vq: int = 4) -> Sequence:
+        """A plain text, and the refined one as the answer."""
+        given = self._ids(refine_prompt(pair.text, pair.prompt))
+        answer = [*self._ids(pair.refined), self._end_of_refine]
+        return Sequence(
+            ids=np.array([*given, *answer], dtype=np.int64),
+            codes=np.zeros((0, num_vq), np.int64),
+            given=len(given),
+        )
+
+    def _ids(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def _spoken(offsets: list[int], begin: int, item: Coded) -> NDArray[np.int64]:
+    """Which text positions each frame of ``item`` speaks, int64 [frames, 2].
+
+    Tokens that begin at the same frame are spoken together.
+
+    Args:
+        offsets: of the tokens, in characters of the decorated text.
+        begin: where in it the item's text stands.
+    """
+    end = begin + len(item.text)
+    positions = np.array([p for p, o in enumerate(offsets) if begin <= o < end], dtype=np.int64)
+    starts = item.starts[[offsets[p] - begin for p in positions]]
+    frames = np.arange(len(item.codes))
+    latest = np.maximum(0, np.searchsorted(starts, frames, side="right") - 1)
+    first = np.searchsorted(starts, starts[latest], side="left")
+    return np.stack([positions[first], positions[latest]], axis=1)

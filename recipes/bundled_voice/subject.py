@@ -1,0 +1,104 @@
+"""The voice that is evaluated, its teacher, and a recogniser that listens to both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ChatTTS.core import Chat
+from ChatTTS.results import Waveforms
+
+from . import texts
+from .data import in_processes
+from .measures import Samples, VoiceMeasure, hear, hearing, voice_print
+from .speech import speak
+from .types import DEFAULT_SPEED, VOICES
+
+_TOGETHER = 64  # texts of a call
+
+
+@dataclass
+class Subject:
+    """The voice that is measured.
+
+    Attributes:
+        checkpoint: the folder that holds ``asset``, or ``None`` for the voice in the package.
+        workers: processes of the recogniser.
+        seed: of the draws.
+    """
+
+    checkpoint: Path | None = None
+    workers: int | None = None
+    seed: int = 1
+    _spoken: dict[tuple[str, str], Samples] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def chat(self) -> Chat:
+        """On the velocity engine, in float32."""
+        return self.load(use_vllm=True)
+
+    def load(self, use_vllm: bool) -> Chat:
+        """The checkpoint on either engine."""
+        chat = Chat()
+        source = "bundled" if self.checkpoint is None else "custom"
+        chat.load_or_raise(source, custom_path=self.checkpoint, device="cpu", use_vllm=use_vllm)
+        return chat
+
+    def say(
+        self, lines: Sequence[str], chat: Chat | None = None, use_decoder: bool = True, **code: Any
+    ) -> list[Samples]:
+        """Each line as samples; settings are those of ``InferCodeParams``."""
+        waves: list[Samples] = []
+        for begin in range(0, len(lines), _TOGETHER):
+            waves += self.waveforms(lines[begin : begin + _TOGETHER], chat, use_decoder, **code)
+        return waves
+
+    def waveforms(
+        self, lines: Sequence[str], chat: Chat | None = None, use_decoder: bool = True, **code: Any
+    ) -> Waveforms:
+        """The same of a few lines, with how they ended. One that stays empty is no error."""
+        settings = {
+            "manual_seed": self.seed,
+            "show_tqdm": False,
+            "ensure_non_empty": False,
+            **code,
+        }
+        found: Waveforms = (chat or self.chat).infer(
+            list(lines),
+            skip_refine_text=True,
+            use_decoder=use_decoder,
+            params_infer_code=settings,
+        )
+        return found
+
+    def teach(self, line: str, voice: str) -> Samples:
+        """The line by the teacher, at the default speed."""
+        if (line, voice) not in self._spoken:
+            self._spoken[line, voice] = speak(line, voice, DEFAULT_SPEED).samples
+        return self._spoken[line, voice]
+
+    def copy(self, samples: Samples) -> Samples:
+        """Through the codec and back."""
+        model = self.chat._loaded
+        with torch.inference_mode():
+            codes = model.dvae.encode(torch.from_numpy(samples)[None])[0]
+        copied: Samples = model.from_codes.samples(codes.T).numpy()
+        return copied
+
+    def errors(self, lines: Sequence[str], waves: Sequence[Samples]) -> float:
+        """Word error rate in percent."""
+        heard = list(in_processes(hear, waves, self.workers))
+        return round(hearing(lines, heard).rate, 2)
+
+    @cached_property
+    def measure(self) -> VoiceMeasure:
+        """Of voices, from thirty of the teacher's sentences each."""
+        lines = texts.everyday_heldout()[-30:]
+        return VoiceMeasure.of(
+            {v: [voice_print(self.teach(line, v)) for line in lines] for v in VOICES}
+        )

@@ -1,0 +1,217 @@
+"""What the voice learns to say: endless sentences, their control tags, and refine pairs.
+
+Three kinds of sentences: everyday ones of our own grammar; strings of random words (half of them
+from a dictionary of seventy thousand); and everyday patterns filled with random words. Words that
+are no words stand among the random ones. So the voice learns both what is likely and how letters
+sound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
+
+from ChatTTS.text.normalizer import Normalizer
+
+from .chance import Dice
+from .grammar import PATTERNS, expand
+from .types import RefinePair
+from .words import dictionary, everyday, invented, is_held_out
+from .words_heldout import EVERYDAY, LONG, UNSEEN
+
+T = TypeVar("T")
+
+CHARACTERS = "'?"  # beyond the letters, comma and stop that every voice knows
+LONGEST = 60  # words of a sentence
+FILLERS = ("um", "uh", "well", "you know", "like", "i mean", "so", "right")
+MOST_ORAL, MOST_LAUGH, MOST_PAUSE = 9, 2, 7  # of [oral_n], [laugh_n], [break_n]
+
+_WORD = re.compile(r"[a-z']+")
+# How often, and of how many words or clauses.
+_LENGTHS = ((0.08, (1, 2)), (0.73, (3, 11)), (0.13, (12, 20)), (0.06, (21, 45)))  # of random words
+_CLAUSES = ((0.66, 1), (0.26, 2), (0.05, 3), (0.03, 6))
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How often each kind comes, of all sentences; and of all random words."""
+
+    everyday: float = 0.36
+    random: float = 0.34  # the rest are everyday patterns with random words
+    common: float = 0.45  # random words from the recipe's own
+    invented: float = 0.1  # random words that are no words
+
+
+SHARES = Shares()
+
+
+def everyday_heldout() -> tuple[str, ...]:
+    """200 everyday sentences, written by hand, that training never contains."""
+    return _lines(EVERYDAY)
+
+
+def long_heldout() -> tuple[str, ...]:
+    """Sentences of 60 words that training never contains."""
+    return tuple(" ".join(lines.split()) for lines in LONG.split("\n\n"))
+
+
+def unseen_words() -> tuple[str, ...]:
+    """50 sentences full of words that training never contains."""
+    return _lines(UNSEEN)
+
+
+def sentences(seed: int, shares: Shares = SHARES) -> Iterator[str]:
+    """Plain sentences without end: lower case, ``,.?'`` alone, an end mark behind each.
+
+    Raises:
+        AssetError: the dictionary is not installed.
+    """
+    place = 0
+    while True:
+        yield sentence(Dice(seed, place), shares)
+        place += 1
+
+
+def sentence(dice: Dice, shares: Shares = SHARES) -> str:
+    """One plain sentence of 1 to ``LONGEST`` words; never one that is held out."""
+    while True:
+        kind = dice.fraction()
+        if kind < shares.everyday:
+            text = _everyday(dice, 0.0, shares)
+        elif kind < shares.everyday + shares.random:
+            text = _random(dice, shares)
+        else:
+            text = _everyday(dice, 0.5, shares)
+        if _is_allowed(text):
+            return text
+
+
+def utterance(dice: Dice, shares: Shares = SHARES) -> str:
+    """One to three sentences, some with control tags, as the corpus has them."""
+    count = 1 if dice.chance(0.8) else dice.integer(2, 3)
+    text = " ".join(sentence(dice, shares) for _ in range(count))
+    if dice.chance(0.45):
+        oral = dice.integer(1, 6) if dice.chance(0.3) else 0
+        laugh = dice.integer(1, MOST_LAUGH) if dice.chance(0.3) else 0
+        text = refine(text, oral, laugh, dice.integer(0, MOST_PAUSE), dice)
+    return f"{text} [lbreak]" if dice.chance(0.25) else text
+
+
+def refine_pairs(seed: int, shares: Shares = SHARES) -> Iterator[RefinePair]:
+    """Examples for the refine pass, without end; every degree as often as the others."""
+    place = 0
+    while True:
+        dice = Dice(seed, place)
+        text = " ".join(sentence(dice, shares) for _ in range(dice.pick((1, 1, 2))))
+        oral, laugh, pause = (dice.integer(0, most) for most in (MOST_ORAL, MOST_LAUGH, MOST_PAUSE))
+        yield RefinePair(text, oral, laugh, pause, refine(text, oral, laugh, pause, dice))
+        place += 1
+
+
+def refine(text: str, oral: int, laugh: int, pause: int, dice: Dice) -> str:
+    """``text`` with as many fillers, laughs and breaks as the three degrees ask for.
+
+    The numbers depend on the degrees and the length alone, so that they can be learned:
+    ``laugh`` laughs, and one filler for ``27 / oral`` and one break for ``21 / pause`` words,
+    rounded. Laughs follow sentences (commas, where they are too few); breaks follow commas first.
+    """
+    words = text.split()
+    ends = [i for i, word in enumerate(words) if word[-1] in ".?"]
+    commas = [i for i, word in enumerate(words) if word[-1] == ","]
+    inner = [i for i, word in enumerate(words[:-1]) if word[-1] not in ",.?"]
+    laughs = set(dice.sample(ends, laugh))
+    laughs |= set(dice.sample(commas or inner, laugh - len(laughs)))
+    count = round(len(words) * pause / 21)
+    breaks = set(dice.sample(commas, count))
+    breaks |= set(dice.sample(inner, count - len(breaks)))
+    fillers = set(dice.sample(range(len(words)), round(len(words) * oral / 27)))
+    refined: list[str] = []
+    for i, word in enumerate(words):
+        if i in fillers:
+            refined.append(f"{dice.pick(FILLERS)},")
+        refined.append(word)
+        refined += ["[uv_break]"] * (i in breaks) + ["[laugh]"] * (i in laughs)
+    return " ".join(refined)
+
+
+def _everyday(dice: Dice, random_share: float, shares: Shares) -> str:
+    """A sentence of the grammar; this share of its words is random."""
+    slots = everyday().slots
+
+    def word(slot: str) -> str:
+        return _random_word(dice, shares) if dice.chance(random_share) else dice.pick(slots[slot])
+
+    kind = dice.fraction()
+    if kind < 0.1:
+        return _finished(expand(dice.pick(PATTERNS["short"]), dice, word), ".")
+    if kind < 0.35:
+        return _finished(expand("{question}", dice, word), "?")
+    pattern = "{clause}"
+    for _ in range(_weighted(dice, _CLAUSES) - 1):
+        joint = dice.pick(PATTERNS["joint"])
+        pattern += f"{joint if joint.startswith(',') else f' {joint}'} {{clause}}"
+    if dice.chance(0.12):
+        pattern = "{opening}, " + pattern
+    return _finished(expand(pattern, dice, word), ".")
+
+
+def _random(dice: Dice, shares: Shares) -> str:
+    """A string of random words."""
+    low, high = _weighted(dice, _LENGTHS)
+    words = [_random_word(dice, shares) for _ in range(dice.integer(low, high))]
+    marked = [word + "," * dice.chance(0.1) for word in words[:-1]] + words[-1:]
+    return _finished(" ".join(marked), dice.pick("....?"))
+
+
+def _random_word(dice: Dice, shares: Shares) -> str:
+    kind = dice.fraction()
+    if kind < shares.common:
+        return dice.pick(everyday().all)
+    return invented(dice) if kind < shares.common + shares.invented else dice.pick(dictionary())
+
+
+def _weighted(dice: Dice, choices: Sequence[tuple[float, T]]) -> T:
+    chosen = dice.fraction()
+    for share, value in choices:
+        chosen -= share
+        if chosen < 0:
+            return value
+    return choices[-1][1]
+
+
+def _finished(text: str, mark: str) -> str:
+    """``text`` as the package's normaliser hands it to the model, with an end mark."""
+    if re.search(r"\d", text):
+        text = _normalizer()(text, lang="en")
+    return text.lower().rstrip(",. ") + mark
+
+
+def _is_allowed(text: str) -> bool:
+    words = _WORD.findall(text)
+    spoken = {tuple(_WORD.findall(part)) for part in re.split(r"[.?]", text)}
+    return (
+        0 < len(words) <= LONGEST
+        and spoken.isdisjoint(_held_out())
+        and not any(map(_is_held_out, words))
+    )
+
+
+_is_held_out = lru_cache(maxsize=200_000)(is_held_out)
+
+
+@lru_cache(maxsize=1)
+def _held_out() -> frozenset[tuple[str, ...]]:
+    lines = (*everyday_heldout(), *long_heldout(), *unseen_words())
+    return frozenset(tuple(_WORD.findall(line)) for line in lines)
+
+
+@lru_cache(maxsize=1)
+def _normalizer() -> Normalizer:
+    return Normalizer(characters=CHARACTERS, language="en")
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(text.strip().splitlines())

@@ -1,0 +1,342 @@
+"""The loop that trains every stage: budgets, schedule, averages, resuming.
+
+A stage describes itself as a :class:`Task`; :func:`train` does the rest. All that a step depends on
+is its number: the data, the random numbers and, with a budget of steps, the learning rate. So a
+training that was stopped goes on as if it had not been.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import Optimizer
+
+from ChatTTS.errors import ConfigError
+from ChatTTS.model.placement import fast_dtype
+from ChatTTS.progress import progress
+
+from .checkpoints import Position, averaged_copy, read_position, restore, save, update_average
+from .logbook import Logbook
+
+logger = logging.getLogger(__name__)
+
+_PREFETCHED = 2  # batches made ahead
+_HOPELESS = 50  # steps in a row without finite gradients
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long a stage trains, over all of its runs. What is spent first ends it.
+
+    Attributes:
+        steps: of the stage; ``None`` for no limit.
+        minutes: of the stage; ``None`` for no limit. The schedule follows the time then, so only a
+            budget of steps alone gives the same weights twice.
+        run_minutes: after so long this run saves and stops, wherever the stage is.
+    """
+
+    steps: int | None = None
+    minutes: float | None = None
+    run_minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps is None and self.minutes is None:
+            raise ConfigError("a training needs an end: give steps or minutes")
+
+    def spent(self, position: Position) -> float:
+        """The share of the budget that is used up, 0 to 1."""
+        shares = [0.0]
+        if self.steps is not None:
+            shares.append(position.step / self.steps if self.steps else 1.0)
+        if self.minutes is not None:
+            shares.append(position.seconds / (60 * self.minutes) if self.minutes else 1.0)
+        return min(1.0, max(shares))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The learning rate as a factor of each optimiser's own.
+
+    Attributes:
+        shape: ``cosine`` falls all the way; ``flat`` stays, and falls in a straight line at the
+            end, so that a stage whose budget was raised later has lost nothing.
+        warmup: steps over which the rate rises at the beginning.
+        decay: share of the budget at whose end a ``flat`` one falls.
+        floor: the factor at the end.
+    """
+
+    shape: Literal["cosine", "flat"] = "flat"
+    warmup: int = 100
+    decay: float = 0.3
+    floor: float = 0.02
+
+    def factor(self, step: int, spent: float) -> float:
+        """The factor for ``step`` when ``spent`` (0 to 1) of the budget is used up."""
+        if self.shape == "cosine":
+            fall = 0.5 + 0.5 * math.cos(math.pi * spent)
+        else:
+            fall = min(1.0, (1.0 - spent) / self.decay)
+        rise = min(1.0, (step + 1) / (self.warmup + 1))
+        return rise * (self.floor + (1.0 - self.floor) * fall)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a step may know about when it happens.
+
+    Attributes:
+        step: counted from 0.
+        spent: share of the budget that is used up, 0 to 1, for phases.
+        generator: on the training's device, seeded from the step; draw from nothing else.
+    """
+
+    step: int
+    spent: float
+    generator: torch.Generator
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One update.
+
+    Attributes:
+        losses: scalars, weighted already; their sum is minimised.
+        optimizers: names of those that step; empty means all.
+        metrics: scalars for the log alone.
+        counts: what was worked off, such as ``{"tokens": 4096}``; the log tells it per second.
+    """
+
+    losses: Mapping[str, Tensor]
+    optimizers: tuple[str, ...] = ()
+    metrics: Mapping[str, Tensor] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class Task(Protocol):
+    """What is trained.
+
+    Attributes:
+        name: of the stage; names its files.
+        modules: everything with weights, on their device; saved and averaged.
+        optimizers: with the learning rates that the schedule's factor multiplies.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def modules(self) -> Mapping[str, nn.Module]: ...
+    @property
+    def optimizers(self) -> Mapping[str, Optimizer]: ...
+
+    def batch(self, step: int) -> Any:
+        """The data of a step, a function of its number; called ahead, in another thread."""
+        ...
+
+    def objectives(self, batch: Any, moment: Moment) -> Iterator[Objective]:
+        """The updates of a step, one after the other; each is made before the next is computed."""
+        ...
+
+
+def autocast(device: torch.device) -> torch.autocast:
+    """bfloat16 where the device is fast in it, for the matrix products of a step.
+
+    Losses, spectra and the quantiser belong outside.
+    """
+    is_fast = device.type != "mps" and fast_dtype(device) is torch.bfloat16
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=is_fast)
+
+
+def generator_for(device: torch.device, *numbers: int) -> torch.Generator:
+    """A generator whose numbers are a function of ``numbers``, such as a seed and a step."""
+    mixed = 0
+    for number in numbers:
+        # The constant of Knuth's linear congruential generator: neighbours end up far apart.
+        mixed = ((mixed ^ number) * 6364136223846793005 + 1442695040888963407) % 2**64
+    return torch.Generator(device).manual_seed(mixed >> 1)
+
+
+def train(
+    task: Task,
+    out: Path,
+    budget: Budget,
+    *,
+    device: torch.device,
+    seed: int,
+    schedule: Schedule = Schedule(),
+    clip: float = 1.0,
+    keep: float = 0.999,
+    log_every: int = 20,
+    save_seconds: float = 180.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> bool:
+    """Train until the budget is spent, going on from ``out/<name>.safetensors`` if it is there.
+
+    In the main thread, Ctrl-C and SIGTERM end it after the step that is computed, and it is saved.
+
+    Args:
+        task: what to train.
+        out: the folder of the run: the state, ``log/<name>.jsonl`` and ``plots/<name>.png``.
+        budget: when to end.
+        device: where the task computes.
+        seed: of the random numbers that steps draw.
+        schedule: of the learning rate.
+        clip: largest norm of the gradients of an update.
+        keep: share of the averaged weights that a step leaves; less in the first steps.
+        log_every: steps a line of the log.
+        save_seconds: between saves.
+        clock: tells seconds.
+
+    Returns:
+        Whether the stage is finished; ``False`` where ``budget.run_minutes`` ended the run.
+
+    Raises:
+        AssetError: the state in ``out`` does not fit the task.
+        KeyboardInterrupt: a signal ended the training, which was saved.
+        RuntimeError: the gradients are no longer finite. The last saved state is still good.
+    """
+    state = out / f"{task.name}.safetensors"
+    average = averaged_copy(task.modules)
+    position = Position()
+    if state.exists():
+        # Read first: a spent budget must not cost the loading.
+        position = read_position(state)
+        if budget.spent(position) >= 1.0:
+            logger.info("%s: already trained, %d steps", task.name, position.step)
+            return True
+        restore(state, task.modules, average, task.optimizers)
+        logger.info("%s: going on from step %d", task.name, position.step)
+    logbook = Logbook(out, task.name, position.step)
+    rates = {
+        name: [group["lr"] for group in optimizer.param_groups]
+        for name, optimizer in task.optimizers.items()
+    }
+    for module in task.modules.values():
+        module.train()
+
+    begin, saved = clock(), clock()
+    start = position
+    skipped = 0
+    bar = progress(task.name, "step", total=budget.steps)
+    bar.update(position.step)
+    with _signals() as signalled, _ahead(task, position.step) as batches, bar:
+        while True:
+            spent = budget.spent(position)
+            ran = position.seconds - start.seconds
+            is_over = budget.run_minutes is not None and ran >= 60 * budget.run_minutes
+            is_last = spent >= 1.0 or is_over or bool(signalled)
+            if is_last or clock() - saved >= save_seconds:
+                logbook.write(position)
+                save(state, position, task.modules, average, task.optimizers)
+                logbook.plot()
+                minutes = position.seconds / 60
+                logger.info(
+                    "%s: step %d, %.1f min, %s", task.name, position.step, minutes, logbook.latest
+                )
+                saved = clock()
+            if is_last:
+                break
+            moment = Moment(position.step, spent, generator_for(device, seed, position.step))
+            factor = schedule.factor(position.step, spent)
+            _set_rates(task.optimizers, rates, factor)
+            skipped = 0 if _step(task, next(batches), moment, clip, logbook) else skipped + 1
+            if skipped >= _HOPELESS:
+                raise RuntimeError(
+                    f"{task.name}: no finite gradients for {skipped} steps; {state} is from before "
+                    "if it is there, lower the learning rate"
+                )
+            step = position.step + 1
+            update_average(average, task.modules, min(keep, step / (step + 9)))
+            position = Position(step, start.seconds + clock() - begin)
+            if step % log_every == 0:
+                logbook.write(position, {"rate": factor})
+                bar.set_postfix_str(logbook.latest)
+            bar.update()
+    if signalled:
+        raise KeyboardInterrupt
+    return spent >= 1.0
+
+
+def _step(task: Task, batch: Any, moment: Moment, clip: float, logbook: Logbook) -> bool:
+    """All updates of a step; whether every gradient was finite. Those that are not are left out."""
+    all_finite = True
+    for objective in task.objectives(batch, moment):
+        chosen = [task.optimizers[name] for name in objective.optimizers or task.optimizers]
+        for optimizer in chosen:
+            optimizer.zero_grad(set_to_none=True)
+        torch.stack([loss.float() for loss in objective.losses.values()]).sum().backward()
+        parameters = [
+            parameter
+            for optimizer in chosen
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        ]
+        norm = clip_grad_norm_(parameters, clip)
+        is_finite = bool(torch.isfinite(norm))
+        if is_finite:
+            for optimizer in chosen:
+                optimizer.step()
+        all_finite &= is_finite
+        name = "_".join(("gradient", *objective.optimizers))
+        logbook.add({**objective.losses, **objective.metrics, name: norm}, objective.counts)
+    return all_finite
+
+
+def _set_rates(
+    optimizers: Mapping[str, Optimizer], rates: Mapping[str, list[float]], factor: float
+) -> None:
+    for name, optimizer in optimizers.items():
+        for group, rate in zip(optimizer.param_groups, rates[name], strict=True):
+            group["lr"] = rate * factor
+
+
+@contextlib.contextmanager
+def _ahead(task: Task, first: int) -> Iterator[Iterator[Any]]:
+    """The batches from step ``first`` on, made in a thread while the steps before are computed."""
+
+    def batches(pool: ThreadPoolExecutor) -> Iterator[Any]:
+        step = first
+        made: deque[Future[Any]] = deque()
+        while True:
+            while len(made) < _PREFETCHED:
+                made.append(pool.submit(task.batch, step))
+                step += 1
+            yield made.popleft().result()
+
+    pool = ThreadPoolExecutor(1, thread_name_prefix=f"{task.name}-batches")
+    try:
+        yield batches(pool)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Collects SIGINT and SIGTERM in place of ending the program in the middle of a step."""
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+
+    def collect(number: int, _: object) -> None:
+        received.append(number)
+
+    before = {kind: signal.signal(kind, collect) for kind in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

@@ -1,0 +1,108 @@
+"""What the bundled voice's evaluation measures, on sounds whose answers are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recipes.bundled_voice import evaluate
+from recipes.bundled_voice.measures import (
+    VoiceMeasure,
+    edits,
+    hearing,
+    silences,
+    voice_print,
+    words,
+)
+from recipes.bundled_voice.report import table, write_report
+from recipes.bundled_voice.subject import Subject
+
+RATE = 24_000
+
+
+def tone(frequency: float, seconds: float, seed: int = 0) -> np.ndarray:
+    """A tone with overtones and a little noise."""
+    rng = np.random.default_rng(seed)
+    times = np.arange(int(RATE * seconds)) / RATE
+    sound = sum(np.sin(2 * np.pi * frequency * n * times) / n for n in range(1, 6))
+    return (0.2 * sound + 0.01 * rng.standard_normal(len(times))).astype(np.float32)
+
+
+def test_words_leave_tags_and_marks_out() -> None:
+    assert words("Don't [uv_break] go, ok?[laugh]") == ["don't", "go", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "wrong"),
+    [("a b c", "a b c", 0), ("a b c", "a x c", 1), ("a b c", "a c", 1), ("", "a b", 2)],
+)
+def test_edits_are_the_distance_in_words(expected: str, found: str, wrong: int) -> None:
+    assert edits(expected.split(), found.split()) == wrong
+
+
+def test_the_rate_is_over_all_words() -> None:
+    found = hearing(["one two three.", "four."], [["one", "two", "tree"], []])
+    assert (found.wrong, found.total, found.rate) == (2, 4, 50.0)
+
+
+def test_silences_are_those_between_sounds() -> None:
+    gap, edge = np.zeros(int(0.3 * RATE), np.float32), np.zeros(RATE, np.float32)
+    sound = np.concatenate([edge, tone(150, 1), gap, tone(150, 1), edge])
+    (found,) = (seconds for seconds in silences(sound) if seconds > 0.05)
+    assert found == pytest.approx(0.3, abs=0.03)
+    assert silences(np.zeros(RATE, np.float32)) == []
+
+
+def test_voices_are_told_apart_whatever_their_loudness() -> None:
+    low = [tone(90, 1, n) for n in range(3)]
+    high = [tone(230, 1, n) for n in range(3)]
+    measure = VoiceMeasure.of(
+        {"low": [voice_print(s) for s in low], "high": [voice_print(s) for s in high]}
+    )
+    near = measure.similarities(0.5 * tone(90, 1, seed=9))
+    assert near["low"] > 0.5 > 0 > near["high"]
+
+
+class FakeSubject(Subject):
+    """Speaks a tone whose length follows the speed."""
+
+    def say(self, lines: Any, chat: Any = None, use_decoder: bool = True, **code: Any) -> Any:
+        pace = int(code.get("prompt", "[speed_5]")[7])
+        return [tone(150, 1.08 ** (5 - pace)) for _ in lines]
+
+
+def test_parts_are_written_and_earlier_results_kept(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text(
+        json.dumps({"laughs": {"sentences": 1, "median_seconds": 0.5}}), encoding="utf-8"
+    )
+    results = evaluate.evaluate(FakeSubject(), tmp_path, ["speed"], count=2)
+    assert results["speed"]["monotonic"]
+    assert results["speed"]["ratios"] == pytest.approx(results["speed"]["wanted"], abs=0.002)
+    text = (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert "longer by | 0.5 s" in text
+    assert "| length at [speed_0] to [speed_9] | 1.47 " in text
+    assert json.loads((tmp_path / "results.json").read_text("utf-8")).keys() == {"laughs", "speed"}
+
+
+def test_faults_of_requests_are_named() -> None:
+    wave = tone(150, 1)
+    assert evaluate._fault(wave, "stop", len(wave)) is None
+    assert evaluate._fault(wave[:0], "stop", len(wave)) == "empty"
+    assert evaluate._fault(wave, "length", len(wave)) == "runaway"
+    assert evaluate._fault(wave, "stop", len(wave) // 2) == "runaway"
+    assert evaluate._fault(wave, "stop", len(wave) * 2) == "early"
+
+
+def test_a_table_has_lines_for_what_was_measured_alone(tmp_path: Path) -> None:
+    assert table({}).count("\n") == 2
+    voice = {"to": dict.fromkeys(("rms", "slt", "awb", "kal16"), 0.1), "steady": 0.9}
+    voice |= {"identified": 100.0, "identified_from_sample": 95.0}
+    results = {"similarity": dict.fromkeys(("rms", "slt", "awb", "kal16"), voice)}
+    write_report(results, tmp_path)
+    assert table(results).count("recognised | 100.0 %") == 4
+    pytest.importorskip("matplotlib")
+    assert (tmp_path / "similarity.png").stat().st_size > 1000

@@ -1,0 +1,457 @@
+"""The language model's stage of the bundled voice, on sizes of a toy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from ChatTTS.config import ConvNetConfig, DVAEConfig, MelConfig, QuantizerConfig, VocosConfig
+from ChatTTS.core import Chat
+from ChatTTS.errors import AssetError
+from ChatTTS.model.dvae import DVAE, MelDecoder
+from ChatTTS.model.generation import Cancellation
+from ChatTTS.model.llama import llama_config
+from ChatTTS.model.tokenizer import Tokenizer, code_prompt, refine_prompt
+from ChatTTS.model.torchaudio_import import ensure_torchaudio
+from ChatTTS.model.vocoder import Vocoder
+from ChatTTS.speech import Utterance, speak
+from recipes.bundled_voice import coded, export, speakers
+from recipes.bundled_voice.batches import (
+    IGNORED,
+    Mixture,
+    Steps,
+    speech_batch,
+    text_batch,
+)
+from recipes.bundled_voice.codec import CODEC
+from recipes.bundled_voice.decoder import decoder_config
+from recipes.bundled_voice.gpt import (
+    NUM_CODES,
+    GPTSettings,
+    GPTSizes,
+    GPTTask,
+    SpeechModel,
+    code_losses,
+)
+from recipes.bundled_voice.llama import Llama, guidance_loss
+from recipes.bundled_voice.muon import Muon, orthogonal
+from recipes.bundled_voice.prompts import Coded, Prompts
+from recipes.bundled_voice.training import Budget, Moment, generator_for, train
+from recipes.bundled_voice.types import VOICES, RefinePair, Spoken
+from recipes.bundled_voice.vocabulary import TOKENS, save_tokenizer, tokenizer
+from recipes.bundled_voice.vocoder import VOCODER
+
+SIZES = GPTSizes(hidden=32, inner=48, heads=2, layers=2, positions=256)
+END = NUM_CODES
+PROMPTS = Prompts(tokenizer())
+PAIR = RefinePair("i see, it is late.", 1, 0, 3, "i see, [uv_break] well it is late.")
+
+
+def make_item(text: str = "hi you.", frames: int = 14, seed: int = 0, voice: str = "rms") -> Coded:
+    rng = np.random.default_rng(seed)
+    return Coded(
+        text=text,
+        voice=voice,
+        speed=3,
+        point=speakers.voice_speaker(voice).point,
+        is_voice=True,
+        codes=rng.integers(NUM_CODES, size=(frames, 4)).astype(np.int16),
+        starts=np.linspace(0, frames - 1, len(text)).astype(np.int32),
+    )
+
+
+def make_steps(count: int = 24, **mixture: float) -> Steps:
+    items = [make_item("a word." * (1 + n % 3), 10 + n % 7, n, VOICES[n % 2]) for n in range(count)]
+    settings = Mixture(**{"tokens": 200, "refine_tokens": 90, **mixture})  # type: ignore[arg-type]
+    return Steps(items, [PAIR], PROMPTS, END, seed=1, mixture=settings)
+
+
+# ---------------------------------------------------------------- vocabulary and prompts
+
+
+def test_the_package_reads_the_tokenizer_and_gives_the_ids_of_training(tmp_path: Path) -> None:
+    save_tokenizer(tmp_path)
+    packaged = Tokenizer(tmp_path)
+    item, sample = make_item("don't go [uv_break] there?"), make_item("hello you.", seed=1)
+    for named, said in ((True, None), (False, sample)):
+        decorated = code_prompt(
+            item.text, "[speed_3]", speaker=named, transcript=said and said.text
+        )
+        sequence = PROMPTS.speech(item, named=named, sample=said)
+        prompt = packaged.prompt(decorated)
+        assert sequence.ids.tolist() == prompt.text.tolist()
+        assert (sequence.slot is not None) == named == bool(prompt.speaker_slots.any())
+        assert packaged.id("[UNK]") not in prompt.text
+    assert packaged.size == len(TOKENS)
+
+
+def test_a_refined_answer_decodes_to_its_text(tmp_path: Path) -> None:
+    save_tokenizer(tmp_path)
+    packaged = Tokenizer(tmp_path)
+    pair = replace(PAIR, refined="well, [uv_break] i don't know [laugh] do you?")
+    sequence = PROMPTS.refine(pair)
+    given = packaged.encode(refine_prompt(pair.text, "[oral_1][laugh_0][break_3]"))
+    assert sequence.ids[: sequence.given].tolist() == given.tolist()
+    answer = sequence.ids[sequence.given :]
+    assert answer[-1] == packaged.end_of_refine
+    assert packaged.decode_refined(answer) == pair.refined
+    # What only asks is no text.
+    settings = packaged.encode("[oral_1][laugh_2][break_0][speed_5][Stts]")
+    assert packaged.decode_refined(settings) == ""
+
+
+def test_frames_know_the_characters_that_they_speak() -> None:
+    item = replace(make_item("ab c", 6), starts=np.array([0, 2, 4, 4], np.int32))
+    sequence = PROMPTS.speech(item)
+    letters = [TOKENS[i] for i in sequence.ids]
+    assert sequence.spoken is not None
+    spoken = [[letters[p] for p in pair] for pair in sequence.spoken]
+    a, b, c = (["a"] * 2), (["##b"] * 2), (["c"] * 2)
+    assert spoken == [a, a, b, b, c, c]
+    # Silent letters are spoken with the one before them.
+    together = PROMPTS.speech(replace(item, starts=np.array([0, 0, 4, 4], np.int32))).spoken
+    assert together is not None
+    assert [letters[p] for p in together[0]] == ["a", "##b"]
+
+
+def test_a_sample_comes_before_the_text_that_it_helps_to_say() -> None:
+    item, sample = make_item("bb", 5, 1), make_item("aaa", 7, 2)
+    sequence = PROMPTS.speech(item, named=False, sample=sample)
+    assert sequence.codes.tolist() == [*sample.codes.tolist(), *item.codes.tolist()]
+    assert sequence.given == len(sequence.ids) + 7
+    assert sequence.spoken is not None
+    letters = [TOKENS[i] for i in sequence.ids[sequence.spoken[:, 0]]]
+    assert {letter[-1] for letter in letters[:7]} == {"a"}
+    assert {letter[-1] for letter in letters[7:]} == {"b"}
+
+
+def test_texts_that_the_prompt_would_change_are_refused() -> None:
+    with pytest.raises(ValueError, match="white space"):
+        PROMPTS.speech(make_item(" hi."))
+
+
+# ---------------------------------------------------------------- speakers
+
+
+def test_every_voice_is_a_corner_and_as_far_from_each_other() -> None:
+    points = np.stack([speakers.voice_speaker(voice).point for voice in VOICES])
+    cosines = points @ points.T
+    np.testing.assert_allclose(cosines, np.where(np.eye(4) > 0, 1, -1 / 3), atol=1e-6)
+
+
+def test_draws_repeat_lie_near_their_voice_and_vary_in_size() -> None:
+    drawn = [speakers.drawn_speaker("awb", 5, index) for index in range(200)]
+    again = speakers.drawn_speaker("awb", 5, 3)
+    np.testing.assert_array_equal(drawn[3].point, again.point)
+    others = [s for s in drawn if not s.is_voice]
+    assert 60 < len(others) < 140
+    assert np.mean([s.point[:3] @ speakers.CORNERS[2] for s in others]) > 0.6
+    sizes = [s.size for s in others]
+    assert 0.92 <= min(sizes) < 0.97 < 1.03 < max(sizes) <= 1.08
+    assert {s.size for s in drawn if s.is_voice} == {1.0}
+
+
+def test_larger_speakers_are_slower_and_lower() -> None:
+    samples = np.sin(2 * np.pi * 200 * np.arange(24_000) / 24_000).astype(np.float32)
+    starts = np.array([0, 20, 40], np.int32)
+    larger = speakers.stretched(Spoken("abc", "rms", 5, samples, starts), 1.05)
+    assert len(larger.samples) == 25_200
+    assert larger.starts.tolist() == [0, 21, 42]
+    spectrum = np.abs(np.fft.rfft(larger.samples[:24_000]))
+    assert abs(int(spectrum.argmax()) - 200 / 1.05) < 1.5
+
+
+# ---------------------------------------------------------------- batches
+
+
+def test_a_batch_predicts_the_next_frame_and_then_the_end() -> None:
+    item = make_item(frames=5)
+    sequence = PROMPTS.speech(item)
+    longer = PROMPTS.speech(make_item(frames=9))
+    batch = speech_batch([sequence, longer], END)
+    n = len(sequence.ids)
+    assert batch.codes[0, n : n + 5].tolist() == item.codes.tolist()
+    targets = batch.targets[0]
+    assert (targets[: n - 1] == IGNORED).all()
+    assert targets[n - 1 : n + 4].tolist() == item.codes.tolist()
+    assert targets[n + 4].tolist() == [END] * 4
+    assert (targets[n + 5 :] == IGNORED).all()
+    assert batch.is_slot[0].nonzero().flatten().tolist() == [1]
+    assert batch.spoken[0, n - 1, 0] == n - 1 - len("hi you.".replace(" ", ""))
+
+
+def test_corruption_changes_what_is_read_and_never_what_is_predicted() -> None:
+    sequences = [PROMPTS.speech(make_item(frames=60, seed=n)) for n in range(8)]
+    clean = speech_batch(sequences, END)
+    broken = speech_batch(sequences, END, np.random.default_rng(0), 1 / 3)
+    assert torch.equal(clean.targets, broken.targets)
+    changed = (clean.codes != broken.codes).any(-1).float().sum() / clean.is_code.sum()
+    assert 0.08 < changed < 1 / 3
+    assert int(broken.codes.max()) < END
+
+
+def test_steps_repeat_and_hold_their_budget_and_samples() -> None:
+    steps, again = make_steps(sample_share=0.5), make_steps(sample_share=0.5)
+    with_samples = 0
+    for number in range(20):
+        batch = steps.speech(number)
+        assert torch.equal(batch.codes, again.speech(number).codes)
+        assert batch.tokens <= 200
+        # Given frames are those of a sample.
+        given = batch.is_code[:, :-1] & (batch.targets[:, :-1, 0] == IGNORED)
+        with_samples += bool(given.sum() > len(batch.ids))
+    assert 3 < with_samples < 17
+    text = steps.text(0)
+    assert text is not None
+    assert text.ids.numel() <= 90
+
+
+# ---------------------------------------------------------------- model
+
+
+def test_the_llama_is_that_of_transformers() -> None:
+    ensure_torchaudio()  # before transformers looks for it
+    from transformers import LlamaModel
+
+    torch.manual_seed(0)
+    ours = Llama(SIZES.llama)
+    for parameter in ours.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    theirs = LlamaModel(llama_config(SIZES.llama)).eval()
+    loaded = theirs.load_state_dict(ours.state_dict(), strict=False)
+    assert not loaded.unexpected_keys
+    assert loaded.missing_keys == ["embed_tokens.weight"]
+    x = torch.randn(2, 11, SIZES.hidden)
+    with torch.no_grad():
+        expected = theirs(inputs_embeds=x).last_hidden_state
+        hidden, _ = ours(x)
+    torch.testing.assert_close(hidden, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_guidance_is_minus_the_log_of_the_attention_wanted() -> None:
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 1, 3, 6, 8)
+    spoken = torch.full((1, 6, 2), -1)
+    spoken[0, 4] = torch.tensor([1, 2])
+    scores = (q @ k.mT * 8**-0.5)[0, :, 4, :5].softmax(-1)
+    expected = -scores[:, 1:3].sum(-1).log().mean()
+    torch.testing.assert_close(guidance_loss(q, k, spoken), expected)
+    assert guidance_loss(q, k, torch.full((1, 6, 2), -1)) == 0
+
+
+def test_padding_and_neighbours_change_nothing() -> None:
+    torch.manual_seed(0)
+    model = SpeechModel(SIZES)
+    short, long = PROMPTS.speech(make_item(frames=5)), PROMPTS.speech(make_item(frames=30, seed=1))
+    (alone,) = model.hiddens(speech_batch([short], END))
+    beside = model.hiddens(speech_batch([long, short], END))[1]
+    assert alone.shape == (5, SIZES.hidden)
+    torch.testing.assert_close(alone, beside)
+
+
+def test_the_speaker_reaches_the_hidden_states() -> None:
+    torch.manual_seed(0)
+    model = SpeechModel(SIZES)
+    item = make_item()
+    other = replace(item, point=speakers.voice_speaker("slt").point)
+    hiddens = model.hiddens(speech_batch([PROMPTS.speech(i) for i in (item, other)], END))
+    assert (hiddens[0] - hiddens[1]).abs().max() > 1e-4
+
+
+def test_the_end_costs_ten_times_its_cross_entropy_and_codebooks_are_weighted() -> None:
+    logits = torch.zeros(2, 4, NUM_CODES + 1)
+    logits[:, 0, 7] = 50.0  # the first codebook is sure
+    targets = torch.tensor([[7, 1, 2, 3], [7, 1, 2, 3]])
+    losses, metrics = code_losses(logits, targets, GPTSettings())
+    unsure = np.log(NUM_CODES + 1)
+    assert float(metrics["codebook_0"]) == pytest.approx(0, abs=1e-5)
+    assert float(losses["codes"]) == pytest.approx(unsure * 2.4 / 4, rel=1e-5)
+    not_yet = -np.log(NUM_CODES / (NUM_CODES + 1))
+    assert float(losses["end"]) == pytest.approx(10 * not_yet * 3 / 4, rel=1e-3)
+    ending, _ = code_losses(logits, torch.full((2, 4), END), GPTSettings())
+    assert float(ending["end"]) > 10 * 3 / 4 * unsure
+
+
+def test_muon_makes_singular_values_alike() -> None:
+    torch.manual_seed(0)
+    values = torch.linalg.svdvals(orthogonal(torch.randn(3, 40, 16)))
+    assert 0.5 < values.min() < values.max() < 1.4
+    weight = torch.nn.Parameter(torch.zeros(16, 40))
+    optimizer = Muon([weight], lr=0.1, weight_decay=0.0)
+    weight.grad = torch.randn(16, 40)
+    optimizer.step()
+    size = float(weight.detach().square().mean().sqrt())
+    assert size == pytest.approx(0.1 * 0.2, rel=0.3)
+    assert float((weight.detach() * weight.grad).sum()) < 0
+    with pytest.raises(ValueError, match="matrices"):
+        Muon([torch.nn.Parameter(torch.zeros(3))])
+
+
+def test_a_tiny_model_learns_its_utterances_and_pairs(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    steps = make_steps(4, sample_share=0.0, corruption=0.0)
+    task = GPTTask(SpeechModel(SIZES), steps, GPTSettings(matrix_rate=1e-2, rate=1e-2))
+
+    def losses() -> dict[str, float]:
+        cpu = torch.device("cpu")
+        moment = Moment(0, 0.0, generator_for(cpu, 0))
+        (objective,) = task.objectives(task.batch(0), moment)
+        return {name: float(loss.detach()) for name, loss in objective.losses.items()}
+
+    before = losses()
+    assert set(before) == {"codes", "end", "attention", "refine"}
+    assert train(task, tmp_path, Budget(steps=40), device=torch.device("cpu"), seed=0)
+    after = losses()
+    assert after["codes"] < 0.7 * before["codes"]
+    assert after["refine"] < 0.5 * before["refine"]
+    assert after["attention"] < before["attention"]
+    assert after["end"] < before["end"]
+
+
+def test_text_batches_learn_the_answer_alone() -> None:
+    sequence = PROMPTS.refine(PAIR)
+    batch = text_batch([sequence])
+    learned = batch.targets[batch.targets != IGNORED]
+    assert learned.tolist() == sequence.ids[sequence.given :].tolist()
+
+
+# ---------------------------------------------------------------- corpus and export
+
+
+def make_codec() -> tuple[DVAE, DVAEConfig]:
+    stack = ConvNetConfig(idim=16, odim=16, hidden=16, n_layer=1, bn_dim=16)
+    config = DVAEConfig(
+        encoder=replace(stack, odim=32),
+        decoder=stack,
+        vq=QuantizerConfig(dim=32),
+    )
+    return DVAE(config, MelConfig()).eval(), config
+
+
+def make_speech(count: int) -> list[Spoken]:
+    rng = np.random.default_rng(0)
+    return [
+        Spoken(
+            "hello.",
+            VOICES[n % 4],
+            n % 10,
+            (0.1 * rng.standard_normal(512 * (8 + n) + 100)).astype(np.float32),
+            np.arange(6, dtype=np.int32),
+        )
+        for n in range(count)
+    ]
+
+
+def test_codes_are_made_once_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coded, "SHARD", 3)
+    codec, _ = make_codec()
+    corpus = speakers.varied(make_speech(7), seed=2)
+    cpu = torch.device("cpu")
+    made = coded.coded_corpus(corpus, codec, tmp_path, cpu, seed=2)
+    assert len(list(tmp_path.iterdir())) == 3
+    # A run that was stopped goes on where shards are missing.
+    sorted(tmp_path.iterdir())[1].unlink()
+    coded.coded_corpus(corpus, codec, tmp_path, cpu, seed=2)
+    monkeypatch.setattr(coded, "encode", None)
+    read = coded.coded_corpus(corpus, codec, tmp_path, cpu, seed=2)
+    assert len(made) == len(read) == 7
+    for item, again, spoken in zip(made, read, corpus, strict=True):
+        assert (item.text, item.voice, item.speed) == (spoken.text, spoken.voice, spoken.speed)
+        assert item.codes.shape == (spoken.frames, 4)
+        np.testing.assert_array_equal(item.codes, again.codes)
+        np.testing.assert_array_equal(item.point, again.point)
+        np.testing.assert_array_equal(spoken.speaker.point, again.point)
+        np.testing.assert_array_equal(item.starts, again.starts)
+    # Another codec makes other codes.
+    other, _ = make_codec()
+    assert coded.fingerprint(other) != coded.fingerprint(codec)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SpeechModel]:
+    """A checkpoint of random weights, and its language model with weights rounded alike."""
+    torch.manual_seed(0)
+    codec, config = make_codec()
+    model = SpeechModel(SIZES).eval()
+    decoder = MelDecoder(ConvNetConfig(idim=16, odim=16, hidden=16, n_layer=1, bn_dim=16), 100)
+    vocoder = Vocoder(VocosConfig(dim=16, intermediate_dim=16, num_layers=1))
+    folder = tmp_path_factory.mktemp("run")
+    export.export(export.Parts(model, codec, decoder, vocoder, config), folder / "asset")
+    model.load_state_dict({k: v.half().float() for k, v in model.state_dict().items()})
+    return folder, model
+
+
+def test_the_package_computes_what_was_trained(exported: tuple[Path, SpeechModel]) -> None:
+    folder, model = exported
+    chat = Chat()
+    chat.load_or_raise("custom", custom_path=folder, device="cpu")
+    params = chat.InferCodeParams(max_new_token=12, min_new_token=12, show_tqdm=False)
+    gains = list(
+        speak(
+            chat._loaded,
+            [Utterance(0, 0, "hi you.")],
+            params,
+            0,
+            batch_size=1,
+            first_alone=False,
+            cancelled=Cancellation(),
+        )
+    )
+    codes = torch.cat([gain.delta.ids for gain in gains]).numpy()
+    expected = torch.cat([gain.delta.hiddens for gain in gains])
+    assert codes.shape == (12, 4)
+    item = replace(make_item("hi you.", 12), codes=codes.astype(np.int16), speed=5)
+    (hiddens,) = model.hiddens(speech_batch([PROMPTS.speech(item)], END))
+    # The package rounds speakers to float16.
+    torch.testing.assert_close(hiddens, expected, rtol=0.01, atol=0.01)
+    logits = model.embed.code_logits(hiddens)
+    torch.testing.assert_close(chat.embed.code_logits(hiddens), logits, rtol=0.01, atol=0.01)
+
+
+def test_exported_voices_are_corners_and_random_speakers_lie_among_them(
+    exported: tuple[Path, SpeechModel],
+) -> None:
+    chat = Chat()
+    chat.load_or_raise("custom", custom_path=exported[0], device="cpu")
+    assert list(chat.config.defaults.speakers) == list(VOICES)
+    for voice, string in chat.config.defaults.speakers.items():
+        vector = chat.speaker.vector(string)
+        np.testing.assert_allclose(vector[:4], speakers.voice_speaker(voice).point, atol=1e-3)
+    drawn = chat.speaker.vector(chat.sample_random_speaker())
+    assert not drawn[4:].any()
+    assert np.count_nonzero(drawn[:4]) == 4
+
+
+def test_a_checkpoint_that_is_too_large_is_refused(
+    exported: tuple[Path, SpeechModel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codec, config = make_codec()
+    parts = export.Parts(
+        exported[1],
+        codec,
+        MelDecoder(ConvNetConfig(), 100),
+        Vocoder(VocosConfig(dim=16, intermediate_dim=16, num_layers=1)),
+        config,
+    )
+    monkeypatch.setattr(export, "MOST_BYTES", 1_000_000)
+    with pytest.raises(AssetError, match="make a part smaller"):
+        export.export(parts, tmp_path / "asset")
+    assert not (tmp_path / "asset").exists()
+
+
+def test_the_sizes_that_are_trained_fit_into_the_package() -> None:
+    parts = (
+        SpeechModel(GPTSizes()),
+        DVAE(CODEC, MelConfig()),
+        MelDecoder(decoder_config(GPTSizes().hidden), 100),
+        Vocoder(VOCODER),
+    )
+    numbers = sum(p.numel() for part in parts for p in part.parameters())
+    # Windows and filters are in float32, and the tokenizer and headers need room.
+    assert 2 * numbers + 600_000 < export.MOST_BYTES

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from ChatTTS.core import Chat
-from ChatTTS.errors import EngineUnavailableError
+from ChatTTS.errors import EngineUnavailableError, GenerationError
 from ChatTTS.model import gpt
 from ChatTTS.model.cuda import te_llama
 from ChatTTS.model.cuda.paged_cache import BlockStore, PagedCache
@@ -112,6 +112,22 @@ def test_blocks_come_back() -> None:
     del cache, other
     gc.collect()
     assert sorted(store._free) == list(range(len(store.pool)))
+
+
+def test_a_store_that_cannot_grow_says_the_numbers() -> None:
+    sizes = [torch.zeros(4, 1, 2, 1, 8, 4 << 12)]
+
+    def new_pool(count: int) -> torch.Tensor:
+        if count > 4:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return sizes[0]
+
+    store = BlockStore(new_pool, 4)
+    taken = store.take(3)
+    with pytest.raises(GenerationError, match=r"cache of 8 MB beside the 4 MB .*max_split_batch"):
+        store.take(2)
+    store.give_back(taken)
+    assert sorted(store.take(4)) == [0, 1, 2, 3]
 
 
 # ---------------------------------------------------------------- who gets it

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from ...errors import GenerationError
+
 # Blocks that a row is given at a time.
 _STRETCH = 4
 
@@ -35,7 +37,11 @@ class BlockStore:
         self._lock = threading.RLock()
 
     def take(self, count: int) -> list[int]:
-        """So many blocks that nobody else has."""
+        """So many blocks that nobody else has.
+
+        Raises:
+            GenerationError: the device has no memory for more; nothing was taken.
+        """
         with self._lock:
             if count > len(self._free):
                 self._grow(count)
@@ -49,8 +55,17 @@ class BlockStore:
     def _grow(self, count: int) -> None:
         before = self.pool
         after = len(before) + max(len(before), count)
-        self.pool = self._new_pool(after)
-        self.pool[: len(before)] = before
+        try:
+            grown = self._new_pool(after)
+        except torch.cuda.OutOfMemoryError as error:
+            size = before.nbytes // len(before)
+            raise GenerationError(
+                f"there is no memory for a key-value cache of {after * size >> 20} MB beside the "
+                f"{before.nbytes >> 20} MB that are full: take fewer or shorter texts at a time "
+                "(max_split_batch), or load with dtype='bfloat16'"
+            ) from error
+        grown[: len(before)] = before
+        self.pool = grown
         self._free.extend(range(len(before), after))
 
 

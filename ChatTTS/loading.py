@@ -21,6 +21,7 @@ from .model.chain import Chain
 from .model.cuda.chain import DeviceChain
 from .model.cuda.graphs import CudaRecorder
 from .model.cuda.stages import Stage, vocoder_stages
+from .model.cuda.support import must_fit
 from .model.dvae import DVAE, MelDecoder
 from .model.gpt import GPT, EngineOptions
 from .model.native.build import BuildError
@@ -106,9 +107,11 @@ def load_model(
         placement=placement,
         options=options,
     )
-    decoder = _load(MelDecoder(config.decoder, config.vocos.mel.n_mels), assets.decoder, placement)
-    dvae = _load(DVAE(config.dvae, config.vocos.mel), assets.dvae, placement)
-    vocos = _load(Vocoder(config.vocos), assets.vocos, placement)
+    mels = config.vocos.mel
+    with must_fit("the audio decoder", placement.audio_device, "load with a smaller kv_memory"):
+        decoder = _load(MelDecoder(config.decoder, mels.n_mels), assets.decoder, placement)
+        dvae = _load(DVAE(config.dvae, mels), assets.dvae, placement)
+        vocos = _load(Vocoder(config.vocos), assets.vocos, placement)
     on_gpu = placement.audio_device.type == "cuda"
     from_hiddens, from_codes = _synthesizers(decoder, dvae, vocos, placement, options)
     model = Model(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
 import torch
+
+from ...errors import ConfigError
 
 
 def why_no_kernels(device: torch.device) -> str | None:
@@ -41,3 +44,19 @@ def _why_none_is_launched(device: torch.device) -> str | None:
 def on_device(device: torch.device) -> AbstractContextManager[Any]:
     """Launch on ``device`` meanwhile: Triton and graphs take the current one, not the tensors'."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+@contextmanager
+def must_fit(what: str, device: torch.device, advice: str) -> Iterator[None]:
+    """Say how much memory there is where it was too little.
+
+    Raises:
+        ConfigError: ``what`` does not fit on ``device``; ``advice`` says what to do.
+    """
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        free, total = (size >> 20 for size in torch.cuda.mem_get_info(device))
+        raise ConfigError(
+            f"{what} does not fit on {device}, which has {free} MB free of {total} MB: {advice}"
+        ) from error

@@ -9,9 +9,8 @@ import torch
 
 from ... import machine
 from ...config import Config
-from ...errors import ConfigError
 from ..cuda.graphs import Recorder, new_recorder
-from ..cuda.support import why_no_kernels
+from ..cuda.support import must_fit, why_no_kernels
 from ..embed import Embed, load_embed
 from ..llama_config import LlamaShape, read_llama_shape
 from ..native.build import BuildError
@@ -71,14 +70,9 @@ class ModelLoader:
         sizes = Config.from_file(self._folder / "config.json")
         shape = read_llama_shape(self._folder / "gpt" / "config.json", sizes.gpt)
         file = LlamaFile(self._folder / "gpt" / "model.safetensors", shape)
-        try:
+        advice = "end what else uses it, take dtype='bfloat16', or device='cpu'"
+        with must_fit("the model", self._placement.device, advice):
             return self._load(sizes, file)
-        except torch.cuda.OutOfMemoryError as error:
-            free, total = (size >> 20 for size in torch.cuda.mem_get_info(self._placement.device))
-            raise ConfigError(
-                f"the model does not fit on {self._placement.device}, which has {free} MB free of "
-                f"{total} MB: end what else uses it, take dtype='bfloat16', or device='cpu'"
-            ) from error
 
     def _load(self, sizes: Config, file: LlamaFile) -> LoadedModel:
         device, dtype = self._placement.device, self._placement.dtype

@@ -19,7 +19,12 @@ import triton.language as tl
 from torch import Tensor
 
 from ChatTTS.model.cuda.kernels.philox import uniform_bits
-from ChatTTS.model.cuda.kernels.sampling import DrawState, draw_codes, pack_draws
+from ChatTTS.model.cuda.kernels.sampling import (
+    DrawState,
+    draw_codes,
+    draw_codes_torch,
+    pack_draws,
+)
 from ChatTTS.model.draws import DrawKey, Pass, uniforms
 from ChatTTS.model.generation import Sampling
 from ChatTTS.model.velocity.sampler import Draw, TorchSampler
@@ -256,6 +261,22 @@ def test_a_row_is_drawn_as_if_it_were_alone() -> None:
         alone = draw(logits[row : row + 1], make_state(rows[row : row + 1]), end=5)
         for one, all_of_them in zip(alone, whole, strict=True):
             assert one[0].equal(all_of_them[row])
+
+
+def test_the_twin_does_all_that_the_kernel_does() -> None:
+    rows = make_rows(31, 6)
+    logits = make_logits(31, len(rows)).to(DEVICE)
+    logits[2, 1, 7] = math.nan
+    found, expected = make_state(rows), make_state(rows)
+    outputs = draw(logits, found, end=5)
+    given = [torch.empty_like(output, device=DEVICE) for output in outputs]
+    draw_codes_torch(logits, expected, 5, *given)
+    ids, logprobs, finite = (output.cpu() for output in given)
+    assert outputs[0].equal(ids)
+    assert outputs[2].equal(finite)
+    torch.testing.assert_close(outputs[1][finite.bool()], logprobs[finite.bool()])
+    for field in fields(DrawState):
+        assert getattr(found, field.name).equal(getattr(expected, field.name)), field.name
 
 
 def test_an_id_goes_into_the_window_and_nothing_else_changes() -> None:

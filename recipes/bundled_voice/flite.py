@@ -21,7 +21,6 @@ from ChatTTS.errors import EngineUnavailableError
 from .types import VOICES
 
 SAMPLE_RATE = 16_000  # of all four voices
-PAUSE = "pau"
 _LIBRARIES = ("libflite.so.1", "libflite_cmulex.so.1", "libflite_usenglish.so.1")
 _MISSING = (
     "the synthesiser flite is not here ({error}). It teaches the bundled voice: install it with "
@@ -35,7 +34,7 @@ class Phone:
     """A sound.
 
     Attributes:
-        name: flite's name of it; ``PAUSE`` for silence.
+        name: flite's name of it; ``pau`` for silence.
         start: seconds.
         end: seconds.
         token: index of the word (as white space divides the text) it belongs to; None for

@@ -32,7 +32,9 @@ def _tone(index: int, seconds: float) -> Spoken:
     time = np.arange(int(seconds * 24_000)) / 24_000
     tone = np.sin(2 * np.pi * (150 + 80 * index % 400 + 60 * time) * time)
     samples = (0.3 * tone + 0.02 * random.standard_normal(len(time))).astype(np.float32)
-    return Spoken("a tone.", "rms", 5, samples, np.zeros(7, dtype=np.int32))
+    return Spoken(
+        "a tone.", "rms", 5, samples, np.zeros(7, np.int32), np.zeros(len(time) // 512, np.int8)
+    )
 
 
 def trained(task: Any, out: Path, budget: Budget, **options: Any) -> bool:

@@ -61,6 +61,7 @@ def make_item(text: str = "hi you.", frames: int = 14, seed: int = 0, voice: str
         is_voice=True,
         codes=rng.integers(NUM_CODES, size=(frames, 4)).astype(np.int16),
         starts=np.linspace(0, frames - 1, len(text)).astype(np.int32),
+        sounds=np.sort(rng.integers(5, size=frames)).astype(np.int8),
     )
 
 
@@ -118,6 +119,20 @@ def test_frames_know_the_characters_that_they_speak() -> None:
     assert [letters[p] for p in together[0]] == ["a", "##b"]
 
 
+def test_frames_know_their_sound_and_the_next() -> None:
+    item = replace(make_item("ab c", 6), sounds=np.array([0, 0, 7, 7, 7, 3], np.int8))
+    sequence = PROMPTS.speech(item)
+    assert sequence.sounds is not None
+    expected = [[0, 7], [0, 7], [7, 3], [7, 3], [7, 3], [3, 0]]
+    assert sequence.sounds.tolist() == expected
+    batch = speech_batch([sequence, PROMPTS.speech(make_item())], END)
+    learned = batch.sounds[0][batch.sounds[0, :, 0] != IGNORED]
+    assert learned.tolist() == expected
+    # Where a frame is predicted; what follows the last is the end, which is no sound.
+    predicting = (batch.targets[0, :, 0] != IGNORED).nonzero()[:-1, 0]
+    assert torch.equal((batch.sounds[0, :, 0] != IGNORED).nonzero()[:, 0], predicting)
+
+
 def test_a_sample_comes_before_the_text_that_it_helps_to_say() -> None:
     item, sample = make_item("bb", 5, 1), make_item("aaa", 7, 2)
     sequence = PROMPTS.speech(item, named=False, sample=sample)
@@ -158,7 +173,10 @@ def test_draws_repeat_lie_near_their_voice_and_vary_in_size() -> None:
 def test_larger_speakers_are_slower_and_lower() -> None:
     samples = np.sin(2 * np.pi * 200 * np.arange(24_000) / 24_000).astype(np.float32)
     starts = np.array([0, 20, 40], np.int32)
-    larger = speakers.stretched(Spoken("abc", "rms", 5, samples, starts), 1.05)
+    sounds = np.repeat(np.array([0, 9, 0], np.int8), [10, 20, 16])
+    larger = speakers.stretched(Spoken("abc", "rms", 5, samples, starts, sounds), 1.05)
+    assert np.flatnonzero(larger.sounds)[[0, -1]].tolist() == [10, 30]
+    assert len(larger.sounds) == larger.frames
     assert len(larger.samples) == 25_200
     assert larger.starts.tolist() == [0, 21, 42]
     spectrum = np.abs(np.fft.rfft(larger.samples[:24_000]))
@@ -228,19 +246,19 @@ def test_the_llama_is_that_of_transformers() -> None:
     x = torch.randn(2, 11, SIZES.hidden)
     with torch.no_grad():
         expected = theirs(inputs_embeds=x).last_hidden_state
-        hidden, _ = ours(x)
+        hidden, _, _ = ours(x)
     torch.testing.assert_close(hidden, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_guidance_is_minus_the_log_of_the_attention_wanted() -> None:
     torch.manual_seed(0)
-    q, k = torch.randn(2, 1, 3, 6, 8)
+    scores = torch.randn(1, 3, 6, 6).masked_fill(~torch.ones(6, 6).tril().bool(), -1e4)
     spoken = torch.full((1, 6, 2), -1)
     spoken[0, 4] = torch.tensor([1, 2])
-    scores = (q @ k.mT * 8**-0.5)[0, :, 4, :5].softmax(-1)
-    expected = -scores[:, 1:3].sum(-1).log().mean()
-    torch.testing.assert_close(guidance_loss(q, k, spoken), expected)
-    assert guidance_loss(q, k, torch.full((1, 6, 2), -1)) == 0
+    attention = scores[0, :, 4].softmax(-1)
+    expected = -attention[:, 1:3].sum(-1).log().mean()
+    torch.testing.assert_close(guidance_loss(scores, spoken), expected)
+    assert guidance_loss(scores, torch.full((1, 6, 2), -1)) == 0
 
 
 def test_padding_and_neighbours_change_nothing() -> None:
@@ -303,12 +321,13 @@ def test_a_tiny_model_learns_its_utterances_and_pairs(tmp_path: Path) -> None:
         return {name: float(loss.detach()) for name, loss in objective.losses.items()}
 
     before = losses()
-    assert set(before) == {"codes", "end", "attention", "refine"}
-    assert train(task, tmp_path, Budget(steps=40), device=torch.device("cpu"), seed=0)
+    assert set(before) == {"codes", "end", "attention", "sounds", "refine"}
+    assert train(task, tmp_path, Budget(steps=50), device=torch.device("cpu"), seed=0)
     after = losses()
     assert after["codes"] < 0.7 * before["codes"]
     assert after["refine"] < 0.5 * before["refine"]
     assert after["attention"] < before["attention"]
+    assert after["sounds"] < 0.7 * before["sounds"]
     assert after["end"] < before["end"]
 
 
@@ -341,6 +360,7 @@ def make_speech(count: int) -> list[Spoken]:
             n % 10,
             (0.1 * rng.standard_normal(512 * (8 + n) + 100)).astype(np.float32),
             np.arange(6, dtype=np.int32),
+            np.zeros(8 + n, dtype=np.int8),
         )
         for n in range(count)
     ]

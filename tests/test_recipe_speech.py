@@ -1,7 +1,7 @@
 """The recipe's speech: pauses, rates, times of characters, and a corpus that repeats itself."""
 
 import ctypes
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from recipes.bundled_voice.data import Corpus, in_processes
 from recipes.bundled_voice.flite import Flite
 from recipes.bundled_voice.speech import speak, stretch
 from recipes.bundled_voice.texts import Shares
-from recipes.bundled_voice.types import FRAME_SAMPLES, SAMPLE_RATE, VOICES, Spoken
+from recipes.bundled_voice.types import FRAME_SAMPLES, SAMPLE_RATE, SOUNDS, VOICES, Spoken
 
 OWN = Shares(everyday=1.0, random=0.0)
 TEXT = "the children are playing in the garden, and we are watching them."
@@ -104,6 +104,8 @@ def test_characters_begin_where_their_word_is_spoken(voice: str) -> None:
     assert len(spoken.starts) == len(text)
     assert (np.diff(spoken.starts) >= 0).all()
     assert spoken.starts[-1] < spoken.frames
+    assert spoken.sounds.dtype == np.int8
+    assert len(spoken.sounds) == spoken.frames
     words = [spoken.starts[text.index(word)] for word in text.split()]
     assert all(a < b for a, b in pairwise(words))
     # nothing sounds from the tag on, up to the word behind it
@@ -116,6 +118,11 @@ def test_characters_begin_where_their_word_is_spoken(voice: str) -> None:
     # letters of a word spread over its sounds
     small = spoken.starts[text.index("small") : text.index("small") + 5]
     assert len(set(small.tolist())) >= 3
+    # and frames know which
+    heard = [SOUNDS[sound] for sound, _ in groupby(spoken.sounds)]
+    place = heard.index("b")
+    assert heard[place : place + 3] == ["b", "er", "d"]
+    assert {SOUNDS[sound] for sound in spoken.sounds[begin : begin + 4]} == {"pau"}
 
 
 def test_the_letter_a_is_no_article() -> None:
@@ -151,7 +158,8 @@ def test_a_missing_synthesiser_says_how_to_get_it(monkeypatch: pytest.MonkeyPatc
 
 def test_a_corpus_is_a_function_of_seed_and_index() -> None:
     corpus = Corpus(1, 40, shares=OWN)
-    assert [corpus.request(i).voice for i in range(8)] == [*VOICES, *VOICES]
+    turns = [corpus.request(i).voice for i in range(10)]
+    assert [turns.count(voice) for voice in VOICES] == [4, 2, 2, 2]
     assert corpus.request(7) == Corpus(1, 1000, shares=OWN).request(7)
     assert corpus.request(7) != Corpus(2, 40, shares=OWN).request(7)
     assert len({corpus.request(i).speed for i in range(40)}) > 5
@@ -186,6 +194,7 @@ def test_shards_hold_what_would_be_spoken(tmp_path: Path, monkeypatch: pytest.Mo
         assert (corpus[i].voice, corpus[i].speed) == (expected[i].voice, expected[i].speed)
         assert corpus[i].samples.tobytes() == expected[i].samples.tobytes()
         assert corpus[i].starts.tolist() == expected[i].starts.tolist()
+        assert corpus[i].sounds.tolist() == expected[i].sounds.tolist()
 
 
 def test_worker_processes_speak_the_same() -> None:

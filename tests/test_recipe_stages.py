@@ -57,7 +57,7 @@ def test_a_piece_has_two_mel_frames_for_each_code_frame(corpus: list[Spoken]) ->
 
 def test_pieces_lie_within_their_utterances_and_reach_both_ends() -> None:
     samples = np.arange(1, 40_001, dtype=np.float32)
-    ramp = Spoken("a", "rms", 5, samples, np.zeros(1, dtype=np.int32))
+    ramp = Spoken("a", "rms", 5, samples, np.zeros(1, dtype=np.int32), np.zeros(78, np.int8))
     begins = set()
     for step in range(60):
         (piece,) = pieces([ramp], 10, generator_for(CPU, step))

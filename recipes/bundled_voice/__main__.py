@@ -112,6 +112,7 @@ def _run(args: argparse.Namespace) -> None:
         corpus=Corpus(args.seed, args.utterances, args.out / "data" / "speech"),
         budgets={stage.name: budget_of(stage, args) for stage in STAGES if stage.share},
         adversarial=args.adversarial,
+        compiled=args.compile,
     )
     logger.info("%s, on %s, into %s", args.stage, run.device, run.out)
     begin = time.monotonic()
@@ -194,6 +195,11 @@ def _parser() -> argparse.ArgumentParser:
         "--adversarial",
         action="store_true",
         help="the vocoder also learns from a discriminator: slower steps, crisper sound",
+    )
+    parser.add_argument(
+        "--compile",
+        action="store_true",
+        help="compile the language model: a third more steps; needs a C++ compiler",
     )
     parser.add_argument("--verbose", action="store_true", help="tell more")
     return parser

@@ -45,6 +45,8 @@ class SpeechBatch(_Tensors):
         targets: codes to predict, the end among them, int64 [B, L, num_vq], else ``IGNORED``.
         spoken: first and last text position that the predicted frame speaks, int64 [B, L, 2];
             -1 where none.
+        sounds: the sound of the predicted frame and the one that comes after that sound, int64
+            [B, L, 2], else ``IGNORED``.
     """
 
     ids: Tensor
@@ -54,6 +56,7 @@ class SpeechBatch(_Tensors):
     points: Tensor
     targets: Tensor
     spoken: Tensor
+    sounds: Tensor
 
     @property
     def tokens(self) -> int:
@@ -92,6 +95,7 @@ def speech_batch(
     points = np.zeros((size, COORDINATES), np.float32)
     targets = np.full((size, length, num_vq), IGNORED, np.int64)
     spoken = np.full((size, length, 2), -1, np.int64)
+    sounds = np.full_like(spoken, IGNORED)
     frames = np.concatenate([s.codes for s in sequences])
     for row, s in enumerate(sequences):
         n, whole = len(s.ids), len(s)
@@ -109,7 +113,9 @@ def speech_batch(
         targets[row, whole - 1] = end
         if s.spoken is not None:
             spoken[row, n - 1 : whole - 1] = s.spoken
-    arrays = (ids, codes, is_code, is_slot, points, targets, spoken)
+        if s.sounds is not None:
+            sounds[row, n - 1 : whole - 1] = s.sounds
+    arrays = (ids, codes, is_code, is_slot, points, targets, spoken, sounds)
     return SpeechBatch(*map(torch.from_numpy, arrays))
 
 
@@ -155,8 +161,8 @@ class Mixture:
         corruption: largest share of replaced frames.
     """
 
-    tokens: int = 8192
-    refine_tokens: int = 1024
+    tokens: int = 4096
+    refine_tokens: int = 512
     sample_share: float = 0.2
     sample_frames: int = 300
     unnamed: float = 0.8

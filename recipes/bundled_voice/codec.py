@@ -47,8 +47,8 @@ class Corruption:
     """
 
     flipped: float = 0.05
-    dropped: float = 0.25
-    scrambled: float = 0.15
+    dropped: float = 0.1
+    scrambled: float = 0.02
 
 
 @dataclass(frozen=True)

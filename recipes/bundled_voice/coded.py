@@ -48,6 +48,7 @@ def encode(codec: DVAE, utterances: Sequence[Spoken], device: torch.device) -> l
                 is_voice=speaker.is_voice,
                 codes=ids[:, : spoken.frames].T.astype(np.int16),
                 starts=spoken.starts,
+                sounds=spoken.sounds[: spoken.frames],
             )
     return [found[index] for index in range(len(utterances))]
 
@@ -113,6 +114,7 @@ def _write(path: Path, items: Sequence[Coded]) -> None:
         frames=np.array([len(item.codes) for item in items]),
         codes=np.concatenate([item.codes for item in items]),
         starts=np.concatenate([item.starts for item in items]).astype(np.int32),
+        sounds=np.concatenate([item.sounds for item in items]),
     )
     os.replace(partial, path)
 
@@ -121,7 +123,8 @@ def _read(path: Path) -> list[Coded]:
     with np.load(path, allow_pickle=False) as file:
         shard = {name: file[name] for name in file.files}
     texts = [str(text) for text in shard["texts"]]
-    codes = np.split(shard["codes"], np.cumsum(shard["frames"])[:-1])
+    ends = np.cumsum(shard["frames"])[:-1]
+    codes, sounds = np.split(shard["codes"], ends), np.split(shard["sounds"], ends)
     starts = np.split(shard["starts"], np.cumsum([len(text) for text in texts])[:-1])
     return [
         Coded(
@@ -133,6 +136,7 @@ def _read(path: Path) -> list[Coded]:
             is_voice=bool(shard["is_voice"][i]),
             codes=codes[i],
             starts=starts[i],
+            sounds=sounds[i],
         )
         for i, text in enumerate(texts)
     ]

@@ -28,7 +28,7 @@ from ChatTTS.text.tags import without_tags
 from .chance import Dice
 from .speech import speak, stretch, to_float, to_int16
 from .texts import SHARES, Shares, everyday_heldout, long_heldout, unseen_words, utterance
-from .types import DEFAULT_SPEED, SPEEDS, VOICES, Request, Spoken
+from .types import DEFAULT_SPEED, FRAME_SAMPLES, SPEEDS, Request, Spoken
 
 __all__ = ["Corpus", "Shares", "everyday_heldout", "long_heldout", "unseen_words"]
 
@@ -39,6 +39,7 @@ LONGEST_SECONDS = 20.0  # by estimate; in the slowest voice up to 3 more
 # Of a letter, a word and a control tag, at the default speed; fitted to the four voices.
 _LETTER_SECONDS, _WORD_SECONDS, _TAG_SECONDS = 0.065, 0.04, 0.5
 _SHARDS_IN_MEMORY = 4
+_TURNS = ("rms", "slt", "rms", "awb", "kal16")
 _SOURCES = (
     "chance", "data", "flite", "grammar", "speech", "texts", "types", "words", "words_common",
     "words_heldout",
@@ -51,8 +52,8 @@ B = TypeVar("B")
 class Corpus:
     """``count`` utterances; ``corpus[i]`` is the same in every process and on every run.
 
-    The voices take turns, so each has as many. Half of the utterances have the default speed, the
-    rest any.
+    The voices take turns, the default one twice as often as each other. Half of the utterances
+    have the default speed, the rest any.
 
     Args:
         seed: other seeds, other utterances.
@@ -181,7 +182,7 @@ def _request(seed: int, index: int, shares: Shares) -> Request:
     while True:
         text = utterance(dice, shares)
         if _seconds(text, speed) <= LONGEST_SECONDS:
-            return Request(text, VOICES[index % len(VOICES)], speed)
+            return Request(text, _TURNS[index % len(_TURNS)], speed)
 
 
 def _seconds(text: str, speed: int) -> float:
@@ -211,6 +212,7 @@ def _make_shard(seed: int, count: int, shares: Shares, work: tuple[int, Path]) -
                 samples=np.concatenate(samples),
                 lengths=np.array([len(one) for one in samples]),
                 starts=np.concatenate([one.starts for one in spoken]),
+                sounds=np.concatenate([one.sounds for one in spoken]),
                 texts=np.array([one.text for one in spoken]),
                 voices=np.array([one.voice for one in spoken]),
                 speeds=np.array([one.speed for one in spoken]),
@@ -226,11 +228,12 @@ def _load(path: Path) -> list[Spoken]:
         lengths, texts = arrays["lengths"], arrays["texts"].tolist()
         samples = np.split(arrays["samples"], np.cumsum(lengths)[:-1])
         starts = np.split(arrays["starts"], np.cumsum([len(text) for text in texts])[:-1])
+        sounds = np.split(arrays["sounds"], np.cumsum(lengths // FRAME_SAMPLES)[:-1])
         voices, speeds = arrays["voices"].tolist(), arrays["speeds"].tolist()
     return [
-        Spoken(text, voice, speed, to_float(wave), begin)
-        for text, voice, speed, wave, begin in zip(
-            texts, voices, speeds, samples, starts, strict=True
+        Spoken(text, voice, speed, to_float(wave), begin, heard)
+        for text, voice, speed, wave, begin, heard in zip(
+            texts, voices, speeds, samples, starts, sounds, strict=True
         )
     ]
 

@@ -29,7 +29,7 @@ from .run import Run, Utterances
 from .speakers import COORDINATES, varied
 from .texts import refine_pairs
 from .training import Moment, Objective, Schedule, autocast, train
-from .types import Spoken
+from .types import SOUNDS, Spoken
 from .vocabulary import TOKENS, tokenizer
 
 logger = logging.getLogger(__name__)
@@ -100,6 +100,9 @@ class GPTSettings:
             those of the residual codes are nearly uniform: without it some rank the end first.
         guidance_weight, guided_heads: of the loss that points two layers' heads at the character
             which is being spoken.
+        sound_weight: of the loss on what the teacher is saying, read off an inner layer. What a
+            letter sounds like is learned sooner from the sounds' names than from codes, which
+            hold everything else as well.
         refine_weight: of the refine pass.
         matrix_rate, rate: learning rates of Muon and of AdamW.
     """
@@ -108,6 +111,7 @@ class GPTSettings:
     end_weight: float = 10.0
     guidance_weight: float = 0.2
     guided_heads: int = 2
+    sound_weight: float = 0.3
     refine_weight: float = 0.3
     matrix_rate: float = 3e-3
     rate: float = 1.5e-3
@@ -121,14 +125,16 @@ class SpeechModel(nn.Module):
         self.sizes = sizes
         self.llama = Llama(sizes.llama)
         self.embed = Embed(sizes.embed)
+        self.sounds = nn.Linear(sizes.hidden, 2 * len(SOUNDS))  # for training alone
         # A text token and a frame, the sum of four codes, enter with the speaker's length: one.
         nn.init.normal_(self.embed.text.weight, std=sizes.hidden**-0.5)
         nn.init.normal_(self.embed.code.weight, std=0.5 * sizes.hidden**-0.5)
         middle = max(1, sizes.layers // 2)
         self.guided_layers = tuple({middle - 1, min(middle, sizes.layers - 1)})
 
-    def speech(self, batch: SpeechBatch, guided_heads: int = 0) -> tuple[Tensor, Tensor]:
-        """Hidden states [B, L, hidden], and the guidance loss (0 without guided heads)."""
+    def speech(self, batch: SpeechBatch, guided_heads: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """Hidden states [B, L, hidden], those of an inner layer, and the guidance loss (0 without
+        guided heads)."""
         text = self.embed.embed_text(batch.ids)
         frames = self.embed.embed_codes(batch.codes)
         x = torch.where(batch.is_code[..., None], frames, text)
@@ -138,19 +144,19 @@ class SpeechModel(nn.Module):
         guidance = None
         if guided_heads:
             guidance = Guidance(batch.spoken, self.guided_layers, guided_heads)
-        hidden, loss = self.llama(x, guidance)
-        return hidden, loss
+        hidden, inner, loss = self.llama(x, guidance)
+        return hidden, inner, loss
 
     def text(self, batch: TextBatch) -> Tensor:
         """Hidden states [B, L, hidden]."""
-        hidden, _ = self.llama(self.embed.embed_text(batch.ids))
+        hidden: Tensor = self.llama(self.embed.embed_text(batch.ids))[0]
         return hidden
 
     @torch.no_grad()
     def hiddens(self, batch: SpeechBatch) -> list[Tensor]:
         """For each sequence the hidden states [frames, hidden] that its own frames (not the
         sample's) are drawn from: what the Decoder reads. In float32."""
-        hidden, _ = self.speech(batch)
+        hidden, _, _ = self.speech(batch)
         is_predicting = batch.targets[..., 0] != IGNORED
         # The last of them predicts the end, and gives no sound.
         return [h[p][:-1].float() for h, p in zip(hidden, is_predicting, strict=True)]
@@ -174,6 +180,17 @@ def code_losses(
     end = -torch.where(is_end, logsigmoid(odds), logsigmoid(-odds)).mean()
     metrics = {f"codebook_{number}": loss for number, loss in enumerate(each)}
     return {"codes": codes, "end": settings.end_weight * end}, metrics
+
+
+def sound_loss(model: SpeechModel, inner: Tensor, sounds: Tensor) -> Tensor:
+    """Cross-entropy of the predicted frames' sounds and of the sounds after those.
+
+    Args:
+        inner: hidden states [n, hidden] of an inner layer.
+        sounds: int64 [n, 2].
+    """
+    logits = model.sounds(inner).float().unflatten(-1, (2, len(SOUNDS)))
+    return cross_entropy(logits.flatten(0, 1), sounds.flatten(), ignore_index=IGNORED)
 
 
 def text_loss(model: SpeechModel, batch: TextBatch) -> Tensor:
@@ -223,10 +240,12 @@ class GPTTask:
         speech = batch[0].to(device)
         wanted = speech.targets[..., 0] != IGNORED
         with autocast(device):
-            hidden, guided = self.model.speech(speech, self.settings.guided_heads)
+            hidden, inner, guided = self.model.speech(speech, self.settings.guided_heads)
             logits = self.model.embed.code_logits(hidden[wanted])
+            sounds = sound_loss(self.model, inner[wanted], speech.sounds[wanted])
         losses, metrics = code_losses(logits, speech.targets[wanted], self.settings)
         losses["attention"] = self.settings.guidance_weight * guided
+        losses["sounds"] = self.settings.sound_weight * sounds
         tokens = speech.tokens
         if batch[1] is not None:
             text = batch[1].to(device)
@@ -282,7 +301,10 @@ def main(run: Run) -> None:
     pairs = list(islice(refine_pairs(run.seed), REFINE_PAIRS))
     steps = Steps(items, pairs, Prompts(tokenizer()), NUM_CODES, seed=run.seed, mixture=Mixture())
     torch.manual_seed(run.seed)
-    task = GPTTask(SpeechModel(GPTSizes()).to(run.device), steps)
+    model = SpeechModel(GPTSizes()).to(run.device)
+    if run.compiled:
+        model.llama.compile(dynamic=True)
+    task = GPTTask(model, steps)
     train(task, run.out, budget, device=run.device, seed=run.seed, schedule=Schedule("flat"))
 
 

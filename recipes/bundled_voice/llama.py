@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention, silu
+from torch.nn.functional import rms_norm, silu
 
 from ChatTTS.model.llama_config import LlamaShape
+
+# A score that nothing attends to: finite, so that a row without any other has gradients.
+_NEVER = -1e4
 
 
 @dataclass(frozen=True)
@@ -61,38 +64,38 @@ class Attention(nn.Module):
             project(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
-        q, k = _rotated(q, rotary), _rotated(k, rotary)
-        y = scaled_dot_product_attention(q, k, v, is_causal=True)
+        # Sequences are short, so all scores fit: the guidance wants them, and a compiler makes
+        # two products and one pass of it, which is quicker on a CPU than fused attention.
+        q, k = _rotated(q, rotary) * q.shape[-1] ** -0.5, _rotated(k, rotary)
+        scores = (q @ k.mT).float()  # [B, heads, L, L]
+        places = torch.arange(x.shape[1], device=x.device)
+        scores = scores.masked_fill(places > places[:, None], _NEVER)
+        y = scores.softmax(-1).to(v.dtype) @ v
         loss = None
         if guidance is not None:
-            few = slice(0, guidance.heads)
-            loss = guidance_loss(q[:, few], k[:, few], guidance.spoken)
+            loss = guidance_loss(scores[:, : guidance.heads], guidance.spoken)
         return self.o_proj(y.transpose(1, 2).flatten(2)), loss
 
 
-def guidance_loss(q: Tensor, k: Tensor, spoken: Tensor) -> Tensor:
+def guidance_loss(scores: Tensor, spoken: Tensor) -> Tensor:
     """Minus the log of the attention that falls on the positions wanted.
 
     Args:
-        q, k: [B, heads, L, head_dim].
+        scores: float32 [B, heads, L, L], before the softmax.
         spoken: int64 [B, L, 2], first and last wanted position; -1 where none is.
 
     Returns:
         The mean over heads and guided positions; 0 where nothing is guided.
     """
-    length = q.shape[2]
-    scores = (q @ k.mT).float() * q.shape[-1] ** -0.5  # [B, heads, L, L]
-    places = torch.arange(length, device=q.device)
-    future = places > places[:, None]
-    scores = scores.masked_fill(future, -torch.inf)
+    places = torch.arange(scores.shape[-1], device=scores.device)
     first, last = spoken[:, None, :, :1], spoken[:, None, :, 1:]
     unwanted = (places < first) | (places > last)
     is_guided = (spoken[..., 0] >= 0)[:, None]
     # A free position wants all, so that no row is without any.
     unwanted = unwanted & is_guided[..., None]
-    wanted = scores.masked_fill(unwanted, -torch.inf).logsumexp(-1)
+    wanted = scores.masked_fill(unwanted, _NEVER).logsumexp(-1)
     losses = (scores.logsumexp(-1) - wanted) * is_guided
-    return losses.sum() / (is_guided.sum() * q.shape[1]).clamp_min(1)
+    return losses.sum() / (is_guided.sum() * scores.shape[1]).clamp_min(1)
 
 
 class MLP(nn.Module):
@@ -146,18 +149,21 @@ class Llama(nn.Module):
                 added = name.endswith(("o_proj.weight", "down_proj.weight"))
                 nn.init.normal_(parameter, std=out if added else 0.02)
 
-    def forward(self, x: Tensor, guidance: Guidance | None = None) -> tuple[Tensor, Tensor]:
-        """x [B, L, hidden] to hidden states of the same shape, and the guidance loss (a scalar,
-        the mean over the guided layers)."""
+    def forward(self, x: Tensor, guidance: Guidance | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """x [B, L, hidden] to hidden states of the same shape, those two thirds of the way up, and
+        the guidance loss (a scalar, the mean over the guided layers)."""
         rotary = _rotary(x, self.shape)
         losses = []
+        inner = x
         for number, layer in enumerate(self.layers):
             guided = guidance if guidance is not None and number in guidance.layers else None
             x, loss = layer(x, rotary, guided)
             if loss is not None:
                 losses.append(loss)
+            if number == 2 * len(self.layers) // 3:
+                inner = rms_norm(x.float(), x.shape[-1:], eps=self.shape.rms_norm_eps)
         mean = torch.stack(losses).mean() if losses else x.new_zeros(())
-        return self.norm(x), mean
+        return self.norm(x), inner, mean
 
 
 def _rotary(x: Tensor, shape: LlamaShape) -> tuple[Tensor, Tensor]:

@@ -26,6 +26,7 @@ class Coded:
         is_voice: whether that is the voice itself.
         codes: int16 [frames, num_vq].
         starts: int32 [len(text)], the frame at which each character begins to be spoken.
+        sounds: int8 [frames], which of ``SOUNDS`` each frame is.
     """
 
     text: str
@@ -35,6 +36,7 @@ class Coded:
     is_voice: bool
     codes: NDArray[np.int16]
     starts: NDArray[np.int32]
+    sounds: NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,7 @@ class Sequence:
         point: that speaker, float32 [4], or None.
         spoken: int64 [m, 2], first and last text position that is spoken in each frame; -1 where
             nobody knows.
+        sounds: int64 [m, 2], the sound of each frame and the one that comes after that sound.
     """
 
     ids: NDArray[np.int64]
@@ -57,6 +60,7 @@ class Sequence:
     slot: int | None = None
     point: NDArray[np.float32] | None = None
     spoken: NDArray[np.int64] | None = None
+    sounds: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.ids) + len(self.codes)
@@ -99,11 +103,12 @@ class Prompts:
         offsets = [begin for begin, _ in encoding.offsets]
         begin = len(decorated) - len("[Ptts]") - len(item.text)
         codes = [item.codes]
-        spoken = [_spoken(offsets, begin, item)]
+        spoken, sounds = [_spoken(offsets, begin, item)], [_sounds(item)]
         if sample is not None:
             codes.insert(0, sample.codes)
             begin = decorated.index("]", decorated.index("]") + 1) + 1
             spoken.insert(0, _spoken(offsets, begin, sample))
+            sounds.insert(0, _sounds(sample))
         return Sequence(
             ids=ids,
             codes=np.concatenate(codes).astype(np.int64),
@@ -111,6 +116,7 @@ class Prompts:
             slot=int(np.flatnonzero(ids == self._slot)[0]) if named else None,
             point=item.point if named else None,
             spoken=np.concatenate(spoken),
+            sounds=np.concatenate(sounds),
         )
 
     def refine(self, pair: RefinePair, num_vq: int = 4) -> Sequence:
@@ -143,3 +149,11 @@ def _spoken(offsets: list[int], begin: int, item: Coded) -> NDArray[np.int64]:
     latest = np.maximum(0, np.searchsorted(starts, frames, side="right") - 1)
     first = np.searchsorted(starts, starts[latest], side="left")
     return np.stack([positions[first], positions[latest]], axis=1)
+
+
+def _sounds(item: Coded) -> NDArray[np.int64]:
+    """The sound of each frame of ``item``, and the one that comes after it, int64 [frames, 2]."""
+    sounds = item.sounds.astype(np.int64)
+    changes = np.flatnonzero(np.diff(sounds, append=-1))  # last frames of sounds
+    following = np.append(sounds[changes[:-1] + 1], 0)
+    return np.stack([sounds, np.repeat(following, np.diff(changes, prepend=-1))], axis=1)

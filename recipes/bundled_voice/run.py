@@ -31,6 +31,7 @@ class Run:
         corpus: what is trained on.
         budgets: of the stages that train, by name.
         adversarial: whether the vocoder also learns from a discriminator.
+        compiled: whether the language model is compiled: a third faster, needs a C++ compiler.
     """
 
     out: Path
@@ -39,6 +40,7 @@ class Run:
     corpus: Utterances
     budgets: Mapping[str, Budget]
     adversarial: bool
+    compiled: bool = False
 
     def state(self, stage: str) -> Path:
         """The file with the weights of a stage."""

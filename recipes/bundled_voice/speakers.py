@@ -90,7 +90,13 @@ def stretched(spoken: Spoken, size: float) -> Spoken:
     samples = soxr.resample(spoken.samples, SAMPLE_RATE, SAMPLE_RATE * size)
     last = max(0, int(len(samples) / SAMPLE_RATE * FRAMES_PER_SECOND) - 1)
     starts = np.minimum((spoken.starts * size).astype(np.int32), last)
-    return replace(spoken, samples=samples.astype(np.float32), starts=starts)
+    places = ((np.arange(last + 1) + 0.5) / size).astype(np.int64)
+    return replace(
+        spoken,
+        samples=samples.astype(np.float32),
+        starts=starts,
+        sounds=spoken.sounds[places.clip(0, len(spoken.sounds) - 1)],
+    )
 
 
 class Varied:
@@ -129,7 +135,13 @@ class Varied:
         speaker = drawn_speaker(spoken.voice, self.seed, index % len(self))
         varied = stretched(spoken, speaker.size)
         return Drawn(
-            varied.text, varied.voice, varied.speed, varied.samples, varied.starts, speaker
+            varied.text,
+            varied.voice,
+            varied.speed,
+            varied.samples,
+            varied.starts,
+            varied.sounds,
+            speaker,
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,8 +19,8 @@ from ChatTTS.errors import TextError
 
 from . import flite
 from .chance import Dice
-from .flite import Sound, teacher
-from .types import DEFAULT_SPEED, FRAME_SAMPLES, SAMPLE_RATE, SPEEDS, VOICES, Spoken
+from .flite import Phone, Sound, teacher
+from .types import DEFAULT_SPEED, FRAME_SAMPLES, SAMPLE_RATE, SOUNDS, SPEEDS, VOICES, Spoken
 
 Samples = NDArray[np.float32]
 
@@ -94,8 +95,8 @@ def speak(text: str, voice: str, speed: int = DEFAULT_SPEED) -> Spoken:
         else:
             tape.pause(part)
         previous = part
-    samples, starts = tape.finish()
-    return Spoken(text, voice, speed, samples, starts)
+    samples, starts, sounds = tape.finish()
+    return Spoken(text, voice, speed, samples, starts, sounds)
 
 
 def to_int16(samples: Samples) -> NDArray[np.int16]:
@@ -118,6 +119,7 @@ class _Tape:
         self._starts = np.full(len(text), -1, dtype=np.int64)
         self._pieces: list[Samples] = []
         self._sounding: list[Samples] = []
+        self._phones: list[tuple[int, int, int]] = []  # first sample, end, index in SOUNDS
         self._length = 0
         self._silence(LEAD_SECONDS)
 
@@ -139,7 +141,9 @@ class _Tape:
             for place in word.breaks:
                 self.pause(_Tag(UV_BREAK, place))
             offset = self._length - cut
-            letters = _letters(sound, i, len(word.text))
+            own = [phone for phone in sound.phones if phone.token == i]
+            self._note(own, offset)
+            letters = _letters(own, len(word.text))
             self._starts[word.place : word.place + len(letters)] = letters + offset
             if (behind := word.place + len(word.text)) < len(self._starts):
                 self._starts[behind] = end + offset  # and what follows it, up to the next word
@@ -157,6 +161,7 @@ class _Tape:
                 phones=True,
                 seed=self._dice.below(2**31),
             )
+            self._note(sound.phones, self._length)
             self._sound(sound.samples * np.float32(0.9**i))
         self._silence(0.1)
 
@@ -168,8 +173,9 @@ class _Tape:
     def sentence_pause(self) -> None:
         self._silence(self._dice.between(*SENTENCE_PAUSE_SECONDS) * self._stretch)
 
-    def finish(self) -> tuple[Samples, NDArray[np.int32]]:
-        """float32 [n] at 24 kHz, n whole frames; int32 [characters], the frames they begin in."""
+    def finish(self) -> tuple[Samples, NDArray[np.int32], NDArray[np.int8]]:
+        """float32 [n] at 24 kHz, n whole frames; int32 [characters], the frames they begin in;
+        int8 [frames], the sounds."""
         self._silence(TAIL_SECONDS)
         sounding = np.concatenate(self._sounding)
         peak = float(np.abs(sounding).max())
@@ -183,7 +189,18 @@ class _Tape:
         wave = to_float(to_int16(wave.clip(-1, 1)))
         starts = np.maximum.accumulate(self._starts.clip(0))
         starts = starts * SAMPLE_RATE // flite.SAMPLE_RATE // FRAME_SAMPLES
-        return wave, starts.clip(0, frames - 1).astype(np.int32)
+        sounds = np.zeros(self._length, dtype=np.int8)
+        for begin, end, sound in self._phones:
+            sounds[begin:end] = sound
+        middles = (np.arange(frames) * 2 + 1) * FRAME_SAMPLES * flite.SAMPLE_RATE
+        middles = (middles // (2 * SAMPLE_RATE)).clip(0, self._length - 1)
+        return wave, starts.clip(0, frames - 1).astype(np.int32), sounds[middles]
+
+    def _note(self, phones: Iterable[Phone], offset: int) -> None:
+        """Sounds whose times are counted from sample ``offset`` of the tape."""
+        for phone in phones:
+            begin, end = _samples(phone.start) + offset, _samples(phone.end) + offset
+            self._phones.append((begin, end, SOUNDS.index(phone.name)))
 
     def _sound(self, samples: Samples) -> None:
         samples = samples.copy()
@@ -259,9 +276,8 @@ def _spans(sound: Sound, count: int) -> list[tuple[int, int]]:
     return spans
 
 
-def _letters(sound: Sound, token: int, count: int) -> NDArray[np.int64]:
+def _letters(own: list[Phone], count: int) -> NDArray[np.int64]:
     """The sample at which each letter of a word begins: letters share its sounds in order."""
-    own = [phone for phone in sound.phones if phone.token == token]
     if not own:
         return np.zeros(0, dtype=np.int64)
     return np.array([_samples(own[i * len(own) // count].start) for i in range(count)])

@@ -14,6 +14,12 @@ FRAMES_PER_SECOND = SAMPLE_RATE / FRAME_SAMPLES  # 46.875
 VOICES = ("rms", "slt", "awb", "kal16")  # the first is the default voice
 SPEEDS = 10  # [speed_0] to [speed_9]
 DEFAULT_SPEED = 5
+# The teacher's names of sounds; the first is silence.
+SOUNDS = (
+    "pau", "aa", "ae", "ah", "ao", "aw", "ax", "axr", "ay", "b", "ch", "d", "dh", "dx", "eh", "el",
+    "em", "en", "er", "ey", "f", "g", "hh", "hv", "ih", "iy", "jh", "k", "l", "m", "n", "nx", "ng",
+    "ow", "oy", "p", "r", "s", "sh", "t", "th", "uh", "uw", "v", "w", "y", "z", "zh",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +35,7 @@ class Spoken:
         starts: int32 [len(text)], the code frame (46.875 a second) at which each character of
             ``text`` begins to be spoken; never falls, and lies within the speech. All characters
             of a control tag stand at the frame at which what it asks for begins.
+        sounds: int8 [frames], which of ``SOUNDS`` is in the middle of each code frame.
     """
 
     text: str
@@ -36,6 +43,7 @@ class Spoken:
     speed: int
     samples: NDArray[np.float32]
     starts: NDArray[np.int32]
+    sounds: NDArray[np.int8]
 
     @property
     def seconds(self) -> float:

@@ -23,6 +23,7 @@ from .config import Config
 from .errors import ChatTTSError, ConfigError, NotLoadedError, TextError
 from .hashes import check_hashes
 from .loading import Model, load_model
+from .lru import CacheCounts
 from .model.dvae import DVAE, MelDecoder
 from .model.embed import Embed
 from .model.generation import Cancellation
@@ -252,6 +253,12 @@ class Chat:
         """A random voice as a speaker string; ``torch.manual_seed(n)`` before it repeats it."""
         return self._loaded.speaker.sample_random()
 
+    @property
+    def voice_caches(self) -> dict[str, CacheCounts]:
+        """How often speaker strings and sample prompts had been read before."""
+        model = self._loaded
+        return {"speaker": model.vectors.counts, "sample": model.samples.counts}
+
     def sample_audio_speaker(self, wav: Any, sample_rate: int | None = None) -> str:
         """Audio to a sample prompt string, for ``InferCodeParams(spk_smp=..., txt_smp=...)``.
 
@@ -362,6 +369,7 @@ class Chat:
         max_split_batch: int = 4,
         params_refine_text: parameters.RefineTextParams | Mapping[str, Any] | None = None,
         params_infer_code: parameters.InferCodeParams | Mapping[str, Any] | None = None,
+        first_utterance: int = 0,
         interrupt: threading.Event | None = None,
     ) -> SpeechStream:
         """Speak one text piece by piece: ``for piece in chat.stream(text)``, or ``async for``.
@@ -375,6 +383,8 @@ class Chat:
             lang, skip_refine_text, use_decoder, do_text_normalization, do_homophone_replacement,
                 split_text, max_split_batch, params_refine_text, params_infer_code, interrupt: as
                 in :meth:`infer`.
+            first_utterance: number of the text's first utterance in a longer text that is spoken
+                in parts; with the same seed they then sound as they would in the whole.
 
         Raises:
             TextError, VoiceError, ConfigError: as in :meth:`infer`. What is wrong with a refined
@@ -385,6 +395,8 @@ class Chat:
             raise TextError(
                 "stream speaks one text, a string; infer(texts, stream=True) takes many"
             )
+        if first_utterance < 0:
+            raise ConfigError(f"first_utterance must be 0 or more, not {first_utterance}")
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
         utterances = self._utterances(
@@ -394,6 +406,7 @@ class Chat:
             do_text_normalization=do_text_normalization,
             do_homophone_replacement=do_homophone_replacement,
             split_text=split_text,
+            first=first_utterance,
         )
         production = self._call(model, max_split_batch, 1, interrupt).produce(
             utterances, coding, use_decoder, early, None if skip_refine_text else refining
@@ -413,11 +426,13 @@ class Chat:
             as_params(self.InferCodeParams, coding).with_defaults(defaults.code),
         )
 
-    def _utterances(self, model: Model, texts: Sequence[str], **reading: Any) -> list[Utterance]:
-        """The texts cut into what is spoken in one go."""
+    def _utterances(
+        self, model: Model, texts: Sequence[str], first: int = 0, **reading: Any
+    ) -> list[Utterance]:
+        """The texts cut into what is spoken in one go, numbered from ``first``."""
         most = model.config.defaults.max_utterance_characters
         return [
-            Utterance(row, index, piece)
+            Utterance(row, index, piece, first)
             for row, text in enumerate(texts)
             for index, piece in enumerate(
                 prepare(text, self.normalizer, max_characters=most, **reading)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import pybase16384
 import torch
+from numpy.typing import NDArray
 
 from . import machine
 from .assets import AssetFolder
 from .checkpoint import load_module, read_tensors
 from .config import Config
 from .errors import ConfigError
+from .lru import LRU
 from .model.chain import Chain
 from .model.cuda.chain import DeviceChain
 from .model.cuda.graphs import CudaRecorder
@@ -38,6 +41,9 @@ from .params import InferCodeParams, RefineTextParams
 
 logger = logging.getLogger(__name__)
 
+# Voices that are kept unpacked; a sample of half a minute is 45 kB.
+_VOICES_KEPT = 256
+
 M = TypeVar("M", bound=torch.nn.Module)
 
 
@@ -48,6 +54,7 @@ class Model:
     Attributes:
         from_hiddens, from_codes: the two ways from frames to samples.
         vocoding: the thread that goes them.
+        vectors, samples: what speaker strings and sample prompts were read to.
     """
 
     config: Config
@@ -61,6 +68,8 @@ class Model:
     from_hiddens: Synthesizer
     from_codes: Synthesizer
     vocoding: Vocoding
+    vectors: LRU[str, NDArray[np.float32]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
+    samples: LRU[str, NDArray[np.int64]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
 
     def synthesizer(self, use_decoder: bool) -> Synthesizer:
         """The way through the Decoder, or the one through the DVAE."""

@@ -30,11 +30,20 @@ MAX_ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class Utterance:
-    """A piece of a text that is spoken in one go: number ``index`` of text ``row``."""
+    """A piece of a text that is spoken in one go: number ``index`` of text ``row``.
+
+    ``number`` is what it draws by: its index, unless the text continues an earlier one.
+    """
 
     row: int
     index: int
     text: str
+    first: int = 0
+
+    @property
+    def number(self) -> int:
+        """See above."""
+        return self.first + self.index
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,10 @@ def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
     sample = None
     if params.spk_smp is not None:
         embed = model.config.embed
-        sample = decode_sample(params.spk_smp, embed.num_vq, embed.num_audio_tokens - 1)
+        string = params.spk_smp
+        sample = model.samples.get_or_make(
+            string, lambda: decode_sample(string, embed.num_vq, embed.num_audio_tokens - 1)
+        )
         if not defaults.samples_trained:
             logger.warning(
                 "this checkpoint never learned to follow sample prompts (spk_smp): expect wrong or "
@@ -96,6 +108,8 @@ def _vector(model: Model, speaker: Any) -> NDArray[np.float32] | None:
     if speaker is None:
         return None
     try:
+        if isinstance(speaker, str):
+            return model.vectors.get_or_make(speaker, lambda: model.speaker.vector(speaker))
         return model.speaker.vector(speaker)
     except VoiceError as error:
         names = ", ".join(model.config.defaults.speakers)
@@ -132,7 +146,7 @@ def refine(
             refine_prompt(u.text, params.prompt),
             Voice(),
             sampling,
-            DrawKey(seed, Pass.REFINE, utterance=u.index),
+            DrawKey(seed, Pass.REFINE, utterance=u.number),
             u,
         )
         for u in utterances
@@ -190,7 +204,7 @@ def speak(
         decorated = code_prompt(
             u.text, params.prompt, speaker=voice.speaker is not None, transcript=voice.transcript
         )
-        key = DrawKey(seed, Pass.CODE, utterance=u.index)
+        key = DrawKey(seed, Pass.CODE, utterance=u.number)
         return _request(model, decorated, voice, sampling, key, u)
 
     def gains() -> Iterator[Gain]:

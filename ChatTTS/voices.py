@@ -7,6 +7,7 @@ becomes a path, so names may come from anywhere.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,8 @@ from typing import Any
 from .config import Config
 from .errors import AudioError, VoiceError
 from .folders import data_folder
+
+logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}", re.ASCII)
 # Windows takes these for devices, with any ending.
@@ -39,6 +42,7 @@ class SavedVoice:
         sample: a sample prompt string, or None for a speaker.
         transcript: what the sample says.
         seed: what a random speaker was drawn with, as far as known.
+        consent: what the speaker of a recording agreed to, where somebody was asked.
     """
 
     name: str
@@ -48,6 +52,7 @@ class SavedVoice:
     sample: str | None = None
     transcript: str | None = None
     seed: int | None = None
+    consent: str | None = None
 
     @property
     def kind(self) -> str:
@@ -92,7 +97,7 @@ class SavedVoice:
         if not isinstance(values, dict) or any(values.get(k) != v for k, v in _FORMAT.items()):
             raise VoiceError(f"{where} is no voice that this version of ChatTTS can read")
         given: dict[str, Any] = {key: values.get(key) for key in cls.__dataclass_fields__}
-        texts = [given[key] for key in ("speaker", "sample", "transcript")]
+        texts = [given[key] for key in ("speaker", "sample", "transcript", "consent")]
         sound = (
             isinstance(given["name"], str)
             and isinstance(given["model"], str)
@@ -134,6 +139,16 @@ class VoiceLibrary:
     def __iter__(self) -> Iterator[SavedVoice]:
         """Every voice; errors as :meth:`load`."""
         return map(self.load, self.names())
+
+    def readable(self) -> list[SavedVoice]:
+        """Every voice but those whose files are damaged, of which the log tells."""
+        voices = []
+        for name in self.names():
+            try:
+                voices.append(self.load(name))
+            except VoiceError as error:
+                logger.warning("%s", error)
+        return voices
 
     def __contains__(self, name: str) -> bool:
         return _is_name(name) and self._path(name).is_file()
@@ -215,6 +230,11 @@ def check_name(name: str) -> str:
     return name
 
 
+def is_speaker_string(text: str) -> bool:
+    """Whether ``text`` looks like a speaker string or a sample prompt string."""
+    return _SPEAKER.fullmatch(text.strip()) is not None
+
+
 def read_voice(path: Path) -> SavedVoice:
     """A voice from its JSON file.
 
@@ -244,7 +264,7 @@ def find_voice(wanted: str | None, config: Config, library: VoiceLibrary) -> Fou
         return FoundVoice(wanted, {"spk_emb": defaults.speakers[wanted]})
     if os.path.isfile(wanted):
         return FoundVoice(wanted, _from_file(Path(wanted), width))
-    if _SPEAKER.fullmatch(wanted.strip()):
+    if is_speaker_string(wanted):
         return FoundVoice("as given", {"spk_emb": wanted.strip()})
     names = [*library.names(), *defaults.speakers]
     shown = wanted if len(wanted) <= 80 else wanted[:80] + "..."

@@ -175,6 +175,22 @@ def test_pieces_are_the_waveform(small: Chat, use_decoder: bool, max_split_batch
     assert stream.finish_reason == whole.finish_reasons[0]
 
 
+def test_a_text_in_parts_sounds_like_the_whole(small: Chat) -> None:
+    # Named: else each part would choose a voice of its own.
+    voice = {"spk_emb": small.sample_random_speaker()}
+    _, whole = pieces_of(small, STORY, params=voice)
+    texts = list(dict.fromkeys(piece.text for piece in whole))
+    parts = [
+        pieces_of(small, text, first_utterance=n, params=voice)[1] for n, text in enumerate(texts)
+    ]
+    joined = np.concatenate([piece.samples for part in parts for piece in part])
+    np.testing.assert_allclose(
+        joined, np.concatenate([piece.samples for piece in whole]), rtol=0, atol=1e-5
+    )
+    with pytest.raises(ConfigError, match="first_utterance"):
+        small.stream(STORY, first_utterance=-1)
+
+
 def test_streams_of_velocity_are_exact_to_the_bit() -> None:
     chat = Chat()
     chat.load_or_raise("bundled", device="cpu", use_vllm=True)

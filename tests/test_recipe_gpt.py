@@ -176,7 +176,10 @@ def test_larger_speakers_are_slower_and_lower() -> None:
     sounds = np.repeat(np.array([0, 9, 0], np.int8), [10, 20, 16])
     larger = speakers.stretched(Spoken("abc", "rms", 5, samples, starts, sounds), 1.05)
     assert np.flatnonzero(larger.sounds)[[0, -1]].tolist() == [10, 30]
-    assert len(larger.sounds) == larger.frames
+    for frames in range(20, 2000, 20):  # stretched to whole frames
+        silence = Spoken("a", "rms", 5, np.zeros(512 * frames, np.float32), starts, sounds)
+        changed = speakers.stretched(silence, 1.05)
+        assert len(changed.sounds) == changed.frames == frames * 1.05
     assert len(larger.samples) == 25_200
     assert larger.starts.tolist() == [0, 21, 42]
     spectrum = np.abs(np.fft.rfft(larger.samples[:24_000]))

@@ -303,7 +303,7 @@ def main(run: Run) -> None:
     torch.manual_seed(run.seed)
     model = SpeechModel(GPTSizes()).to(run.device)
     if run.compiled:
-        model.llama.compile(dynamic=True)
+        model.llama.compile_layers()
     task = GPTTask(model, steps)
     train(task, run.out, budget, device=run.device, seed=run.seed, schedule=Schedule("flat"))
 

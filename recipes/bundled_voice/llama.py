@@ -149,6 +149,12 @@ class Llama(nn.Module):
                 added = name.endswith(("o_proj.weight", "down_proj.weight"))
                 nn.init.normal_(parameter, std=out if added else 0.02)
 
+    def compile_layers(self) -> None:
+        """Compile each layer, for batches of any shape. The whole would be a little faster, but
+        the compiler takes the numbers of the guided layers for unknowns, and then guides none."""
+        for layer in self.layers:
+            layer.compile(dynamic=True)
+
     def forward(self, x: Tensor, guidance: Guidance | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """x [B, L, hidden] to hidden states of the same shape, those two thirds of the way up, and
         the guidance loss (a scalar, the mean over the guided layers)."""

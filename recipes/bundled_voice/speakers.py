@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from .data import Corpus
 from .run import Utterances
-from .types import FRAMES_PER_SECOND, SAMPLE_RATE, VOICES, Spoken
+from .types import FRAME_SAMPLES, SAMPLE_RATE, VOICES, Spoken
 
 COORDINATES = 4
 # Standard deviations of the four; their means are zero.
@@ -88,7 +88,7 @@ def stretched(spoken: Spoken, size: float) -> Spoken:
     import soxr
 
     samples = soxr.resample(spoken.samples, SAMPLE_RATE, SAMPLE_RATE * size)
-    last = max(0, int(len(samples) / SAMPLE_RATE * FRAMES_PER_SECOND) - 1)
+    last = max(0, len(samples) // FRAME_SAMPLES - 1)
     starts = np.minimum((spoken.starts * size).astype(np.int32), last)
     places = ((np.arange(last + 1) + 0.5) / size).astype(np.int64)
     return replace(

@@ -125,8 +125,28 @@ RULES = [
     ),
     Rule(
         "the library does not know the command and the servers that use it",
-        within("ChatTTS", "core call speech loading mixing results assets"),
+        within("ChatTTS", "core call speech loading mixing results assets streams voices lru"),
         within("ChatTTS", "serving cli"),
+    ),
+    Rule(
+        "interfaces of the server stand beside each other, on one service",
+        within("ChatTTS.serving", "rest"),
+        within("ChatTTS.serving", "websocket riva server"),
+    ),
+    Rule(
+        "interfaces of the server stand beside each other, on one service (sockets)",
+        within("ChatTTS.serving", "websocket"),
+        within("ChatTTS.serving", "rest riva server"),
+    ),
+    Rule(
+        "interfaces of the server stand beside each other, on one service (gRPC)",
+        within("ChatTTS.serving", "riva"),
+        within("ChatTTS.serving", "rest websocket server"),
+    ),
+    Rule(
+        "the service knows no interface",
+        within("ChatTTS.serving", "service speech voices admission tickets fair_queue requests"),
+        within("ChatTTS.serving", "rest websocket riva server encoding"),
     ),
     Rule(
         "scheduling is plain data: it runs and is tested in microseconds",
@@ -198,6 +218,25 @@ def test_triton_is_imported_only_by_kernels_and_these_only_where_they_can_run() 
 # ---------------------------------------------------------------- what is declared
 
 
+# What is imported under another name than it is installed by.
+DISTRIBUTIONS = {
+    "google": "protobuf",
+    "grpc": "grpcio",
+    "grpc_health": "grpcio-health-checking",
+    "grpc_reflection": "grpcio-reflection",
+}
+# Imported by the server's tool for developers alone.
+TOOLS = {"grpc_tools"}
+# Extras that are for tests.
+FOR_TESTS = {"dev", "browser"}
+
+
+def distribution_of(name: str) -> str:
+    """What brings an imported module."""
+    top = name.partition(".")[0]
+    return DISTRIBUTIONS.get(top, distribution(top))
+
+
 def distribution(requirement: str) -> str:
     """The normalised name in a requirement such as `torch>=2.4; sys_platform == "linux"`."""
     return re.match(r"[\w.-]+", requirement)[0].lower().replace("_", "-").replace(".", "-")
@@ -211,7 +250,7 @@ def declared() -> tuple[set[str], set[str]]:
         distribution(line)
         for name, lines in project["optional-dependencies"].items()
         for line in lines
-        if name != "dev"
+        if name not in FOR_TESTS
     }
     return core, extras
 
@@ -220,7 +259,7 @@ def third_party() -> Iterator[tuple[str, Import]]:
     for module in modules():
         for item in imports_of(module):
             top = item.name.partition(".")[0]
-            if top != "ChatTTS" and top not in sys.stdlib_module_names:
+            if top not in {"ChatTTS", *TOOLS} and top not in sys.stdlib_module_names:
                 yield module, item
 
 
@@ -229,7 +268,7 @@ def test_nothing_undeclared_is_imported() -> None:
     undeclared = {
         f"{module}: {item.name}"
         for module, item in third_party()
-        if distribution(item.name.partition(".")[0]) not in core | extras
+        if distribution_of(item.name) not in core | extras
     }
     assert undeclared == set()
 
@@ -242,20 +281,21 @@ def test_what_an_extra_brings_is_imported_only_where_it_is_used() -> None:
         if not item.lazy
         and not item.typing_only
         and not is_in(module, ("ChatTTS.serving",))
-        and distribution(item.name.partition(".")[0]) not in core
+        and distribution_of(item.name) not in core
     }
     assert eager == set()
 
 
 def test_every_declared_dependency_is_used() -> None:
     core, extras = declared()
-    used = {distribution(item.name.partition(".")[0]) for _, item in third_party()}
+    used = {distribution_of(item.name) for _, item in third_party()}
     for example in (ROOT / "examples").rglob("*.py"):
         tree = ast.parse(example.read_text(encoding="utf-8"))
-        used |= {distribution(item.name.partition(".")[0]) for item in _imports(tree, "examples")}
+        used |= {distribution_of(item.name) for item in _imports(tree, "examples")}
     by_string = {"torchaudio", "vocos"}  # in ChatTTS/model/torchaudio_import.py
     by_torch = {"triton"}  # what `compile=True` needs
-    assert (core | extras) - used - by_string - by_torch == set()
+    by_servers = {"websockets", "python-multipart"}  # uvicorn's sockets, FastAPI's forms
+    assert (core | extras) - used - by_string - by_torch - by_servers == set()
 
 
 # ---------------------------------------------------------------- what importing costs
@@ -285,8 +325,9 @@ def test_importing_is_cheap(module: str) -> None:
 
 
 def test_everything_imports_without_triton_and_without_the_extras() -> None:
-    _, extras = declared()
-    blocked = {"triton"} | {name.replace("-", "_") for name in extras}
+    core, extras = declared()
+    # Of the extras the server has a part for itself; all else asks for them where it needs them.
+    blocked = {"triton"} | {name.replace("-", "_") for name in extras - core}
     code = f"""
 import importlib, pkgutil, sys
 class Blocker:
@@ -296,7 +337,7 @@ class Blocker:
 sys.meta_path.insert(0, Blocker())
 import ChatTTS
 for module in pkgutil.walk_packages(ChatTTS.__path__, "ChatTTS."):
-    if not module.name.endswith("__main__") and not module.name.startswith({ON_KERNELS!r}):
+    if not module.name.endswith("__main__") and not module.name.startswith({(*ON_KERNELS, "ChatTTS.serving")!r}):
         importlib.import_module(module.name)
         print(module.name)
 """
@@ -304,7 +345,9 @@ for module in pkgutil.walk_packages(ChatTTS.__path__, "ChatTTS."):
     expected = {
         name
         for name in modules()
-        if name != "ChatTTS" and not name.endswith("__main__") and not is_in(name, ON_KERNELS)
+        if name != "ChatTTS"
+        and not name.endswith("__main__")
+        and not is_in(name, (*ON_KERNELS, "ChatTTS.serving"))
     }
     assert imported == expected
 

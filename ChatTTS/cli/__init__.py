@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ..errors import ChatTTSError
 from ..version import __version__
-from . import assets_commands, compare, doctor, refine, say, voice
+from . import assets_commands, compare, doctor, refine, say, serve, voice
 from .console import Console, UsageError, complain, reporting
 from .options import Parser
 
@@ -31,6 +31,7 @@ Speak texts with a ChatTTS model, on this machine.
   echo "Hello." | chattts say --stream - | aplay -f S16_LE -r 24000
   chattts voice new --name anna                 draw a random voice and keep it
   chattts say "It's me." --voice anna
+  chattts serve                                 a page, REST, WebSocket and gRPC
   chattts doctor                                is everything here?
 
 A small English voice comes with the package. `chattts download` fetches the full ChatTTS model.
@@ -109,6 +110,6 @@ def _parser() -> Parser:
     parser = Parser(prog="chattts", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"chattts-velocity {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (say, refine, voice, compare, assets_commands, doctor):
+    for command in (say, serve, refine, voice, compare, assets_commands, doctor):
         command.add_to(commands)
     return parser

@@ -1,0 +1,117 @@
+"""Faster and slower speech at the same pitch."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import av
+import av.filter
+import numpy as np
+
+from ...audio.samples import Samples
+from ...errors import AudioError
+
+SLOWEST, FASTEST = 0.25, 4.0
+
+# Below these atempo refuses, above them it leaves out samples instead of joining fragments.
+_SLOWEST_FILTER, _FASTEST_FILTER = 0.5, 2.0
+_BLOCK_SECONDS = 0.02
+
+
+def check_speed(speed: float) -> float:
+    """``speed`` if a stream can have it.
+
+    Raises:
+        AudioError: it is no number from 0.25 to 4.
+    """
+    if isinstance(speed, bool) or not isinstance(speed, int | float | np.number):
+        raise AudioError(f"speed must be a number from {SLOWEST} to {FASTEST}, not {speed!r}")
+    if not SLOWEST <= speed <= FASTEST:  # also false for NaN
+        raise AudioError(f"speed must be from {SLOWEST} to {FASTEST}, not {speed}")
+    return float(speed)
+
+
+class Tempo:
+    """``n`` samples become ``round(n / speed)``, by ffmpeg's ``atempo``.
+
+    What comes out, joined, does not depend on how the samples were cut. The filter compares
+    fragments, so the first samples come 60 to 80 ms after they were pushed, beyond 2x up to 200.
+
+    Args:
+        speed: from 0.25 to 4; 2 is twice as fast.
+        sample_rate: samples a second.
+    """
+
+    def __init__(self, speed: float, sample_rate: int) -> None:
+        self._speed = check_speed(speed)
+        self._rate = sample_rate
+        # What atempo gives, and when, depends on the sizes of its frames; so all have this one.
+        self._block = round(_BLOCK_SECONDS * sample_rate)
+        self._graph = _graph(self._speed, sample_rate)
+        self._waiting: Samples = np.zeros(0, dtype=np.float32)  # less than a block
+        self._samples_in = 0
+        self._samples_out = 0
+        self._blocks = 0
+
+    def push(self, samples: Samples) -> Samples:
+        """What is ready after ``samples`` (n,): float32 (m,), m may be 0."""
+        self._samples_in += len(samples)
+        waiting = np.concatenate([self._waiting, samples])
+        whole = len(waiting) - len(waiting) % self._block
+        self._waiting = waiting[whole:]
+        return self._filter(waiting[:whole])
+
+    def finish(self) -> Samples:
+        """The rest: float32 (m,)."""
+        # The filter is always behind, and at its end drops what is no whole fragment. Silence
+        # pushes that through.
+        missing = round(self._samples_in / self._speed) - self._samples_out
+        block = np.zeros(self._block, dtype=np.float32)
+        block[: len(self._waiting)] = self._waiting
+        rest: Samples = np.zeros(0, dtype=np.float32)
+        while len(rest) < missing:
+            rest = np.concatenate([rest, self._filter(block)])
+            block = np.zeros_like(block)
+        return rest[:missing]
+
+    def _filter(self, samples: Samples) -> Samples:
+        """What the filter gives after these whole blocks."""
+        out: list[Samples] = []
+        for block in samples.reshape(-1, 1, self._block):
+            frame = av.AudioFrame.from_ndarray(block, format="flt", layout="mono")
+            frame.sample_rate = self._rate
+            frame.time_base = Fraction(1, self._rate)
+            frame.pts = self._blocks * self._block
+            self._blocks += 1
+            self._graph.push(frame)
+            out += _pulled(self._graph)
+        joined: Samples = np.concatenate(out) if out else np.zeros(0, dtype=np.float32)
+        self._samples_out += len(joined)
+        return joined
+
+
+def _graph(speed: float, sample_rate: int) -> av.filter.Graph:
+    """Filters that change the tempo; two where one cannot do it well."""
+    fits = _SLOWEST_FILTER <= speed <= _FASTEST_FILTER
+    tempos = [speed] if fits else [math.sqrt(speed)] * 2
+    graph = av.filter.Graph()
+    filters = [
+        graph.add_abuffer(sample_rate=sample_rate, format="flt", layout="mono"),
+        *(graph.add("atempo", tempo=repr(tempo)) for tempo in tempos),
+        graph.add("abuffersink"),
+    ]
+    graph.link_nodes(*filters).configure()
+    return graph
+
+
+def _pulled(graph: av.filter.Graph) -> list[Samples]:
+    """All that has come out of the filters."""
+    out: list[Samples] = []
+    while True:
+        try:
+            frame = graph.pull()
+        except av.BlockingIOError:  # it waits for more
+            return out
+        assert isinstance(frame, av.AudioFrame)
+        out.append(frame.to_ndarray()[0])

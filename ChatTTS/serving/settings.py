@@ -1,0 +1,104 @@
+"""Every setting of the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import ConfigError
+
+MEBI = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much the server takes at a time.
+
+    Attributes:
+        running: requests that are spoken side by side.
+        waiting: requests that wait for their turn, of all clients.
+        waiting_per_client: of one client.
+        wait_seconds: that a request waits at most.
+        ageing_seconds: after which a batch request counts as an interactive one.
+        characters: of a text.
+        batch_items: texts of a batch request.
+        upload_bytes: of a recording.
+        message_bytes: of a WebSocket or gRPC message, and of the body of a REST request without
+            a recording.
+        contexts: of a WebSocket.
+        connections: WebSockets at a time.
+        idle_seconds: after which a WebSocket that says nothing is closed.
+        voices: uploaded voices that are kept.
+    """
+
+    running: int = 16
+    waiting: int = 64
+    waiting_per_client: int = 32
+    wait_seconds: float = 30.0
+    ageing_seconds: float = 10.0
+    characters: int = 10_000
+    batch_items: int = 64
+    upload_bytes: int = 10 * MEBI
+    message_bytes: int = MEBI
+    contexts: int = 8
+    connections: int = 256
+    idle_seconds: float = 300.0
+    voices: int = 1000
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise ConfigError(f"{name} must be above 0, not {value!r}")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where and how the server runs.
+
+    Attributes:
+        host, port: of REST, WebSocket and the page; port 0 takes any that is free.
+        grpc_port: of gRPC on the same host; ``None`` does without.
+        default_voice: of requests that name none; the checkpoint's own without one.
+        voices: folder of the voices; the user's library by default.
+        api_keys: who may ask, all of them strangers to one another; nobody is asked for a key
+            where there are none.
+        tls_certificate, tls_key: files in PEM; both or none.
+        cors_origins: pages of other hosts that may ask, or ``*``.
+        names: by which the server is called, beside those of this machine, where a proxy stands
+            before it.
+        trusted_proxies: addresses of proxies that are believed about whom they speak for.
+        result_cache_bytes: of finished speech that is kept for identical requests with a seed; 0
+            keeps none.
+        shutdown_seconds: that running requests may take to finish at the end.
+        log_texts: whether texts may stand in the logs.
+        limits: see there.
+
+    Raises:
+        ConfigError: settings that contradict each other.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    grpc_port: int | None = 50051
+    default_voice: str | None = None
+    voices: Path | None = None
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    cors_origins: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+    result_cache_bytes: int = 0
+    shutdown_seconds: float = 20.0
+    log_texts: bool = False
+    limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ConfigError("TLS needs both a certificate and a key: give both or none")
+        if self.result_cache_bytes < 0:
+            raise ConfigError("result_cache_bytes must be 0 or more")
+        if not self.shutdown_seconds >= 0:
+            raise ConfigError("shutdown_seconds must be 0 or more")
+        if not all(self.api_keys):
+            raise ConfigError("an API key must not be empty")

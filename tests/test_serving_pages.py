@@ -1,0 +1,64 @@
+"""Which pages in browsers may use the server."""
+
+from __future__ import annotations
+
+import pytest
+
+from ChatTTS.serving.errors import ForeignPageError
+from ChatTTS.serving.pages import Pages
+from ChatTTS.serving.settings import Settings
+
+OWN, FOREIGN = "https://own.example", "https://evil.example"
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000", "LocalHost"]
+)
+def test_the_server_knows_its_names(host: str) -> None:
+    Pages(Settings()).check_name({"host": host})
+
+
+@pytest.mark.parametrize("headers", [{"host": "evil.example:8000"}, {"host": "127.0.0.1.evil"}, {}])
+def test_a_name_of_somebody_else_is_refused(headers: dict[str, str]) -> None:
+    with pytest.raises(ForeignPageError, match="--name"):
+        Pages(Settings()).check_name(headers)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [Settings(names=("evil.example",)), Settings(api_keys=("k",)), Settings(host="0.0.0.0")],
+)
+def test_names_do_not_count_where_keys_or_networks_are(settings: Settings) -> None:
+    Pages(settings).check_name({"host": "evil.example"})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "is_refused"),
+    [
+        ("GET", "/v1/audio/voices", False),
+        ("GET", "/tts", True),
+        ("POST", "/v1/audio/speech", True),
+        ("DELETE", "/v1/audio/voices/anna", True),
+    ],
+)
+def test_foreign_pages_may_read(method: str, path: str, is_refused: bool) -> None:
+    pages = Pages(Settings(cors_origins=(OWN,)))
+    foreign = {"sec-fetch-site": "cross-site", "origin": FOREIGN}
+    if is_refused:
+        with pytest.raises(ForeignPageError, match="origin"):
+            pages.check_request(method, path, foreign)
+    else:
+        pages.check_request(method, path, foreign)
+    pages.check_request(method, path, foreign | {"origin": OWN})
+    pages.check_request(method, path, foreign | {"sec-fetch-site": "same-origin"})
+    pages.check_request(method, path, {})  # a program
+    Pages(Settings(cors_origins=("*",))).check_request(method, path, foreign)
+
+
+def test_sockets_are_for_own_pages_and_programs() -> None:
+    pages = Pages(Settings(cors_origins=(OWN,)))
+    assert pages.may_open_socket({"host": "localhost:8000"})
+    assert pages.may_open_socket({"host": "localhost:8000", "origin": "http://localhost:8000"})
+    assert pages.may_open_socket({"host": "localhost:8000", "origin": OWN})
+    assert not pages.may_open_socket({"host": "localhost:8000", "origin": FOREIGN})
+    assert not pages.may_open_socket({"host": "localhost:8000", "origin": "http://localhost:9"})

@@ -1,0 +1,5 @@
+"""REST: the routes of OpenAI's speech API, and some plainer ones."""
+
+from .app import create_app
+
+__all__ = ["create_app"]

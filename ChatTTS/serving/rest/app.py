@@ -1,0 +1,89 @@
+"""The app behind HTTP."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastapi import Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+
+from ...version import __version__
+from ..auth import Gate
+from ..pages import Pages
+from ..service import SpeechService
+from ..settings import Limits, Settings
+from .batch import batch_routes
+from .description import describe
+from .errors import on_http_error, on_invalid
+from .middleware import Answers, Doorman, Inlet
+from .models import model_routes
+from .operations import PUBLIC, operation_routes
+from .page import is_page, page_routes
+from .plain import plain_routes
+from .refine import refine_routes
+from .speech import speech_routes
+from .voices import voice_routes
+
+# Beside a recording stand short fields; base64 makes three bytes four.
+_FORM_BYTES = 64 << 10
+_SHOWN = ("x-request-id", "x-sample-rate", "x-seed", "x-finish-reason", "retry-after")
+
+
+def create_app(service: SpeechService, gate: Gate, settings: Settings) -> FastAPI:
+    """What answers HTTP.
+
+    Args:
+        service: who speaks.
+        gate: who may ask.
+        settings: limits, origins of other pages, and whether texts may be logged.
+    """
+    app = FastAPI(
+        title="ChatTTS",
+        version=__version__,
+        docs_url=None,  # their scripts would come from other hosts
+        redoc_url=None,
+        exception_handlers={RequestValidationError: on_invalid, HTTPException: on_http_error},
+    )
+    # It shows the key in the description; the middleware asks for it.
+    keyed = [] if gate.is_open else [Depends(HTTPBearer(auto_error=False))]
+    for router in (
+        speech_routes(service),
+        batch_routes(service),
+        refine_routes(service),
+        plain_routes(service),
+        voice_routes(service),
+        model_routes(),
+    ):
+        app.include_router(router, dependencies=keyed)
+    app.include_router(operation_routes(service))
+    app.include_router(page_routes())
+    app.openapi = partial(describe, app)  # type: ignore[method-assign]
+    # The last one stands outermost.
+    app.add_middleware(Inlet, most=partial(_most_bytes, limits=settings.limits))
+    app.add_middleware(Doorman, gate=gate, is_public=_is_public, pages=Pages(settings))
+    app.add_middleware(Answers, measures=service.measures, with_text=settings.log_texts)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.cors_origins),
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["authorization", "content-type", "x-request-id"],
+            expose_headers=list(_SHOWN),
+        )
+    return app
+
+
+def _is_public(path: str) -> bool:
+    return path in PUBLIC or is_page(path)
+
+
+def _most_bytes(path: str, limits: Limits) -> int:
+    """Of a body."""
+    if path == "/v1/audio/voices":
+        return limits.upload_bytes + _FORM_BYTES
+    if path.startswith("/v1/audio/speech"):
+        return limits.message_bytes + limits.upload_bytes * 4 // 3
+    return limits.message_bytes

@@ -1,0 +1,173 @@
+"""``POST /v1/audio/speech/batch``: many texts at once."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import anyio
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ..errors import RequestTooLargeError, as_serving_error
+from ..logs import log_failure
+from ..requests import Priority
+from ..service import SpeechService
+from ..settings import Limits
+from .asking import Asker, check_model, output, speech_request
+from .schemas import (
+    ERRORS,
+    NOT_FOUND,
+    BatchAnswer,
+    BatchBody,
+    BatchError,
+    BatchItem,
+    BatchResult,
+    SpeechBody,
+)
+from .streaming import Tally, make_encoder, spoken, whole
+
+_NDJSON = "application/x-ndjson"
+# A batch may be as long as so many of the longest texts: its sound is held until it is sent.
+_LONGEST_TEXTS = 4
+
+
+def batch_routes(service: SpeechService) -> APIRouter:
+    """The batch route."""
+    router = APIRouter(tags=["speech"])
+
+    @router.post(
+        "/v1/audio/speech/batch",
+        summary="Speak many texts",
+        operation_id="createSpeechBatch",
+        response_model=BatchAnswer,
+        responses={
+            200: {
+                "description": "All items; with `stream` a line of JSON for each.",
+                "content": {_NDJSON: {"schema": {"type": "string"}}},
+            }
+        }
+        | ERRORS
+        | NOT_FOUND,
+    )
+    async def create_batch(body: BatchBody, request: Request) -> Response:
+        """Items are spoken side by side, when nobody who listens waits. One that fails has an
+        `error` and leaves the others alone."""
+        _check(body, service.settings.limits)
+        batch = _Batch(service, body, Asker.of(request), request.scope["state"])
+        if body.stream:
+            return _Lines(batch)
+        async with aclosing(batch.results()) as results:
+            done = [result async for result in results]
+        done.sort(key=lambda result: result.index)
+        answer = BatchAnswer(data=done)
+        text = await service.in_thread(answer.model_dump_json)
+        return Response(text, media_type="application/json")
+
+    return router
+
+
+def _check(body: BatchBody, limits: Limits) -> None:
+    """Raise RequestTooLargeError if a batch is too long as a whole."""
+    check_model(body.model)
+    if len(body.items) > limits.batch_items:
+        raise RequestTooLargeError(
+            f"the batch has {len(body.items)} items; this server takes {limits.batch_items}",
+            param="items",
+        )
+    characters = sum(len(item.input) for item in body.items)
+    most = limits.characters * _LONGEST_TEXTS
+    if characters > most:
+        raise RequestTooLargeError(
+            f"the texts of the batch have {characters} characters; this server takes {most}: send "
+            "it in parts",
+            param="items",
+        )
+
+
+class _Batch:
+    """The items of one request, spoken side by side."""
+
+    def __init__(
+        self, service: SpeechService, body: BatchBody, asker: Asker, state: dict[str, Any]
+    ) -> None:
+        self._service, self._body, self._asker, self._state = service, body, asker, state
+        limits = service.settings.limits
+        # No more at a time than one client may have waiting: a batch does not refuse itself.
+        self._places = asyncio.Semaphore(min(limits.running, limits.waiting_per_client))
+
+    async def results(self) -> AsyncGenerator[BatchResult, None]:
+        """Each item when it is done; leaving ends the others."""
+        send, receive = anyio.create_memory_object_stream[BatchResult](0)
+
+        async def work(index: int, item: BatchItem) -> None:
+            # Held until the result is taken: what nobody fetches does not pile up.
+            async with self._places:
+                await send.send(await self._result(index, item))
+
+        async with send, receive, anyio.create_task_group() as group:
+            for index, item in enumerate(self._body.items):
+                group.start_soon(work, index, item)
+            try:
+                for _ in self._body.items:
+                    yield await receive.receive()
+            finally:
+                group.cancel_scope.cancel()
+
+    async def _result(self, index: int, item: BatchItem) -> BatchResult:
+        try:
+            return await self._spoken(index, item)
+        except Exception as error:  # one item must not take the others with it
+            answer = as_serving_error(error)
+            if answer.status == 500:
+                what = f"item {index} of request {self._asker.request_id}"
+                log_failure(what, answer, with_text=self._service.settings.log_texts)
+            told = BatchError(**answer.as_json(), retry_after=answer.retry_after)
+            return BatchResult(index=index, custom_id=item.custom_id, error=told)
+
+    async def _spoken(self, index: int, item: BatchItem) -> BatchResult:
+        service = self._service
+        named = self._body.model_dump(exclude_unset=True, exclude={"items", "stream"})
+        body = SpeechBody.model_validate(
+            named | item.model_dump(exclude_unset=True, exclude={"custom_id"})
+        )
+        asker = Asker(self._asker.client, f"{self._asker.request_id}.{index}")
+        request = await speech_request(service, body, body.input, asker, priority=Priority.BATCH)
+        encoder = await make_encoder(service, request, output(body))
+        async with spoken(service, request, self._state) as speech:
+            data = await whole(service, speech, encoder, Tally())
+            return BatchResult(
+                index=index,
+                custom_id=item.custom_id,
+                audio=await service.in_thread(lambda: base64.b64encode(data).decode("ascii")),
+                format=body.response_format,
+                sample_rate=encoder.sample_rate,
+                seed=request.seed,
+                seconds=speech.record.seconds,
+                finish_reason=speech.finish_reason,
+            )
+
+
+class _Lines(Response):
+    """A line for each item that is done."""
+
+    def __init__(self, batch: _Batch) -> None:
+        super().__init__(media_type=_NDJSON)
+        del self.headers["content-length"]
+        self.headers["x-accel-buffering"] = "no"
+        self.headers["cache-control"] = "no-cache"
+        self._batch = batch
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        async with aclosing(self._batch.results()) as results:
+            async for result in results:
+                line = result.model_dump_json(exclude_none=True) + "\n"
+                await send({"type": "http.response.body", "body": line.encode(), "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

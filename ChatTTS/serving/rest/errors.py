@@ -1,0 +1,88 @@
+"""Errors in the shape that clients of OpenAI's API read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+
+from ..errors import BadRequestError, ServingError
+
+
+class NotFoundError(ServingError):
+    """An address at which nothing is."""
+
+    status, grpc, code = 404, "NOT_FOUND", "not_found"
+
+
+class ModelNotFoundError(ServingError):
+    """A model that is not here."""
+
+    status, grpc, code = 404, "NOT_FOUND", "model_not_found"
+
+
+class MethodError(ServingError):
+    """A method that an address does not know."""
+
+    status, grpc, code = 405, "UNIMPLEMENTED", "method_not_allowed"
+
+
+def error_response(error: ServingError, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """What is answered."""
+    more = dict(headers or {})
+    if error.retry_after is not None:
+        more["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
+    if error.status == 401:
+        more["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({"error": error.as_json()}, error.status, more)
+
+
+def bad_fields(errors: Sequence[Mapping[str, Any]]) -> BadRequestError:
+    """What is wrong with the first field that pydantic complains about."""
+    first = errors[0]
+    place = tuple(first["loc"])
+    if first["type"] == "json_invalid":
+        return BadRequestError("the body is no JSON that can be read")
+    if place[:1] in (("body",), ("query",), ("path",)):
+        place = place[1:]
+    # Behind the field's name stand kinds that were tried, which say nothing to a client.
+    of_item = len(place) > 1 and isinstance(place[1], int)
+    param = ".".join(str(part) for part in place[: 3 if of_item else 1]) or None
+    if param is None:
+        return BadRequestError(
+            "the body must be a JSON object, sent with `Content-Type: application/json`"
+        )
+    return BadRequestError(f"{param}: {first['msg']}", param=param)
+
+
+def validation_error(error: ValidationError) -> BadRequestError:
+    """The same for a model that was checked by hand."""
+    return bad_fields(error.errors(include_url=False, include_context=False, include_input=False))
+
+
+async def on_invalid(request: Request, error: Exception) -> JSONResponse:
+    """Answers what FastAPI refuses."""
+    assert isinstance(error, RequestValidationError)
+    return error_response(bad_fields(error.errors()))
+
+
+async def on_http_error(request: Request, error: Exception) -> JSONResponse:
+    """Answers what the router refuses."""
+    assert isinstance(error, HTTPException)
+    return error_response(_of_status(error, request), error.headers)
+
+
+def _of_status(error: HTTPException, request: Request) -> ServingError:
+    if error.status_code == 404:
+        return NotFoundError("there is nothing at this address; /openapi.json lists all of them")
+    if error.status_code == 405:
+        return MethodError(f"this address does not know {request.method}")
+    answer = BadRequestError(str(error.detail))
+    answer.status = error.status_code
+    return answer

@@ -1,0 +1,184 @@
+"""What every HTTP request passes: its name, its errors, its key, its body."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..auth import Gate
+from ..errors import RequestTooLargeError, as_serving_error
+from ..logs import log_failure
+from ..measures import Measures
+from ..pages import Pages
+from ..requests import new_request_id
+from .errors import error_response
+
+_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+# Whoever still sends cannot read an answer: so much of a body that is too long is read and dropped.
+_DROPPED = 16 << 20
+
+
+class Answers:
+    """Gives every request its id, and answers its errors in OpenAI's shape.
+
+    An answer that has begun cannot become an error: it is left unfinished, upon which the server
+    breaks the connection off, so that nobody takes it for the whole.
+
+    Args:
+        app: what answers otherwise.
+        measures: told of those that are refused.
+        with_text: whether texts may stand in the log.
+    """
+
+    def __init__(self, app: ASGIApp, measures: Measures, *, with_text: bool) -> None:
+        self._app, self._measures, self._with_text = app, measures, with_text
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get("x-request-id", "")
+        request_id = given if _ID.fullmatch(given) else new_request_id()
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        has_started = False
+
+        async def send_named(message: Message) -> None:
+            nonlocal has_started
+            if message["type"] == "http.response.start":
+                has_started = True
+                MutableHeaders(scope=message)["x-request-id"] = request_id
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_named)
+        except Exception as error:  # whatever it is, the client gets an answer
+            answer = as_serving_error(error)
+            if answer.status == 500:
+                log_failure(f"request {request_id}", answer, with_text=self._with_text)
+            if has_started:
+                return
+            if "taken" not in state:
+                self._measures.refused(answer)
+            await error_response(answer)(scope, receive, send_named)
+
+
+class Doorman:
+    """Asks for a key where one is needed, keeps foreign pages out, and says who the client is.
+
+    Args:
+        app: what answers.
+        gate: who may ask.
+        is_public: whether an address needs no key.
+        pages: which pages may.
+    """
+
+    def __init__(
+        self, app: ASGIApp, gate: Gate, is_public: Callable[[str], bool], pages: Pages
+    ) -> None:
+        self._app, self._gate, self._is_public, self._pages = app, gate, is_public, pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        headers = Headers(scope=scope) if scope["type"] == "http" else None
+        if headers is not None:
+            self._pages.check_name(headers)
+        if headers is not None and not self._is_public(scope["path"]):
+            self._pages.check_request(scope["method"], scope["path"], headers)
+            address = scope.get("client") or ("unknown", 0)
+            client = self._gate.client(headers.get("authorization"), str(address[0]))
+            scope.setdefault("state", {})["client"] = client
+        await self._app(scope, receive, send)
+
+
+class Inlet:
+    """Reads the body, up to a limit, and ends the work of clients that go away.
+
+    Args:
+        app: what answers.
+        most: bytes of a body, by the address.
+    """
+
+    def __init__(self, app: ASGIApp, most: Callable[[str], int]) -> None:
+        self._app, self._most = app, most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        body = await self._read(receive, self._most(scope["path"]))
+        if body is not None:
+            await _Connection(body, receive, send).run(self._app, scope)
+
+    async def _read(self, receive: Receive, most: int) -> bytes | None:
+        """The body; ``None`` if the client went away before its end.
+
+        Raises:
+            RequestTooLargeError: it is longer than ``most`` bytes.
+        """
+        parts: list[bytes] = []
+        size, has_more = 0, True
+        while has_more and size <= most + _DROPPED:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            part: bytes = message.get("body", b"")
+            has_more = message.get("more_body", False)
+            size += len(part)
+            parts.append(part)
+            if size > most:
+                parts.clear()
+        if size > most:
+            raise RequestTooLargeError(
+                f"the body is longer than {most} bytes, which is this server's limit here"
+            )
+        return b"".join(parts)
+
+
+class _Connection:
+    """One request whose body is there; its work is cancelled when the client goes away."""
+
+    def __init__(self, body: bytes, receive: Receive, send: Send) -> None:
+        self._body: bytes | None = body
+        self._receive, self._send = receive, send
+        self._has_answered = False
+        self._is_gone = asyncio.Event()
+
+    async def run(self, app: ASGIApp, scope: Scope) -> None:
+        work = asyncio.ensure_future(app(scope, self._give, self._pass))
+        watch = asyncio.ensure_future(self._watch())
+        try:
+            await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
+            if not (work.done() or self._has_answered):
+                work.cancel()
+            await asyncio.wait({work})
+            if not work.cancelled():
+                work.result()
+        finally:
+            watch.cancel()
+            work.cancel()
+            await asyncio.gather(work, watch, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        """Until the client is gone."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._is_gone.set()
+
+    async def _give(self) -> Message:
+        if self._body is None:
+            await self._is_gone.wait()
+            return {"type": "http.disconnect"}
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def _pass(self, message: Message) -> None:
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self._has_answered = True
+        await self._send(message)

@@ -1,0 +1,54 @@
+"""Which models there are: one, under several names."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from .asking import MODELS, check_model
+from .schemas import ERRORS, NOT_FOUND, ModelInfo, ModelList, SpeechModel, SpeechModels
+
+_OWNER = "chattts"
+# Clients sort by it; the model's own age is not known.
+_CREATED = 0
+
+
+def model_routes() -> APIRouter:
+    """OpenAI's list, one of it, and the list of speech servers."""
+    router = APIRouter(tags=["models"])
+
+    @router.get(
+        "/v1/models",
+        summary="List the models",
+        operation_id="listModels",
+        response_model=ModelList,
+        responses=ERRORS,
+    )
+    async def list_models() -> ModelList:
+        return ModelList(data=[_info(name) for name in MODELS])
+
+    @router.get(
+        "/v1/models/{model}",
+        summary="One model",
+        operation_id="retrieveModel",
+        response_model=ModelInfo,
+        responses=ERRORS | NOT_FOUND,
+    )
+    async def one_model(model: str) -> ModelInfo:
+        check_model(model)
+        return _info(model)
+
+    @router.get(
+        "/v1/audio/models",
+        summary="List the speech models",
+        operation_id="listSpeechModels",
+        response_model=SpeechModels,
+        responses=ERRORS,
+    )
+    async def list_speech_models() -> SpeechModels:
+        return SpeechModels(models=[SpeechModel(id=name) for name in MODELS])
+
+    return router
+
+
+def _info(name: str) -> ModelInfo:
+    return ModelInfo(id=name, created=_CREATED, owned_by=_OWNER)

@@ -1,0 +1,76 @@
+"""What operators ask: does it live, may requests come, how does it stand."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.responses import Response
+
+from ...version import __version__
+from ..service import SpeechService
+from .schemas import Health, Readiness, ServiceStatus
+
+PUBLIC = frozenset({"/health", "/ready", "/metrics", "/v1/status"})
+"""Addresses that need no key."""
+
+
+def operation_routes(service: SpeechService) -> APIRouter:
+    """Health, readiness, metrics, status."""
+    router = APIRouter(tags=["operations"])
+
+    @router.get(
+        "/health", summary="The process answers", operation_id="health", response_model=Health
+    )
+    async def health() -> Health:
+        return Health()
+
+    @router.get(
+        "/ready",
+        summary="Whether requests are welcome",
+        operation_id="ready",
+        response_model=Readiness,
+        responses={503: {"model": Readiness, "description": "Not now."}},
+    )
+    async def ready() -> JSONResponse:
+        status = 200 if service.is_ready else 503
+        return JSONResponse({"status": service.status.state}, status)
+
+    @router.get(
+        "/metrics",
+        summary="Figures for Prometheus",
+        operation_id="metrics",
+        response_class=Response,
+        responses={
+            200: {
+                "description": "Prometheus' text format.",
+                "content": {"text/plain": {"schema": {"type": "string"}}},
+            }
+        },
+    )
+    async def metrics() -> Response:
+        text = await service.in_thread(service.measures.text)
+        return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
+
+    @router.get(
+        "/v1/status",
+        summary="How the queue stands",
+        operation_id="status",
+        response_model=ServiceStatus,
+    )
+    async def status() -> ServiceStatus:
+        now, queue = service.status, service.admission.snapshot()
+        return ServiceStatus.model_validate(
+            {
+                "state": now.state,
+                "running": now.running,
+                "waiting": now.waiting,
+                "limit": now.limit,
+                "waiting_interactive": queue.waiting_interactive,
+                "waiting_batch": queue.waiting_batch,
+                "longest_wait": round(queue.longest_wait, 3),
+                "version": __version__,
+            }
+        )
+
+    return router

@@ -1,0 +1,90 @@
+"""The web page: files that are read once, at the start."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from .errors import NotFoundError
+
+WEB = Path(__file__).parent.parent / "web"
+_INDEX = "index.html"
+_KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".webmanifest": "application/manifest+json",
+}
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "media-src 'self' blob:",
+        "connect-src 'self'",
+        "manifest-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+
+
+@dataclass(frozen=True)
+class _File:
+    data: bytes
+    kind: str
+    tag: str
+
+    @classmethod
+    def read(cls, path: Path) -> _File:
+        data = path.read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        return cls(data, _KINDS[path.suffix], f'"{digest[:32]}"')
+
+    def answer(self, request: Request) -> Response:
+        headers = {
+            "ETag": self.tag,
+            # A new version of the server must not meet an old script.
+            "Cache-Control": "no-cache",
+            "Content-Security-Policy": _POLICY,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+        }
+        if request.headers.get("if-none-match") == self.tag:
+            return Response(status_code=304, headers=headers)
+        return Response(self.data, headers=headers | {"Content-Type": self.kind})
+
+
+def is_page(path: str) -> bool:
+    """Whether an address belongs to the page."""
+    return path == "/" or path.startswith("/static/")
+
+
+def page_routes(folder: Path = WEB) -> APIRouter:
+    """The page and its files; no other name is ever looked up in a file system."""
+    router = APIRouter(include_in_schema=False)
+    files = {p.name: _File.read(p) for p in sorted(folder.iterdir()) if p.suffix in _KINDS}
+
+    def answer(name: str, request: Request) -> Response:
+        if name not in files:
+            raise NotFoundError(f"the page has no file {name[:80]!r}")
+        return files[name].answer(request)
+
+    @router.get("/")
+    async def index(request: Request) -> Response:
+        return answer(_INDEX, request)
+
+    @router.get("/static/{name}")
+    async def static(name: str, request: Request) -> Response:
+        return answer(name, request)
+
+    return router

@@ -1,0 +1,99 @@
+"""``/tts``: a text in, a sound file out, as simply as it can be asked for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from ..encoding import Format
+from ..errors import BadRequestError
+from ..requests import SpeechRequest, new_seed
+from ..service import SpeechService
+from .asking import Asker
+from .errors import validation_error
+from .schemas import ERRORS, PlainBody
+from .speech import FORMATS, audio_answer
+from .streaming import Output, SpeechResponse
+
+_FORM = ("application/x-www-form-urlencoded", "multipart/form-data")
+_JSON = "application/json"
+
+
+def plain_routes(service: SpeechService) -> APIRouter:
+    """``GET`` and ``POST /tts``."""
+    router = APIRouter(tags=["speech"])
+    answer = audio_answer(FORMATS) | ERRORS
+
+    def speech(body: PlainBody, request: Request) -> Response:
+        asker = Asker.of(request)
+        asked = SpeechRequest(
+            body.text,
+            voice=body.voice,
+            speed=body.speed,
+            seed=new_seed() if body.seed is None else body.seed,
+            is_seeded=body.seed is not None,
+            client=asker.client,
+            request_id=asker.request_id,
+        )
+        sent = Output(Format.parse(body.format), is_streamed=body.stream)
+        return SpeechResponse(service, asked, sent)
+
+    @router.get(
+        "/tts",
+        summary="Speak a text from the address",
+        operation_id="getPlainSpeech",
+        response_class=Response,
+        responses=answer,
+    )
+    async def get_plain(body: Annotated[PlainBody, Query()], request: Request) -> Response:
+        """``curl 'http://127.0.0.1:8000/tts?text=Hello' -o hello.wav``"""
+        return speech(body, request)
+
+    schema = PlainBody.model_json_schema()
+
+    @router.post(
+        "/tts",
+        summary="Speak a text from a form",
+        operation_id="createPlainSpeech",
+        response_class=Response,
+        responses=answer,
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": {kind: {"schema": schema} for kind in (_JSON, *_FORM)},
+            }
+        },
+    )
+    async def post_plain(request: Request) -> Response:
+        """As ``GET``, with the fields in a form or in JSON."""
+        return speech(await _posted(request), request)
+
+    return router
+
+
+async def _posted(request: Request) -> PlainBody:
+    """The fields of a request, those of the address among them.
+
+    Raises:
+        BadRequestError: a body or a field that cannot be used.
+    """
+    fields: dict[str, Any] = dict(request.query_params)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in _FORM:
+        async with request.form() as form:
+            fields |= form
+    elif await request.body():
+        try:
+            given = await request.json()
+        except (ValueError, RecursionError) as error:
+            raise BadRequestError("the body is no JSON that can be read") from error
+        if not isinstance(given, dict):
+            raise BadRequestError("the body must be a JSON object")
+        fields |= given
+    try:
+        return PlainBody.model_validate(fields)
+    except ValidationError as error:
+        raise validation_error(error) from error

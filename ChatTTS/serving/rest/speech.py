@@ -1,0 +1,63 @@
+"""``POST /v1/audio/speech``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from ..encoding import Format
+from ..service import SpeechService
+from .asking import Asker, output, speech_request
+from .schemas import ERRORS, NOT_FOUND, FormatName, SpeechBody
+from .streaming import SpeechResponse
+
+_AUDIO = {"schema": {"type": "string", "format": "binary"}}
+
+
+def audio_answer(formats: tuple[str, ...]) -> dict[int | str, dict[str, Any]]:
+    """The description of an answer that is sound."""
+    kinds = {Format.parse(name).media_type: _AUDIO for name in formats}
+    text = {"schema": {"type": "string"}}
+    return {
+        200: {
+            "description": "The speech.",
+            "content": kinds,
+            "headers": {
+                "x-request-id": text | {"description": "Of this request, also in the log."},
+                "x-sample-rate": text | {"description": "Samples a second."},
+                "x-seed": text | {"description": "That was used."},
+            },
+        }
+    }
+
+
+FORMATS: tuple[str, ...] = FormatName.__args__  # type: ignore[attr-defined]
+
+
+def speech_routes(service: SpeechService) -> APIRouter:
+    """The route of OpenAI's API."""
+    router = APIRouter(tags=["speech"])
+    answer = audio_answer(FORMATS)
+    answer[200]["content"]["text/event-stream"] = {
+        "schema": {"type": "string"},
+        "example": 'data: {"type": "speech.audio.delta", "audio": "..."}\n\n',
+    }
+
+    @router.post(
+        "/v1/audio/speech",
+        summary="Speak a text",
+        operation_id="createSpeech",
+        response_class=Response,
+        responses=answer | ERRORS | NOT_FOUND,
+    )
+    async def create_speech(body: SpeechBody, request: Request) -> Response:
+        """The answer is streamed while the text is being spoken. An answer whose transfer is
+        broken off is not whole."""
+        asked = await speech_request(service, body, body.input, Asker.of(request))
+        as_events = body.stream_format == "sse"
+        sent = output(body, is_streamed=body.stream or as_events, as_events=as_events)
+        return SpeechResponse(service, asked, sent)
+
+    return router

@@ -1,0 +1,124 @@
+"""``/v1/audio/voices``: which voices there are, a new one, one less."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, File, Form, UploadFile
+
+from ...errors import VoiceError
+from ..errors import BadRequestError, UnknownVoiceError
+from ..recordings import sample_prompt
+from ..service import SpeechService
+from ..voices import VoiceInfo, check_name, is_speaker_string
+from .schemas import ERRORS, NOT_FOUND, DeletedVoice, VoiceEntry, VoiceList
+
+_REFUSALS = ("", "0", "false", "no", "off")
+
+
+def voice_routes(service: SpeechService) -> APIRouter:
+    """List, upload, delete."""
+    router = APIRouter(tags=["voices"])
+    voices = service.voices
+
+    @router.get(
+        "/v1/audio/voices",
+        summary="List the voices",
+        operation_id="listVoices",
+        response_model=VoiceList,
+        responses=ERRORS,
+    )
+    async def list_voices() -> VoiceList:
+        found = await service.in_thread(voices.list)
+        return VoiceList(voices=[_entry(info) for info in found], default=voices.default)
+
+    @router.post(
+        "/v1/audio/voices",
+        summary="Keep a voice",
+        operation_id="createVoice",
+        response_model=VoiceEntry,
+        responses=ERRORS,
+    )
+    async def create_voice(
+        name: Annotated[str, Form(description="1 to 64 letters, digits, _ or -.")],
+        consent: Annotated[
+            str, Form(description="What the speaker agreed to; kept with the voice.")
+        ],
+        audio_sample: Annotated[
+            UploadFile | None, File(description="A recording of 1 to 30 s.")
+        ] = None,
+        ref_text: Annotated[
+            str | None, Form(description="What the recording says, word for word.")
+        ] = None,
+        speaker: Annotated[
+            str | None, Form(description="A speaker string, in place of a recording.")
+        ] = None,
+    ) -> VoiceEntry:
+        """A voice that was uploaded under this name before is replaced."""
+        _check_name(name)
+        if consent.strip().lower() in _REFUSALS:
+            raise BadRequestError(
+                "consent must say that the speaker agrees to the use of this voice",
+                param="consent",
+            )
+        sample = None
+        if audio_sample is not None and speaker is None:
+            if not (ref_text or "").strip():
+                raise BadRequestError(
+                    "a recording needs ref_text: what it says, word for word", param="ref_text"
+                )
+            sample = await sample_prompt(service, await audio_sample.read(), "audio_sample")
+        elif audio_sample is not None or speaker is None:
+            raise BadRequestError(
+                "send audio_sample (a recording) or speaker (a speaker string), one of the two",
+                param="audio_sample",
+            )
+        elif not is_speaker_string(speaker):
+            raise BadRequestError("speaker is no speaker string", param="speaker")
+        info = await service.in_thread(
+            partial(
+                voices.keep,
+                name,
+                consent=consent,
+                speaker=None if speaker is None else speaker.strip(),
+                sample=sample,
+                transcript=ref_text if sample is not None else None,
+            )
+        )
+        return _entry(info)
+
+    @router.delete(
+        "/v1/audio/voices/{name}",
+        summary="Delete an uploaded voice",
+        operation_id="deleteVoice",
+        response_model=DeletedVoice,
+        responses=ERRORS | NOT_FOUND,
+    )
+    async def delete_voice(name: str) -> DeletedVoice:
+        try:
+            await service.in_thread(partial(voices.forget, name))
+        except UnknownVoiceError as error:
+            raise UnknownVoiceError(str(error), param="name", is_address=True) from error
+        return DeletedVoice(id=name)
+
+    return router
+
+
+def _entry(info: VoiceInfo) -> VoiceEntry:
+    return VoiceEntry.model_validate(
+        {
+            "id": info.id,
+            "name": info.id,
+            "kind": info.kind,
+            "uploaded": info.uploaded,
+            "language": info.language,
+        }
+    )
+
+
+def _check_name(name: str) -> None:
+    try:
+        check_name(name)
+    except VoiceError as error:
+        raise BadRequestError(str(error), param="name") from error

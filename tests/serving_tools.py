@@ -1,0 +1,211 @@
+"""A server for tests: the bundled voice on the velocity engine, on a free port of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import uvicorn
+from fastapi import FastAPI
+from numpy.typing import NDArray
+
+from ChatTTS.core import Chat
+from ChatTTS.serving.auth import Gate
+from ChatTTS.serving.rest.app import create_app
+from ChatTTS.serving.server import make_service
+from ChatTTS.serving.service import SpeechService
+from ChatTTS.serving.settings import Settings
+
+T = TypeVar("T")
+
+# Adds routes to the app, such as those of WebSockets.
+Extend = Callable[[FastAPI, SpeechService, Gate, Settings], None]
+
+PATIENCE = 30.0  # seconds for anything; nothing that works needs them
+
+
+class RunningServer:
+    """A server in a thread of its own.
+
+    Attributes:
+        url: of its root, without a slash at the end.
+        service: belongs to the server's loop: use :meth:`run` for what is not a plain read.
+        settings: that it runs with.
+        loop: the server's.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        service: SpeechService,
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.url, self.service, self.settings, self.loop = url, service, settings, loop
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        return self.url.partition("://")[2]
+
+    @property
+    def chat(self) -> Chat:
+        """What speaks here, also for calls that bypass the server."""
+        return self.service.chat
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine in the server's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
+
+    def call(self, work: Callable[[], T]) -> T:
+        """The result of a function that is called in the server's loop."""
+
+        async def called() -> T:
+            return work()
+
+        return self.run(called())
+
+    def offline(self, text: str, seed: int, voice: str | None = None) -> NDArray[np.float32]:
+        """The waveform (n,) that ``infer`` gives for a request without the refine pass."""
+        params = self.service.voices.parameters(voice) | {"manual_seed": seed}
+        waveforms = self.chat.infer(text, skip_refine_text=True, params_infer_code=params)
+        waveform: NDArray[np.float32] = waveforms[0]
+        return waveform
+
+    def becomes_idle(self) -> bool:
+        """Wait until nothing runs or waits and the engine holds no blocks; whether it came so."""
+        return eventually(lambda: not self.busy())
+
+    def busy(self) -> dict[str, int]:
+        """What is held now; empty when nothing is."""
+        metrics = self.chat.gpt.engine.engine.metrics()  # type: ignore[attr-defined]
+        admission = self.service.admission
+        held = {
+            "running": admission.running,
+            "waiting": admission.waiting,
+            "sequences": metrics.running + metrics.waiting + metrics.swapped,
+            "blocks": metrics.used_blocks,
+        }
+        return {name: count for name, count in held.items() if count}
+
+
+def eventually(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
+    """Wait until ``condition`` holds; whether it did in time."""
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+@contextlib.contextmanager
+def running_server(
+    *,
+    extend: Sequence[Extend] = (),
+    warm: bool = True,
+    chat: Chat | None = None,
+    **settings: Any,
+) -> Iterator[RunningServer]:
+    """A server until the end of the block.
+
+    Args:
+        extend: what adds routes to its app.
+        warm: whether it is ready when the block begins.
+        chat: what speaks, and stays loaded at the end; one of its own by default.
+        settings: fields of ``Settings``; the voices lie in a folder that is deleted afterwards.
+    """
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        chosen = Settings(**{"port": 0, "grpc_port": None, "voices": Path(folder), **settings})
+        speaker = chat
+        if speaker is None:
+            speaker = loaded_chat()
+            stack.callback(speaker.unload)
+        thread = _ServerThread(speaker, chosen, extend, warm)
+        thread.start()
+        stack.callback(thread.end)
+        yield thread.running()
+
+
+def loaded_chat() -> Chat:
+    """The bundled voice on the velocity engine, in float32."""
+    chat = Chat()
+    chat.load_or_raise("bundled", device="cpu", use_vllm=True)
+    return chat
+
+
+def with_limits(**limits: Any) -> dict[str, Any]:
+    """For :func:`running_server`: ``limits`` with these fields, the others as they are."""
+    return {"limits": dataclasses.replace(Settings().limits, **limits)}
+
+
+class _ServerThread(threading.Thread):
+    """Runs uvicorn in a loop of its own."""
+
+    def __init__(
+        self, chat: Chat, settings: Settings, extend: Sequence[Extend], warm: bool
+    ) -> None:
+        super().__init__(name="server", daemon=True)
+        self._chat, self._settings, self._extend, self._warm = chat, settings, extend, warm
+        self._server: uvicorn.Server | None = None
+        self._running: RunningServer | None = None
+        self._error: BaseException | None = None
+        self._settled = threading.Event()
+
+    def run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # it is told to whoever waits
+            self._error = error
+        finally:
+            self._settled.set()
+
+    def running(self) -> RunningServer:
+        """The server, as soon as it answers."""
+        assert self._settled.wait(PATIENCE), "the server did not start"
+        if self._running is None:
+            raise RuntimeError("the server did not start") from self._error
+        return self._running
+
+    def end(self) -> None:
+        """Stop it."""
+        if self._server is not None:
+            self._server.should_exit = True
+        self.join(PATIENCE)
+        assert not self.is_alive(), "the server did not stop"
+        if self._error is not None:
+            raise self._error
+
+    async def _serve(self) -> None:
+        settings, chat = self._settings, self._chat
+        service = make_service(chat, settings)
+        gate = Gate(settings.api_keys)
+        app = create_app(service, gate, settings)
+        for add in self._extend:
+            add(app, service, gate, settings)
+        if self._warm:
+            await service.warm_up()
+        config = uvicorn.Config(
+            app, host=settings.host, port=settings.port, log_level="warning", lifespan="off",
+            timeout_graceful_shutdown=2,
+        )  # fmt: skip
+        self._server = server = uvicorn.Server(config)
+        # Signals are the test runner's.
+        server.capture_signals = contextlib.nullcontext  # type: ignore[assignment,method-assign]
+        task = asyncio.create_task(server.serve())
+        while not server.started and not task.done():
+            await asyncio.sleep(0.005)
+        if server.started:
+            port = server.servers[0].sockets[0].getsockname()[1]
+            url = f"http://{settings.host}:{port}"
+            self._running = RunningServer(url, service, settings, asyncio.get_running_loop())
+        self._settled.set()
+        await task

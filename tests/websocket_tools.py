@@ -1,0 +1,135 @@
+"""A client of the speech socket, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from ChatTTS.core import Chat
+from ChatTTS.params import InferCodeParams
+from ChatTTS.serving.websocket import PATH, add_to
+
+from .serving_tools import PATIENCE, RunningServer, eventually, loaded_chat
+
+SPOKEN = ("stop", "length")  # how an utterance ends that was spoken
+SENTENCES = ["The lamp was lit.", " Nobody knew why.", " We went home."]
+TEXT = "".join(SENTENCES)
+LONG = "The lighthouse had been dark for eleven years. Then somebody lit the lamp again. " * 8
+EXTEND = [add_to]
+
+
+@dataclass
+class Brief(InferCodeParams):
+    """Utterances of at most half a second."""
+
+    max_new_token: int = 24
+
+
+@contextlib.contextmanager
+def brief_chat() -> Iterator[Chat]:
+    """What speaks quickly, until the end of the block."""
+    chat = loaded_chat()
+    chat.InferCodeParams = Brief  # type: ignore[misc]
+    try:
+        yield chat
+    finally:
+        chat.unload()
+
+
+class Speaker:
+    """One socket.
+
+    Attributes:
+        messages: all that were received, without sound.
+        audio: the bytes of each context since it was last forgotten.
+    """
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.messages: list[dict[str, Any]] = []
+        self.audio: defaultdict[str | None, bytearray] = defaultdict(bytearray)
+        self._owner: tuple[str | None, int] | None = None
+
+    def say(self, kind: str, context: str | None = None, **fields: Any) -> None:
+        """Send a message."""
+        name = {} if context is None else {"context_id": context}
+        self.connection.send(json.dumps({"type": kind, **name, **fields}))
+
+    def hear(self) -> dict[str, Any]:
+        """The next message; sound is put aside, and told as a message of type ``sound``."""
+        frame = self.connection.recv(PATIENCE)
+        if isinstance(frame, bytes):
+            owner, length = self._owner or (None, len(frame))
+            assert length == len(frame)
+            self._owner = None
+            self.audio[owner] += frame
+            return {"type": "sound", "context_id": owner}
+        assert self._owner is None, "a frame must follow its audio.chunk"
+        message: dict[str, Any] = json.loads(frame)
+        self.messages.append(message)
+        if message["type"] == "audio.chunk":
+            assert message["position"] == len(self.audio[message.get("context_id")]) // 2
+            self._owner = message.get("context_id"), message["bytes"]
+        elif message["type"] == "audio.delta":
+            self.audio[message.get("context_id")] += base64.b64decode(message["audio"])
+        return message
+
+    def until(self, kind: str, context: str | None = None) -> dict[str, Any]:
+        """Listen until a message of this type comes."""
+        while True:
+            message = self.hear()
+            assert kind == "error" or message["type"] != "error", message
+            if message["type"] == kind and message.get("context_id") == context:
+                return message
+
+    def until_closed(self) -> int | None:
+        """Listen until the socket is closed; gives the code."""
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                self.hear()
+        return self.connection.close_code
+
+    def samples(self, context: str | None = None) -> NDArray[np.int16]:
+        """The PCM of a context so far, int16 (n,); it is forgotten."""
+        return np.frombuffer(bytes(self.audio.pop(context, b"")), "<i2")
+
+    def all(self, kind: str, context: str | None = None) -> list[dict[str, Any]]:
+        """The messages of this type that came."""
+        return [m for m in self.messages if m["type"] == kind and m.get("context_id") == context]
+
+
+@contextlib.contextmanager
+def speaker(server: RunningServer, query: str = "", **options: Any) -> Iterator[Speaker]:
+    """A socket until the end of the block."""
+    url = f"ws://{server.address}{PATH}{query}"
+    with connect(url, proxy=None, open_timeout=PATIENCE, **options) as connection:
+        yield Speaker(connection)
+
+
+def is_over(server: RunningServer) -> bool:
+    """Wait until nothing is left of any socket: no work, and no task."""
+
+    def tasks() -> list[str]:
+        names = (task.get_name() for task in asyncio.all_tasks())
+        return [name for name in names if name.startswith(("socket", "context", "voicing"))]
+
+    return server.becomes_idle() and eventually(lambda: not server.call(tasks))
+
+
+def refused(server: RunningServer, **options: Any) -> tuple[int | None, str | None]:
+    """How a socket is closed without a word: code and reason."""
+    with speaker(server, **options) as socket:
+        code = socket.until_closed()
+        assert not socket.messages
+        return code, socket.connection.close_reason

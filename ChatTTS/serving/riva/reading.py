@@ -1,0 +1,201 @@
+"""From a message of Riva's to what is asked of the service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from ...audio.samples import SAMPLE_RATE
+from ..encoding import Format
+from ..encoding.formats import HIGHEST_RATE, LOWEST_RATE
+from ..errors import BadRequestError, RequestTooLargeError, UnknownVoiceError
+from ..requests import Priority
+from ..settings import Limits
+from ..voices import Voices
+from .generated import riva_audio_pb2 as audio
+from .generated import riva_tts_pb2 as tts
+
+M = TypeVar("M", bound=Message)
+
+_FORMATS = {
+    audio.ENCODING_UNSPECIFIED: Format.PCM,
+    audio.LINEAR_PCM: Format.PCM,
+    audio.FLAC: Format.FLAC,
+    audio.MULAW: Format.MULAW,
+    audio.ALAW: Format.ALAW,
+    audio.OGGOPUS: Format.OGGOPUS,
+}
+LANGUAGES = {"en": "en-US", "zh": "zh-CN"}
+
+
+@dataclass(frozen=True)
+class AudioSettings:
+    """How the answers are written.
+
+    Attributes:
+        format: see there.
+        sample_rate: samples a second.
+        speed: factor of the tempo.
+    """
+
+    format: Format
+    sample_rate: int
+    speed: float
+
+
+def decode(kind: type[M], data: bytes) -> M:
+    """The message that ``data`` holds.
+
+    Raises:
+        BadRequestError: it holds something else.
+    """
+    try:
+        message: M = kind.FromString(data)
+    except DecodeError as error:
+        name = kind.DESCRIPTOR.full_name
+        raise BadRequestError(f"the message cannot be read as {name}") from error
+    return message
+
+
+def speech_message(data: bytes, limits: Limits) -> tts.SynthesizeSpeechRequest:
+    """A request for speech whose parts are not larger than they may be.
+
+    Raises:
+        BadRequestError: ``data`` is no such request, or holds what cannot be done.
+        RequestTooLargeError: a part is too large.
+    """
+    message = decode(tts.SynthesizeSpeechRequest, data)
+    prompt = len(message.zero_shot_data.audio_prompt)
+    for name, size, most in (
+        ("audio prompt", prompt, limits.upload_bytes),
+        ("message without its audio prompt", len(data) - prompt, limits.message_bytes),
+    ):
+        if size > most:
+            raise RequestTooLargeError(f"the {name} has {size} bytes; this server takes {most}")
+    if len(message.text) > limits.characters:
+        raise RequestTooLargeError(
+            f"the text has {len(message.text)} characters; this server takes "
+            f"{limits.characters}: send it in parts",
+            param="text",
+        )
+    if message.custom_dictionary:
+        raise BadRequestError(
+            "custom_dictionary gives phonemes, which the models of this server do not read: leave "
+            "it out, and write such words in the text as they sound",
+            param="custom_dictionary",
+        )
+    return message
+
+
+def continued(
+    first: tts.SynthesizeSpeechRequest, message: tts.SynthesizeSpeechRequest
+) -> tts.SynthesizeSpeechRequest:
+    """``message`` with the settings of the call's first one where it leaves them empty."""
+    whole = tts.SynthesizeSpeechRequest()
+    whole.CopyFrom(first)
+    whole.ClearField("text")
+    if message.voice_name or message.HasField("zero_shot_data"):
+        # A recording goes before a name, so it must not outlive the choice of another voice.
+        whole.ClearField("zero_shot_data")
+    whole.MergeFrom(message)
+    return whole
+
+
+def audio_settings(message: tts.SynthesizeSpeechRequest) -> AudioSettings:
+    """How its answers are to be written.
+
+    Raises:
+        BadRequestError: an encoding, rate or speed that cannot be had.
+    """
+    if message.encoding not in _FORMATS:
+        raise BadRequestError(
+            f"there is no encoding {message.encoding}: use LINEAR_PCM, FLAC, MULAW, ALAW or "
+            "OGGOPUS",
+            param="encoding",
+        )
+    chosen = _FORMATS[message.encoding]
+    rate = message.sample_rate_hz or SAMPLE_RATE
+    if not LOWEST_RATE <= rate <= HIGHEST_RATE:
+        raise BadRequestError(
+            f"sample_rate_hz must be {LOWEST_RATE} to {HIGHEST_RATE}, or 0 for {SAMPLE_RATE}, "
+            f"not {rate}",
+            param="sample_rate_hz",
+        )
+    speed = configuration(message.custom_configuration).get("speed", 1.0)
+    return AudioSettings(chosen, rate, speed)
+
+
+def configuration(given: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a ``SpeechRequest`` that ``custom_configuration`` sets.
+
+    Raises:
+        BadRequestError: a name that is not known, or a value of another kind.
+    """
+    values = {}
+    for name, text in given.items():
+        if name not in _CONFIGURATION:
+            raise BadRequestError(
+                f"custom_configuration knows no {name[:40]!r}: use {', '.join(_CONFIGURATION)}",
+                param="custom_configuration",
+            )
+        kind, parse = _CONFIGURATION[name]
+        try:
+            values[name] = parse(text.strip())
+        except (ValueError, KeyError) as error:
+            raise BadRequestError(
+                f"{name} in custom_configuration must be {kind}, not {text[:40]!r}",
+                param="custom_configuration",
+            ) from error
+    return values
+
+
+def language(code: str) -> str | None:
+    """``en`` or ``zh`` of a code such as ``en-US``; None of an empty one.
+
+    Raises:
+        BadRequestError: another language.
+    """
+    if not code:
+        return None
+    primary = code.replace("_", "-").partition("-")[0].lower()
+    if primary not in LANGUAGES:
+        raise BadRequestError(
+            f"the language {code[:40]!r} is not spoken here: use {' or '.join(LANGUAGES.values())}",
+            param="language_code",
+        )
+    return primary
+
+
+def voice(name: str, voices: Voices) -> str | None:
+    """What the server calls a voice that Riva's clients name with its family, as ``Family.name``.
+
+    Raises:
+        UnknownVoiceError: there is none.
+        VoiceError: its file is damaged.
+    """
+    if not name:
+        return None
+    _, dot, own = name.rpartition(".")
+    if dot and own:
+        try:
+            voices.parameters(own)
+        except UnknownVoiceError:
+            return name  # a dot of its own, or an error that names it as the client did
+        return own
+    return name
+
+
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_CONFIGURATION: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "seed": ("a whole number", int),
+    "temperature": ("a number", float),
+    "top_p": ("a number", float),
+    "top_k": ("a whole number", int),
+    "speed": ("a number", float),
+    "refine": ("true or false", lambda text: _BOOLEANS[text.lower()]),
+    "low_latency": ("true or false", lambda text: _BOOLEANS[text.lower()]),
+    "priority": ("interactive or batch", lambda text: Priority[text.upper()]),
+}

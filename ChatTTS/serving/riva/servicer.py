@@ -1,0 +1,261 @@
+"""Riva's speech synthesis on the one service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import grpc
+
+from ..auth import Gate
+from ..errors import BadRequestError, DeadlineError
+from ..logs import log_request
+from ..recordings import sample_prompt
+from ..requests import SpeechRequest, new_seed
+from ..service import SpeechService
+from ..settings import Settings
+from . import reading
+from .call import Call
+from .generated import riva_tts_pb2 as tts
+from .prompts import PARAM, bare
+from .sound import Sound
+from .ssml import plain_text
+
+NAME = "nvidia.riva.tts.RivaSpeechSynthesis"
+_FAMILIES = {"en": "English-US", "zh": "Mandarin-CN"}
+
+T = TypeVar("T")
+Send = Callable[[tts.SynthesizeSpeechResponse], Awaitable[None]]
+
+
+class RivaServicer:
+    """Answers the three methods. Messages come and go as bytes, so that what cannot be read is
+    refused in the same way as all else.
+
+    Args:
+        service: that speaks.
+        gate: who is let in.
+        settings: limits, and what may be logged.
+    """
+
+    def __init__(self, service: SpeechService, gate: Gate, settings: Settings) -> None:
+        self._service, self._gate, self._settings = service, gate, settings
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For ``grpc.aio.Server``."""
+        methods = {
+            "Synthesize": grpc.unary_unary_rpc_method_handler(self.synthesize),
+            "SynthesizeOnline": grpc.stream_stream_rpc_method_handler(self.synthesize_online),
+            "GetRivaSynthesisConfig": grpc.unary_unary_rpc_method_handler(self.configuration),
+        }
+        return grpc.method_handlers_generic_handler(NAME, methods)
+
+    async def synthesize(
+        self, data: bytes, context: grpc.aio.ServicerContext[bytes, bytes]
+    ) -> bytes:
+        """The whole speech of a text."""
+
+        async def answered(call: Call) -> bytes:
+            responses: list[tts.SynthesizeSpeechResponse] = []
+
+            async def gather(response: tts.SynthesizeSpeechResponse) -> None:
+                responses.append(response)
+
+            message = reading.speech_message(data, self._settings.limits)
+            speaker = _Speaker(self._service, self._settings, call, gather)
+            await speaker.speak(message)
+            await speaker.finish()
+            whole = tts.SynthesizeSpeechResponse(id=message.id)
+            whole.audio = speaker.as_file(b"".join(response.audio for response in responses))
+            whole.meta.text = responses[0].meta.text
+            texts = (response.meta.processed_text for response in responses)
+            whole.meta.processed_text = " ".join(text for text in texts if text)
+            return whole.SerializeToString()
+
+        return await self._answer(context, answered)
+
+    async def synthesize_online(
+        self, _: Any, context: grpc.aio.ServicerContext[bytes, bytes]
+    ) -> None:
+        """The speech of texts, while it comes."""
+
+        async def send(response: tts.SynthesizeSpeechResponse) -> None:
+            await context.write(response.SerializeToString())
+
+        async def answered(call: Call) -> None:
+            speaker = _Speaker(self._service, self._settings, call, send)
+            first: tts.SynthesizeSpeechRequest | None = None
+            while (data := await self._next(context)) is not None:
+                message = reading.speech_message(data, self._settings.limits)
+                if first is None:
+                    first = message
+                else:
+                    message = reading.continued(first, message)
+                # Who writes word by word sends spaces, too.
+                if message.text.strip():
+                    await speaker.speak(message)
+            await speaker.finish()
+
+        await self._answer(context, answered)
+
+    async def configuration(
+        self, data: bytes, context: grpc.aio.ServicerContext[bytes, bytes]
+    ) -> bytes:
+        """The languages and voices."""
+
+        async def answered(call: Call) -> bytes:
+            asked = reading.decode(tts.RivaSynthesisConfigRequest, data)
+            defaults = self._service.chat.config.defaults
+            model = defaults.name or "ChatTTS"
+            response = tts.RivaSynthesisConfigResponse()
+            if asked.model_name not in ("", model):
+                return response.SerializeToString()
+            voices = self._service.voices
+            infos = await self._service.in_thread(voices.list)
+            names = [info.id for info in infos if info.kind != "alias"]
+            names.sort(key=lambda name: name != voices.default)
+            for language in [defaults.language] if defaults.language else reading.LANGUAGES:
+                parameters = {
+                    "language_code": reading.LANGUAGES[language],
+                    "voice_name": _FAMILIES[language],
+                    "subvoices": ",".join(f"{name}:{n}" for n, name in enumerate(names)),
+                }
+                response.model_config.add(model_name=model, parameters=parameters)
+            return response.SerializeToString()
+
+        return await self._answer(context, answered)
+
+    async def _answer(
+        self, context: grpc.aio.ServicerContext[bytes, bytes], work: Callable[[Call], Awaitable[T]]
+    ) -> T:
+        """The result of ``work`` for a client that may ask; what fails ends the call."""
+        call = Call(context)
+        try:
+            call.let_in(self._gate)
+            return await work(call)
+        except Exception as error:
+            await call.refuse(error, self._service.measures)
+            raise  # not reached: refusing raises
+
+    async def _next(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes | None:
+        """The next message of a stream; None at its end."""
+        seconds = self._settings.limits.idle_seconds
+        try:
+            data = await asyncio.wait_for(context.read(), seconds)
+        except asyncio.TimeoutError:
+            raise DeadlineError(
+                f"no text came for {seconds:g} s: open a stream when there is something to speak"
+            ) from None
+        return data if isinstance(data, bytes) else None
+
+
+class _Speaker:
+    """Speaks the texts of one call.
+
+    Args:
+        service, settings: see there.
+        call: whose.
+        send: is given the responses.
+    """
+
+    def __init__(self, service: SpeechService, settings: Settings, call: Call, send: Send) -> None:
+        self._service, self._settings, self._call, self._send = service, settings, call, send
+        self._sound: Sound | None = None
+        self._last: SpeechRequest | None = None
+        self._texts = 0
+        self._utterances = 0  # spoken with the last request's seed
+        self._pending = tts.SynthesizeSpeechResponse()
+
+    async def speak(self, message: tts.SynthesizeSpeechRequest) -> None:
+        """Speak one text, after the ones before.
+
+        Raises:
+            ServingError: it cannot be spoken, or not now.
+            ChatTTSError: a setting that cannot be used.
+        """
+        sound = self._sound_of(message)
+        request = await self._request(message)
+        call = self._call
+        call.speech = speech = self._service.speak(request)
+        self._pending.id.CopyFrom(message.id)
+        self._pending.meta.text = request.text
+        await call.begin(request.seed)
+        try:
+            async with speech:
+                utterances = speech.utterances
+                heard = -1
+                async for piece in speech:
+                    if piece.utterance != heard:
+                        heard = piece.utterance
+                        self._pending.meta.processed_text = piece.text
+                    await self._give(await sound.push(piece.samples))
+        finally:
+            if speech.record.whole is not None:
+                log_request(speech.record, "grpc", with_text=self._settings.log_texts)
+        call.speech = None
+        self._last, self._texts = request, self._texts + 1
+        self._utterances += utterances
+        await self._give(await sound.pause())
+
+    async def finish(self) -> None:
+        """No more texts come.
+
+        Raises:
+            BadRequestError: none came at all.
+        """
+        if self._sound is None:
+            raise BadRequestError("there is no text to speak", param="text")
+        await self._give(await self._sound.finish())
+
+    def as_file(self, stream: bytes) -> bytes:
+        """All that was sent, as a file that tells its length."""
+        return stream if self._sound is None else self._sound.as_file(stream)
+
+    async def _give(self, audio: bytes) -> None:
+        if not audio:
+            return
+        response, self._pending = self._pending, tts.SynthesizeSpeechResponse()
+        self._pending.id.CopyFrom(response.id)
+        response.audio = audio
+        await self._send(response)
+
+    def _sound_of(self, message: tts.SynthesizeSpeechRequest) -> Sound:
+        settings = reading.audio_settings(message)
+        if self._sound is None:
+            self._sound = Sound(settings, self._service.in_thread)
+        elif settings != self._sound.settings:
+            raise BadRequestError(
+                "encoding, sample_rate_hz and speed must stay what they are in the first request "
+                "of a stream: open another one for other audio",
+                param="encoding",
+            )
+        return self._sound
+
+    async def _request(self, message: tts.SynthesizeSpeechRequest) -> SpeechRequest:
+        call, last = self._call, self._last
+        settings = reading.configuration(message.custom_configuration)
+        settings["is_seeded"] = "seed" in settings or (last is not None and last.is_seeded)
+        settings.setdefault("seed", new_seed() if last is None else last.seed)
+        if last is None or settings["seed"] != last.seed:
+            self._utterances = 0
+        if message.zero_shot_data.audio_prompt:
+            settings["sample"] = await self._sample(message.zero_shot_data)
+            settings["transcript"] = message.zero_shot_data.transcript or None
+        else:
+            settings["voice"] = reading.voice(message.voice_name, self._service.voices)
+        return SpeechRequest(
+            plain_text(message.text),
+            language=reading.language(message.language_code),
+            max_wait=call.remaining,
+            client=call.client,
+            request_id=f"{call.request_id}-{self._texts}" if self._texts else call.request_id,
+            first_utterance=self._utterances,
+            **settings,
+        )
+
+    async def _sample(self, data: tts.ZeroShotData) -> str:
+        """The sample prompt string of a recording; clients send the same with each text."""
+        prompt = data.audio_prompt
+        described = bare(prompt, data.encoding, data.sample_rate_hz)
+        return await sample_prompt(self._service, prompt, PARAM, described)

@@ -1,0 +1,99 @@
+/** What was spoken in this tab. Texts are kept by the tab, sounds in memory and only some of them. */
+
+import { recall, remember } from "./storage.js";
+import { clock } from "./words.js";
+
+const $ = (id) => document.getElementById(id);
+const KEPT = "history";
+const MOST_ENTRIES = 50;
+const MOST_BYTES = 64 << 20; // of sounds: some twenty minutes
+
+/**
+ * An entry: {id, fields, voiceName, seconds}; `fields` is the request, with the seed that was used.
+ */
+export class History {
+  #hooks;
+  #entries = recall(KEPT, []);
+  #tracks = new Map(); // by id, the one used longest ago first
+
+  /** @param hooks {play(entry, track), again(entry), save(entry, track)}; a track may be missing. */
+  constructor(hooks) {
+    this.#hooks = hooks;
+    $("history-clear").addEventListener("click", () => {
+      this.#entries = [];
+      this.#tracks.clear();
+      this.#changed();
+      $("text").focus();
+    });
+    this.#show();
+  }
+
+  add(entry, track) {
+    this.#entries = [entry, ...this.#entries].slice(0, MOST_ENTRIES);
+    this.#keep(entry.id, track);
+    this.#changed();
+  }
+
+  /** The speech of an entry was made again. */
+  renew(id, track) {
+    if (this.#entries.some((entry) => entry.id === id)) this.#keep(id, track);
+  }
+
+  #keep(id, track) {
+    this.#tracks.delete(id);
+    this.#tracks.set(id, track);
+    let bytes = [...this.#tracks.values()].reduce((sum, { size }) => sum + size, 0);
+    for (const [oldest, { size }] of this.#tracks) {
+      if (bytes <= MOST_BYTES || oldest === id) break;
+      this.#tracks.delete(oldest);
+      bytes -= size;
+    }
+  }
+
+  #use(id) {
+    const track = this.#tracks.get(id);
+    if (track) this.#keep(id, track);
+    return track;
+  }
+
+  #delete(id) {
+    const at = this.#entries.findIndex((entry) => entry.id === id);
+    this.#entries = this.#entries.filter((entry) => entry.id !== id);
+    this.#tracks.delete(id);
+    this.#changed();
+    // The focus must not fall back to the top of the page.
+    const buttons = $("entries").querySelectorAll(".entry-delete");
+    (buttons[Math.min(at, buttons.length - 1)] ?? $("text")).focus();
+  }
+
+  #changed() {
+    remember(KEPT, this.#entries);
+    this.#show();
+  }
+
+  #show() {
+    $("entries").replaceChildren(...this.#entries.map((entry) => this.#item(entry)));
+    $("history-empty").hidden = this.#entries.length > 0;
+    $("history-clear").hidden = this.#entries.length === 0;
+  }
+
+  #item(entry) {
+    const item = $("entry").content.cloneNode(true);
+    const part = (name) => item.querySelector(`.entry-${name}`);
+    const { input, seed } = entry.fields;
+    part("text").textContent = input;
+    const seeded = seed === undefined ? [] : [`seed ${seed}`];
+    part("meta").textContent = [entry.voiceName, ...seeded, clock(entry.seconds)].join(" · ");
+    const about = input.length > 40 ? `${input.slice(0, 40)}…` : input;
+    const act = (name, label, action) => {
+      part(name).setAttribute("aria-label", `${label}: ${about}`);
+      part(name).title = label;
+      part(name).addEventListener("click", action);
+    };
+    act("play", "Play", () => this.#hooks.play(entry, this.#use(entry.id)));
+    act("again", "Put the text and its settings back", () => this.#hooks.again(entry));
+    act("save", "Download as wav", () => this.#hooks.save(entry, this.#use(entry.id)));
+    act("delete", "Delete", () => this.#delete(entry.id));
+    return item;
+  }
+}

@@ -1,0 +1,53 @@
+/** How busy the server is, asked only while somebody looks. */
+
+const EVERY_MS = 2000;
+const AFTER_FAILURE_MS = 10_000;
+
+export class Queue {
+  #server;
+  #label;
+  #text;
+  #timer = 0;
+  #isAsking = false;
+
+  constructor(server, label, text) {
+    this.#server = server;
+    this.#label = label;
+    this.#text = text;
+    document.addEventListener("visibilitychange", () => this.watch());
+  }
+
+  /** Begin to ask, or begin anew after a key was given. */
+  watch() {
+    clearTimeout(this.#timer);
+    if (!document.hidden && !this.#isAsking) this.#ask();
+  }
+
+  async #ask() {
+    this.#isAsking = true;
+    let next = EVERY_MS;
+    try {
+      const { running, waiting, limit } = await this.#server.status();
+      const state = waiting > 0 ? "full" : running > 0 ? "busy" : "idle";
+      this.#tell(state, state === "idle" ? "Ready" : said(running, waiting, limit));
+    } catch (error) {
+      next = error.status === 401 ? 0 : AFTER_FAILURE_MS;
+      if (error.status === 401) this.#tell("unknown", "Key needed");
+      else if (error.isBusy) this.#tell("full", "Busy");
+      else this.#tell("away", "Not reachable");
+    } finally {
+      this.#isAsking = false;
+    }
+    if (next && !document.hidden) this.#timer = setTimeout(() => this.#ask(), next);
+  }
+
+  #tell(state, text) {
+    this.#label.dataset.state = state;
+    if (this.#text.textContent !== text) this.#text.textContent = text;
+  }
+}
+
+function said(running, waiting, limit) {
+  const speaking = limit ? `${running} of ${limit} speaking` : `${running} speaking`;
+  return waiting > 0 ? `${speaking}, ${waiting} waiting` : speaking;
+}

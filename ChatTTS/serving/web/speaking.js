@@ -1,0 +1,68 @@
+/** One request for speech, from the click to its last sample. */
+
+import { ServerError } from "./api.js";
+import { Track } from "./track.js";
+
+const USUAL_RATE = 24000;
+
+export class Speaking {
+  #abort = new AbortController();
+
+  /** @param fields of the request: input, voice, speed, seed and so on. */
+  constructor(fields) {
+    this.fields = fields;
+    this.track = null; // as soon as the server answers
+    this.began = performance.now();
+    this.tookMs = 0; // up to the newest samples
+  }
+
+  get isAborted() {
+    return this.#abort.signal.aborted;
+  }
+
+  /** Compute time for a second of speech; NaN before there is any. */
+  get factor() {
+    return this.track?.length ? this.tookMs / 1000 / this.track.seconds : NaN;
+  }
+
+  /** The server drops a request whose connection goes. */
+  abort() {
+    this.#abort.abort();
+  }
+
+  /**
+   * @param {import("./api.js").Server} server
+   * @param {(speaking: Speaking) => void} began the track is there, empty.
+   * @param {(speaking: Speaking) => void} grew it has more samples, or is complete.
+   * @throws {ServerError} also when the connection breaks; what came until then stays.
+   */
+  async run(server, began, grew) {
+    try {
+      const response = await server.speech(this.fields, "pcm", this.#abort.signal);
+      this.#take(response.headers);
+      began(this);
+      const reader = response.body.getReader();
+      for (let part = await reader.read(); !part.done; part = await reader.read()) {
+        this.track.append(part.value);
+        this.tookMs = performance.now() - this.began;
+        grew(this);
+      }
+      if (!this.track.length) throw new ServerError("Nothing was spoken. Try another seed, or more words.");
+    } catch (error) {
+      if (this.isAborted) return;
+      if (error instanceof ServerError) throw error;
+      throw new ServerError(`The connection broke: ${error.message}.`);
+    } finally {
+      if (this.track) {
+        this.track.complete();
+        grew(this);
+      }
+    }
+  }
+
+  #take(headers) {
+    this.track = new Track(Number(headers.get("x-sample-rate")) || USUAL_RATE);
+    const seed = Number(headers.get("x-seed") ?? NaN);
+    if (Number.isSafeInteger(seed)) this.fields = { ...this.fields, seed };
+  }
+}

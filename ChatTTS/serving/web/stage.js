@@ -1,0 +1,129 @@
+/** The place of the sound: waveform, transport and figures. */
+
+import { Waveform } from "./waveform.js";
+import { clock, duration } from "./words.js";
+
+const $ = (id) => document.getElementById(id);
+const STEP_SECONDS = 1;
+
+export class Stage {
+  #player;
+  #wave;
+  #root = $("stage");
+  #speaking = null;
+  #isStreaming = false;
+  #frame = 0;
+
+  constructor(player) {
+    this.#player = player;
+    this.#wave = new Waveform($("wave"), () => this.#animate());
+    player.addEventListener("change", () => this.#changed());
+    player.addEventListener("first", () => this.#sounded());
+    $("pause").addEventListener("click", () => this.#player.toggle());
+    this.#listen($("wave"));
+    this.#changed();
+  }
+
+  /** A request was sent, or an old sound is about to be played. */
+  expect(speaking) {
+    this.#speaking = speaking;
+    this.#isStreaming = true;
+    this.#player.clear();
+    this.#wave.track = null;
+    this.#root.dataset.received = "0";
+    for (const id of ["first-sound", "factor", "underruns", "seed-used"]) $(id).textContent = "–";
+    $("spoken").textContent = "";
+    this.#changed();
+  }
+
+  /** More samples came. */
+  grow({ track, factor, fields }) {
+    this.#wave.track = track;
+    this.#root.dataset.received = String(track.length);
+    if (factor > 0) $("factor").textContent = `${factor.toFixed(2)}×`;
+    $("seed-used").textContent = fields.seed ?? "–";
+    this.#animate();
+  }
+
+  /** Nothing follows, for whatever reason. */
+  finish(speaking) {
+    this.#isStreaming = false;
+    if (speaking.track) this.grow(speaking);
+    this.#changed();
+  }
+
+  #listen(wave) {
+    const seek = ({ offsetX }) => this.#player.seek(this.#wave.sampleAt(offsetX));
+    wave.addEventListener("pointerdown", (event) => {
+      if (event.button === 0) seek(event);
+    });
+    wave.addEventListener("keydown", (event) => {
+      const { track } = this.#wave;
+      if (!track || event.ctrlKey || event.metaKey || event.altKey) return;
+      const step = STEP_SECONDS * track.rate;
+      const here = this.#player.position;
+      const places = { ArrowRight: here + step, ArrowUp: here + step, Home: 0 };
+      const more = { ArrowLeft: here - step, ArrowDown: here - step, End: track.length - 1 };
+      const place = { ...places, ...more }[event.key];
+      if (place === undefined && event.key !== " ") return;
+      event.preventDefault();
+      if (event.key === " ") this.#player.toggle();
+      else this.#player.seek(Math.floor(place));
+    });
+  }
+
+  #sounded() {
+    // An old sound is there at once, which says nothing about the server.
+    if (this.#speaking?.tookMs) $("first-sound").textContent = duration(performance.now() - this.#speaking.began);
+  }
+
+  #changed() {
+    const { state, underruns } = this.#player;
+    const isOn = state === "playing" || state === "waiting";
+    this.#root.dataset.state = this.#isStreaming && state === "empty" ? "waiting" : state;
+    this.#root.dataset.underruns = String(underruns);
+    if (this.#wave.track) $("underruns").textContent = String(underruns);
+    $("stop").disabled = !(this.#isStreaming || isOn);
+    $("pause").disabled = state === "empty";
+    $("pause").setAttribute("aria-label", isOn ? "Pause" : "Play");
+    $("pause-icon").setAttribute("href", isOn ? "#icon-pause" : "#icon-play");
+    $("wave").setAttribute("aria-disabled", String(state === "empty"));
+    const isSavable = !this.#isStreaming && Boolean(this.#speaking?.track?.length);
+    for (const button of document.querySelectorAll("[data-format]")) button.disabled = !isSavable;
+    if (state === "ended" && !this.#isStreaming) $("spoken").textContent = "The speech has ended.";
+    this.#animate();
+  }
+
+  #animate() {
+    if (!this.#frame) this.#frame = requestAnimationFrame(() => this.#draw());
+  }
+
+  #draw() {
+    this.#frame = 0;
+    const { position, state } = this.#player;
+    const { track } = this.#wave;
+    const isWaiting = this.#isStreaming && !track;
+    const moves = this.#wave.draw(position, isWaiting);
+    const seconds = track ? position / track.rate : 0;
+    const all = track ? track.seconds : 0;
+    show($("time-now"), clock(seconds));
+    show($("time-all"), clock(all));
+    this.#root.dataset.position = seconds.toFixed(3);
+    this.#root.dataset.clock = this.#player.clock.toFixed(3);
+    describe($("wave"), seconds, all);
+    if (moves || state === "playing") this.#animate();
+  }
+}
+
+function show(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** For screen readers: whole seconds, so that they are not talked over. */
+function describe(wave, seconds, all) {
+  const [now, most] = [Math.floor(seconds), Math.floor(all)];
+  if (wave.ariaValueNow === String(now) && wave.ariaValueMax === String(most)) return;
+  wave.ariaValueNow = String(now);
+  wave.ariaValueMax = String(most);
+  wave.ariaValueText = all ? `${now} of ${most} seconds` : "nothing yet";
+}

@@ -1,0 +1,149 @@
+"""A stand-in for the server behind the web page: its answers are as a test wants them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
+
+import ChatTTS
+
+WEB = Path(ChatTTS.__file__).parent / "serving" / "web"
+RATE = 24000
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+Answer = Callable[[dict[str, Any], Request], Awaitable[Response]]
+
+
+def tone(seconds: float) -> bytes:
+    """A tone that swells, s16le."""
+    n = np.arange(int(seconds * RATE))
+    samples = 0.6 * np.sin(2 * np.pi * 220 * n / RATE) * np.linspace(0.2, 1, len(n))
+    return (samples * 32767).astype("<i2").tobytes()
+
+
+def refusal(status: int, message: str, **headers: str) -> JSONResponse:
+    body = {"error": {"message": message, "type": "t", "param": None, "code": None}}
+    return JSONResponse(body, status, headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+
+class StandIn:
+    """What the page asks of a server; a test changes the fields."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.app: Any = self.make_app()
+        self.reset()
+
+    def reset(self) -> None:
+        self.sound = tone(0.5)
+        self.key: str | None = None
+        self.voices: list[dict[str, Any]] = [{"id": "anna", "name": "Anna"}]
+        self.status = {"running": 0, "waiting": 0, "limit": 4}
+        self.answer: Answer = self.speak
+        self.spoken: list[dict[str, Any]] = []  # bodies of requests for speech
+        self.uploads: list[dict[str, Any]] = []
+        self.asked_status = 0
+        self.left = threading.Event()  # a client went away while it was answered
+        self.go_on = threading.Event()
+
+    async def speak(self, body: dict[str, Any], request: Request) -> Response:
+        """All of the sound, in pieces of an odd number of bytes."""
+        sound = self.sound
+        return self.stream((sound[i : i + 4801] for i in range(0, len(sound), 4801)), body)
+
+    def stream(self, pieces: Any, body: dict[str, Any]) -> Response:
+        headers = {"x-sample-rate": str(RATE), "x-seed": str(body.get("seed", 1234))}
+        return StreamingResponse(pieces, media_type="audio/pcm", headers=headers)
+
+    async def endless(self, body: dict[str, Any], request: Request) -> Response:
+        async def pieces() -> AsyncIterator[bytes]:
+            try:
+                while True:
+                    yield self.sound
+                    await asyncio.sleep(0.1)
+            finally:
+                self.left.set()
+
+        return self.stream(pieces(), body)
+
+    async def halting(self, body: dict[str, Any], request: Request) -> Response:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield self.sound[: RATE // 2]
+            while not self.go_on.is_set():
+                await asyncio.sleep(0.01)
+            yield self.sound[RATE // 2 :]
+
+        return self.stream(pieces(), body)
+
+    async def breaking(self, body: dict[str, Any], request: Request) -> Response:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield self.sound
+            while not self.go_on.is_set():
+                await asyncio.sleep(0.01)
+            raise ConnectionResetError("as if the engine were gone")
+
+        return self.stream(pieces(), body)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        path, headers = scope["path"], dict(scope["headers"])
+        allowed = not self.key or headers.get(b"authorization") == f"Bearer {self.key}".encode()
+        answer = self.app
+        if path.startswith("/v1") and not allowed:
+            answer = refusal(401, "Give an API key.")
+        await answer(scope, receive, send)
+
+    def make_app(self) -> FastAPI:
+        app = FastAPI()
+
+        @app.get("/")
+        async def page() -> Response:
+            policy = {"content-security-policy": POLICY}
+            return FileResponse(WEB / "index.html", headers=policy)
+
+        @app.get("/static/{name}")
+        async def static(name: str) -> Response:
+            return FileResponse(WEB / name)
+
+        @app.get("/v1/status")
+        async def status() -> dict[str, int]:
+            self.asked_status += 1
+            return self.status
+
+        @app.get("/v1/audio/voices")
+        async def voices() -> dict[str, Any]:
+            return {"voices": self.voices}
+
+        @app.post("/v1/audio/voices")
+        async def upload(request: Request) -> Response:
+            form = await request.form()
+            fields = {name: form[name] for name in ("name", "consent", "ref_text")}
+            sample: Any = form["audio_sample"]
+            self.uploads.append({**fields, "audio_sample": await sample.read()})
+            if fields["name"] == "anna":
+                return refusal(400, "a voice is called 'anna' already")
+            self.voices.append({"id": fields["name"], "name": fields["name"], "uploaded": True})
+            return JSONResponse({"id": fields["name"]})
+
+        @app.delete("/v1/audio/voices/{name}")
+        async def delete(name: str) -> Response:
+            self.voices = [voice for voice in self.voices if voice["id"] != name]
+            return Response(status_code=204)
+
+        @app.post("/v1/audio/speech")
+        async def speech(request: Request) -> Response:
+            body = await request.json()
+            self.spoken.append(body)
+            if body["response_format"] != "pcm":
+                return Response(b"bytes of " + body["response_format"].encode())
+            return await self.answer(body, request)
+
+        return app

@@ -1,0 +1,67 @@
+#!/bin/sh
+# Every REST route once, by curl. What comes lies in the current folder.
+#
+# sh examples/api/curl.sh
+# sh examples/api/curl.sh --url https://speech.example.org
+#
+# A key is taken from the variable CHATTTS_API_KEY.
+set -eu
+
+url=http://127.0.0.1:8000
+while [ $# -gt 0 ]; do
+    case $1 in
+        --url) url=${2:?--url needs an address}; shift 2 ;;
+        *) sed -n '1d; /^#/!q; s/^# \{0,1\}//p' "$0"; [ "$1" = --help ]; exit ;;
+    esac
+done
+
+ask() {  # path, then curl's arguments
+    path=$1; shift
+    printf '\n%s\n' "$path" >&2
+    curl --fail-with-body --silent --show-error "$url$path" \
+        ${CHATTTS_API_KEY:+--header "Authorization: Bearer $CHATTTS_API_KEY"} "$@"
+}
+json='Content-Type: application/json'
+
+# How it stands.
+ask /health
+ask /ready
+ask /v1/status
+ask /metrics --output metrics.txt
+ask /openapi.json --output openapi.json
+ask / --output page.html
+
+# What there is.
+ask /v1/models
+ask /v1/models/tts-1
+ask /v1/audio/models
+ask /v1/audio/voices
+
+# The plainest way: a text in the address, or in a form.
+ask '/tts?text=Hello&seed=7' --output hello.wav
+ask /tts --data-urlencode 'text=Good morning.' --data format=mp3 --output morning.mp3
+
+# OpenAI's way: whole; while it is spoken; as events.
+ask /v1/audio/speech --header "$json" --output whole.flac --data '
+    {"input": "We went home, and it was a good day.", "voice": "alloy", "seed": 7,
+     "response_format": "flac", "stream": false}'
+ask /v1/audio/speech --header "$json" --no-buffer --output stream.pcm --data '
+    {"input": "We went home.", "response_format": "pcm", "speed": 1.25}'
+ask /v1/audio/speech --header "$json" --no-buffer --output events.txt --data '
+    {"input": "We went home.", "response_format": "opus", "stream_format": "sse"}'
+tail -n 2 events.txt
+
+# Many texts.
+ask /v1/audio/speech/batch --header "$json" --output batch.json --data '
+    {"items": [{"input": "One."}, {"input": "Two."}], "response_format": "opus", "seed": 7}'
+
+# Breaks and laughs put into a text, by models that learned to. The second address is the same.
+ask /v1/audio/refine --header "$json" --data '{"input": "That is very funny.", "laugh": 1}'
+ask /refine --header "$json" --data '{"input": "Well, maybe.", "oral": 2, "break": 4}'
+
+# A voice of a recording of 1 to 30 s: kept, and deleted.
+ask /v1/audio/voices --form name=example --form audio_sample=@whole.flac \
+    --form 'ref_text=We went home, and it was a good day.' \
+    --form 'consent=Made by a computer; nobody has to agree.'
+ask /v1/audio/voices/example --request DELETE
+echo

@@ -53,10 +53,10 @@ class Outcome:
 
 
 class Client:
-    """Many connections to one server."""
+    """Many clients of one server, each with a connection of its own for each request."""
 
     def __init__(self, url: str) -> None:
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         self._http = httpx.AsyncClient(base_url=url, limits=limits, timeout=_PATIENCE)
 
     async def __aenter__(self) -> Client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from serving_clients import Client, Outcome, Wanted
 from serving_process import Usage
 
 from ChatTTS.core import Chat
+
+# Between two turns, so that neither meets the last threads of the other.
+_PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -100,10 +104,14 @@ async def first_sounds(client: Client, text: str, rounds: int) -> FirstSound:
     chat.load_or_raise("bundled", use_vllm=True)
     here, there = [], []
     for seed in range(rounds + 2):
-        begin = time.monotonic()
-        with chat.stream(text, skip_refine_text=True, params_infer_code={"manual_seed": seed}) as s:
-            next(s)
-            here.append(time.monotonic() - begin)
+        await asyncio.sleep(_PAUSE_SECONDS)
+        begin, first = time.monotonic(), None
+        coding = {"manual_seed": seed}
+        async for _ in chat.stream(text, skip_refine_text=True, params_infer_code=coding):
+            first = first or time.monotonic() - begin
+        assert first is not None
+        here.append(first)
+        await asyncio.sleep(_PAUSE_SECONDS)
         outcome = await client.speak(Wanted(text, seed, None))
         assert outcome.first is not None, outcome
         there.append(outcome.first)

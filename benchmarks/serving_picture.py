@@ -39,6 +39,7 @@ def draw(results: Mapping[str, Any], file: Path) -> None:
         times.bar([place + shift for place in places], heights, width=0.2, label=label)
     times.set_ylabel("milliseconds")
     times.set_yscale("log")
+    times.margins(y=0.35)  # room for the legend
     times.legend(fontsize=8)
     for axes in (counts, times):
         axes.set_xticks(list(places), names)

@@ -228,7 +228,7 @@ DISTRIBUTIONS = {
 # Imported by the server's tool for developers alone.
 TOOLS = {"grpc_tools"}
 # Extras that are for tests.
-FOR_TESTS = {"dev", "browser"}
+FOR_TESTS = {"dev"}
 
 
 def distribution_of(name: str) -> str:
@@ -328,6 +328,7 @@ def test_everything_imports_without_triton_and_without_the_extras() -> None:
     core, extras = declared()
     # Of the extras the server has a part for itself; all else asks for them where it needs them.
     blocked = {"triton"} | {name.replace("-", "_") for name in extras - core}
+    left_out = (*ON_KERNELS, "ChatTTS.serving")
     code = f"""
 import importlib, pkgutil, sys
 class Blocker:
@@ -337,7 +338,7 @@ class Blocker:
 sys.meta_path.insert(0, Blocker())
 import ChatTTS
 for module in pkgutil.walk_packages(ChatTTS.__path__, "ChatTTS."):
-    if not module.name.endswith("__main__") and not module.name.startswith({(*ON_KERNELS, "ChatTTS.serving")!r}):
+    if not module.name.endswith("__main__") and not module.name.startswith({left_out!r}):
         importlib.import_module(module.name)
         print(module.name)
 """
@@ -345,9 +346,7 @@ for module in pkgutil.walk_packages(ChatTTS.__path__, "ChatTTS."):
     expected = {
         name
         for name in modules()
-        if name != "ChatTTS"
-        and not name.endswith("__main__")
-        and not is_in(name, (*ON_KERNELS, "ChatTTS.serving"))
+        if name != "ChatTTS" and not name.endswith("__main__") and not is_in(name, left_out)
     }
     assert imported == expected
 

@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the page's tests need the extra serve")
 uvicorn = pytest.importorskip("uvicorn", reason="the page's tests need the extra serve")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 
 from fastapi import Request, Response  # noqa: E402
 from playwright.sync_api import Browser, BrowserContext, Page, expect  # noqa: E402
@@ -173,7 +173,7 @@ def test_speech_is_played_drawn_and_kept_as_it_came(server: StandIn, page: Page)
         page.get_by_role("button", name="mp3").click()
     assert download.value.suggested_filename == "chattts-anna-77.mp3"
     assert download.value.path().read_bytes() == b"bytes of mp3"
-    assert server.spoken[1] == {**server.spoken[0], "response_format": "mp3"}
+    assert server.spoken[1] == {**server.spoken[0], "response_format": "mp3", "stream": False}
 
 
 @pytest.mark.parametrize("again", [False, True])

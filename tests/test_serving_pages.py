@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from ChatTTS.serving.errors import ForeignPageError
@@ -16,12 +18,18 @@ OWN, FOREIGN = "https://own.example", "https://evil.example"
 )
 def test_the_server_knows_its_names(host: str) -> None:
     Pages(Settings()).check_name({"host": host})
+    Pages(Settings(host="127.0.1.1")).check_name({"host": "127.0.1.1:8000"})
 
 
-@pytest.mark.parametrize("headers", [{"host": "evil.example:8000"}, {"host": "127.0.0.1.evil"}, {}])
+@pytest.mark.parametrize(
+    "headers",
+    [{"host": "evil.example:8000"}, {"host": "127.0.0.1.evil"}, {"host": "[::1"}, {}],
+)
 def test_a_name_of_somebody_else_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(ForeignPageError, match="--name"):
         Pages(Settings()).check_name(headers)
+    with pytest.raises(ForeignPageError):
+        Pages(Settings(host="127.0.1.1")).check_name(headers)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +60,10 @@ def test_foreign_pages_may_read(method: str, path: str, is_refused: bool) -> Non
     pages.check_request(method, path, foreign | {"origin": OWN})
     pages.check_request(method, path, foreign | {"sec-fetch-site": "same-origin"})
     pages.check_request(method, path, {})  # a program
+    silent = {"host": "192.0.2.1:8000"}  # browsers do not say the site to numbers without TLS
+    pages.check_request(method, path, silent | {"origin": "http://192.0.2.1:8000"})
+    with pytest.raises(ForeignPageError) if is_refused else contextlib.nullcontext():
+        pages.check_request(method, path, silent | {"origin": FOREIGN})
     Pages(Settings(cors_origins=("*",))).check_request(method, path, foreign)
 
 
@@ -62,3 +74,4 @@ def test_sockets_are_for_own_pages_and_programs() -> None:
     assert pages.may_open_socket({"host": "localhost:8000", "origin": OWN})
     assert not pages.may_open_socket({"host": "localhost:8000", "origin": FOREIGN})
     assert not pages.may_open_socket({"host": "localhost:8000", "origin": "http://localhost:9"})
+    assert not pages.may_open_socket({"host": "localhost:8000", "origin": "http://[x"})

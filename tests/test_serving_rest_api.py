@@ -197,7 +197,7 @@ def test_pages_of_other_hosts(strict: RunningServer, keyed: httpx.Client) -> Non
     headers = {
         "Origin": PAGE,
         "Access-Control-Request-Method": "POST",
-        "Access-Control-Request-Headers": "authorization,content-type",
+        "Access-Control-Request-Headers": "authorization,content-type,x-stainless-os",
     }
     preflight = httpx.options(f"{strict.url}/v1/audio/speech", headers=headers)
     assert preflight.status_code == 200
@@ -240,6 +240,16 @@ def test_limits_of_size(strict: RunningServer, keyed: httpx.Client) -> None:
         assert (big.status_code, error_of(big)["code"]) == (413, "request_too_large")
     lying = {"Content-Length": "10", "Content-Type": "application/json"}
     assert keyed.post("/refine", content=b"a" * 10, headers=lying).status_code == 400
+
+
+def test_the_place_of_a_recording_is_not_for_millions_of_values(client: httpx.Client) -> None:
+    for path, content in (
+        ("/v1/audio/speech", b'{"input": [' + b"[]," * 100_000 + b"[]]}"),
+        ("/v1/audio/speech/batch", b'{"items": [' + b'{"input": "a"},' * 100_000 + b"{}]}"),
+    ):
+        answer = client.post(path, content=content, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 413
+        assert "commas" in error_of(answer)["message"]
 
 
 def test_limits_of_recordings(keyed: httpx.Client) -> None:
@@ -333,6 +343,7 @@ def test_a_recording_becomes_a_voice(client: httpx.Client, server: RunningServer
         ({"consent": "false"}, "consent"),
         ({"consent": " "}, "consent"),
         ({"speaker": "not a speaker"}, "speaker"),
+        ({"speaker": "\u4e00" * 40}, "speaker"),  # its letters, and no vector
         ({"speaker": None}, "audio_sample"),
     ],
 )
@@ -362,6 +373,22 @@ def test_names_that_are_paths_delete_nothing(client: httpx.Client, server: Runni
         assert beside.exists()
     finally:
         beside.unlink()
+
+
+def test_a_damaged_voice_is_not_the_clients_fault(
+    client: httpx.Client, server: RunningServer
+) -> None:
+    folder = server.settings.voices
+    assert folder is not None
+    damaged = folder / "damaged.json"
+    damaged.write_text("{}")
+    try:
+        answer = ask(client, voice="damaged")
+        assert answer.status_code == 500
+        assert "damaged" in error_of(answer)["message"]
+        assert str(folder) not in answer.text
+    finally:
+        damaged.unlink()
 
 
 def test_no_more_voices_than_the_limit(strict: RunningServer, keyed: httpx.Client) -> None:
@@ -405,9 +432,10 @@ def test_metrics(client: httpx.Client) -> None:
     before = figures(client)
     ask(client)
     ask(client, voice="nobody")
+    ask(client, speed=9)
     after = figures(client)
     assert after["chattts_requests_total"] == before["chattts_requests_total"] + 1
-    assert after["chattts_refused_total"] == before.get("chattts_refused_total", 0) + 1
+    assert after["chattts_refused_total"] == before.get("chattts_refused_total", 0) + 2
     assert after["chattts_audio_seconds_total"] > before["chattts_audio_seconds_total"]
     assert after["chattts_running"] == 0
 

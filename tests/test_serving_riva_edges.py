@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from ChatTTS.serving.requests import SpeechRequest
 from ChatTTS.serving.riva import serve_grpc
 from ChatTTS.serving.riva.generated import riva_tts_pb2 as ours
 from ChatTTS.serving.riva.reading import continued
+from ChatTTS.serving.riva.servicer import RivaServicer
 from ChatTTS.serving.riva.ssml import plain_text
 
 from .riva_tools import LONG, NATIVE, PCM, SPEECH, TEXT, Client, ask, connected, zero_shot
@@ -50,7 +52,10 @@ def client(server: RunningServer) -> Iterator[Client]:
         ({"audio_prompt": b"RIFFnothing"}, "cannot be read"),
         ({"audio_prompt": b"ab" * 20_000, "encoding": PCM}, "0 samples a second"),
         ({"audio_prompt": b"ab" * 100, "encoding": PCM, "sample_rate_hz": 8000}, "short"),
-        ({"audio_prompt": b"ab" * 400_000, "encoding": PCM, "sample_rate_hz": 8000}, "longer than 30 s"),
+        (
+            {"audio_prompt": b"ab" * 400_000, "encoding": PCM, "sample_rate_hz": 8000},
+            "longer than 30 s",
+        ),
         ({"audio_prompt": bytes(80_000), "encoding": PCM, "sample_rate_hz": 8000}, "silent"),
     ],
 )
@@ -181,6 +186,72 @@ def test_who_cannot_wait_is_not_kept(client: Client, server: RunningServer) -> N
     told = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED)
     assert caught.value.code() in told
     assert server.becomes_idle()
+
+
+def test_who_needs_no_key_takes_no_place(server: RunningServer) -> None:
+    """A stream about the health stays open for as long as its client likes."""
+    over = threading.Event()
+
+    def one_text() -> Iterator[tts.SynthesizeSpeechRequest]:
+        yield ask()
+        over.wait(PATIENCE)
+
+    right = (("authorization", "Bearer secret"),)
+    with connected(server, keys=("secret",), running=1, waiting=1, connections=1) as client:
+        health = health_pb2_grpc.HealthStub(client.channel)
+        watches = [health.Watch(health_pb2.HealthCheckRequest()) for _ in range(4)]
+        calls = [client.stub.SynthesizeOnline(one_text(), metadata=right) for _ in range(3)]
+        try:
+            assert all(next(call) for call in [*watches, *calls])
+            error = client.refused(ask(), metadata=right)
+            assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert "3 calls" in error.details()
+        finally:
+            over.set()
+            for watch in watches:
+                watch.cancel()
+        assert all(list(call) is not None for call in calls)
+        assert client.stub.Synthesize(ask(), metadata=right).audio
+
+
+def test_who_takes_no_sound_is_cut_off(server: RunningServer) -> None:
+    limits = replace(server.settings.limits, idle_seconds=0.05)
+    servicer = RivaServicer(server.service, Gate(()), replace(server.settings, limits=limits))
+    context = _Deaf(ask(LONG).SerializeToString())
+    with pytest.raises(grpc.RpcError):
+        server.run(servicer.synthesize_online(None, context))
+    assert context.told is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert server.becomes_idle()
+
+
+class _Deaf:
+    """The side of the server of a call whose client sends a text and reads nothing."""
+
+    def __init__(self, data: bytes) -> None:
+        self.told: grpc.StatusCode | None = None
+        self._data = data
+
+    async def read(self) -> bytes:
+        return self._data
+
+    async def write(self, data: bytes) -> None:
+        await asyncio.Event().wait()
+
+    async def send_initial_metadata(self, metadata: object) -> None:
+        pass
+
+    async def abort(self, code: grpc.StatusCode, details: str, trailing: object) -> None:
+        self.told = code
+        raise grpc.RpcError(details)
+
+    def invocation_metadata(self) -> tuple[()]:
+        return ()
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:1"
+
+    def time_remaining(self) -> None:
+        return None
 
 
 # -- ends ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise
 
 import pytest
@@ -122,3 +123,26 @@ def test_clear_forgets() -> None:
     buffer.clear()
     assert buffer.waiting == 0
     assert buffer.flush() == []
+
+
+@pytest.mark.parametrize("text", [". " * 400, "a. " * 250, "!? " * 250, "你。" * 400])
+def test_the_work_grows_with_the_text_and_not_with_its_square(text: str) -> None:
+    """Whoever sends nothing but marks must not keep the server busy."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        given = spoken([text], 200)
+    finally:
+        sys.setprofile(None)
+    assert calls < 60 * len(text)
+    assert text.startswith("".join(given))
+
+
+def test_marks_before_a_long_sentence_are_no_utterance() -> None:
+    sentence = f"{'word ' * 60}end."
+    assert spoken([f"... {sentence} ", "And here is more."], 200)[0].strip() == f"... {sentence}"

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
+import uvicorn
+from fastapi import FastAPI, WebSocket
 from websockets.exceptions import InvalidStatus
 
 from ChatTTS.core import Chat
+from ChatTTS.serving import server as http_server
+from ChatTTS.serving.errors import OverloadedError
+from ChatTTS.serving.settings import Limits, Settings
+from ChatTTS.serving.websocket.config import ContextConfig
+from ChatTTS.serving.websocket.context import Context
+from ChatTTS.serving.websocket.outbox import Channel, Outbox
+from ChatTTS.serving.websocket.player import Player
 
 from .serving_tools import RunningServer, eventually, running_server, with_limits
 from .websocket_tools import (
@@ -164,6 +176,29 @@ def test_too_many_flushes(socket: Speaker) -> None:
     socket.say("input.cancel")
 
 
+def test_too_many_texts_that_end_by_silence(server: RunningServer) -> None:
+    """Each is kept until all before it is sent, and this client takes nothing."""
+
+    async def ended() -> None:
+        pass
+
+    async def wild() -> None:
+        channel = Channel(Outbox(cast(WebSocket, None)), None, lambda: False)
+        player = Player(server.service, "", channel, lambda run: None, ended)
+        context = Context(server.service, ContextConfig(flush_after=0.001), player)
+        try:
+            await context.append(LONG)
+            for _ in range(100):
+                await asyncio.sleep(0.001)
+                await context.append(".")
+        finally:
+            await context.cancel()
+
+    with pytest.raises(OverloadedError, match="64 flushed texts"):
+        server.run(wild())
+    assert is_over(server)
+
+
 def test_overload_is_told_and_the_next_text_may_do(chat: Chat) -> None:
     limits = with_limits(running=1, waiting=1)
     with running_server(chat=chat, extend=EXTEND, **limits) as server:
@@ -179,12 +214,50 @@ def test_overload_is_told_and_the_next_text_may_do(chat: Chat) -> None:
             assert error["code"] == "server_overloaded"
             assert error["retry_after"] >= 1
             assert two.until("audio.done")["finish_reason"] == "error"
+            assert refusals(server) == 1
             one.say("input.cancel")
             one.until("audio.cancelled")
             two.say("input.text", text="Hello there.")
             two.say("input.done")
             assert two.until("audio.done")["finish_reason"] in SPOKEN
         assert is_over(server)
+
+
+def refusals(server: RunningServer) -> float:
+    """Requests that were refused for overload, by the metrics."""
+    labels = {"code": "server_overloaded"}
+    registry = server.service.measures.registry
+    return registry.get_sample_value("chattts_refused_total", labels) or 0.0
+
+
+def test_what_was_begun_too_early_is_not_counted_as_refused(chat: Chat) -> None:
+    with running_server(chat=chat, extend=EXTEND, **with_limits(running=1)) as server:
+        # Nobody may wait: what is begun before its turn is refused, and begun again in its turn.
+        admission = server.service.admission
+        admission.limits = dataclasses.replace(admission.limits, max_waiting=0)
+        with speaker(server) as socket:
+            socket.say("input.text", text=TEXT)
+            socket.say("input.done")
+            assert socket.until("audio.done")["finish_reason"] in SPOKEN
+        assert refusals(server) == 0
+
+
+def test_a_ping_may_wait_behind_sound_that_is_not_read_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who plays while it reads answers a ping after minutes, and must not be cut off for that."""
+    configs: list[uvicorn.Config] = []
+
+    class Watched(http_server._Uvicorn):
+        def __init__(self, config: uvicorn.Config) -> None:
+            configs.append(config)
+            super().__init__(config)
+
+    async def serve(settings: Settings) -> None:
+        async with http_server._http(FastAPI(), settings):
+            pass
+
+    monkeypatch.setattr(http_server, "_Uvicorn", Watched)
+    asyncio.run(serve(Settings(port=0, limits=Limits(idle_seconds=200.0))))
+    assert [config.ws_ping_timeout for config in configs] == [200.0]
 
 
 def test_idle_sockets_are_closed(chat: Chat) -> None:

@@ -19,10 +19,12 @@ class Package:
     Attributes:
         requirement: as pip takes it, such as ``torch>=2.4``.
         purpose: what it is for.
+        imported_as: where that is not its name.
     """
 
     requirement: str
     purpose: str
+    imported_as: str = ""
 
     @property
     def name(self) -> str:
@@ -32,7 +34,7 @@ class Package:
     @property
     def module(self) -> str:
         """What it is imported as."""
-        return self.name.replace("-", "_")
+        return self.imported_as or self.name.replace("-", "_")
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,24 @@ REQUIRED = (
 OPTIONAL = (
     Package("matplotlib>=3.8", "for --plot"),
     Package("sounddevice>=0.4.6", "for --play"),
+    *(
+        Package(requirement, "for serve", imported_as)
+        for requirement, imported_as in (
+            ("fastapi>=0.115", ""),
+            ("starlette>=0.40", ""),
+            ("pydantic>=2.9", ""),
+            ("anyio>=4.4", ""),
+            ("uvicorn>=0.34", ""),
+            ("websockets>=13", ""),
+            ("python-multipart>=0.0.18", ""),
+            ("grpcio>=1.66", "grpc"),
+            ("grpcio-health-checking>=1.66", "grpc_health"),
+            ("grpcio-reflection>=1.66", "grpc_reflection"),
+            ("protobuf>=5.27", "google.protobuf"),
+            ("prometheus-client>=0.21", ""),
+            ("av>=14", ""),
+        )
+    ),
 )
 _IMPORTS: Mapping[str, Callable[[], object]] = {
     "torchaudio": ensure_torchaudio,

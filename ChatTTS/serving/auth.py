@@ -64,14 +64,16 @@ def read_keys(path: Path) -> tuple[str, ...]:
         ConfigError: the file cannot be read, or has no keys.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the API keys in {path} cannot be read: {error}") from error
-    keys = tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    stripped = (line.strip() for line in lines)
+    keys = tuple(line for line in stripped if line and not line.startswith("#"))
     if not keys:
         raise ConfigError(f"{path} holds no API key: write one a line, or leave the file out")
     return keys
 
 
 def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8")).digest()
+    # What a client gives as its key need not be text that can be encoded.
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()

@@ -31,7 +31,8 @@ class Record:
         first: seconds to its first samples; ``None`` before.
         whole: seconds to its end; ``None`` before.
         samples: given so far.
-        underruns: how often somebody who plays from the first sample on had to wait.
+        underruns: how often somebody who plays from the first sample on, at the request's tempo,
+            had to wait.
         finish: ``stop``, ``length``, ``abort``, or the code of an error.
         is_cached: whether it was there already.
     """
@@ -76,7 +77,7 @@ class Record:
         elif now > self._heard_until:
             self.underruns += 1
             self._heard_until = now
-        self._heard_until += samples / SAMPLE_RATE
+        self._heard_until += samples / SAMPLE_RATE / self.request.speed
         self.samples += samples
 
     def failed(self, error: BaseException) -> None:

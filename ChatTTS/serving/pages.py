@@ -7,7 +7,8 @@ Browsers say where a page comes from, and what it called the server.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+from ipaddress import ip_address
+from urllib.parse import SplitResult, urlsplit
 
 from .errors import ForeignPageError
 from .settings import Settings
@@ -30,14 +31,14 @@ class Pages:
         # A page may call its own address by the server's number and so become the server's own
         # (DNS rebinding), but not by the server's names. Who needs a key cannot be misled so, and
         # beyond this machine nobody knows the names.
-        is_bound = not settings.api_keys and settings.host in _LOOPBACK
-        self._names = {*_LOOPBACK, *settings.names} if is_bound else None
+        is_bound = not settings.api_keys and _is_loopback(settings.host)
+        self._names = {*_LOOPBACK, settings.host, *settings.names} if is_bound else None
 
     def check_name(self, headers: Mapping[str, str]) -> None:
         """Raise ForeignPageError if the client calls the server by a name that is not its own."""
         if self._names is None:
             return
-        name = urlsplit(f"//{headers.get('host', '')}").hostname
+        name = _parts(f"//{headers.get('host', '')}").hostname
         if name not in self._names:
             raise ForeignPageError(
                 f"this server is not called {str(name)[:80]!r}: ask for localhost, or start it "
@@ -47,7 +48,9 @@ class Pages:
     def check_request(self, method: str, path: str, headers: Mapping[str, str]) -> None:
         """Raise ForeignPageError if a page of another host may not ask this."""
         is_harmless = method in _READING and path not in _COSTLY
-        is_foreign = headers.get("sec-fetch-site") == "cross-site"
+        site = headers.get("sec-fetch-site")
+        # Browsers say the site to hosts that they trust only: not to a number without TLS.
+        is_foreign = site == "cross-site" or (site is None and not self._is_near(headers))
         if is_foreign and not is_harmless and not self._is_named(headers.get("origin")):
             raise ForeignPageError(
                 "pages of other hosts may not do this: name their origin in the server's settings"
@@ -55,10 +58,27 @@ class Pages:
 
     def may_open_socket(self, headers: Mapping[str, str]) -> bool:
         """Whether a page may connect; browsers let every page try. Programs send no origin."""
+        return self._is_near(headers) or self._is_named(headers.get("origin"))
+
+    def _is_near(self, headers: Mapping[str, str]) -> bool:
+        """Whether it is a program, or a page of the server's own."""
         origin = headers.get("origin")
-        if origin is None or self._is_named(origin):
-            return True
-        return urlsplit(origin).netloc == headers.get("host")
+        return origin is None or _parts(origin).netloc == headers.get("host")
 
     def _is_named(self, origin: str | None) -> bool:
         return bool({"*", origin} & self._origins)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host in _LOOPBACK
+
+
+def _parts(address: str) -> SplitResult:
+    """Of an address that may come from anybody; of one that is none, nothing."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")

@@ -50,7 +50,7 @@ async def sample_prompt(
         raise RequestTooLargeError(
             f"the recording has {len(data)} bytes; this server takes {most}", param=param
         )
-    samples, rate = await service.in_thread(lambda: read_recording(data, param, bare))
+    samples, rate = await service.read(lambda: read_recording(data, param, bare))
     try:
         return await service.encode_sample(samples, rate)
     except BadRequestError as error:

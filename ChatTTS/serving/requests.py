@@ -102,7 +102,8 @@ class SpeechRequest:
         if self.top_p is not None:
             self._require("top_p", 0 < self.top_p <= 1, "above 0 and at most 1")
         if self.top_k is not None:
-            self._require("top_k", self.top_k >= 1, "at least 1")
+            fits = 1 <= self.top_k < _SEED_LIMIT
+            self._require("top_k", fits, "at least 1, and a number of 64 bits")
         if self.language is not None:
             self._require("language", self.language in ("en", "zh"), "en or zh")
         if self.max_wait is not None:

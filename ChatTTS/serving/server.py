@@ -97,6 +97,7 @@ class Server:
         self.service = service = make_service(self._chat, settings)
         gate = Gate(settings.api_keys)
         async with contextlib.AsyncExitStack() as starting:
+            starting.callback(service.end)
             app = make_app(service, gate, settings)
             self.port = await starting.enter_async_context(_http(app, settings))
             if settings.grpc_port is not None:
@@ -171,6 +172,8 @@ async def _http(app: FastAPI, settings: Settings) -> AsyncIterator[int]:
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=list(settings.trusted_proxies),
         ws_max_size=settings.limits.message_bytes,
+        # A ping waits behind the sound that a client has not read yet, which may be minutes of it.
+        ws_ping_timeout=settings.limits.idle_seconds,
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=settings.tls_key,
         timeout_graceful_shutdown=int(_CLOSING_SECONDS),

@@ -19,7 +19,7 @@ from ..lru import LRU
 from ..results import Piece
 from ..streams import SpeechStream
 from .admission import Admission, AdmissionLimits
-from .errors import RequestTooLargeError, UnavailableError, as_serving_error
+from .errors import OverloadedError, RequestTooLargeError, UnavailableError, as_serving_error
 from .measures import Measures, Record
 from .requests import SpeechRequest
 from .settings import Settings
@@ -32,10 +32,13 @@ T = TypeVar("T")
 
 # Texts are prepared and streams are closed here; neither computes for long.
 _WORKERS = 16
+# Recordings are read here, whose number no admission bounds.
+_READERS = 2
 _SOONEST = 0.05  # seconds in which a request that may not wait enters
 # A prompt string of half a minute is 15 kB.
 _PROMPTS_KEPT = 256
 _POLL_SECONDS = 0.05  # while the server ends
+_DROPPING_SECONDS = 2.0  # in which those that are dropped are told, if they listen
 _WARM_UP = "Hello there."
 GONE = "the engine stopped with an error; restart the server"
 
@@ -82,9 +85,13 @@ class SpeechService:
         )
         self.prompts: LRU[bytes, str] = LRU(_PROMPTS_KEPT)
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="serving")
+        # What takes long has threads of its own: the sound of others must not wait for it.
+        self._refiners = ThreadPoolExecutor(limits.running, thread_name_prefix="refining")
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="recordings")
         self._state = "starting"
         self._speaking: set[Speech] = set()
         self._holds = 0
+        self._is_closed = False
 
     # -- state -----------------------------------------------------------------------------
 
@@ -119,15 +126,25 @@ class SpeechService:
         if self._state != "failed":
             self._state = "draining"
         self.admission.drain()
+        try:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._finished(), grace)
+        finally:  # also where a second signal ends the waiting
+            dropped = self.admission.running + self.admission.waiting
+            self._is_closed = True
+            self.admission.abort_waiting("the server shuts down")
+            for speech in list(self._speaking):
+                speech.abort()
+            self.chat.interrupt()
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._finished(), grace)
-        dropped = len(self._speaking) + self.admission.waiting
-        self.admission.abort_waiting("the server shuts down")
-        for speech in list(self._speaking):
-            speech.abort()
+            await asyncio.wait_for(self._finished(), _DROPPING_SECONDS)
         await self.in_thread(self.chat.unload)
-        self._workers.shutdown(wait=False)
         return dropped
+
+    def end(self) -> None:
+        """Let go of the threads, when no interface is left that needs them."""
+        for threads in (self._workers, self._refiners, self._readers):
+            threads.shutdown(wait=False)
 
     async def _finished(self) -> None:
         """Until nobody speaks, waits, or has more to say."""
@@ -185,7 +202,7 @@ class SpeechService:
             deadline=self.deadline(request),
         ):
             try:
-                return (await self.in_thread(refined)).split("\n")
+                return (await _in(self._refiners, refined)).split("\n")
             except ChatTTSError as error:
                 raise self.heard(error) from error
             finally:
@@ -208,13 +225,32 @@ class SpeechService:
             )
 
         try:
-            return await self.in_thread(encoded)
+            return await self.read(encoded)
+        except ChatTTSError as error:
+            raise as_serving_error(error) from error
+
+    async def check_speaker(self, speaker: str) -> None:
+        """Whether a speaker string can be spoken with.
+
+        Raises:
+            BadRequestError: it is none of this model.
+        """
+        settings = {"spk_emb": speaker}
+        try:
+            # It would begin with the first piece, which nobody takes.
+            await self.in_thread(
+                lambda: self.chat.stream(
+                    _WARM_UP, skip_refine_text=True, params_infer_code=settings
+                )
+            )
         except ChatTTSError as error:
             raise as_serving_error(error) from error
 
     def _check(self, text: str) -> None:
         if self._state == "failed":
             raise UnavailableError(GONE)
+        if self._is_closed:
+            raise OverloadedError("the server has shut down: ask another one", draining=True)
         most = self.settings.limits.characters
         if len(text) > most:
             raise RequestTooLargeError(
@@ -235,7 +271,11 @@ class SpeechService:
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """The result of ``work``, done in a thread of the service."""
-        return await asyncio.get_running_loop().run_in_executor(self._workers, work)
+        return await _in(self._workers, work)
+
+    async def read(self, work: Callable[[], T]) -> T:
+        """The same for work on a recording, which takes long."""
+        return await _in(self._readers, work)
 
     def deadline(self, request: SpeechRequest) -> float | None:
         """When a request that comes now must have begun, by the admission's clock."""
@@ -284,6 +324,10 @@ class SpeechService:
             return work()
         except ChatTTSError as error:
             raise as_serving_error(error) from error
+
+
+async def _in(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(threads, work)
 
 
 def drawing(request: SpeechRequest) -> dict[str, Any]:

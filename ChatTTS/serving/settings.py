@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import ConfigError
 
 MEBI = 1 << 20
+_PRINTABLE = re.compile("[!-~]+")
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Limits:
             a recording.
         contexts: of a WebSocket.
         connections: WebSockets at a time.
-        idle_seconds: after which a WebSocket that says nothing is closed.
+        idle_seconds: after which a WebSocket or gRPC stream is closed that says or takes nothing.
+        stalled_seconds: after which a REST client that takes nothing of a stream is cut off.
         voices: uploaded voices that are kept.
     """
 
@@ -43,6 +46,7 @@ class Limits:
     contexts: int = 8
     connections: int = 256
     idle_seconds: float = 300.0
+    stalled_seconds: float = 60.0
     voices: int = 1000
 
     def __post_init__(self) -> None:
@@ -94,11 +98,14 @@ class Settings:
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:
+        if not self.host:  # a socket would take it for every address
+            raise ConfigError("host must be named: 127.0.0.1 is this machine alone, 0.0.0.0 is all")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ConfigError("TLS needs both a certificate and a key: give both or none")
         if self.result_cache_bytes < 0:
             raise ConfigError("result_cache_bytes must be 0 or more")
         if not self.shutdown_seconds >= 0:
             raise ConfigError("shutdown_seconds must be 0 or more")
-        if not all(self.api_keys):
-            raise ConfigError("an API key must not be empty")
+        if not all(_PRINTABLE.fullmatch(key) for key in self.api_keys):
+            # A header brings nothing else unchanged.
+            raise ConfigError("an API key must be of ASCII letters, digits and signs, no spaces")

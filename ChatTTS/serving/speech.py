@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from .service import SpeechService
 
 SAMPLE_RATE = 24_000
+COMPLETE = ("stop", "length")
+"""How a request ends that was spoken."""
+BROKEN_OFF = "the server ended this request before its end: send it again"
 
 
 class Speech(AsyncIterator[Piece]):
@@ -48,7 +51,9 @@ class Speech(AsyncIterator[Piece]):
 
     async def __aenter__(self) -> Speech:
         service, request = self._service, self.request
-        known = service.results.get(self._key) if self._is_cachable else None
+        # While the server ends, the admission refuses whatever is new.
+        is_looked_up = self._is_cachable and not service.admission.draining
+        known = service.results.get(self._key) if is_looked_up else None
         if known is not None:
             self._known = list(reversed(known))
             self._record.is_cached = True
@@ -83,7 +88,9 @@ class Speech(AsyncIterator[Piece]):
             try:
                 piece = await self._stream.__anext__()
             except StopAsyncIteration:
-                self._is_whole()
+                # An utterance that was ended before its first sample gave no piece to say so.
+                self._finish(self._stream.finish_reason or "abort")
+                self._keep()
                 raise
             except BaseException as error:
                 raise self._told(error) from error
@@ -92,7 +99,7 @@ class Speech(AsyncIterator[Piece]):
         if self._is_cachable:
             self._given.append(piece)
         if piece.finish_reason is not None:
-            self._record.finish = self.finish_reason = self._worst(piece.finish_reason)
+            self._finish(piece.finish_reason)
         return piece
 
     async def __aexit__(
@@ -131,14 +138,16 @@ class Speech(AsyncIterator[Piece]):
         """Its times, up to now."""
         return self._record
 
-    def _is_whole(self) -> None:
-        """All pieces were given."""
+    def _keep(self) -> None:
+        """Keep what was given, for identical requests."""
         if self._is_cachable and self._given and self.finish_reason == "stop":
             self._service.results.put(self._key, tuple(self._given))
 
-    def _worst(self, reason: str) -> str:
+    def _finish(self, reason: str) -> None:
+        """An utterance ended, or all of them; the worst end is the whole's."""
         order = ("stop", "length", "abort")
-        return max(reason, self.finish_reason or reason, key=order.index)
+        reason = max(reason, self.finish_reason or reason, key=order.index)
+        self._record.finish = self.finish_reason = reason
 
     @property
     def _is_cachable(self) -> bool:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from ..config import Config
+from ..errors import VoiceError
 from ..voices import SavedVoice, VoiceLibrary, check_name, is_speaker_string
-from .errors import BadRequestError, RequestTooLargeError, UnknownVoiceError
+from .errors import BadRequestError, RequestTooLargeError, ServingError, UnknownVoiceError
+
+logger = logging.getLogger(__name__)
 
 # Programs that were written for OpenAI's server name one of these; they take turns over the
 # checkpoint's own speakers, so that different names are different voices where there are any.
@@ -108,13 +113,16 @@ class Voices:
 
         Raises:
             UnknownVoiceError: there is none of that name.
-            VoiceError: it belongs to another model, or its file is damaged.
+            VoiceError: it belongs to another model.
+            ServingError: its file is damaged.
         """
         name = name or self._default
         if name is None:
             return {}
         if name in self._library:
-            return self._library.load(name).parameters(self._config.gpt.hidden_size)
+            with _own_fault(f"the voice {name!r} cannot be read here"):
+                voice = self._library.load(name)
+            return voice.parameters(self._config.gpt.hidden_size)
         if name in self._speakers:
             return {"spk_emb": self._speakers[name]}
         if name in ALIASES and self._speakers:
@@ -144,7 +152,8 @@ class Voices:
             sample, transcript: a sample prompt string, and what it says.
 
         Raises:
-            VoiceError: the name cannot be used, or the file not be written.
+            VoiceError: the name cannot be used.
+            ServingError: the file cannot be written.
             BadRequestError: no consent, or not exactly one of speaker and sample.
             RequestTooLargeError: there are as many voices as may be kept.
         """
@@ -170,7 +179,8 @@ class Voices:
             transcript=transcript,
             consent=f"{now}: {consent.strip()}",
         )
-        self._library.save(voice, overwrite=True)
+        with _own_fault(f"the voice {name!r} cannot be kept here"):
+            self._library.save(voice, overwrite=True)
         return VoiceInfo(name, voice.kind, True, self._config.defaults.language)
 
     def forget(self, name: str) -> None:
@@ -178,14 +188,25 @@ class Voices:
 
         Raises:
             UnknownVoiceError: none was uploaded under that name.
-            VoiceError: its file cannot be deleted.
+            ServingError: its file cannot be deleted.
         """
         if name not in self._library:
             known = name in self._speakers or name in ALIASES
             reason = "belongs to the server and stays" if known else "is not known"
             raise UnknownVoiceError(f"the voice {name[:_SHOWN]!r} {reason}")
-        self._library.remove(name)
+        with _own_fault(f"the voice {name!r} cannot be deleted here"):
+            self._library.remove(name)
 
     def _readable(self) -> Sequence[SavedVoice]:
         """The uploaded voices without those whose files are damaged."""
         return self._library.readable()
+
+
+@contextmanager
+def _own_fault(what: str) -> Iterator[None]:
+    """Files of the server are no fault of a client's, and their paths are for the log only."""
+    try:
+        yield
+    except VoiceError as error:
+        logger.error("%s", error)
+        raise ServingError(f"{what}: ask the server's operator") from error

@@ -89,6 +89,16 @@ def split_sentences(line: str) -> list[str]:
     return [line[start:end] for start, end in pairwise(cuts)]
 
 
+def are_one_utterance(first: str, second: str, max_characters: int) -> bool:
+    """Whether two sentences of a line are spoken in one go, as :func:`split_utterances` has it.
+
+    Args:
+        first: may be several sentences that are one utterance already; holds words, as ``second``
+            does.
+    """
+    return len(_join_short((first.strip(), second.strip()), max_characters)) == 1
+
+
 def _is_end(line: str, match: re.Match[str]) -> bool:
     marks, end = match["marks"], match.end()
     if any(mark in "。！？" for mark in marks):

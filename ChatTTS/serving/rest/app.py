@@ -29,6 +29,8 @@ from .voices import voice_routes
 
 # Beside a recording stand short fields; base64 makes three bytes four.
 _FORM_BYTES = 64 << 10
+# A text may have as many commas as letters, and a batch holds a few of the longest texts.
+_FEW_PARTS, _PARTS_PER_CHARACTER = 20_000, 4
 _SHOWN = ("x-request-id", "x-sample-rate", "x-seed", "x-finish-reason", "retry-after")
 
 
@@ -62,7 +64,13 @@ def create_app(service: SpeechService, gate: Gate, settings: Settings) -> FastAP
     app.include_router(page_routes())
     app.openapi = partial(describe, app)  # type: ignore[method-assign]
     # The last one stands outermost.
-    app.add_middleware(Inlet, most=partial(_most_bytes, limits=settings.limits))
+    limits = settings.limits
+    app.add_middleware(
+        Inlet,
+        most=partial(_most_bytes, limits=limits),
+        parts=_FEW_PARTS + _PARTS_PER_CHARACTER * limits.characters,
+        patience=limits.stalled_seconds,
+    )
     app.add_middleware(Doorman, gate=gate, is_public=_is_public, pages=Pages(settings))
     app.add_middleware(Answers, measures=service.measures, with_text=settings.log_texts)
     if settings.cors_origins:
@@ -70,7 +78,8 @@ def create_app(service: SpeechService, gate: Gate, settings: Settings) -> FastAP
             CORSMiddleware,
             allow_origins=list(settings.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["authorization", "content-type", "x-request-id"],
+            # OpenAI's client for browsers sends a dozen of its own, more with each version.
+            allow_headers=["*"],
             expose_headers=list(_SHOWN),
         )
     return app

@@ -65,8 +65,8 @@ def batch_routes(service: SpeechService) -> APIRouter:
             done = [result async for result in results]
         done.sort(key=lambda result: result.index)
         answer = BatchAnswer(data=done)
-        text = await service.in_thread(answer.model_dump_json)
-        return Response(text, media_type="application/json")
+        data = await service.in_thread(lambda: answer.model_dump_json().encode())
+        return Response(data, media_type="application/json")
 
     return router
 
@@ -97,6 +97,8 @@ class _Batch:
     ) -> None:
         self._service, self._body, self._asker, self._state = service, body, asker, state
         limits = service.settings.limits
+        # Who was taken before the server began to shut down is spoken to the end.
+        self._continues = not service.admission.draining
         # No more at a time than one client may have waiting: a batch does not refuse itself.
         self._places = asyncio.Semaphore(min(limits.running, limits.waiting_per_client))
 
@@ -109,14 +111,21 @@ class _Batch:
             async with self._places:
                 await send.send(await self._result(index, item))
 
-        async with send, receive, anyio.create_task_group() as group:
-            for index, item in enumerate(self._body.items):
-                group.start_soon(work, index, item)
-            try:
-                for _ in self._body.items:
-                    yield await receive.receive()
-            finally:
-                group.cancel_scope.cancel()
+        with self._service.hold():
+            async with send, receive, anyio.create_task_group() as group:
+                for index, item in enumerate(self._body.items):
+                    group.start_soon(work, index, item)
+                try:
+                    for _ in self._body.items:
+                        yield await receive.receive()
+                finally:
+                    group.cancel_scope.cancel()
+
+    async def line(self, result: BatchResult) -> bytes:
+        """A result as a line of JSON, which may be of many megabytes."""
+        return await self._service.in_thread(
+            lambda: result.model_dump_json(exclude_none=True).encode() + b"\n"
+        )
 
     async def _result(self, index: int, item: BatchItem) -> BatchResult:
         try:
@@ -136,7 +145,8 @@ class _Batch:
             named | item.model_dump(exclude_unset=True, exclude={"custom_id"})
         )
         asker = Asker(self._asker.client, f"{self._asker.request_id}.{index}")
-        request = await speech_request(service, body, body.input, asker, priority=Priority.BATCH)
+        changes = {"priority": Priority.BATCH, "continues": self._continues}
+        request = await speech_request(service, body, body.input, asker, **changes)
         encoder = await make_encoder(service, request, output(body))
         async with spoken(service, request, self._state) as speech:
             data = await whole(service, speech, encoder, Tally())
@@ -168,6 +178,6 @@ class _Lines(Response):
         await send(start)
         async with aclosing(self._batch.results()) as results:
             async for result in results:
-                line = result.model_dump_json(exclude_none=True) + "\n"
-                await send({"type": "http.response.body", "body": line.encode(), "more_body": True})
+                line = await self._batch.line(result)
+                await send({"type": "http.response.body", "body": line, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})

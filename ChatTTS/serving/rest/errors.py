@@ -67,9 +67,9 @@ def validation_error(error: ValidationError) -> BadRequestError:
 
 
 async def on_invalid(request: Request, error: Exception) -> JSONResponse:
-    """Answers what FastAPI refuses."""
+    """Raises what FastAPI refuses as an error of ours, so that it is counted like all others."""
     assert isinstance(error, RequestValidationError)
-    return error_response(bad_fields(error.errors()))
+    raise bad_fields(error.errors()) from error
 
 
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:

@@ -6,11 +6,12 @@ import asyncio
 import re
 from collections.abc import Callable
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..auth import Gate
-from ..errors import RequestTooLargeError, as_serving_error
+from ..errors import DeadlineError, RequestTooLargeError, as_serving_error
 from ..logs import log_failure
 from ..measures import Measures
 from ..pages import Pages
@@ -20,6 +21,7 @@ from .errors import error_response
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 # Whoever still sends cannot read an answer: so much of a body that is too long is read and dropped.
 _DROPPED = 16 << 20
+_PART_BYTES = 1 << 16
 
 
 class Answers:
@@ -102,10 +104,15 @@ class Inlet:
     Args:
         app: what answers.
         most: bytes of a body, by the address.
+        parts: commas and brackets of a body that is no form. Whoever reads JSON holds all threads
+            meanwhile, for seconds if millions of values fill the place of a recording.
+        patience: seconds after which a client that takes nothing of a stream is cut off.
     """
 
-    def __init__(self, app: ASGIApp, most: Callable[[str], int]) -> None:
-        self._app, self._most = app, most
+    def __init__(
+        self, app: ASGIApp, most: Callable[[str], int], parts: int, patience: float
+    ) -> None:
+        self._app, self._most, self._parts, self._patience = app, most, parts, patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -113,8 +120,11 @@ class Inlet:
             await self._app(scope, receive, send)
             return
         body = await self._read(receive, self._most(scope["path"]))
-        if body is not None:
-            await _Connection(body, receive, send).run(self._app, scope)
+        if body is None:
+            return
+        if not Headers(scope=scope).get("content-type", "").startswith("multipart/"):
+            self._check_parts(body)
+        await _Connection(body, receive, send, self._patience).run(self._app, scope)
 
     async def _read(self, receive: Receive, most: int) -> bytes | None:
         """The body; ``None`` if the client went away before its end.
@@ -140,13 +150,20 @@ class Inlet:
             )
         return b"".join(parts)
 
+    def _check_parts(self, body: bytes) -> None:
+        if sum(body.count(sign) for sign in b",[{") > self._parts:
+            raise RequestTooLargeError(
+                f"the body has more than {self._parts} commas and brackets, which is this server's "
+                "limit"
+            )
+
 
 class _Connection:
     """One request whose body is there; its work is cancelled when the client goes away."""
 
-    def __init__(self, body: bytes, receive: Receive, send: Send) -> None:
+    def __init__(self, body: bytes, receive: Receive, send: Send, patience: float) -> None:
         self._body: bytes | None = body
-        self._receive, self._send = receive, send
+        self._receive, self._send, self._patience = receive, send, patience
         self._has_answered = False
         self._is_gone = asyncio.Event()
 
@@ -181,4 +198,17 @@ class _Connection:
     async def _pass(self, message: Message) -> None:
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self._has_answered = True
-        await self._send(message)
+        if not message.get("more_body", False):
+            await self._send(message)
+            return
+        # Work that goes on may hold a place, for which others wait. Small parts tell a client that
+        # is slow from one that takes nothing.
+        body: bytes = message["body"]
+        for start in range(0, len(body), _PART_BYTES):
+            part = {**message, "body": body[start : start + _PART_BYTES]}
+            try:
+                with anyio.fail_after(self._patience):
+                    await self._send(part)
+            except TimeoutError as error:
+                reason = f"the client took nothing of its answer for {self._patience:g} s"
+                raise DeadlineError(reason) from error

@@ -11,6 +11,7 @@ from ..requests import FASTEST, SLOWEST
 
 FormatName = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 _SEEDS = 2**63
+_MOST_ITEMS = 2000  # in any settings: checking the fields of more takes long
 
 
 class Body(BaseModel):
@@ -95,7 +96,7 @@ class BatchItem(Options):
 class BatchBody(Options):
     """``POST /v1/audio/speech/batch``."""
 
-    items: list[BatchItem] = Field(min_length=1)
+    items: list[BatchItem] = Field(min_length=1, max_length=_MOST_ITEMS)
     stream: bool = Field(False, description="Answer line by line, each item when it is done.")
 
     model_config = ConfigDict(

@@ -14,6 +14,8 @@ from .schemas import ERRORS, NOT_FOUND, FormatName, SpeechBody
 from .streaming import SpeechResponse
 
 _AUDIO = {"schema": {"type": "string", "format": "binary"}}
+_DATA = {"type": "string", "contentMediaType": "application/json"}
+_EVENT = {"type": "object", "properties": {"data": _DATA}, "required": ["data"]}
 
 
 def audio_answer(formats: tuple[str, ...]) -> dict[int | str, dict[str, Any]]:
@@ -41,7 +43,7 @@ def speech_routes(service: SpeechService) -> APIRouter:
     router = APIRouter(tags=["speech"])
     answer = audio_answer(FORMATS)
     answer[200]["content"]["text/event-stream"] = {
-        "schema": {"type": "string"},
+        "itemSchema": _EVENT,
         "example": 'data: {"type": "speech.audio.delta", "audio": "..."}\n\n',
     }
 

@@ -23,10 +23,9 @@ from ..logs import log_request
 from ..measures import FRAMES_PER_SECOND, SAMPLE_RATE
 from ..requests import SpeechRequest
 from ..service import SpeechService
-from ..speech import Speech
+from ..speech import BROKEN_OFF, COMPLETE, Speech
 
 _SAMPLES_PER_FRAME = int(SAMPLE_RATE / FRAMES_PER_SECOND)
-_COMPLETE = ("stop", "length")
 
 
 @dataclass(frozen=True)
@@ -109,15 +108,15 @@ async def encoded(
     async for piece in speech:
         tally.note(piece)
         yield await service.in_thread(partial(encoder.push, piece.samples))
-    if speech.finish_reason not in _COMPLETE:
-        raise UnavailableError("the server ended this request before its end: send it again")
+    if speech.finish_reason not in COMPLETE:
+        raise UnavailableError(BROKEN_OFF)
     yield await service.in_thread(encoder.finish)
 
 
 async def whole(service: SpeechService, speech: Speech, encoder: Encoder, tally: Tally) -> bytes:
     """All bytes of a file, which unlike those of a stream tell their length."""
     parts = [part async for part in encoded(service, speech, encoder, tally)]
-    return encoder.as_file(b"".join(parts))
+    return await service.in_thread(lambda: encoder.as_file(b"".join(parts)))
 
 
 class SpeechResponse(Response):

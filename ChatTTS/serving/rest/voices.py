@@ -76,6 +76,8 @@ def voice_routes(service: SpeechService) -> APIRouter:
             )
         elif not is_speaker_string(speaker):
             raise BadRequestError("speaker is no speaker string", param="speaker")
+        else:
+            await _check_speaker(service, speaker.strip())
         info = await service.in_thread(
             partial(
                 voices.keep,
@@ -115,6 +117,13 @@ def _entry(info: VoiceInfo) -> VoiceEntry:
             "language": info.language,
         }
     )
+
+
+async def _check_speaker(service: SpeechService, speaker: str) -> None:
+    try:
+        await service.check_speaker(speaker)
+    except BadRequestError as error:
+        raise BadRequestError(str(error), param="speaker") from error
 
 
 def _check_name(name: str) -> None:

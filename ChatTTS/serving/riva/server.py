@@ -45,9 +45,7 @@ async def serve_grpc(service: SpeechService, gate: Gate, settings: Settings) -> 
     """
     if settings.grpc_port is None:
         raise ConfigError("grpc_port is None: name a port, or 0 for any that is free")
-    server = grpc.aio.server(
-        options=_options(settings.limits), maximum_concurrent_rpcs=_most_calls(settings.limits)
-    )
+    server = grpc.aio.server(options=_options(settings.limits))
     server.add_generic_rpc_handlers((RivaServicer(service, gate, settings).handler(),))
     health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(service), server)
     names = (NAME, health.NAME, reflection.SERVICE_NAME)
@@ -67,11 +65,6 @@ def _options(limits: Limits) -> list[tuple[str, int]]:
         ("grpc.keepalive_time_ms", _PING_MS),
         ("grpc.keepalive_timeout_ms", _PONG_MS),
     ]
-
-
-def _most_calls(limits: Limits) -> int:
-    """All that may run and wait, and streams that are open while nothing is spoken."""
-    return limits.running + limits.waiting + limits.connections
 
 
 def _described() -> DescriptorPool:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import grpc
 
 from ..auth import Gate
-from ..errors import BadRequestError, DeadlineError
+from ..errors import BadRequestError, DeadlineError, OverloadedError, UnavailableError
 from ..logs import log_request
 from ..recordings import sample_prompt
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from ..settings import Settings
+from ..speech import BROKEN_OFF, COMPLETE
 from . import reading
 from .call import Call
 from .generated import riva_tts_pb2 as tts
@@ -41,6 +43,7 @@ class RivaServicer:
 
     def __init__(self, service: SpeechService, gate: Gate, settings: Settings) -> None:
         self._service, self._gate, self._settings = service, gate, settings
+        self._calls = 0
 
     def handler(self) -> grpc.GenericRpcHandler:
         """For ``grpc.aio.Server``."""
@@ -80,8 +83,15 @@ class RivaServicer:
     ) -> None:
         """The speech of texts, while it comes."""
 
+        # Long, as gRPC's window may hold minutes of sound that its client plays first.
+        seconds = self._settings.limits.idle_seconds
+
         async def send(response: tts.SynthesizeSpeechResponse) -> None:
-            await context.write(response.SerializeToString())
+            # Who takes nothing, and still holds a place, keeps others from theirs.
+            try:
+                await asyncio.wait_for(context.write(response.SerializeToString()), seconds)
+            except asyncio.TimeoutError:
+                raise DeadlineError(f"no sound was taken for {seconds:g} s: read faster") from None
 
         async def answered(call: Call) -> None:
             speaker = _Speaker(self._service, self._settings, call, send)
@@ -133,10 +143,29 @@ class RivaServicer:
         call = Call(context)
         try:
             call.let_in(self._gate)
-            return await work(call)
+            with self._place():
+                return await work(call)
         except Exception as error:
             await call.refuse(error, self._service.measures)
             raise  # not reached: refusing raises
+
+    @contextlib.contextmanager
+    def _place(self) -> Iterator[None]:
+        """One of the calls that there may be at a time.
+
+        gRPC could count them too, but with those that ask for the health, for which nobody needs a
+        key.
+        """
+        limits = self._settings.limits
+        # All that may run and wait, and streams that are open while nothing is spoken.
+        most = limits.running + limits.waiting + limits.connections
+        if self._calls >= most:
+            raise OverloadedError(f"{most} calls are open, which is the limit: try again later")
+        self._calls += 1
+        try:
+            yield
+        finally:
+            self._calls -= 1
 
     async def _next(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes | None:
         """The next message of a stream; None at its end."""
@@ -190,6 +219,8 @@ class _Speaker:
                         heard = piece.utterance
                         self._pending.meta.processed_text = piece.text
                     await self._give(await sound.push(piece.samples))
+            if speech.finish_reason not in COMPLETE:
+                raise UnavailableError(BROKEN_OFF)
         finally:
             if speech.record.whole is not None:
                 log_request(speech.record, "grpc", with_text=self._settings.log_texts)

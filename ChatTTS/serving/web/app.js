@@ -92,11 +92,11 @@ async function saveEntry(entry, track) {
   else await fetchAs(entry.fields, "wav");
 }
 
-/** Another format is made by the server, from the same seed. */
+/** Another format is made by the server, from the same seed; a whole file tells its length. */
 async function fetchAs(fields, format) {
   notices.clear();
   try {
-    const response = await server.speech(fields, format);
+    const response = await server.speech({ ...fields, stream: false }, format);
     save(await response.blob(), fileName(fields, format));
   } catch (error) {
     const told = error instanceof ServerError ? error : new ServerError(`The download broke: ${error.message}.`);

@@ -33,7 +33,8 @@ A run is what is spoken until a flush. The server says:
   The socket goes on; an utterance that cannot be spoken is left out, and so is the rest of a run
   for which there is no room.
 
-Closing codes: 1000 all was said, 1009 too large a message, 1013 no place, 4401 no key, 4408 idle.
+Closing codes: 1000 all was said, 1009 too large a message, 1012 the server ended, 1013 no place,
+4401 no key, 4408 idle.
 """
 
 from .route import PATH, add_to

@@ -66,6 +66,7 @@ class Context:
         self._check_open()
         if self._run is None:
             self._check_welcome()
+            self._check_ends()
         most = self._service.settings.limits.characters
         waiting = self._buffer.waiting + self._player.waiting_characters
         if waiting + len(text) > most:
@@ -94,11 +95,7 @@ class Context:
             ServingError: the context is done, or too many flushes wait.
         """
         self._check_open()
-        if self._player.waiting_ends >= _MOST_ENDS:
-            raise OverloadedError(
-                f"{_MOST_ENDS} flushed texts wait to be spoken: send the next one later",
-                own_limit=True,
-            )
+        self._check_ends()
         self._end_run(is_asked=True)
 
     def done(self) -> None:
@@ -137,6 +134,13 @@ class Context:
                 "input.done was said in this context: wait for its session.done, or use another "
                 "context_id",
                 param="context_id",
+            )
+
+    def _check_ends(self) -> None:
+        if self._player.waiting_ends >= _MOST_ENDS:
+            raise OverloadedError(
+                f"{_MOST_ENDS} flushed texts wait to be spoken: send the next one later",
+                own_limit=True,
             )
 
     def _check_welcome(self) -> None:

@@ -138,7 +138,13 @@ def parse(envelope: Envelope) -> Message:
 
 def is_text(value: object) -> bool:
     """Whether it is a string that can be written in UTF-8; JSON may hold half characters."""
-    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _string(fields: dict[str, Any], name: str) -> str:

@@ -187,6 +187,8 @@ class Player:
         if self._current is not None:
             voicing = self._current[1]
             run.draws.number = voicing.number + voicing.count
+            if not voicing.has_begun:
+                self._service.measures.refused(told)
         run.finished("error")
         if isinstance(told, _LASTING):
             run.is_abandoned = True

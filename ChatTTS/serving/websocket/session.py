@@ -136,7 +136,7 @@ class Session:
         try:
             if key is None and not self._gate.is_open:
                 data = await asyncio.wait_for(self._receive(), _AUTH_SECONDS)
-                message = parse(decode(data)) if isinstance(data, str) else None
+                message = parse(await self._decoded(data)) if isinstance(data, str) else None
                 key = message.api_key if isinstance(message, Auth) else None
             self._client = self._gate.client(key, address)
         except (AuthenticationError, BadRequestError, asyncio.TimeoutError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import accumulate, pairwise
 
-from ...text.splitter import has_words, is_speakable, split_sentences, split_utterances
+from ...text.splitter import are_one_utterance, has_words, is_speakable, split_sentences
 
 _LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 # A line that was wrapped to some width goes on where the next one begins with a small letter; the
@@ -118,10 +118,10 @@ class TextBuffer:
 
     def _are_two(self, first: str, second: str) -> bool:
         """Whether an utterance ends between these, also if ``second`` goes on."""
-        if not (first.strip() and second.strip()):
+        # Marks and tags go with what has words; a client may send thousands of them.
+        if not (has_words(second) and has_words(first)):
             return False
-        both = _LINE_END.sub(_blank, f"{first.strip()} {second.strip()}")
-        return len(split_utterances(both, self._most)) > 1
+        return not are_one_utterance(first, second, self._most)
 
     def _take(self, text: str) -> str:
         """The beginning of the rest, with what leads it."""

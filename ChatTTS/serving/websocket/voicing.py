@@ -64,8 +64,6 @@ class Voicing:
             await self._speak()
         except Exception as error:  # told to whoever takes the pieces
             end = as_serving_error(error)
-            if not self.has_begun:
-                self._service.measures.refused(end)
         self._settled.set()
         await self._pieces.put(end)
 

@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the page's tests need the extra serve")
 uvicorn = pytest.importorskip("uvicorn", reason="the page's tests need the extra serve")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 
 from fastapi import Request, Response  # noqa: E402
 from playwright.sync_api import Browser, BrowserContext, Page, expect  # noqa: E402

@@ -15,7 +15,9 @@ from websockets.exceptions import InvalidStatus
 from ChatTTS.core import Chat
 from ChatTTS.serving import server as http_server
 from ChatTTS.serving.errors import OverloadedError
+from ChatTTS.serving.requests import Priority
 from ChatTTS.serving.settings import Limits, Settings
+from ChatTTS.serving.tickets import Ticket
 from ChatTTS.serving.websocket.config import ContextConfig
 from ChatTTS.serving.websocket.context import Context
 from ChatTTS.serving.websocket.outbox import Channel, Outbox
@@ -202,24 +204,28 @@ def test_too_many_texts_that_end_by_silence(server: RunningServer) -> None:
 def test_overload_is_told_and_the_next_text_may_do(chat: Chat) -> None:
     limits = with_limits(running=1, waiting=1)
     with running_server(chat=chat, extend=EXTEND, **limits) as server:
-        with speaker(server) as one, speaker(server) as two:
-            # One speaks, and its next utterance waits: there is no place for anybody else.
-            one.say("input.text", text=LONG)
-            one.say("input.flush")
-            one.until("text.spoken")
-            assert eventually(lambda: server.service.admission.waiting == 1)
-            two.say("input.text", text=TEXT)
-            two.say("input.flush")
-            error = two.until("error")["error"]
+        admission = server.service.admission
+
+        def place() -> Ticket:
+            return admission.enter(
+                client="another", priority=Priority.INTERACTIVE, cost=1, deadline=None
+            )
+
+        # Somebody speaks and somebody waits: there is no place for anybody else.
+        places = [server.call(place) for _ in range(2)]
+        with speaker(server) as socket:
+            socket.say("input.text", text=TEXT)
+            socket.say("input.flush")
+            error = socket.until("error")["error"]
             assert error["code"] == "server_overloaded"
             assert error["retry_after"] >= 1
-            assert two.until("audio.done")["finish_reason"] == "error"
+            assert socket.until("audio.done")["finish_reason"] == "error"
             assert refusals(server) == 1
-            one.say("input.cancel")
-            one.until("audio.cancelled")
-            two.say("input.text", text="Hello there.")
-            two.say("input.done")
-            assert two.until("audio.done")["finish_reason"] in SPOKEN
+            for ticket in places:
+                server.call(ticket.leave)
+            socket.say("input.text", text="Hello there.")
+            socket.say("input.done")
+            assert socket.until("audio.done")["finish_reason"] in SPOKEN
         assert is_over(server)
 
 

@@ -35,8 +35,6 @@ _WORKERS = 16
 # Recordings are read here, whose number no admission bounds.
 _READERS = 2
 _SOONEST = 0.05  # seconds in which a request that may not wait enters
-# A prompt string of half a minute is 15 kB.
-_PROMPTS_KEPT = 256
 _POLL_SECONDS = 0.05  # while the server ends
 _DROPPING_SECONDS = 2.0  # in which those that are dropped are told, if they listen
 _WARM_UP = "Hello there."
@@ -83,7 +81,7 @@ class SpeechService:
         self.results: LRU[tuple[Any, ...], tuple[Piece, ...]] = LRU(
             settings.result_cache_bytes, lambda pieces: sum(p.samples.nbytes for p in pieces)
         )
-        self.prompts: LRU[bytes, str] = LRU(_PROMPTS_KEPT)
+        self.prompts: LRU[bytes, str] = LRU(settings.limits.prompts)
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="serving")
         # What takes long has threads of its own: the sound of others must not wait for it.
         self._refiners = ThreadPoolExecutor(limits.running, thread_name_prefix="refining")

@@ -32,6 +32,8 @@ class Limits:
         idle_seconds: after which a WebSocket or gRPC stream is closed that says or takes nothing.
         stalled_seconds: after which a REST client that takes nothing of a stream is cut off.
         voices: uploaded voices that are kept.
+        prompts: recordings of requests that need not be encoded again; their strings are 15 kB for
+            half a minute.
     """
 
     running: int = 16
@@ -48,6 +50,7 @@ class Limits:
     idle_seconds: float = 300.0
     stalled_seconds: float = 60.0
     voices: int = 1000
+    prompts: int = 256
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

@@ -23,7 +23,7 @@ from ChatTTS.serving.websocket.context import Context
 from ChatTTS.serving.websocket.outbox import Channel, Outbox
 from ChatTTS.serving.websocket.player import Player
 
-from .serving_tools import RunningServer, eventually, running_server, with_limits
+from .serving_tools import RunningServer, running_server, with_limits
 from .websocket_tools import (
     EXTEND,
     LONG,

@@ -126,7 +126,7 @@ def test_no_room_for_a_file(
     assert norm.equal(file.final_norm())
     assert list(cache.iterdir()) == []
     assert "no room" in caplog.text
-    assert open_files() == before
+    assert open_files() <= before
 
 
 def test_no_folder_for_a_file(team: Team, tmp_path: Path, cache: Path) -> None:
@@ -150,7 +150,7 @@ def test_an_interruption_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         packed_weights(team, file, "float32")
     assert list(cache.iterdir()) == []
-    assert open_files() == before
+    assert open_files() <= before
 
 
 def test_only_the_last_few_files_are_kept(team: Team, tmp_path: Path, cache: Path) -> None:

@@ -249,8 +249,11 @@ def test_the_llama_is_that_of_transformers() -> None:
     x = torch.randn(2, 11, SIZES.hidden)
     with torch.no_grad():
         expected = theirs(inputs_embeds=x).last_hidden_state
-        hidden, _, _ = ours(x)
-    torch.testing.assert_close(hidden, expected, rtol=1e-4, atol=1e-4)
+        fused, _, _ = ours(x)
+    torch.testing.assert_close(fused, expected, rtol=1e-4, atol=1e-4)
+    trained, _, _ = ours(x)  # with gradients by all the scores
+    assert trained.requires_grad
+    torch.testing.assert_close(trained.detach(), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_guidance_is_minus_the_log_of_the_attention_wanted() -> None:

@@ -10,11 +10,11 @@ from recipes.bundled_voice import texts, words, words_common
 from recipes.bundled_voice.chance import Dice
 from recipes.bundled_voice.texts import (
     CHARACTERS,
+    RefinePairs,
     Shares,
     everyday_heldout,
     long_heldout,
     refine,
-    refine_pairs,
     sentences,
     unseen_words,
     utterance,
@@ -163,7 +163,7 @@ def test_utterances_have_control_tags_now_and_then() -> None:
 
 @needs_dictionary
 def test_refine_pairs_keep_the_words_and_do_as_asked() -> None:
-    for pair in islice(refine_pairs(9), 300):
+    for pair in RefinePairs(9, 300):
         assert pair.refined.count("[laugh]") <= pair.laugh
         if not pair.oral:
             plain = pair.refined.replace(" [uv_break]", "").replace(" [laugh]", "")

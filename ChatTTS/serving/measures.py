@@ -10,12 +10,12 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from ..audio.samples import SAMPLE_RATE
 from ..lru import CacheCounts
 from ..model.velocity.metrics import Metrics
 from .errors import ServingError
 from .requests import SpeechRequest
 
-SAMPLE_RATE = 24_000
 FRAMES_PER_SECOND = 46.875
 _WAITS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 30.0, 60.0)
 _FACTORS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.25, 1.5, 2.0, 4.0)

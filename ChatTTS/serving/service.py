@@ -19,7 +19,13 @@ from ..lru import LRU
 from ..results import Piece
 from ..streams import SpeechStream
 from .admission import Admission, AdmissionLimits
-from .errors import OverloadedError, RequestTooLargeError, UnavailableError, as_serving_error
+from .errors import (
+    OverloadedError,
+    RequestTooLargeError,
+    ServingError,
+    UnavailableError,
+    as_serving_error,
+)
 from .measures import Measures, Record
 from .requests import SpeechRequest
 from .settings import Settings
@@ -165,7 +171,10 @@ class SpeechService:
             if request.transcript:
                 voice["txt_smp"] = request.transcript
         else:
-            voice = self._told(lambda: self.voices.parameters(request.voice))
+            try:
+                voice = self.voices.parameters(request.voice)
+            except ChatTTSError as error:
+                raise as_serving_error(error) from error
         return Speech(self, request, voice)
 
     async def refine(self, request: SpeechRequest, prompt: str | None = None) -> list[str]:
@@ -224,23 +233,6 @@ class SpeechService:
 
         try:
             return await self.read(encoded)
-        except ChatTTSError as error:
-            raise as_serving_error(error) from error
-
-    async def check_speaker(self, speaker: str) -> None:
-        """Whether a speaker string can be spoken with.
-
-        Raises:
-            BadRequestError: it is none of this model.
-        """
-        settings = {"spk_emb": speaker}
-        try:
-            # It would begin with the first piece, which nobody takes.
-            await self.in_thread(
-                lambda: self.chat.stream(
-                    _WARM_UP, skip_refine_text=True, params_infer_code=settings
-                )
-            )
         except ChatTTSError as error:
             raise as_serving_error(error) from error
 
@@ -309,19 +301,13 @@ class SpeechService:
         self._speaking.discard(speech)
         self.measures.note(record)
 
-    def heard(self, error: BaseException) -> BaseException:
+    def heard(self, error: Exception) -> ServingError:
         """What a caller is told of ``error``; where the engine is gone, so is the service."""
         if isinstance(error, EngineDeadError) and self._state in ("starting", "ready"):
             logger.error("the engine stopped: %s", error)
             self._state = "failed"
             self.admission.abort_waiting(GONE)
         return as_serving_error(error)
-
-    def _told(self, work: Callable[[], T]) -> T:
-        try:
-            return work()
-        except ChatTTSError as error:
-            raise as_serving_error(error) from error
 
 
 async def _in(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:

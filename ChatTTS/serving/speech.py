@@ -17,7 +17,6 @@ from .tickets import Ticket
 if TYPE_CHECKING:
     from .service import SpeechService
 
-SAMPLE_RATE = 24_000
 COMPLETE = ("stop", "length")
 """How a request ends that was spoken."""
 BROKEN_OFF = "the server ended this request before its end: send it again"
@@ -72,10 +71,13 @@ class Speech(AsyncIterator[Piece]):
         service.begun(self)
         try:
             self._stream = await service.begin(request, self._voice, self._interrupt)
-        except BaseException as error:
-            told = self._told(error)
+        except Exception as error:
+            told = service.heard(error)
             await self.__aexit__(type(told), told, None)
             raise told from error
+        except BaseException as error:  # cancelled
+            await self.__aexit__(type(error), error, None)
+            raise
         return self
 
     async def __anext__(self) -> Piece:
@@ -92,12 +94,12 @@ class Speech(AsyncIterator[Piece]):
                 self._finish(self._stream.finish_reason or "abort")
                 self._keep()
                 raise
-            except BaseException as error:
-                raise self._told(error) from error
+            except Exception as error:
+                raise self._service.heard(error) from error
+            if self._is_cachable:
+                self._given.append(piece)
         self._record.heard(len(piece.samples))
         self.samples += len(piece.samples)
-        if self._is_cachable:
-            self._given.append(piece)
         if piece.finish_reason is not None:
             self._finish(piece.finish_reason)
         return piece
@@ -159,6 +161,3 @@ class Speech(AsyncIterator[Piece]):
         r = self.request
         settings = (r.seed, r.temperature, r.top_p, r.top_k, r.language, r.refine, r.low_latency)
         return (r.text, tuple(sorted(self._voice.items())), r.first_utterance, *settings)
-
-    def _told(self, error: BaseException) -> BaseException:
-        return self._service.heard(error) if isinstance(error, Exception) else error

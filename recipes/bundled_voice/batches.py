@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -169,6 +169,13 @@ class Mixture:
     corruption: float = 1 / 3
 
 
+class Pairs(Protocol):
+    """Refine pairs by index, the same each time."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> RefinePair: ...
+
+
 class Steps:
     """The batches of a run, by number.
 
@@ -183,7 +190,7 @@ class Steps:
     def __init__(
         self,
         items: Items[Coded],
-        pairs: Items[RefinePair],
+        pairs: Pairs,
         prompts: Prompts,
         end: int,
         *,
@@ -230,7 +237,7 @@ class Steps:
 
     def text(self, step: int) -> TextBatch | None:
         """The refine pairs of step ``step``, or None if there are none."""
-        if not self.pairs:
+        if not len(self.pairs):
             return None
         rng = np.random.default_rng((self.seed, _REFINE, step))
         sequences: list[Sequence] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +26,7 @@ from .muon import Muon
 from .prompts import Prompts
 from .run import Run, Utterances
 from .speakers import COORDINATES, varied
-from .texts import refine_pairs
+from .texts import RefinePairs
 from .training import Moment, Objective, Schedule, autocast, train
 from .types import SOUNDS, Spoken
 from .vocabulary import TOKENS, tokenizer
@@ -298,7 +297,7 @@ def main(run: Run) -> None:
         run.device,
         run.seed,
     )
-    pairs = list(islice(refine_pairs(run.seed), REFINE_PAIRS))
+    pairs = RefinePairs(run.seed, REFINE_PAIRS)
     steps = Steps(items, pairs, Prompts(tokenizer()), NUM_CODES, seed=run.seed, mixture=Mixture())
     torch.manual_seed(run.seed)
     model = SpeechModel(GPTSizes()).to(run.device)

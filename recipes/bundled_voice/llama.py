@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import rms_norm, silu
+from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
 
 from ChatTTS.model.llama_config import LlamaShape
 
@@ -64,10 +64,13 @@ class Attention(nn.Module):
             project(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
-        # Sequences are short, so all scores fit: the guidance wants them, and a compiler makes
-        # two products and one pass of it, which is quicker on a CPU than fused attention.
-        q, k = _rotated(q, rotary) * q.shape[-1] ** -0.5, _rotated(k, rotary)
-        scores = (q @ k.mT).float()  # [B, heads, L, L]
+        q, k = _rotated(q, rotary), _rotated(k, rotary)
+        if not torch.is_grad_enabled() and guidance is None:
+            y = scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.o_proj(y.transpose(1, 2).flatten(2)), None
+        # In training all scores are computed: the guidance wants them, and a compiler makes two
+        # products and one pass of it, with gradients quicker on a CPU than fused attention.
+        scores = (q * q.shape[-1] ** -0.5 @ k.mT).float()  # [B, heads, L, L]
         places = torch.arange(x.shape[1], device=x.device)
         scores = scores.masked_fill(places > places[:, None], _NEVER)
         y = scores.softmax(-1).to(v.dtype) @ v

@@ -100,15 +100,29 @@ def utterance(dice: Dice, shares: Shares = SHARES) -> str:
     return f"{text} [lbreak]" if dice.chance(0.25) else text
 
 
-def refine_pairs(seed: int, shares: Shares = SHARES) -> Iterator[RefinePair]:
-    """Examples for the refine pass, without end; every degree as often as the others."""
-    place = 0
-    while True:
-        dice = Dice(seed, place)
-        text = " ".join(sentence(dice, shares) for _ in range(dice.pick((1, 1, 2))))
+class RefinePairs:
+    """Examples for the refine pass, made when they are asked for; every degree as often as the
+    others.
+
+    Args:
+        seed: of all of them.
+        count: how many.
+        shares: how often each kind of text comes.
+    """
+
+    def __init__(self, seed: int, count: int, shares: Shares = SHARES) -> None:
+        self._seed, self._count, self._shares = seed, count, shares
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> RefinePair:
+        if not 0 <= index < self._count:
+            raise IndexError(f"pair {index} of {self._count}")
+        dice = Dice(self._seed, index)
+        text = " ".join(sentence(dice, self._shares) for _ in range(dice.pick((1, 1, 2))))
         oral, laugh, pause = (dice.integer(0, most) for most in (MOST_ORAL, MOST_LAUGH, MOST_PAUSE))
-        yield RefinePair(text, oral, laugh, pause, refine(text, oral, laugh, pause, dice))
-        place += 1
+        return RefinePair(text, oral, laugh, pause, refine(text, oral, laugh, pause, dice))
 
 
 def refine(text: str, oral: int, laugh: int, pause: int, dice: Dice) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -35,7 +35,7 @@ def audio_answer(formats: tuple[str, ...]) -> dict[int | str, dict[str, Any]]:
     }
 
 
-FORMATS: tuple[str, ...] = FormatName.__args__  # type: ignore[attr-defined]
+FORMATS: tuple[str, ...] = get_args(FormatName)
 
 
 def speech_routes(service: SpeechService) -> APIRouter:

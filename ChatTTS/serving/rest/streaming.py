@@ -14,13 +14,14 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from ...audio.samples import SAMPLE_RATE
 from ...errors import ChatTTSError
 from ...model.tokenizer import Tokenizer
 from ...results import Piece
 from ..encoding import Encoder, Format, encoder
 from ..errors import UnavailableError, as_serving_error
 from ..logs import log_request
-from ..measures import FRAMES_PER_SECOND, SAMPLE_RATE
+from ..measures import FRAMES_PER_SECOND
 from ..requests import SpeechRequest
 from ..service import SpeechService
 from ..speech import BROKEN_OFF, COMPLETE, Speech

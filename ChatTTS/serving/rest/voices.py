@@ -121,8 +121,8 @@ def _entry(info: VoiceInfo) -> VoiceEntry:
 
 async def _check_speaker(service: SpeechService, speaker: str) -> None:
     try:
-        await service.check_speaker(speaker)
-    except BadRequestError as error:
+        await service.in_thread(partial(service.chat.speaker.vector, speaker))
+    except VoiceError as error:
         raise BadRequestError(str(error), param="speaker") from error
 
 

@@ -54,6 +54,7 @@ export class Voices {
     }
     const wanted = recall(CHOSEN, "");
     this.#uploaded = new Set(voices.filter((voice) => voice.uploaded).map(({ id }) => id));
+    hideForeignExamples(voices);
     const own = this.#select.options[0];
     const groups = [
       ["Voices", voices.filter((voice) => !voice.uploaded)],
@@ -104,6 +105,14 @@ export class Voices {
     remember(CHOSEN, "");
     await this.load();
     this.#select.focus();
+  }
+}
+
+/** An example in a language that no voice speaks would only disappoint; no language means any. */
+function hideForeignExamples(voices) {
+  const spoken = new Set(voices.map(({ language }) => language ?? ""));
+  for (const example of document.querySelectorAll("[data-example][lang]")) {
+    example.hidden = spoken.size > 0 && !spoken.has("") && !spoken.has(example.lang);
   }
 }
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...audio.samples import SAMPLE_RATE
 from ...errors import AudioError
 from ..encoding import Encoder, Format, encoder
 from ..errors import BadRequestError
 from ..requests import Priority, SpeechRequest
 from .messages import is_text
 
-SAMPLE_RATE = 24_000
 _LONGEST_QUIET = 600_000  # milliseconds
 
 _KINDS: Mapping[str, tuple[type, ...]] = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ...audio.samples import SAMPLE_RATE
 from ..encoding import Encoder, Format
 from ..requests import new_request_id, new_seed
-from .config import SAMPLE_RATE, ContextConfig
+from .config import ContextConfig
 from .heard import Heard, Timeline
 
 # Bytes of a sample, where every one of them is sent as it is.

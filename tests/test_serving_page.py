@@ -371,6 +371,15 @@ def test_voices_come_and_go(server: StandIn, page: Page, tmp_path: Path) -> None
     expect(page.get_by_role("button", name="Delete this voice")).to_be_hidden()
 
 
+def test_examples_are_in_languages_that_a_voice_speaks(server: StandIn, page: Page) -> None:
+    example = page.get_by_role("button", name="中文")
+    expect(example).to_be_visible()  # of no voice the language is known
+    server.voices = [{"id": "anna", "name": "Anna", "language": "en"}]
+    page.reload()
+    expect(example).to_be_hidden()
+    expect(page.get_by_role("button", name="Greeting")).to_be_visible()
+
+
 def test_text_tags_and_settings(server: StandIn, page: Page) -> None:
     page.get_by_role("button", name="Speak").click()
     expect(page.get_by_role("alert").first).to_contain_text("Type a text first")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,8 +68,8 @@ def make_item(text: str = "hi you.", frames: int = 14, seed: int = 0, voice: str
 
 def make_steps(count: int = 24, **mixture: float) -> Steps:
     items = [make_item("a word." * (1 + n % 3), 10 + n % 7, n, VOICES[n % 2]) for n in range(count)]
-    settings = Mixture(**{"tokens": 200, "refine_tokens": 90, **mixture})  # type: ignore[arg-type]
-    return Steps(items, [PAIR], PROMPTS, END, seed=1, mixture=settings)
+    settings: dict[str, Any] = {"tokens": 200, "refine_tokens": 90, "refine_every": 2, **mixture}
+    return Steps(items, [PAIR], PROMPTS, END, seed=1, mixture=Mixture(**settings))
 
 
 # ---------------------------------------------------------------- vocabulary and prompts
@@ -229,6 +230,8 @@ def test_steps_repeat_and_hold_their_budget_and_samples() -> None:
     text = steps.text(0)
     assert text is not None
     assert text.ids.numel() <= 90
+    assert steps.text(1) is None
+    assert steps.text(2) is not None
 
 
 # ---------------------------------------------------------------- model
@@ -317,7 +320,7 @@ def test_muon_makes_singular_values_alike() -> None:
 
 def test_a_tiny_model_learns_its_utterances_and_pairs(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    steps = make_steps(4, sample_share=0.0, corruption=0.0)
+    steps = make_steps(4, sample_share=0.0, corruption=0.0, refine_every=1)
     task = GPTTask(SpeechModel(SIZES), steps, GPTSettings(matrix_rate=1e-2, rate=1e-2))
 
     def losses() -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from recipes.bundled_voice.codec import (
     quantize,
     start_codes,
 )
-from recipes.bundled_voice.decoder import DecoderSettings, DecoderTask, decoder_config
+from recipes.bundled_voice.decoder import DecoderSettings, DecoderTask, decoder_config, new_decoder
 from recipes.bundled_voice.features import MEL, fitted, log_mel, pieces, samples_of, spread
 from recipes.bundled_voice.losses import blurred_distance, mel_distance, spectral_distance
 from recipes.bundled_voice.run import window
@@ -288,6 +289,16 @@ def test_the_decoder_learns(corpus: list[Spoken], tmp_path: Path) -> None:
     assert trained(task, tmp_path, Budget(steps=40), log_every=10, schedule=Schedule(warmup=1))
     found = lines(tmp_path, "decoder")
     assert found[-1]["mel_l1"] < 0.7 * found[0]["mel_l1"]
+
+
+def test_a_decoder_starts_as_the_codecs_but_for_what_it_reads() -> None:
+    codec = new_codec(SMALL, torch.ones(1, MEL.n_mels, 1) * 3)
+    decoder = new_decoder(replace(SMALL.decoder, idim=20), codec)
+    frames = torch.randn(2, 40, 5)
+    narrow, wide = codec.decoder.conv_in[0], decoder.decoder.conv_in[0]
+    assert (narrow.in_channels, wide.in_channels) == (SMALL.decoder.idim, 20)
+    codec.decoder.conv_in[0] = wide
+    torch.testing.assert_close(decoder(frames), MelDecoder.forward(codec, frames))
 
 
 def test_hidden_states_and_mels_of_a_piece_belong_together(corpus: list[Spoken]) -> None:

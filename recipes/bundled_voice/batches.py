@@ -153,7 +153,7 @@ class Mixture:
 
     Attributes:
         tokens: positions of a step, padding included.
-        refine_tokens: of refine pairs, in addition.
+        refine_tokens, refine_every: of refine pairs, in addition, in one of so many steps.
         sample_share: of the steps, those in which every prompt holds a sample of the voice.
         sample_frames: longest sample.
         unnamed: of the sequences with a sample, those without the speaker's vector; of the others
@@ -163,6 +163,7 @@ class Mixture:
 
     tokens: int = 4096
     refine_tokens: int = 512
+    refine_every: int = 4
     sample_share: float = 0.2
     sample_frames: int = 300
     unnamed: float = 0.8
@@ -236,8 +237,8 @@ class Steps:
         return speech_batch(sequences, self.end, rng, mixture.corruption)
 
     def text(self, step: int) -> TextBatch | None:
-        """The refine pairs of step ``step``, or None if there are none."""
-        if not len(self.pairs):
+        """The refine pairs of step ``step``, or None if it has none."""
+        if not len(self.pairs) or step % self.mixture.refine_every:
             return None
         rng = np.random.default_rng((self.seed, _REFINE, step))
         sequences: list[Sequence] = []

@@ -24,7 +24,7 @@ from .types import Spoken
 logger = logging.getLogger(__name__)
 
 SHARD = 512  # utterances of a file
-_SAMPLES = 3 << 20  # of a pass through the codec, padding included
+_SAMPLES = 1 << 20  # of a pass through the codec, padding included
 
 
 def encode(codec: DVAE, utterances: Sequence[Spoken], device: torch.device) -> list[Coded]:
@@ -33,7 +33,7 @@ def encode(codec: DVAE, utterances: Sequence[Spoken], device: torch.device) -> l
     Each has ``Spoken.frames`` frames; what is left at the end, less than a frame, is cut.
     """
     found: dict[int, Coded] = {}
-    for part in _alike(utterances):
+    for part in alike([len(spoken.samples) for spoken in utterances], _SAMPLES):
         waves = [fitted(utterances[i].samples, utterances[i].frames) for i in part]
         with torch.inference_mode():
             codes = codec.encode(pad_sequence(waves, batch_first=True).to(device)).cpu()
@@ -90,12 +90,11 @@ def fingerprint(codec: DVAE) -> int:
     return value
 
 
-def _alike(utterances: Sequence[Spoken]) -> list[list[int]]:
-    """Indices in groups of similar length."""
+def alike(lengths: Sequence[int], most: int) -> list[list[int]]:
+    """Indices in groups of similar length, each at most ``most`` long with its padding."""
     groups: list[list[int]] = []
-    for index in sorted(range(len(utterances)), key=lambda i: len(utterances[i].samples)):
-        longest = len(utterances[index].samples)
-        if groups and longest * (len(groups[-1]) + 1) <= _SAMPLES:
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if groups and lengths[index] * (len(groups[-1]) + 1) <= most:
             groups[-1].append(index)
         else:
             groups.append([index])

@@ -7,7 +7,7 @@ than the codec's. What it is given depends on the language model, which is passe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from ChatTTS.config import ConvNetConfig
 from ChatTTS.model.dvae import MelDecoder
 
 from .checkpoints import load_average
-from .codec import load_codec, start_mel_decoder
+from .codec import CODEC, load_codec
 from .features import MEL, fitted, log_mel
 from .losses import mel_distance
 from .run import Run, Utterances, window
@@ -37,15 +37,28 @@ class DecoderSettings:
     """How the decoder is trained: code frames of a piece at most, utterances of a step, weight of
     the loss on differences between frames, learning rate."""
 
-    frames: int = 96
+    frames: int = 192
     batch: int = 16
     change: float = 0.5
     rate: float = 1e-3
 
 
 def decoder_config(hidden: int) -> ConvNetConfig:
-    """The decoder's sizes for a language model of width ``hidden``."""
-    return ConvNetConfig(idim=hidden // 2, odim=192, hidden=192, n_layer=6, bn_dim=96)
+    """The decoder's sizes for a language model of width ``hidden``: those of the codec's, but for
+    what it reads."""
+    return replace(CODEC.decoder, idim=hidden // 2)
+
+
+def new_decoder(config: ConvNetConfig, codec: MelDecoder) -> MelDecoder:
+    """A decoder before training: the codec's, but for the convolution that reads the input.
+
+    From there it learns in minutes what would take it most of an hour.
+    """
+    decoder = MelDecoder(config, codec.out_conv.out_channels)
+    own, known = decoder.state_dict(), codec.state_dict()
+    shared = {name: known[name] for name in own if not name.startswith("decoder.conv_in.0.")}
+    decoder.load_state_dict({**own, **shared})
+    return decoder
 
 
 class DecoderTask:
@@ -142,8 +155,7 @@ def load_decoder(run: Run, hidden: int) -> MelDecoder:
 def train_decoder(run: Run, hiddens: Hiddens, hidden: int) -> None:
     """Train the decoder on the hidden states, of width ``hidden``, of a trained language model."""
     torch.manual_seed(run.seed)
-    decoder = MelDecoder(decoder_config(hidden), MEL.n_mels)
-    start_mel_decoder(decoder, load_codec(run).coef.cpu())
+    decoder = new_decoder(decoder_config(hidden), load_codec(run))
     task = DecoderTask(decoder.to(run.device), hiddens, run.corpus, run.device, run.seed)
     train(
         task,

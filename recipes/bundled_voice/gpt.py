@@ -18,7 +18,7 @@ from ChatTTS.model.llama_config import LlamaShape
 from .batches import IGNORED, Mixture, SpeechBatch, Steps, TextBatch, speech_batch
 from .checkpoints import load_average, read_position
 from .codec import load_codec
-from .coded import coded_corpus, encode
+from .coded import alike, coded_corpus, encode
 from .data import Corpus
 from .decoder import train_decoder
 from .llama import Guidance, Llama
@@ -39,6 +39,7 @@ REFINE_PAIRS = 50_000
 # kept as speech: nothing helps a voice as much as many different words.
 CORPUS_TIMES = 4
 NUM_VQ, NUM_CODES = 4, 625  # the id 625 ends an utterance
+_POSITIONS = 4096  # of a pass that nothing is learned from, padding included
 
 
 @dataclass(frozen=True)
@@ -277,9 +278,13 @@ def hiddens_of(run: Run) -> Callable[[Sequence[Spoken]], Sequence[Tensor]]:
 
     def hiddens(utterances: Sequence[Spoken]) -> Sequence[Tensor]:
         items = encode(codec, utterances, run.device)
-        batch = speech_batch([prompts.speech(item) for item in items], NUM_CODES)
-        with autocast(run.device):
-            return model.hiddens(batch.to(run.device))
+        sequences = [prompts.speech(item) for item in items]
+        found: dict[int, Tensor] = {}
+        for part in alike([len(sequence) for sequence in sequences], _POSITIONS):
+            batch = speech_batch([sequences[index] for index in part], NUM_CODES)
+            with autocast(run.device):
+                found.update(zip(part, model.hiddens(batch.to(run.device)), strict=True))
+        return [found[index] for index in range(len(sequences))]
 
     return hiddens
 

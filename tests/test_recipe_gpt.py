@@ -24,6 +24,7 @@ from recipes.bundled_voice import coded, export, speakers
 from recipes.bundled_voice.batches import (
     IGNORED,
     Mixture,
+    SpeechBatch,
     Steps,
     speech_batch,
     text_batch,
@@ -37,6 +38,7 @@ from recipes.bundled_voice.gpt import (
     GPTTask,
     SpeechModel,
     code_losses,
+    with_own_frames,
 )
 from recipes.bundled_voice.llama import Llama, guidance_loss
 from recipes.bundled_voice.muon import Muon, orthogonal
@@ -287,6 +289,29 @@ def test_the_speaker_reaches_the_hidden_states() -> None:
     other = replace(item, point=speakers.voice_speaker("slt").point)
     hiddens = model.hiddens(speech_batch([PROMPTS.speech(i) for i in (item, other)], END))
     assert (hiddens[0] - hiddens[1]).abs().max() > 1e-4
+
+
+def test_own_frames_stand_where_the_model_would_have_drawn_them() -> None:
+    torch.manual_seed(0)
+    model = SpeechModel(SIZES)
+    items = [make_item(frames=9, seed=1), make_item("you.", frames=5, seed=2)]
+    sample = make_item("yes.", frames=4, seed=3)
+    sequences = [PROMPTS.speech(items[0], sample=sample), PROMPTS.speech(items[1])]
+    batch = speech_batch(sequences, END)
+
+    def own(most: float) -> SpeechBatch:
+        return with_own_frames(model, batch, most, 1e-4, generator_for(torch.device("cpu"), 0))
+
+    assert torch.equal(own(0.0).codes, batch.codes)
+    found = own(100.0)  # every share drawn is far over one
+    hidden = model.speech(batch)[0]
+    for row, sequence in enumerate(sequences):
+        begin, end = sequence.given, len(sequence)
+        # Each frame as the position before it predicts it, the first among them.
+        likeliest = model.embed.code_logits(hidden[row, begin - 1 : end - 1])[..., :END].argmax(-1)
+        assert torch.equal(found.codes[row, begin:end], likeliest)
+        assert torch.equal(found.codes[row, :begin], batch.codes[row, :begin])
+    assert torch.equal(found.targets, batch.targets)
 
 
 def test_the_end_costs_ten_times_its_cross_entropy_and_codebooks_are_weighted() -> None:

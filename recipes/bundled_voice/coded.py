@@ -59,12 +59,12 @@ def coded_corpus(
     """All of ``corpus`` as codes. Shards that are there are read, the others made.
 
     Args:
-        codec: frozen, on ``device``; another one makes other shards.
+        codec: frozen, on ``device``; another one makes other shards, and so do other texts.
         folder: of the shards.
         seed: of the corpus and its speakers.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    mark = f"{seed}-{fingerprint(codec):08x}"
+    mark = f"{seed}-{corpus.digest}-{fingerprint(codec):08x}"
     items: list[Coded] = []
     speech: Iterator[Spoken] | None = None
     with progress("codes", "utterance", total=len(corpus)) as bar:

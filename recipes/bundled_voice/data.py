@@ -92,6 +92,11 @@ class Corpus:
         self._loaded.move_to_end(shard)
         return self._loaded[shard][place]
 
+    @property
+    def digest(self) -> str:
+        """What the speech depends on, beside the seed: other texts, another digest."""
+        return hashlib.sha256(f"{_program()} {self._shares}".encode()).hexdigest()[:12]
+
     def request(self, index: int) -> Request:
         """What utterance ``index`` is made from."""
         return _request(self.seed, self._checked(index), self._shares)
@@ -135,8 +140,7 @@ class Corpus:
         if self._folder is None:
             return None
         size = min(SHARD, self.count - shard * SHARD)
-        made_by = hashlib.sha256(f"{_program()} {self._shares}".encode()).hexdigest()[:12]
-        return self._folder / f"{self.seed}-{shard:05d}-{size}-{made_by}.npz"
+        return self._folder / f"{self.seed}-{shard:05d}-{size}-{self.digest}.npz"
 
 
 def in_processes(
@@ -178,7 +182,7 @@ def _silence_errors() -> None:
 
 def _request(seed: int, index: int, shares: Shares) -> Request:
     dice = Dice(seed, index)
-    speed = DEFAULT_SPEED if dice.chance(0.5) else dice.below(SPEEDS)
+    speed = DEFAULT_SPEED if dice.chance(0.6) else dice.below(SPEEDS)
     while True:
         text = utterance(dice, shares)
         if _seconds(text, speed) <= LONGEST_SECONDS:

@@ -163,5 +163,5 @@ def train_decoder(run: Run, hiddens: Hiddens, hidden: int) -> None:
         run.budgets[NAME],
         device=run.device,
         seed=run.seed,
-        schedule=Schedule("flat"),
+        schedule=Schedule("flat", warmup=20),
     )

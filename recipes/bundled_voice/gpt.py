@@ -104,6 +104,10 @@ class GPTSettings:
             letter sounds like is learned sooner from the sounds' names than from codes, which
             hold everything else as well.
         refine_weight: of the refine pass.
+        own_frames, own_temperature, own_from: of each sequence a share of the frames that it reads,
+            drawn from 0 to ``own_frames``, is what the model itself draws there at this
+            temperature, once this share of the budget is spent. Without, it speaks clearly after
+            frames of the teacher and drifts away after its own.
         matrix_rate, rate: learning rates of Muon and of AdamW.
     """
 
@@ -111,8 +115,11 @@ class GPTSettings:
     end_weight: float = 10.0
     guidance_weight: float = 0.2
     guided_heads: int = 2
-    sound_weight: float = 0.3
+    sound_weight: float = 1.0
     refine_weight: float = 0.3
+    own_frames: float = 1.0
+    own_temperature: float = 0.5
+    own_from: float = 0.4
     matrix_rate: float = 3e-3
     rate: float = 1.5e-3
 
@@ -160,6 +167,40 @@ class SpeechModel(nn.Module):
         is_predicting = batch.targets[..., 0] != IGNORED
         # The last of them predicts the end, and gives no sound.
         return [h[p][:-1].float() for h, p in zip(hidden, is_predicting, strict=True)]
+
+
+@torch.no_grad()
+def with_own_frames(
+    model: SpeechModel,
+    batch: SpeechBatch,
+    most: float,
+    temperature: float,
+    generator: torch.Generator,
+) -> SpeechBatch:
+    """``batch`` with some of the frames that it reads drawn by the model, all at once, from what it
+    predicts for them (scheduled sampling in parallel, Mihaylova and Martins, 2019). The frames to
+    predict stay the teacher's, so it learns to come back from where its own frames lead.
+
+    Args:
+        most: of each sequence a share drawn from 0 to this is replaced.
+        generator: of the draws, on the batch's device.
+    """
+    rows, places = batch.ids.shape
+    device = batch.ids.device
+    share = most * torch.rand((rows, 1), generator=generator, device=device)
+    # A frame is read one position after the one that predicts it; the end is never read.
+    is_read = (batch.targets[:, :-1, 0] != IGNORED) & batch.is_code[:, 1:]
+    chosen = is_read & (torch.rand((rows, places - 1), generator=generator, device=device) < share)
+    with autocast(device):
+        hidden = model.speech(batch)[0][:, :-1][chosen]
+        logits = model.embed.code_logits(hidden)[..., :NUM_CODES]
+    # One number a draw, where torch.multinomial takes one for each code and most of the time.
+    cumulated = (logits.float() / temperature).softmax(-1).cumsum(-1)
+    heights = torch.rand(cumulated.shape[:2], generator=generator, device=device)[..., None]
+    drawn = torch.searchsorted(cumulated, heights).clamp_max(NUM_CODES - 1)[..., 0]
+    codes = batch.codes.clone()
+    codes[:, 1:][chosen] = drawn
+    return replace(batch, codes=codes)
 
 
 def code_losses(
@@ -237,21 +278,30 @@ class GPTTask:
     ) -> Iterator[Objective]:
         """The one update of a step."""
         device = self.model.embed.code.weight.device
+        settings = self.settings
         speech = batch[0].to(device)
+        if moment.spent >= settings.own_from:
+            speech = with_own_frames(
+                self.model,
+                speech,
+                settings.own_frames,
+                settings.own_temperature,
+                moment.generator,
+            )
         wanted = speech.targets[..., 0] != IGNORED
         with autocast(device):
-            hidden, inner, guided = self.model.speech(speech, self.settings.guided_heads)
+            hidden, inner, guided = self.model.speech(speech, settings.guided_heads)
             logits = self.model.embed.code_logits(hidden[wanted])
             sounds = sound_loss(self.model, inner[wanted], speech.sounds[wanted])
-        losses, metrics = code_losses(logits, speech.targets[wanted], self.settings)
-        losses["attention"] = self.settings.guidance_weight * guided
-        losses["sounds"] = self.settings.sound_weight * sounds
+        losses, metrics = code_losses(logits, speech.targets[wanted], settings)
+        losses["attention"] = settings.guidance_weight * guided
+        losses["sounds"] = settings.sound_weight * sounds
         tokens = speech.tokens
         if batch[1] is not None:
             text = batch[1].to(device)
             with autocast(device):
                 loss = text_loss(self.model, text)
-            losses["refine"] = self.settings.refine_weight * loss
+            losses["refine"] = settings.refine_weight * loss
             tokens += text.ids.numel()
         yield Objective(losses, metrics=metrics, counts={"tokens": tokens})
 

@@ -1,6 +1,6 @@
 """What the voice learns to say: endless sentences, their control tags, and refine pairs.
 
-Three kinds of sentences: everyday ones of our own grammar; strings of random words (half of them
+Three kinds of sentences: everyday ones of our own grammar; strings of random words (a fifth of them
 from a dictionary of seventy thousand); and everyday patterns filled with random words. Words that
 are no words stand among the random ones. So the voice learns both what is likely and how letters
 sound.
@@ -39,10 +39,11 @@ _CLAUSES = ((0.66, 1), (0.26, 2), (0.05, 3), (0.03, 6))
 class Shares:
     """How often each kind comes, of all sentences; and of all random words."""
 
-    everyday: float = 0.36
-    random: float = 0.34  # the rest are everyday patterns with random words
-    common: float = 0.45  # random words from the recipe's own
-    invented: float = 0.1  # random words that are no words
+    everyday: float = 0.4
+    random: float = 0.35  # the rest are everyday patterns with random words
+    frequent: float = 0.4  # random words from those that are said often
+    common: float = 0.35  # random words from all of the recipe's own
+    invented: float = 0.06  # random words that are no words
 
 
 SHARES = Shares()
@@ -93,11 +94,11 @@ def utterance(dice: Dice, shares: Shares = SHARES) -> str:
     """One to three sentences, some with control tags, as the corpus has them."""
     count = 1 if dice.chance(0.8) else dice.integer(2, 3)
     text = " ".join(sentence(dice, shares) for _ in range(count))
-    if dice.chance(0.45):
+    if dice.chance(0.3):
         oral = dice.integer(1, 6) if dice.chance(0.3) else 0
         laugh = dice.integer(1, MOST_LAUGH) if dice.chance(0.3) else 0
         text = refine(text, oral, laugh, dice.integer(0, MOST_PAUSE), dice)
-    return f"{text} [lbreak]" if dice.chance(0.25) else text
+    return f"{text} [lbreak]" if dice.chance(0.15) else text
 
 
 class RefinePairs:
@@ -181,10 +182,14 @@ def _random(dice: Dice, shares: Shares) -> str:
 
 
 def _random_word(dice: Dice, shares: Shares) -> str:
-    kind = dice.fraction()
-    if kind < shares.common:
-        return dice.pick(everyday().all)
-    return invented(dice) if kind < shares.common + shares.invented else dice.pick(dictionary())
+    known = everyday()
+    groups = (
+        (shares.frequent, lambda: dice.pick(known.slots[dice.pick(("small", "frequent"))])),
+        (shares.common, lambda: dice.pick(known.all)),
+        (shares.invented, lambda: invented(dice)),
+        (1.0, lambda: dice.pick(dictionary())),
+    )
+    return _weighted(dice, groups)()
 
 
 def _weighted(dice: Dice, choices: Sequence[tuple[float, T]]) -> T:

@@ -48,7 +48,7 @@ def everyday() -> Vocabulary:
     for kind in ("thing", "food", "place", "person", "animal", "idea"):
         slots[kind] = _split(getattr(common, kind.upper()))
         slots[f"{kind}s"] = [plural(word) for word in slots[kind]]
-    for kind in ("adjective", "adverb", "name", "surname", "city", "small"):
+    for kind in ("adjective", "adverb", "name", "surname", "city", "small", "frequent"):
         slots[kind] = _split(getattr(common, kind.upper()))
     slots |= {kind: [] for kind in ("base", "past", "participle", "ing", "third")}
     for entry in _split(common.VERB):

@@ -135,6 +135,118 @@ hasn't hadn't i'm i've i'll i'd you're you've you'll you'd he's he'll she's she'
 we'll we'd they're they've they'll that's there's what's who's where's let's
 """
 
+# What is said often and is none of the above, by no kind: for strings of words.
+FREQUENT = """
+ability able absolute absolutely acceptable access according account accounts accurate achieve act
+acting action actions active activities activity actual actually add added adding addition
+additional address adds administration admit adult adults advance advanced advantage advertising
+affect affected affects afford africa african afternoon afterwards age agency agent ages ago
+agreement ahead aid aim album alive allow allowed allowing allows alright also alternative american
+americans among amount amounts analysis animal animals announced annoying annual another anybody
+anymore anywhere apart apartment apparently appeal applied apply appreciate approach appropriate
+area areas argument arm armed arms army arrested article artist artists asia asian aside aspect
+associated association assume assuming athletes atmosphere attack attacked attacks attempt
+attention attitude attractive audience author authorities authority auto automatically available
+average avoid aware away awesome back background badly balance band banned barely bars base
+baseball based basic basically basis basketball battle beat beauty began begin beginning behavior
+being belief benefit benefits besides best better bigger biggest bike birth bit blind block blood
+blow board bodies body bonus boom born bother bottom boyfriend brain brand breakfast brilliant
+britain british buddy buildings bunch business businesses bye camp campaign cancer candidate
+candidates cannot cap capable capacity capital carbon care career cares case cases cash cast cause
+caused causes causing celebrate cell cells center central centre century chain challenge challenges
+channel character characters charge charged charges charity chat cheaper chest chief chinese
+christmas circle circumstances citizens civil claim claimed claims class classes classic climate
+closer clothes code collection combat comedy comment comments commercial commission commitment
+communication communities community companies company compare compared comparison compete
+competition competitive complete completed completely complicated concept concern concerned
+concerns conference confidence confident confirm confirmed conflict confused congress connect
+connected connection consequences conservative consider considered considering constant constantly
+construction consumer consumers contact content context continue continued continues control
+conversation convinced core corporate correct council counter county couple course cover coverage
+covered crash crazy creative credit crew crime crisis critical cross cultural current currently
+cute cycle dad daily damage data date dealing dear death deaths debate decade decades decent
+decision decisions deck defend defense definitely definition degree demand democracy department
+depend depending depends depression deserve desire despite destroy destroyed destruction determine
+determined develop developed developing development device devices different differently digital
+dinner direct directly director disagree disappointed disaster discuss discussion disease display
+district divorce divorced domestic dot double download dozen drama due earlier earn easier east
+eastern economic economy edge edit effect effective effects efficient either elected election
+elections electric else elsewhere emergency emissions emotional employees encourage ended ending
+enemies enemy engineering english enjoy enjoyed enough ensure enter entertainment entire entirely
+environment environmental episode equal equipment equivalent era error escape especially
+essentially established estate estimated europe european event events eventually ever everybody
+everyday evidence evil exact excellent except exchange exciting excuse executive exist existing
+exists expect expected expecting experienced experts explanation exposed extended extent extra
+extreme extremely eye eyes face faces facing factor factors fail failed fair fairly faith familiar
+fantastic fantasy far fashion faster fat fault favor feature features federal feelings fellow
+female fewer figure figured figures film films final finance financial fine fingers fired firm fit
+flight flow flu focus focused folks food football force forced forces forever former forth forward
+foundation frame french friendship front fuel fully fun function fund funding funds further gain
+gaming gap gear general generally german giant girlfriend glad global goal goals god gold golf
+goodness gosh grab grade graduate graduated granted greater greatest ground guarantee guard guy
+guys hair hand handle hands hang hanging harder harm having head heads healthcare heart helpful
+hero herself hey hi higher highest highly hilarious himself hire hired hockey holy home homes
+honestly honor hopefully horrible host house houses housing however huge human humans humor
+hundreds ideal identify identity ignore ill illegal im image images imagine immediate immediately
+impact impossible impression incident include included includes including income increase increased
+increasing incredible incredibly indeed independent indian individual individuals industry
+influence info information initial injured innocent instance insurance intelligence intended
+interest interested interests international internet introduced invest investigation investment
+investors involved issue issues italian item items itself jail japanese justice kidding kids kinds
+knock lab labor labour lack laid land lane largely larger largest last lately latest launch
+launched leader leaders leadership league least leg legal legs let letting level levels liberal
+life lifetime likely limit limited limits link linked links listed literally location lock locked
+logic longer lord loss lower lucky lunch mad magic mail main mainly maintain major majority male
+manage managed management marketing marriage mass massive master mate material math matter matters
+meal mean meaning means meant meat media medical member members mental mention mentioned mess metal
+military millions mine minimum minister minor minority mission mobile mode model models mom money
+monitor mood moral mortgage mostly mouth movement multiple mystery named national natural neat
+necessarily necessary neck negative neighborhood neither net network next none nor normally north
+northern nose nowadays nowhere nuclear object obvious obviously occasionally occurred odd offense
+offensive officer officers official officials older oldest olympics ones online onto operating
+operation operations opportunities opportunity opposed opposite option options organization
+original originally other others otherwise ought ours ourselves outcome outdoor overall own owned
+owner owners pace package page pages pair panic pants paper papers parent parents participate
+particular particularly pass passed passing path patients people per percentage perfectly perform
+performance period person personal personality personally perspective pet pets phase photo photos
+physical physically pitch place placed places plane planet plastic pleasure plenty plot pocket
+pointed points policies policy political politicians politics pop population positive possibility
+possibly posted posting potential potentially poverty powerful prefer prepare prepared presence
+present presidential press pressure prevent previous previously primary prime prior priority prison
+process produce produced product production products professional profile proof proper properly
+property protect protection prove provide provided providing published purchase pure put puts
+putting queen quit quite quote raise raised raising random range rate rates rather reach reached
+reaction reality realize realized reasonable recall recent recently recession recognize recommend
+recovery reduce reduced reference referring reform regardless region regular regularly related
+relationship relationships relative relatively relax release released relevant religion religious
+rely remove removed repeat replace replaced reply reported represent request require required
+requires rescue research researchers residents resources respect respond response responsibility
+responsible rest retired retirement revenue review revolution richard rid ridiculous rights riot
+rise rising risk risks road rock role roll room rooms roughly route row royal rural rush russia
+russian sake same savings scale scared scary scenario scene schedule scheme scientific score se sea
+seconds section sector secure security seek self senate senior sense sensitive separate series
+seriously serve served server set sets setting shift ship shock shopping shots shut sight
+significant silly similar single sir site sites skin slightly smaller smart smoking soccer social
+society software solar solid solution solve somebody somehow somewhat somewhere sort sorts soul
+source sources south southern species specific specifically speech spell spirit split spokesman
+spot spread stable staff stage standard standards state statement states status steam step steps
+stock stopped strategy stream strength stress strike stronger structure struggle struggling stuck
+stuff style sub successful such suffer suffered suffering suggest suggested suggests suit super
+supply support supporting suppose supposed surely surgery surprise surprised survey survive
+survivor suspect switch tag tank tape target task tech technical technically technology teeth
+temperature tend tennis term terms text theme themselves theory therefore thing things though
+thoughts thousands threat throughout thus tied tight till tiny tip tips title tone too tool tools
+top topic topics total totally tough tour tournament towards track trade trading traditional
+traffic train trained training transfer treat treated trial trick troops truly tube typical
+typically ultimately unable uncomfortable unemployment unfortunately union unique unit united units
+universe unlike unlikely unusual update upon upper upset user users vacation variety various vast
+vehicle vehicles version very vice victory video videos view views vision vote voted voters votes
+voting wage warming warning waste wave way ways wealth website weird well west western whatever
+whenever whereas whether whoever whole whom whose wild willing wing winner wonder wondering woods
+work worked workers working works worse worst worth yet younger yours zone it'll he'd she'd that'll
+who'll what'll
+"""
+
 NAME = """
 anna ben clara david emma frank grace henry irene jack kate leo maria nick olivia paul rachel sam
 tina victor wendy adam beth charles diana eric fiona george helen isaac julia kevin laura mark nora

@@ -1,6 +1,8 @@
 """``Chat`` as scripts use it, on a conformance model and on the bundled voice."""
 
+import json
 import logging
+import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -246,10 +248,18 @@ def test_refined_text_keeps_its_published_shapes(small: Chat) -> None:
 
 
 def test_a_checkpoint_without_refine_skips_it(
-    bundled: Chat, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(DATA / "model-a", folder)
+    path = folder / "asset" / "config.json"
+    config = json.loads(path.read_text("utf-8"))
+    config.setdefault("defaults", {})["refine_trained"] = False
+    path.write_text(json.dumps(config), "utf-8")
+    chat = Chat()
+    chat.load_or_raise("custom", custom_path=folder, device="cpu")
     with caplog.at_level(logging.INFO, "ChatTTS"):
-        assert bundled.infer("Hello you.", refine_text_only=True) == "Hello you."
+        assert chat.infer("Hello you.", refine_text_only=True) == "Hello you."
     assert "not trained to refine" in caplog.text
 
 

@@ -245,12 +245,13 @@ def test_a_model_in_a_folder(chat: FakeChat, run: Run) -> None:
 def test_refining_is_asked_for(
     chat: FakeChat, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    status, _, err = run("say", "hi", "--refine")
+    untrained = str(model_files(tmp_path / "untrained", refines=False))
+    status, _, err = run("say", "hi", "--model", untrained, "--refine")
     assert status == 0
     assert chat.asked["skip_refine_text"] is True
     assert "was not trained to refine" in err
 
-    model = str(refining_model(tmp_path))
+    model = str(model_files(tmp_path, refines=True))
     run("say", "hi", "--model", model)
     assert chat.asked["skip_refine_text"] is True
     run("say", "hi", "--model", model, "--refine")
@@ -335,10 +336,10 @@ def test_what_nobody_expected_is_one_line_too(chat: FakeChat, run: Run) -> None:
 # ---------------------------------------------------------------- refine
 
 
-def refining_model(folder: Path) -> Path:
-    """The files of a model that can refine, as far as the command looks at them."""
+def model_files(folder: Path, refines: bool) -> Path:
+    """The files of a model that can refine or cannot, as far as the command looks at them."""
     bundled = assets.locate("bundled").asset
-    asset = folder / "refining" / "asset"
+    asset = folder / "asset"
     for file in bundled.rglob("*"):
         target = asset / file.relative_to(bundled)
         if file.is_file() and file.name != "config.json":
@@ -346,13 +347,13 @@ def refining_model(folder: Path) -> Path:
             target.symlink_to(file)
     (asset / "gpt" / "config.json").write_text("{}", encoding="utf-8")
     config = json.loads((bundled / "config.json").read_text(encoding="utf-8"))
-    config["defaults"]["refine_trained"] = True
+    config["defaults"]["refine_trained"] = refines
     (asset / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return asset.parent
 
 
 def test_refine_prints_the_text(chat: FakeChat, run: Run, tmp_path: Path) -> None:
-    model = str(refining_model(tmp_path))
+    model = str(model_files(tmp_path, refines=True))
     status, out, _ = run("refine", "hi", "--model", model, "--laugh", "1", "--seed", "5", "you")
     assert status == 0
     assert out.decode() == "hi you [uv_break]\n"
@@ -360,8 +361,9 @@ def test_refine_prints_the_text(chat: FakeChat, run: Run, tmp_path: Path) -> Non
     assert (params.prompt, params.manual_seed) == ("[laugh_1]", 5)
 
 
-def test_refine_on_a_model_that_cannot(chat: FakeChat, run: Run) -> None:
-    status, out, err = run("refine", "hi")
+def test_refine_on_a_model_that_cannot(chat: FakeChat, run: Run, tmp_path: Path) -> None:
+    model = str(model_files(tmp_path, refines=False))
+    status, out, err = run("refine", "hi", "--model", model)
     assert (status, out) == (1, b"")
     assert err.count("\n") == 1
     assert "not trained to refine" in err

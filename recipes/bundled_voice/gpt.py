@@ -27,7 +27,7 @@ from .prompts import Prompts
 from .run import Run, Utterances
 from .speakers import COORDINATES, varied
 from .texts import RefinePairs
-from .training import Moment, Objective, Schedule, autocast, train
+from .training import Moment, Objective, Schedule, autocast, generator_for, train
 from .types import SOUNDS, Spoken
 from .vocabulary import TOKENS, tokenizer
 
@@ -118,7 +118,7 @@ class GPTSettings:
     sound_weight: float = 1.0
     refine_weight: float = 0.3
     own_frames: float = 1.0
-    own_temperature: float = 0.5
+    own_temperature: float = 0.3
     own_from: float = 0.4
     matrix_rate: float = 3e-3
     rate: float = 1.5e-3
@@ -319,21 +319,26 @@ def load_gpt(run: Run) -> SpeechModel:
 
 def hiddens_of(run: Run) -> Callable[[Sequence[Spoken]], Sequence[Tensor]]:
     """What the decoder stage asks for: utterances to the hidden states [frames, hidden] of the
-    trained language model.
+    trained language model, which reads frames of its own among the teacher's, as it will.
 
     Raises:
         AssetError: codec or language model are not trained yet.
     """
     codec, model, prompts = load_codec(run), load_gpt(run), Prompts(tokenizer())
+    settings = GPTSettings()
 
     def hiddens(utterances: Sequence[Spoken]) -> Sequence[Tensor]:
         items = encode(codec, utterances, run.device)
         sequences = [prompts.speech(item) for item in items]
         found: dict[int, Tensor] = {}
         for part in alike([len(sequence) for sequence in sequences], _POSITIONS):
-            batch = speech_batch([sequences[index] for index in part], NUM_CODES)
+            batch = speech_batch([sequences[index] for index in part], NUM_CODES).to(run.device)
+            generator = generator_for(run.device, run.seed, batch.tokens)
+            batch = with_own_frames(
+                model, batch, settings.own_frames, settings.own_temperature, generator
+            )
             with autocast(run.device):
-                found.update(zip(part, model.hiddens(batch.to(run.device)), strict=True))
+                found.update(zip(part, model.hiddens(batch), strict=True))
         return [found[index] for index in range(len(sequences))]
 
     return hiddens

@@ -93,7 +93,7 @@ def test_voices(recorded: bool, tmp_path: Path) -> None:
     assert first.read_bytes() == again.read_bytes()
     assert seconds("voices/like-recording.wav") > 0.8
     speaker = (tmp_path / "voices/speaker.txt").read_text(encoding="utf-8")
-    assert len(speaker) > 100
+    assert len(speaker) > 10
     assert speaker != (tmp_path / "voices/sample.txt").read_text(encoding="utf-8")
 
 

@@ -255,10 +255,13 @@ def recording() -> NDArray[np.int16]:
 
 
 def beginning(pieces: Iterator[NDArray[np.int16]], least: int = 12_000) -> NDArray[np.int16]:
-    """So many samples: what the untrained voice goes on to say is nobody's matter."""
+    """So many samples at most: what is said in a voice of noise is nobody's matter."""
     heard = np.zeros(0, np.int16)
-    while len(heard) < least:
-        heard = np.concatenate([heard, next(pieces)])
+    for piece in pieces:
+        heard = np.concatenate([heard, piece])
+        if len(heard) >= least:
+            break
+    assert len(heard)
     return heard[:least]
 
 

@@ -110,7 +110,8 @@ def test_each_utterance_is_told_when_it_begins(socket: Speaker) -> None:
 
 
 def test_a_divided_sentence_counts_as_several(socket: Speaker, server: RunningServer) -> None:
-    text = "It went " + "on and on " * 9 + "until dawn. We went home."
+    most = server.chat.config.defaults.max_utterance_characters
+    text = "It went " + "on and on " * (most // 10) + "until dawn. We went home."
     socket.say("session.config", seed=SEED)
     socket.say("input.text", text=text)
     socket.say("input.done")

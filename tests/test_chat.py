@@ -1,8 +1,6 @@
 """``Chat`` as scripts use it, on a conformance model and on the bundled voice."""
 
-import json
 import logging
-import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -28,6 +26,7 @@ from ChatTTS.speech import Utterance
 from ChatTTS.speech import speak as generate_speech
 
 from .chat_tools import DATA, LIVELY, TEXT, Recording, equal, speak
+from .velocity_models import change_json, copy_checkpoint
 
 
 class EndsAtOnce(Recording):
@@ -249,13 +248,10 @@ def test_refined_text_keeps_its_published_shapes(small: Chat) -> None:
 
 def never_trained(what: str, folder: Path) -> Chat:
     """A model that says so of itself."""
-    shutil.copytree(DATA / "model-a", folder / "model")
-    path = folder / "model" / "asset" / "config.json"
-    config = json.loads(path.read_text("utf-8"))
-    config.setdefault("defaults", {})[what] = False
-    path.write_text(json.dumps(config), "utf-8")
+    copied = copy_checkpoint(folder)
+    change_json(copied / "asset" / "config.json", defaults={what: False})
     chat = Chat()
-    chat.load_or_raise("custom", custom_path=folder / "model", device="cpu")
+    chat.load_or_raise("custom", custom_path=copied, device="cpu")
     return chat
 
 

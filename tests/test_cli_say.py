@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -198,10 +199,7 @@ def test_options_reach_the_library(chat: FakeChat, run: Run) -> None:
     assert asked["do_text_normalization"] is False
     assert asked["split_text"] is False
     coding = asked["params_infer_code"]
-    slt = assets.locate("bundled").asset / "config.json"
-    assert (
-        coding.pop("spk_emb") == json.loads(slt.read_text("utf-8"))["defaults"]["speakers"]["slt"]
-    )
+    assert coding.pop("spk_emb") == bundled_config()["defaults"]["speakers"]["slt"]
     assert coding == {
         "manual_seed": 7,
         "show_tqdm": True,
@@ -339,6 +337,12 @@ def test_what_nobody_expected_is_one_line_too(chat: FakeChat, run: Run) -> None:
 # ---------------------------------------------------------------- refine
 
 
+def bundled_config() -> dict[str, Any]:
+    path = assets.locate("bundled").asset / "config.json"
+    config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return config
+
+
 def model_files(folder: Path, refines: bool) -> Path:
     """The files of a model that can refine or cannot, as far as the command looks at them."""
     bundled = assets.locate("bundled").asset
@@ -349,7 +353,7 @@ def model_files(folder: Path, refines: bool) -> Path:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.symlink_to(file)
     (asset / "gpt" / "config.json").write_text("{}", encoding="utf-8")
-    config = json.loads((bundled / "config.json").read_text(encoding="utf-8"))
+    config = bundled_config()
     config["defaults"]["refine_trained"] = refines
     (asset / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return asset.parent

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import ChatTTS
 from ChatTTS.audio.pcm import to_int16
 from ChatTTS.cli import _parse
+from ChatTTS.core import Chat
 from ChatTTS.serving.auth import Gate
 from ChatTTS.serving.riva import serve_grpc
 from ChatTTS.serving.settings import Limits, Settings
@@ -248,9 +249,13 @@ def test_riva_client(
     assert (len(pieces) > 1) is online
 
 
-def test_riva_client_lists_the_voices(running: Running, capsys: pytest.CaptureFixture[str]) -> None:
+def test_riva_client_lists_the_voices(
+    running: Running, bundled: Chat, capsys: pytest.CaptureFixture[str]
+) -> None:
     run("riva_client.py", "--url", running.grpc, "--voices")
-    assert capsys.readouterr().out.startswith("en-US rms:0,slt:1")
+    names = bundled.config.defaults.speakers
+    expected = ",".join(f"{name}:{number}" for number, name in enumerate(names))
+    assert capsys.readouterr().out == f"en-US {expected}\n"
 
 
 def test_batch(running: Running, offline: Any, capsys: pytest.CaptureFixture[str]) -> None:

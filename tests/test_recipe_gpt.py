@@ -10,17 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from ChatTTS.config import ConvNetConfig, DVAEConfig, MelConfig, QuantizerConfig, VocosConfig
-from ChatTTS.core import Chat
-from ChatTTS.errors import AssetError
-from ChatTTS.model.dvae import DVAE, MelDecoder
-from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.llama import llama_config
 from ChatTTS.model.tokenizer import Tokenizer, code_prompt, refine_prompt
 from ChatTTS.model.torchaudio_import import ensure_torchaudio
-from ChatTTS.model.vocoder import Vocoder
-from ChatTTS.speech import Utterance, speak
-from recipes.bundled_voice import coded, export, speakers
+from recipes.bundled_voice import coded, gpt, speakers
 from recipes.bundled_voice.batches import (
     IGNORED,
     Mixture,
@@ -29,8 +22,6 @@ from recipes.bundled_voice.batches import (
     speech_batch,
     text_batch,
 )
-from recipes.bundled_voice.codec import CODEC
-from recipes.bundled_voice.decoder import decoder_config
 from recipes.bundled_voice.gpt import (
     NUM_CODES,
     GPTSettings,
@@ -42,30 +33,18 @@ from recipes.bundled_voice.gpt import (
 )
 from recipes.bundled_voice.llama import Llama, guidance_loss
 from recipes.bundled_voice.muon import Muon, orthogonal
-from recipes.bundled_voice.prompts import Coded, Prompts
+from recipes.bundled_voice.prompts import Prompts
+from recipes.bundled_voice.run import Run
 from recipes.bundled_voice.training import Budget, Moment, generator_for, train
-from recipes.bundled_voice.types import VOICES, RefinePair, Spoken
+from recipes.bundled_voice.types import VOICES, RefinePair
 from recipes.bundled_voice.vocabulary import TOKENS, save_tokenizer, tokenizer
-from recipes.bundled_voice.vocoder import VOCODER
+
+from .recipe_tools import make_codec, make_item, make_speech
 
 SIZES = GPTSizes(hidden=32, inner=48, heads=2, layers=2, positions=256)
 END = NUM_CODES
 PROMPTS = Prompts(tokenizer())
 PAIR = RefinePair("i see, it is late.", 1, 0, 3, "i see, [uv_break] well it is late.")
-
-
-def make_item(text: str = "hi you.", frames: int = 14, seed: int = 0, voice: str = "rms") -> Coded:
-    rng = np.random.default_rng(seed)
-    return Coded(
-        text=text,
-        voice=voice,
-        speed=3,
-        point=speakers.voice_speaker(voice).point,
-        is_voice=True,
-        codes=rng.integers(NUM_CODES, size=(frames, 4)).astype(np.int16),
-        starts=np.linspace(0, frames - 1, len(text)).astype(np.int32),
-        sounds=np.sort(rng.integers(5, size=frames)).astype(np.int8),
-    )
 
 
 def make_steps(count: int = 24, **mixture: float) -> Steps:
@@ -335,32 +314,7 @@ def test_text_batches_learn_the_answer_alone() -> None:
     assert learned.tolist() == sequence.ids[sequence.given :].tolist()
 
 
-# ---------------------------------------------------------------- corpus and export
-
-
-def make_codec() -> tuple[DVAE, DVAEConfig]:
-    stack = ConvNetConfig(idim=16, odim=16, hidden=16, n_layer=1, bn_dim=16)
-    config = DVAEConfig(
-        encoder=replace(stack, odim=32),
-        decoder=stack,
-        vq=QuantizerConfig(dim=32),
-    )
-    return DVAE(config, MelConfig()).eval(), config
-
-
-def make_speech(count: int) -> list[Spoken]:
-    rng = np.random.default_rng(0)
-    return [
-        Spoken(
-            "hello.",
-            VOICES[n % 4],
-            n % 10,
-            (0.1 * rng.standard_normal(512 * (8 + n) + 100)).astype(np.float32),
-            np.arange(6, dtype=np.int32),
-            np.zeros(8 + n, dtype=np.int8),
-        )
-        for n in range(count)
-    ]
+# ---------------------------------------------------------------- corpus
 
 
 def test_codes_are_made_once_and_read_again(
@@ -390,85 +344,19 @@ def test_codes_are_made_once_and_read_again(
     assert coded.fingerprint(other) != coded.fingerprint(codec)
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SpeechModel]:
-    """A checkpoint of random weights, and its language model with weights rounded alike."""
+def test_hidden_states_keep_the_order_of_the_utterances(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codec, _ = make_codec()
     torch.manual_seed(0)
-    codec, config = make_codec()
     model = SpeechModel(SIZES).eval()
-    decoder = MelDecoder(ConvNetConfig(idim=16, odim=16, hidden=16, n_layer=1, bn_dim=16), 100)
-    vocoder = Vocoder(VocosConfig(dim=16, intermediate_dim=16, num_layers=1))
-    folder = tmp_path_factory.mktemp("run")
-    export.export(export.Parts(model, codec, decoder, vocoder, config), folder / "asset")
-    model.load_state_dict({k: v.half().float() for k, v in model.state_dict().items()})
-    return folder, model
-
-
-def test_the_package_computes_what_was_trained(exported: tuple[Path, SpeechModel]) -> None:
-    folder, model = exported
-    chat = Chat()
-    chat.load_or_raise("custom", custom_path=folder, device="cpu")
-    params = chat.InferCodeParams(max_new_token=12, min_new_token=12, show_tqdm=False)
-    gains = list(
-        speak(
-            chat._loaded,
-            [Utterance(0, 0, "hi you.")],
-            params,
-            0,
-            batch_size=1,
-            first_alone=False,
-            cancelled=Cancellation(),
-        )
-    )
-    codes = torch.cat([gain.delta.ids for gain in gains]).numpy()
-    expected = torch.cat([gain.delta.hiddens for gain in gains])
-    assert codes.shape == (12, 4)
-    item = replace(make_item("hi you.", 12), codes=codes.astype(np.int16), speed=5)
-    (hiddens,) = model.hiddens(speech_batch([PROMPTS.speech(item)], END))
-    # The package rounds speakers to float16.
-    torch.testing.assert_close(hiddens, expected, rtol=0.01, atol=0.01)
-    logits = model.embed.code_logits(hiddens)
-    torch.testing.assert_close(chat.embed.code_logits(hiddens), logits, rtol=0.01, atol=0.01)
-
-
-def test_exported_voices_are_corners_and_random_speakers_lie_among_them(
-    exported: tuple[Path, SpeechModel],
-) -> None:
-    chat = Chat()
-    chat.load_or_raise("custom", custom_path=exported[0], device="cpu")
-    assert list(chat.config.defaults.speakers) == list(VOICES)
-    for voice, string in chat.config.defaults.speakers.items():
-        vector = chat.speaker.vector(string)
-        np.testing.assert_allclose(vector[:4], speakers.voice_speaker(voice).point, atol=1e-3)
-    drawn = chat.speaker.vector(chat.sample_random_speaker())
-    assert not drawn[4:].any()
-    assert np.count_nonzero(drawn[:4]) == 4
-
-
-def test_a_checkpoint_that_is_too_large_is_refused(
-    exported: tuple[Path, SpeechModel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    codec, config = make_codec()
-    parts = export.Parts(
-        exported[1],
-        codec,
-        MelDecoder(ConvNetConfig(), 100),
-        Vocoder(VocosConfig(dim=16, intermediate_dim=16, num_layers=1)),
-        config,
-    )
-    monkeypatch.setattr(export, "MOST_BYTES", 1_000_000)
-    with pytest.raises(AssetError, match="make a part smaller"):
-        export.export(parts, tmp_path / "asset")
-    assert not (tmp_path / "asset").exists()
-
-
-def test_the_sizes_that_are_trained_fit_into_the_package() -> None:
-    parts = (
-        SpeechModel(GPTSizes()),
-        DVAE(CODEC, MelConfig()),
-        MelDecoder(decoder_config(GPTSizes().hidden), 100),
-        Vocoder(VOCODER),
-    )
-    numbers = sum(p.numel() for part in parts for p in part.parameters())
-    # Windows and filters are in float32, and the tokenizer and headers need room.
-    assert 2 * numbers + 600_000 < export.MOST_BYTES
+    monkeypatch.setattr(gpt, "load_codec", lambda run: codec)
+    monkeypatch.setattr(gpt, "load_gpt", lambda run: model)
+    monkeypatch.setattr(gpt, "_POSITIONS", 60)  # two utterances of a pass at most
+    speech = [make_speech(7)[n] for n in (3, 0, 6, 1, 5, 2, 4)]
+    run = Run(tmp_path, torch.device("cpu"), 1, speech, budgets={}, adversarial=False)
+    hiddens = gpt.hiddens_of(run)
+    found = hiddens(speech)
+    assert [len(hidden) for hidden in found] == [spoken.frames for spoken in speech]
+    for spoken, hidden in zip(speech, found, strict=True):
+        torch.testing.assert_close(hiddens([spoken])[0][0], hidden[0], rtol=0.05, atol=0.05)

@@ -254,15 +254,15 @@ def recording() -> NDArray[np.int16]:
     return (generator.standard_normal(2 * 16_000) * 3000).astype("<i2")
 
 
-def beginning(pieces: Iterator[NDArray[np.int16]], least: int = 12_000) -> NDArray[np.int16]:
+def beginning(pieces: Iterator[NDArray[np.int16]], most: int = 12_000) -> NDArray[np.int16]:
     """So many samples at most: what is said in a voice of noise is nobody's matter."""
     heard = np.zeros(0, np.int16)
     for piece in pieces:
         heard = np.concatenate([heard, piece])
-        if len(heard) >= least:
+        if len(heard) >= most:
             break
     assert len(heard)
-    return heard[:least]
+    return heard[:most]
 
 
 def test_a_recording_is_who_speaks(client: Client, server: RunningServer) -> None:

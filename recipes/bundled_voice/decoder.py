@@ -52,7 +52,7 @@ def decoder_config(hidden: int) -> ConvNetConfig:
 def new_decoder(config: ConvNetConfig, codec: MelDecoder) -> MelDecoder:
     """A decoder before training: the codec's, but for the convolution that reads the input.
 
-    From there it learns in minutes what would take it most of an hour.
+    The network is the same and so is what it has to say; only what it reads is new.
     """
     decoder = MelDecoder(config, codec.out_conv.out_channels)
     own, known = decoder.state_dict(), codec.state_dict()

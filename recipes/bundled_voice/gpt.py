@@ -333,6 +333,8 @@ def hiddens_of(run: Run) -> Callable[[Sequence[Spoken]], Sequence[Tensor]]:
         found: dict[int, Tensor] = {}
         for part in alike([len(sequence) for sequence in sequences], _POSITIONS):
             batch = speech_batch([sequences[index] for index in part], NUM_CODES).to(run.device)
+            # A function of the batch: what a step of the decoder learns from depends on its number
+            # alone, after a stop as well.
             generator = generator_for(run.device, run.seed, batch.tokens)
             batch = with_own_frames(
                 model, batch, settings.own_frames, settings.own_temperature, generator

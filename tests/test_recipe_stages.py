@@ -25,7 +25,13 @@ from recipes.bundled_voice.codec import (
     quantize,
     start_codes,
 )
-from recipes.bundled_voice.decoder import DecoderSettings, DecoderTask, decoder_config, new_decoder
+from recipes.bundled_voice.decoder import (
+    DecoderSettings,
+    DecoderTask,
+    Remembered,
+    decoder_config,
+    new_decoder,
+)
 from recipes.bundled_voice.features import MEL, fitted, log_mel, pieces, samples_of, spread
 from recipes.bundled_voice.losses import blurred_distance, mel_distance, spectral_distance
 from recipes.bundled_voice.run import window
@@ -311,3 +317,21 @@ def test_hidden_states_and_mels_of_a_piece_belong_together(corpus: list[Spoken])
     assert weight.sum(dim=1).tolist() == [2 * min(25, item.frames) for item in corpus]
     halves = torch.stack(given.chunk(2, dim=1), dim=-1).flatten(2)  # as the decoder reads them
     torch.testing.assert_close(halves * 5, mel)
+
+
+def test_hidden_states_are_made_once_as_long_as_there_is_room(corpus: list[Spoken]) -> None:
+    corpus = [replace(item, text=str(number)) for number, item in enumerate(corpus)]
+    asked: list[str] = []
+
+    def counted(utterances: Sequence[Spoken]) -> list[Tensor]:
+        asked.extend(item.text for item in utterances)
+        return hiddens(utterances)
+
+    expected = [hidden.half() for hidden in hiddens(corpus)]
+    room = sum(hidden.nbytes for hidden in expected[:4])
+    remembered = Remembered(counted, room)
+    for order in ([2, 0, 2], [3, 1, 0], [5, 3, 4], [4, 0, 1, 2, 3, 5]):
+        found = remembered([corpus[n] for n in order])
+        for n, hidden in zip(order, found, strict=True):
+            assert torch.equal(hidden, expected[n])
+    assert asked == ["2", "0", "3", "1", "5", "4", "4", "5"]

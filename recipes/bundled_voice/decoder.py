@@ -6,7 +6,7 @@ than the codec's. What it is given depends on the language model, which is passe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -22,6 +22,7 @@ from .codec import CODEC, load_codec
 from .features import MEL, fitted, log_mel
 from .losses import mel_distance
 from .run import Run, Utterances, window
+from .speakers import speaker_of
 from .training import Moment, Objective, Schedule, autocast, generator_for, train
 from .types import Spoken
 
@@ -30,6 +31,7 @@ NAME = "decoder"
 # Utterances to the hidden states [T, H] that their code frames were drawn from, frame 0 first. They
 # must not need gradients.
 Hiddens = Callable[[Sequence[Spoken]], Sequence[Tensor]]
+_REMEMBERED = 2 << 30  # bytes
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,33 @@ def new_decoder(config: ConvNetConfig, codec: MelDecoder) -> MelDecoder:
     shared = {name: known[name] for name in own if not name.startswith("decoder.conv_in.0.")}
     decoder.load_state_dict({**own, **shared})
     return decoder
+
+
+class Remembered:
+    """Hidden states, kept on the host once they were asked for: codec and language model would
+    take most of the time of a step. In half precision, as the speech of a corpus of hours then
+    fits; what does not fit is computed again.
+
+    Args:
+        hiddens: makes them, always the same of an utterance.
+        most: bytes to keep.
+    """
+
+    def __init__(self, hiddens: Hiddens, most: int = _REMEMBERED) -> None:
+        self._hiddens, self._room = hiddens, most
+        self._kept: dict[Hashable, Tensor] = {}
+
+    def __call__(self, utterances: Sequence[Spoken]) -> Sequence[Tensor]:
+        keys = [(u.text, u.voice, u.speed, speaker_of(u).point.tobytes()) for u in utterances]
+        wanted = dict(zip(keys, utterances, strict=True))
+        missing = [key for key in wanted if key not in self._kept]
+        made = self._hiddens([wanted[key] for key in missing]) if missing else []
+        found = {key: hidden.half().cpu() for key, hidden in zip(missing, made, strict=True)}
+        for key, hidden in found.items():
+            if hidden.nbytes <= self._room:
+                self._kept[key] = hidden
+                self._room -= hidden.nbytes
+        return [found[key] if key in found else self._kept[key] for key in keys]
 
 
 class DecoderTask:
@@ -156,7 +185,8 @@ def train_decoder(run: Run, hiddens: Hiddens, hidden: int) -> None:
     """Train the decoder on the hidden states, of width ``hidden``, of a trained language model."""
     torch.manual_seed(run.seed)
     decoder = new_decoder(decoder_config(hidden), load_codec(run))
-    task = DecoderTask(decoder.to(run.device), hiddens, run.corpus, run.device, run.seed)
+    known = Remembered(hiddens)
+    task = DecoderTask(decoder.to(run.device), known, run.corpus, run.device, run.seed)
     train(
         task,
         run.out,

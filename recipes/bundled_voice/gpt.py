@@ -27,7 +27,7 @@ from .prompts import Prompts
 from .run import Run, Utterances
 from .speakers import COORDINATES, varied
 from .texts import RefinePairs
-from .training import Moment, Objective, Schedule, autocast, generator_for, train
+from .training import Moment, Objective, Schedule, autocast, train
 from .types import SOUNDS, Spoken
 from .vocabulary import TOKENS, tokenizer
 
@@ -319,28 +319,24 @@ def load_gpt(run: Run) -> SpeechModel:
 
 def hiddens_of(run: Run) -> Callable[[Sequence[Spoken]], Sequence[Tensor]]:
     """What the decoder stage asks for: utterances to the hidden states [frames, hidden] of the
-    trained language model, which reads frames of its own among the teacher's, as it will.
+    trained language model, which reads the teacher's frames.
+
+    The state after a frame knows which frame it was. So from the teacher's the decoder learns to
+    say what was drawn; from frames of the model's own it would learn to say what might have been.
 
     Raises:
         AssetError: codec or language model are not trained yet.
     """
     codec, model, prompts = load_codec(run), load_gpt(run), Prompts(tokenizer())
-    settings = GPTSettings()
 
     def hiddens(utterances: Sequence[Spoken]) -> Sequence[Tensor]:
         items = encode(codec, utterances, run.device)
         sequences = [prompts.speech(item) for item in items]
         found: dict[int, Tensor] = {}
         for part in alike([len(sequence) for sequence in sequences], _POSITIONS):
-            batch = speech_batch([sequences[index] for index in part], NUM_CODES).to(run.device)
-            # A function of the batch: what a step of the decoder learns from depends on its number
-            # alone, after a stop as well.
-            generator = generator_for(run.device, run.seed, batch.tokens)
-            batch = with_own_frames(
-                model, batch, settings.own_frames, settings.own_temperature, generator
-            )
+            batch = speech_batch([sequences[index] for index in part], NUM_CODES)
             with autocast(run.device):
-                found.update(zip(part, model.hiddens(batch), strict=True))
+                found.update(zip(part, model.hiddens(batch.to(run.device)), strict=True))
         return [found[index] for index in range(len(sequences))]
 
     return hiddens

@@ -70,9 +70,9 @@ def hear(samples: Samples) -> list[str]:
     if not len(samples):
         return []
     wave = soxr.resample(samples, SAMPLE_RATE, _HEARD_RATE)
-    # It forgets nothing between utterances, so each gets a decoder in its first state.
+    # What it learned of the last utterance's sound must not help or harm this one.
     decoder = _recogniser()
-    decoder.reinit()
+    decoder.reinit_feat()
     decoder.start_utt()
     decoder.process_raw((np.clip(wave, -1, 1) * 32767).astype(np.int16).tobytes(), full_utt=True)
     decoder.end_utt()

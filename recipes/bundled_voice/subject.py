@@ -22,6 +22,11 @@ from .types import DEFAULT_SPEED, VOICES
 _TOGETHER = 64  # texts of a call
 
 
+def error_rate(lines: Sequence[str], heard: Sequence[Sequence[str]]) -> float:
+    """Word error rate in percent, as it is reported."""
+    return round(hearing(lines, heard).rate, 2)
+
+
 @dataclass
 class Subject:
     """The voice that is measured.
@@ -36,6 +41,7 @@ class Subject:
     workers: int | None = None
     seed: int = 1
     _spoken: dict[tuple[str, str], Samples] = field(default_factory=dict, repr=False)
+    _heard: dict[tuple[str, str], list[str]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def chat(self) -> Chat:
@@ -90,10 +96,20 @@ class Subject:
         copied: Samples = model.from_codes.samples(codes.T).numpy()
         return copied
 
+    def hear(self, waves: Sequence[Samples]) -> list[list[str]]:
+        """The words of each."""
+        return list(in_processes(hear, waves, self.workers))
+
     def errors(self, lines: Sequence[str], waves: Sequence[Samples]) -> float:
         """Word error rate in percent."""
-        heard = list(in_processes(hear, waves, self.workers))
-        return round(hearing(lines, heard).rate, 2)
+        return error_rate(lines, self.hear(waves))
+
+    def taught_errors(self, lines: Sequence[str], voice: str) -> float:
+        """Word error rate of the teacher, who is heard once."""
+        missing = [line for line in lines if (line, voice) not in self._heard]
+        heard = self.hear([self.teach(line, voice) for line in missing])
+        self._heard.update(zip(((line, voice) for line in missing), heard, strict=True))
+        return error_rate(lines, [self._heard[line, voice] for line in lines])
 
     @cached_property
     def measure(self) -> VoiceMeasure:

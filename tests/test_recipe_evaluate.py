@@ -88,6 +88,13 @@ def test_parts_are_written_and_earlier_results_kept(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "results.json").read_text("utf-8")).keys() == {"laughs", "speed"}
 
 
+def test_sentences_are_strung_together_in_their_order() -> None:
+    lines = ["is it one?", "two and three.", "four, or five.", "six."]
+    assert evaluate.strings(lines, 6) == ["is it one, two and three.", "four, or five, six."]
+    assert evaluate.strings(["a b c d.", "e."], 4) == ["a b c d."]  # e is too short alone
+    assert evaluate.strings([]) == []
+
+
 def test_faults_of_requests_are_named() -> None:
     wave = tone(150, 1)
     assert evaluate._fault(wave, "stop", len(wave)) is None

@@ -63,6 +63,23 @@ def long(subject: Subject, count: int) -> Result:
     return _understood(subject, texts.long_heldout()[:count])
 
 
+def strung(subject: Subject, count: int) -> Result:
+    """Word error rate of the everyday sentences strung together: what length alone does."""
+    return _understood(subject, strings(texts.everyday_heldout())[:count])
+
+
+def strings(lines: Sequence[str], most: int = texts.LONGEST) -> list[str]:
+    """The sentences in their order, with commas between them, as sentences of ``most`` words at
+    most; what is left at the end and is shorter than half of that is left out."""
+    strung: list[list[str]] = [[]]
+    for line in lines:
+        if len(words(" ".join([*strung[-1], line]))) > most:
+            strung.append([])
+        strung[-1].append(line.rstrip(".?"))
+    whole = [f"{', '.join(parts)}." for parts in strung]
+    return [line for line in whole if len(words(line)) >= most / 2]
+
+
 def voices(subject: Subject, count: int) -> Result:
     """Word error rate of each voice beside its teacher's."""
     lines = texts.everyday_heldout()[:count]
@@ -306,6 +323,7 @@ PARTS = {
     "everyday": Part(everyday, 200),
     "unseen": Part(unseen, 50),
     "long": Part(long, 20),
+    "strung": Part(strung, 30),
     "voices": Part(voices, 200),
     "similarity": Part(similarity, 30),
     "random": Part(random_speakers, 20),

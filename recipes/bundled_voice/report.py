@@ -14,7 +14,12 @@ from .types import DEFAULT_SPEED, SPEEDS, VOICES
 logger = logging.getLogger(__name__)
 
 Results = Mapping[str, Mapping[str, Any]]
-_SETS = {"everyday": "everyday sentences", "unseen": "unseen words", "long": "60 words"}
+_SETS = {
+    "everyday": "everyday sentences",
+    "unseen": "unseen words",
+    "long": "60 words",
+    "strung": "everyday sentences strung together to 60 words",
+}
 
 
 def write_report(results: Results, out: Path) -> None:
@@ -78,7 +83,7 @@ def table(results: Results) -> str:
         r = results["requests"]
         add(
             f"{r['requests']} random requests",
-            f"{r['runaway']} runaways, {r['early']} early ends, {r['empty']} empty",
+            f"runaways {r['runaway']}, early ends {r['early']}, empty {r['empty']}",
         )
     if "refining" in results:
         r = results["refining"]

@@ -2,8 +2,7 @@
 
 import copy
 import math
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -24,15 +23,26 @@ from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.incremental import TorchChain
 from ChatTTS.model.vocoder import Vocoder
 
+from .chain_tools import (
+    HOP,
+    LENGTHS,
+    by_torch,
+    copies_going_their_own_ways,
+    dice,
+    in_company,
+    modules,
+    pieces,
+    random_modules,
+    some_frames,
+    streamed,
+    whole,
+)
 from .chat_tools import TEXT, Recording, speak
 from .kernel_tools import DEVICE
 from .recorder_tools import ForgetfulRecorder
-from .test_native_chain import by_torch, dice, modules, pieces, random_modules, some_frames
 
 pytestmark = pytest.mark.filterwarnings("ignore:At least one mel filterbank")
 
-HOP = 256
-LENGTHS = (1, 2, 3, 17, 40, 90)
 # Small, so that a few frames already take several passes.
 SHAPES = PassShapes(sizes=(1, 2, 4), chunks=(1, 3, 8), most_frames=24)
 
@@ -86,26 +96,8 @@ def little_chain() -> DeviceChain:
     return on_device(*little())
 
 
-def whole(chain: Any, frames: Tensor) -> Tensor:
-    return chain.advance([Push(chain.begin(), frames, last=True)])[0]
-
-
 def close(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
-
-
-def streamed(chain: DeviceChain, parts: Sequence[Tensor], reach: int, hop: int = HOP) -> Tensor:
-    """Joined samples; after each part, all that has its whole context is out."""
-    state, samples, seen, given = chain.begin(), [], 0, 0
-    for number, part in enumerate(parts, 1):
-        (piece,) = chain.advance([Push(state, part, last=number == len(parts))])
-        assert piece.dtype == torch.float32
-        assert piece.device.type == "cpu"
-        samples.append(piece)
-        seen, given = seen + len(part), given + len(piece)
-        if number < len(parts):
-            assert given == max(0, 2 * seen - reach) * hop
-    return torch.cat(samples)
 
 
 @pytest.mark.parametrize("shapes", [SHAPES, None])
@@ -176,23 +168,10 @@ def test_an_utterance_may_end_at_any_frame() -> None:
 
 def test_utterances_of_any_age_share_a_batch() -> None:
     mel_decoder, vocoder = little()
-    device, generator = little_chain(), random.Random(2)
+    device = little_chain()
     utterances = [some_frames(mel_decoder, n, seed=n) for n in (1, 2, 3, 25, 40, 41, 64, 80)]
-    waiting = {number: pieces(frames, dice(number, 20)) for number, frames in enumerate(utterances)}
-    states = [device.begin() for _ in utterances]
-    samples: list[list[Tensor]] = [[] for _ in utterances]
-    while waiting:  # each time some of them, of whatever age, in whatever order
-        chosen = generator.sample(sorted(waiting), generator.randint(1, len(waiting)))
-        pushes = []
-        for number in chosen:
-            part = waiting[number].pop(0)
-            pushes.append(Push(states[number], part, last=not waiting[number]))
-            if not waiting[number]:
-                del waiting[number]
-        for number, piece in zip(chosen, device.advance(pushes), strict=True):
-            samples[number].append(piece)
-    for parts, frames in zip(samples, utterances, strict=True):
-        close(torch.cat(parts), by_torch(mel_decoder, vocoder, frames))
+    for samples, frames in zip(in_company(device, utterances, 2), utterances, strict=True):
+        close(samples, by_torch(mel_decoder, vocoder, frames))
 
 
 def test_what_stands_beside_does_not_leak() -> None:
@@ -213,19 +192,9 @@ def test_what_stands_beside_does_not_leak() -> None:
 
 def test_copies_go_their_own_ways() -> None:
     mel_decoder, vocoder = little()
-    device, frames = little_chain(), some_frames(mel_decoder, 90)
-    ways = [frames[:60], torch.cat([frames[:30], frames[80:]]), frames[:30]]
-    state = device.begin()
-    start = device.advance([Push(state, frames[:30])])[0]
-    states = [state, state.copy(), state.copy()]
-    samples: list[list[Tensor]] = [[start], [start], [start]]
-    for step in range(30, 65, 5):  # in turn, so that one would show in another
-        for way, own, out in zip(ways, states, samples, strict=True):
-            if step <= len(way):
-                part = way[step : step + 5]
-                out += device.advance([Push(own, part, last=step + 5 > len(way))])
-    for way, out in zip(ways, samples, strict=True):
-        close(torch.cat(out), by_torch(mel_decoder, vocoder, way))
+    frames = some_frames(mel_decoder, 90)
+    for samples, way in copies_going_their_own_ways(little_chain(), frames):
+        close(samples, by_torch(mel_decoder, vocoder, way))
 
 
 def test_early_ends_of_copies_leave_their_originals_alone() -> None:

@@ -15,7 +15,7 @@ from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.placement import Placement
 from ChatTTS.model.vocoder import Vocoder
 
-from .test_native_chain import by_torch, modules, some_frames
+from .chain_tools import by_torch, modules, some_frames
 
 
 def load_chains(

@@ -1,36 +1,41 @@
 """Frames to samples on the CPU kernels: against whole torch modules, and bit for bit in pieces."""
 
 import copy
-import random
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from ChatTTS.assets import AssetFolder
-from ChatTTS.config import ConvNetConfig, MelConfig, VocosConfig
 from ChatTTS.core import Chat
 from ChatTTS.errors import ChatTTSError, ConfigError
-from ChatTTS.loading import Model, load_model
 from ChatTTS.model.chain import Push
 from ChatTTS.model.code_tables import CodeTables
-from ChatTTS.model.dvae import DVAE, MelDecoder
+from ChatTTS.model.dvae import MelDecoder
 from ChatTTS.model.generation import Cancellation
-from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.native.build import BuildError
 from ChatTTS.model.native.chain import NativeChain, NativeState, VocoderLayers
 from ChatTTS.model.native.convnext import accelerate
 from ChatTTS.model.native.library import KINDS, Team
-from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.vocoder import Vocoder
 
-from .chat_tools import DATA, TEXT, Recording, speak
-
-HOP = 256
-LENGTHS = (1, 2, 3, 17, 40, 90)
+from .chain_tools import (
+    HOP,
+    LENGTHS,
+    by_torch,
+    copies_going_their_own_ways,
+    dice,
+    in_company,
+    modules,
+    pieces,
+    random_modules,
+    small,
+    some_frames,
+    streamed,
+    whole,
+)
+from .chat_tools import TEXT, Recording, speak
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -48,16 +53,6 @@ def team(size: int = 2) -> Team:
     return Team(size)
 
 
-@cache
-def small(name: str) -> Model:
-    return load_model(AssetFolder(DATA / name, "custom"), choose_placement("cpu"), EngineOptions())
-
-
-def modules(use_decoder: bool, name: str = "model-a") -> tuple[MelDecoder, Vocoder]:
-    model = small(name)
-    return model.decoder if use_decoder else model.dvae, model.vocos
-
-
 def on_kernels(
     mel_decoder: MelDecoder, vocoder: Vocoder, kind: str = "float32", threads: int = 2
 ) -> NativeChain:
@@ -70,50 +65,6 @@ def on_kernels(
 @cache
 def chain(use_decoder: bool = True, kind: str = "float32", threads: int = 2) -> NativeChain:
     return on_kernels(*modules(use_decoder), kind, threads)
-
-
-def some_frames(mel_decoder: MelDecoder, count: int, seed: int = 5) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    if isinstance(mel_decoder, DVAE):
-        return torch.randint(0, 625, (count, 4), generator=generator)
-    return torch.randn(count, 2 * mel_decoder.config.idim, generator=generator)
-
-
-@torch.inference_mode()
-def by_torch(mel_decoder: MelDecoder, vocoder: Vocoder, frames: Tensor) -> Tensor:
-    columns = frames.T.unsqueeze(0)
-    is_dvae = isinstance(mel_decoder, DVAE)
-    return vocoder(mel_decoder.decode(columns) if is_dvae else mel_decoder(columns))[0]
-
-
-def whole(chain: NativeChain, frames: Tensor) -> Tensor:
-    return chain.advance([Push(chain.begin(), frames, last=True)])[0]
-
-
-def streamed(chain: NativeChain, parts: Sequence[Tensor], reach: int) -> Tensor:
-    """Joined samples; after each part, all that has its whole context is out."""
-    state, samples, seen, given = chain.begin(), [], 0, 0
-    for number, part in enumerate(parts, 1):
-        (piece,) = chain.advance([Push(state, part, last=number == len(parts))])
-        samples.append(piece)
-        seen, given = seen + len(part), given + len(piece)
-        if number < len(parts):
-            assert given == max(0, 2 * seen - reach) * HOP
-    return torch.cat(samples)
-
-
-def dice(seed: int, most: int) -> Iterator[int]:
-    generator = random.Random(seed)
-    while True:
-        yield generator.randint(0, most)
-
-
-def pieces(frames: Tensor, sizes: Iterator[int]) -> list[Tensor]:
-    parts, at = [], 0
-    while at < len(frames):
-        parts.append(frames[at : at + next(sizes)])
-        at += len(parts[-1])
-    return parts
 
 
 @pytest.mark.parametrize("use_decoder", [True, False])
@@ -145,21 +96,6 @@ def test_samples_of_the_bundled_voice(bundled: Chat, name: str) -> None:
     torch.testing.assert_close(whole(native, frames), expected, rtol=0, atol=4e-4)
     reach = mel_decoder.reach + bundled.vocos.reach
     assert torch.equal(streamed(native, frames.split(7), reach), whole(native, frames))
-
-
-def random_modules(
-    hop: int, overlap: int, mels: int, width: int, seed: int = 3
-) -> tuple[MelDecoder, Vocoder]:
-    sizes = ConvNetConfig(idim=width - 1, odim=width - 3, hidden=width, n_layer=2, bn_dim=5)
-    mel = MelConfig(n_fft=hop * overlap, hop_length=hop, n_mels=mels)
-    config = VocosConfig(mel=mel, dim=width, intermediate_dim=2 * width + 1, num_layers=2)
-    mel_decoder, vocoder = MelDecoder(sizes, mels), Vocoder(config)
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in [*mel_decoder.parameters(), *vocoder.parameters()]:
-        spread = 0.3 if parameter.dim() == 1 else parameter[0].numel() ** -0.5
-        parameter.data.normal_(0, spread, generator=generator)
-    mel_decoder.coef.uniform_(0.5, 2, generator=generator)
-    return mel_decoder.eval(), vocoder.eval()
 
 
 @pytest.mark.filterwarnings("ignore:At least one mel filterbank")
@@ -215,24 +151,11 @@ def test_bits_do_not_depend_on_threads(use_decoder: bool, kind: str) -> None:
 @pytest.mark.parametrize("use_decoder", [True, False])
 def test_bits_do_not_depend_on_what_is_pushed_beside(use_decoder: bool, kind: str) -> None:
     mel_decoder, _ = modules(use_decoder)
-    native, generator = chain(use_decoder, kind), random.Random(kind)
+    native = chain(use_decoder, kind)
     utterances = [some_frames(mel_decoder, n, seed=n) for n in (1, 2, 3, 25, 40, 41, 64, 80)]
     expected = [whole(native, frames) for frames in utterances]
-    waiting = {number: pieces(frames, dice(number, 20)) for number, frames in enumerate(utterances)}
-    states = [native.begin() for _ in utterances]
-    samples: list[list[Tensor]] = [[] for _ in utterances]
-    while waiting:  # each time some of them, of whatever age, in whatever order
-        chosen = generator.sample(sorted(waiting), generator.randint(1, len(waiting)))
-        pushes = []
-        for number in chosen:
-            part = waiting[number].pop(0)
-            pushes.append(Push(states[number], part, last=not waiting[number]))
-            if not waiting[number]:
-                del waiting[number]
-        for number, piece in zip(chosen, native.advance(pushes), strict=True):
-            samples[number].append(piece)
-    for parts, wanted in zip(samples, expected, strict=True):
-        assert torch.equal(torch.cat(parts), wanted)
+    for samples, wanted in zip(in_company(native, utterances, kind), expected, strict=True):
+        assert torch.equal(samples, wanted)
 
 
 def test_callers_of_other_threads_wait_for_each_other() -> None:
@@ -256,19 +179,9 @@ def test_smaller_kinds_stay_near(kind: str) -> None:
 
 
 def test_copies_go_their_own_ways() -> None:
-    native, frames = chain(), some_frames(modules(True)[0], 90)
-    ways = [frames[:60], torch.cat([frames[:30], frames[80:]]), frames[:30]]
-    state = native.begin()
-    start = native.advance([Push(state, frames[:30])])[0]
-    states = [state, state.copy(), state.copy()]
-    samples: list[list[Tensor]] = [[start], [start], [start]]
-    for step in range(30, 65, 5):  # in turn, so that one would show in another
-        for way, own, out in zip(ways, states, samples, strict=True):
-            if step <= len(way):
-                part = way[step : step + 5]
-                out += native.advance([Push(own, part, last=step + 5 > len(way))])
-    for way, out in zip(ways, samples, strict=True):
-        assert torch.equal(torch.cat(out), whole(native, way))
+    native = chain()
+    for samples, frames in copies_going_their_own_ways(native, some_frames(modules(True)[0], 90)):
+        assert torch.equal(samples, whole(native, frames))
 
 
 def test_a_state_that_has_ended_takes_nothing() -> None:

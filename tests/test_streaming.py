@@ -29,8 +29,8 @@ from ChatTTS.model.synthesis import Synthesizer
 from ChatTTS.model.vocoding import decode
 from ChatTTS.params import LowLatency
 
+from .chain_tools import random_modules
 from .chat_tools import DATA
-from .test_native_chain import random_modules
 
 SPF = 512  # samples of a frame
 

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import logging
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-BENCHMARKS = ROOT / "benchmarks"
-TINY = "--layers 2 --hidden 64 --heads 4 --intermediate 128 --audio-layers 1 --text-tokens 120"
-FIGURES = {
-    "step_ms",
-    "generate_frames_per_s_stream",
-    "generate_frames_per_s",
-    "infer_s",
-    "infer_frames_per_s",
-    "rtf",
-}
+from .benchmark_tools import BENCHMARKS, FIGURES, TINY, peer_python, run_script
 
 
 @pytest.fixture(autouse=True)
@@ -41,19 +28,9 @@ def tiny_sizes(*arguments: str) -> argparse.Namespace:
     return parser.parse_args([*TINY.split(), *arguments])
 
 
-def run_standard(tmp_path: Path, *arguments: str) -> tuple[dict[str, Any], str]:
-    """Run the command on the tiny size; its JSON report and what it printed."""
-    out = tmp_path / "report.json"
+def run_standard(tmp_path: Path, *given: str) -> tuple[dict[str, Any], str]:
     sizes = "--prompt 10 --frames 8 --streams 1 3 --threads 1 --rounds 2"
-    command = [sys.executable, str(BENCHMARKS / "standard.py"), *TINY.split(), *sizes.split()]
-    done = subprocess.run(
-        [*command, "--json", str(out), *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(out.read_text(encoding="utf-8")), done.stdout
+    return run_script("standard", tmp_path, *TINY.split(), *sizes.split(), *given)
 
 
 def test_standard_reports_every_figure(tmp_path: Path) -> None:
@@ -79,11 +56,7 @@ def test_standard_reports_every_figure(tmp_path: Path) -> None:
 
 @pytest.mark.peer
 def test_standard_runs_the_peer_beside_ours(tmp_path: Path) -> None:
-    peer = os.environ.get("CHATTTS_PEER_PYTHON")
-    if peer is None:
-        pytest.skip("CHATTTS_PEER_PYTHON names no interpreter that has ChatTTS==0.2.5")
-
-    report, printed = run_standard(tmp_path, "--peer-python", peer)
+    report, printed = run_standard(tmp_path, "--peer-python", peer_python())
 
     assert report["sides"]["peer"]["versions"]["package"] == "ChatTTS 0.2.5"
     for result in report["results"]:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from .test_benchmarks import BENCHMARKS, ROOT
+from .benchmark_tools import BENCHMARKS, ROOT
 
 FOUND_OF_STEPS = {"step_ms", "host_us", "read_us", "floor_ms", "share_of_limit", "frames_per_s"}
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from .test_benchmarks import BENCHMARKS
+from .benchmark_tools import BENCHMARKS
 
 
 @pytest.fixture(autouse=True)

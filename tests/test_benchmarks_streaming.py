@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +12,15 @@ import numpy as np
 import pytest
 import torch
 
-from .test_benchmarks import BENCHMARKS, ROOT, TINY
-from .test_benchmarks_velocity import PretendedPeer, WorkerHere, arguments
+from .benchmark_tools import (
+    BENCHMARKS,
+    TINY,
+    PretendedPeer,
+    WorkerHere,
+    arguments,
+    peer_python,
+    run_script,
+)
 
 SMALL = "--prompt 10 --frames 80 --threads 1 --rounds 2 --streams 1 3 --memory-seconds 12"
 QUICK = [*TINY.split(), *SMALL.split(), "--kv-memory", "4MB"]
@@ -308,17 +312,8 @@ def test_settings_that_make_no_sense_are_refused(
 
 
 def run_streaming(tmp_path: Path, *given: str) -> dict[str, Any]:
-    """The command itself, with all its processes."""
-    out = tmp_path / "report.json"
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / "streaming.py"), *QUICK, "--json", str(out), *given],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stderr
-    assert "underruns" in done.stdout
-    report: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    report, printed = run_script("streaming", tmp_path, *QUICK, *given)
+    assert "underruns" in printed
     return report
 
 
@@ -333,11 +328,7 @@ def test_streaming_runs_all_its_processes(tmp_path: Path) -> None:
 
 @pytest.mark.peer
 def test_streaming_runs_the_peer_beside_ours(tmp_path: Path) -> None:
-    peer = os.environ.get("CHATTTS_PEER_PYTHON")
-    if peer is None:
-        pytest.skip("CHATTTS_PEER_PYTHON names no interpreter that has ChatTTS==0.2.5")
-
-    report = run_streaming(tmp_path, "--dtypes", "float32", "--peer-python", peer)
+    report = run_streaming(tmp_path, "--dtypes", "float32", "--peer-python", peer_python())
 
     assert report["sides"]["peer"]["versions"]["package"] == "ChatTTS 0.2.5"
     for result in report["results"]:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from .test_benchmarks import BENCHMARKS, FIGURES, ROOT, TINY
+from .benchmark_tools import (
+    BENCHMARKS,
+    FIGURES,
+    TINY,
+    WorkerHere,
+    arguments,
+    peer_python,
+    run_script,
+)
 
 SMALL = "--prompt 10 --frames 8 --threads 1 --rounds 2 --streams 1 3 --sample-frames 100"
 QUICK = [*TINY.split(), *SMALL.split(), *["--read-mb", "1", "--passes", "1", "--kv-memory", "4MB"]]
@@ -27,56 +32,6 @@ def _scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
-
-
-def arguments(monkeypatch: pytest.MonkeyPatch, module: Any, *given: str) -> argparse.Namespace:
-    monkeypatch.setattr(sys, "argv", [f"{module.__name__}.py", *given])
-    parsed = module.parse()
-    assert isinstance(parsed, argparse.Namespace)
-    return parsed
-
-
-class PretendedPeer:
-    """Takes a thousand seconds for everything."""
-
-    @staticmethod
-    def load(folder: str, threads: int, dtype: str) -> dict[str, Any]:
-        versions = {"package": "ChatTTS 0.2.5", "python": "3", "torch": "2", "transformers": "4"}
-        return {"load_s": 1.0, "versions": versions, "threads": threads}
-
-    @staticmethod
-    def run(texts: list[str], frames: int) -> dict[str, Any]:
-        prompts = [len(text.split()) + 4 for text in texts]
-        done = {"prompts": prompts, "frames": [frames] * len(texts)}
-        return {"infer_s": 2000.0, "generate_s": 1000.0, **done}
-
-
-class WorkerHere:
-    """A child without a process: the answers are real, and pass through JSON all the same."""
-
-    calls: list[tuple[str, str, dict[str, Any]]]
-
-    def __init__(
-        self, name: str, python: Path, script: str, threads: int, environment: Any = None
-    ) -> None:
-        self.name = name
-        self._script = Path(script).stem
-        if self._script == "peer":
-            self._module: Any = PretendedPeer
-        else:
-            self._module = __import__(self._script)
-
-    def call(self, do: str, **given: Any) -> dict[str, Any]:
-        self.calls.append((self._script, do, given))
-        handler: Callable[..., dict[str, Any]] = getattr(self._module, do)
-        answer: dict[str, Any] = json.loads(json.dumps(handler(**given)))
-        return answer
-
-    def __enter__(self) -> WorkerHere:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture
@@ -242,7 +197,8 @@ def test_memory_knows_the_peak() -> None:
     del held
 
     assert 1 << 20 < before < grown
-    assert peak_bytes() >= grown
+    # Linux counts by thread and adds up now and then: a few pages may be missing in either.
+    assert peak_bytes() > grown - (1 << 20) > before
 
 
 def test_many_requests_reports_every_figure(
@@ -370,17 +326,8 @@ def test_settings_that_make_no_sense_are_refused(
 
 
 def run_velocity(tmp_path: Path, *given: str) -> dict[str, Any]:
-    """The command itself, with all its processes."""
-    out = tmp_path / "report.json"
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / "velocity.py"), *QUICK, "--json", str(out), *given],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stderr
-    assert "the same again" in done.stdout
-    report: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    report, printed = run_script("velocity", tmp_path, *QUICK, *given)
+    assert "the same again" in printed
     return report
 
 
@@ -398,11 +345,7 @@ def test_velocity_runs_all_its_processes(tmp_path: Path) -> None:
 
 @pytest.mark.peer
 def test_velocity_runs_the_peer_beside_ours(tmp_path: Path) -> None:
-    peer = os.environ.get("CHATTTS_PEER_PYTHON")
-    if peer is None:
-        pytest.skip("CHATTTS_PEER_PYTHON names no interpreter that has ChatTTS==0.2.5")
-
-    report = run_velocity(tmp_path, "--dtypes", "int8", "--peer-python", peer)
+    report = run_velocity(tmp_path, "--dtypes", "int8", "--peer-python", peer_python())
 
     assert report["sides"]["peer"]["versions"]["package"] == "ChatTTS 0.2.5"
     for result in report["results"]:

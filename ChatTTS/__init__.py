@@ -50,11 +50,16 @@ _HOMES = {
 }
 
 
+_MODULES = ("audio", "voices")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'ChatTTS' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name], __name__), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

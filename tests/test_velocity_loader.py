@@ -165,6 +165,11 @@ def test_parts_on_the_kernels(dtype: str, quantization: str | None) -> None:
     assert "3 threads" in loaded.how
 
 
+@pytest.mark.usefixtures("team")
+def test_eight_bits_may_be_asked_for_as_a_dtype() -> None:
+    assert "int8" in load(dtype="int8").how
+
+
 @pytest.mark.usefixtures("_no_kernels")
 def test_without_kernels_torch_does_it(caplog: pytest.LogCaptureFixture) -> None:
     loaded = load()

@@ -120,7 +120,7 @@ def run_cache_list(args: argparse.Namespace, console: Console) -> int:
     ]
     caches = {
         "huggingface": "the full model; `chattts download`",
-        "own": "remembered hashes",
+        "own": "remembered hashes, compiled kernels, packed weights",
     }
     rows = [
         (entry.name, size(entry.bytes), str(entry.path), caches[entry.name])

@@ -30,7 +30,7 @@ Print a text as the model would say it: with breaks, laughs and filler words, on
   chattts refine "So, what shall we do tonight?" --oral 2 --laugh 0 --break 6
 
 The result can be edited and spoken: chattts say --no-normalize "...". The model must have been
-trained to refine, as the full ChatTTS model is (`chattts download`).
+trained to refine, as the full one and the bundled voice are.
 """
 
 

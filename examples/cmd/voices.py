@@ -56,9 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         recording, transcript = args.recording, args.transcript
     sample = chat.sample_audio_speaker(recording)
     (args.out / "sample.txt").write_text(sample, encoding="utf-8")
-    # The bundled voice never met sample prompts while it was trained and would end at once.
-    least = 40 if args.source == "bundled" else 0
-    speak("like-recording", spk_smp=sample, txt_smp=transcript, min_new_token=least)
+    speak("like-recording", spk_smp=sample, txt_smp=transcript)
 
 
 if __name__ == "__main__":

@@ -162,8 +162,8 @@ class Mixture:
     """
 
     tokens: int = 4096
-    refine_tokens: int = 512
-    refine_every: int = 4
+    refine_tokens: int = 1536
+    refine_every: int = 1
     sample_share: float = 0.2
     sample_frames: int = 300
     unnamed: float = 0.8

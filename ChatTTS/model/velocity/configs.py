@@ -45,8 +45,9 @@ class ModelConfig:
 
     Attributes:
         folder: of the checkpoint: the one that holds ``asset/``, or that folder itself.
-        dtype: ``float32``, ``bfloat16``, ``float16``, or ``auto`` for what the device is fast in.
-        quantization: ``int8`` keeps the Llama's weights in eight bits; ``None`` in ``dtype``.
+        dtype: ``float32``, ``bfloat16``, ``float16``, ``auto`` for what the device is fast in, or
+            ``int8`` for that with the Llama's weights in eight bits.
+        quantization: ``int8`` does the same to the weights beside any ``dtype``.
         batch_invariant: no bit of a request's codes depends on what runs beside it.
     """
 
@@ -158,7 +159,8 @@ class EngineArgs:
         model: the checkpoint's folder.
         kv_memory: of the key-value cache, in bytes or as text such as ``2GB``.
         swap_memory: of the pool in host memory, in the same manner.
-        max_num_batched_tokens, max_num_seqs: by default what suits the device.
+        max_num_batched_tokens, max_num_seqs: by default what suits the ``device`` that is named; a CPU
+            where none is.
     """
 
     model: str | Path

@@ -60,6 +60,7 @@ class ModelLoader:
         folder = config.model.folder
         self._folder = folder / "asset" if (folder / "asset").is_dir() else folder
         self._placement = choose_placement(config.device.device, config.model.dtype)
+        self._quantization = config.model.quantization or self._placement.quantization
 
     def load(self) -> LoadedModel:
         """Read, check and pack.
@@ -79,7 +80,7 @@ class ModelLoader:
         embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, self._placement)
         recorder: Recorder | None = None
         if (team := self._team()) is not None:
-            kind = self._config.model.quantization or _name(dtype)
+            kind = self._quantization or _name(dtype)
             llama: LlamaModel = self._native(team, file, kind, embed)
             sampler: Sampler = NativeSampler(team)
             how = f"CPU kernels ({team.about}), {kind}, {team.size} threads"
@@ -133,7 +134,7 @@ class ModelLoader:
         from .cuda.sampler import TritonSampler
 
         device, dtype = self._placement.device, self._placement.dtype
-        if self._config.model.quantization is not None:
+        if self._quantization is not None:
             logger.warning("quantization is not used: it needs the CPU kernels")
         for name in _HEADS:
             setattr(embed, name, TritonLinear(getattr(embed, name).weight))
@@ -151,7 +152,7 @@ class ModelLoader:
 
     def _torch(self, file: LlamaFile, embed: Embed) -> TorchLlama:
         device, dtype = self._placement.device, self._placement.dtype
-        if self._config.model.quantization is not None:
+        if self._quantization is not None:
             logger.warning("quantization is not used: it needs the CPU kernels")
         if self._config.model.batch_invariant:
             for name in _HEADS:

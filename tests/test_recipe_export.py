@@ -18,10 +18,13 @@ from ChatTTS.model.vocoder import Vocoder
 from ChatTTS.speech import Utterance, speak
 from recipes.bundled_voice import export, speakers
 from recipes.bundled_voice.batches import speech_batch
+from recipes.bundled_voice.checkpoints import Position, save
 from recipes.bundled_voice.codec import CODEC
 from recipes.bundled_voice.decoder import decoder_config
 from recipes.bundled_voice.gpt import NUM_CODES, GPTSizes, SpeechModel
 from recipes.bundled_voice.prompts import Prompts
+from recipes.bundled_voice.run import Run
+from recipes.bundled_voice.training import Budget
 from recipes.bundled_voice.types import VOICES
 from recipes.bundled_voice.vocabulary import tokenizer
 from recipes.bundled_voice.vocoder import VOCODER
@@ -102,6 +105,19 @@ def test_a_checkpoint_that_is_too_large_is_refused(
     with pytest.raises(AssetError, match="make a part smaller"):
         export.export(parts, tmp_path / "asset")
     assert not (tmp_path / "asset").exists()
+
+
+def test_parts_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    present = {"codec": "a", "gpt": "b"}
+    run = Run(tmp_path, torch.device("cpu"), 1, [], {"decoder": Budget(steps=1)}, adversarial=False)
+    export._check_origins(run, present)  # nothing is known of it
+    state = run.state("decoder")
+    for origin in ({}, present):
+        save(state, Position(), {}, {}, {}, origin)
+        export._check_origins(run, present)
+    save(state, Position(), {}, {}, {}, {**present, "gpt": "another"})
+    with pytest.raises(AssetError, match="'decoder' learned from another gpt"):
+        export._check_origins(run, present)
 
 
 def test_the_sizes_that_are_trained_fit_into_the_package() -> None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ChatTTS.config import VocosConfig
 from ChatTTS.errors import AssetError, ConfigError
 from recipes.bundled_voice import __main__ as command
-from recipes.bundled_voice.checkpoints import load_average, read_position
+from recipes.bundled_voice.checkpoints import load_average, read_origin, read_position
 from recipes.bundled_voice.features import MEL
 from recipes.bundled_voice.training import (
     Budget,
@@ -188,16 +188,46 @@ def test_a_budget_needs_an_end() -> None:
         Budget(run_minutes=3)
 
 
-@pytest.mark.parametrize("shape", ["flat", "cosine"])
-def test_schedule_rises_stays_below_one_and_ends_low(shape: Any) -> None:
-    schedule = Schedule(shape, warmup=10, decay=0.25, floor=0.1)
+@pytest.mark.parametrize("wrong", [{"steps": -1}, {"minutes": -2.0}])
+def test_a_budget_below_nothing_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="must not be below 0"):
+        Budget(**wrong)
+
+
+def test_a_raised_budget_ends_no_phase(tmp_path: Path) -> None:
+    class Phases(Line):
+        def objectives(self, batch: Tensor, moment: Moment) -> Iterator[Objective]:
+            spent.append(moment.spent)
+            return super().objectives(batch, moment)
+
+    spent: list[float] = []
+    trained(Phases(), tmp_path, Budget(steps=10))
+    assert spent[-1] == 0.9
+    trained(Phases(), tmp_path, Budget(steps=100))
+    assert spent == sorted(spent)
+    assert len(spent) == 100
+
+
+def test_a_stage_knows_what_it_learned_from(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained(Line(), tmp_path, Budget(steps=2), origin={"codec": "a"})
+    trained(Line(), tmp_path, Budget(steps=3), origin={"codec": "a"})
+    assert not caplog.messages
+    trained(Line(), tmp_path, Budget(steps=4), origin={"codec": "b"})
+    assert ["learned from another codec" in message for message in caplog.messages] == [True]
+    assert read_origin(tmp_path / "line.safetensors") == {"codec": "b"}
+
+
+def test_schedule_rises_stays_and_ends_low() -> None:
+    schedule = Schedule(warmup=10, decay=0.25, floor=0.1)
     factors = [schedule.factor(step, step / 100) for step in range(101)]
     assert factors[0] == pytest.approx(1 / 11)
     assert factors[:10] == sorted(factors[:10])
     assert factors[11:] == sorted(factors[11:], reverse=True)
     assert max(factors) <= 1.0
     assert factors[-1] == pytest.approx(0.1)
-    assert factors[60] == (1.0 if shape == "flat" else pytest.approx(0.41, abs=0.01))
+    assert factors[60] == 1.0
 
 
 def test_generators_are_functions_of_their_numbers() -> None:
@@ -261,6 +291,15 @@ def test_minutes_of_one_stage_are_its_own() -> None:
     args = command._parser().parse_args(["gpt", "--out", "x", "--minutes", "100"])
     (gpt,) = (stage for stage in command.STAGES if stage.name == "gpt")
     assert command.budget_of(gpt, args) == Budget(minutes=100)
+
+
+@pytest.mark.parametrize("wrong", ["--steps 0", "--seed -1", "--utterances 0", "--threads x"])
+def test_numbers_that_make_no_sense_are_refused(
+    wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        command._parser().parse_args(["all", "--out", "x", *wrong.split()])
+    assert wrong.split()[0] in capsys.readouterr().err
 
 
 def test_every_stage_has_its_function() -> None:

@@ -6,7 +6,6 @@ import argparse
 import importlib
 import logging
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,14 +114,14 @@ def _run(args: argparse.Namespace) -> None:
         compiled=args.compile,
     )
     logger.info("%s, on %s, into %s", args.stage, run.device, run.out)
-    begin = time.monotonic()
+    left = args.run_minutes
     for stage in chosen:
-        left = None
-        if args.run_minutes is not None:
-            left = max(0.0, args.run_minutes - (time.monotonic() - begin) / 60)
         budgets = {name: replace(budget, run_minutes=left) for name, budget in run.budgets.items()}
         logger.info("%s: %s", stage.name, stage.what)
+        before = _trained_minutes(stage, run)
         stage.function_of_run()(replace(run, budgets=budgets))
+        if left is not None:
+            left = max(0.0, left - (_trained_minutes(stage, run) - before))
         if stage.share and not is_finished(stage.name, run):
             logger.info("%s: not finished yet; the same command goes on", stage.name)
             return
@@ -142,6 +141,10 @@ def chosen_stages(name: str) -> list[Stage]:
 def is_finished(stage: str, run: Run) -> bool:
     """Whether a stage has spent its budget."""
     return run.budgets[stage].spent(read_position(run.state(stage))) >= 1.0
+
+
+def _trained_minutes(stage: Stage, run: Run) -> float:
+    return read_position(run.state(stage.name)).seconds / 60 if stage.share else 0.0
 
 
 def budget_of(stage: Stage, args: argparse.Namespace) -> Budget:
@@ -179,18 +182,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     budget.add_argument(
         "--steps",
-        type=int,
+        type=_whole(1),
         help="of each stage, over all runs; unlike minutes, these give the same weights twice",
     )
     parser.add_argument(
-        "--run-minutes", type=_positive, help="save and stop this run after so many of training"
+        "--run-minutes",
+        type=_positive,
+        help="save and stop this run after so many of training; speaking the corpus and coding it "
+        "are not counted",
     )
     parser.add_argument(
-        "--utterances", type=int, default=20_000, help="of the teacher (default %(default)s)"
+        "--utterances", type=_whole(1), default=20_000, help="of the teacher (default %(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=1, help="of everything (default %(default)s)")
+    parser.add_argument(
+        "--seed", type=_whole(0), default=1, help="of everything (default %(default)s)"
+    )
     parser.add_argument("--device", help="such as cpu or cuda:0; the best there is by default")
-    parser.add_argument("--threads", type=int, help="of torch on the CPU")
+    parser.add_argument("--threads", type=_whole(1), help="of torch on the CPU")
     parser.add_argument(
         "--adversarial",
         action="store_true",
@@ -210,6 +218,17 @@ def _positive(text: str) -> float:
     if not value > 0:
         raise argparse.ArgumentTypeError(f"{text} is not more than 0")
     return value
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def whole(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        return value
+
+    whole.__name__ = "whole number"  # what argparse calls it where it is none
+    return whole
 
 
 def _report(out: Path, verbose: bool) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -23,10 +25,12 @@ _MODEL, _AVERAGE, _OPTIMIZER = "model", "average", "optimizer"
 
 @dataclass(frozen=True)
 class Position:
-    """How far a stage is: steps done, and the seconds that all its runs took."""
+    """How far a stage is: steps done, the seconds that all its runs took, and the largest share of
+    a budget that ever was used up."""
 
     step: int = 0
     seconds: float = 0.0
+    furthest: float = 0.0
 
 
 def save(
@@ -35,6 +39,7 @@ def save(
     modules: Mapping[str, nn.Module],
     average: Mapping[str, Mapping[str, Tensor]],
     optimizers: Mapping[str, Optimizer],
+    origin: Mapping[str, str] | None = None,
 ) -> None:
     """Write everything that a later run needs to go on as if it had never stopped.
 
@@ -44,6 +49,7 @@ def save(
         modules: by name; parameters and persistent buffers are written.
         average: for each module, averaged weights by the names of its state.
         optimizers: by name; their states, not their settings, are written.
+        origin: checksums of the stages that this one learned from, by name.
     """
     tensors: dict[str, Tensor] = {}
     for name, module in modules.items():
@@ -62,7 +68,8 @@ def save(
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
-    save_file(copies, partial, metadata={"position": json.dumps(asdict(position))})
+    metadata = {"position": json.dumps(asdict(position)), "origin": json.dumps(dict(origin or {}))}
+    save_file(copies, partial, metadata=metadata)
     os.replace(partial, path)
 
 
@@ -72,11 +79,23 @@ def read_position(path: Path) -> Position:
     Raises:
         AssetError: the file is none of ours.
     """
-    if not path.exists():
-        return Position()
+    return Position(**_metadata(path, "position")) if path.exists() else Position()
+
+
+def read_origin(path: Path) -> dict[str, str]:
+    """Checksums of the stages that this one learned from, as :func:`save` was given them.
+
+    Raises:
+        AssetError: the file is none of ours.
+    """
+    return _metadata(path, "origin") if path.exists() else {}
+
+
+def _metadata(path: Path, key: str) -> dict[str, Any]:
     try:
         with safe_open(path, framework="pt") as file:
-            return Position(**json.loads(file.metadata()["position"]))
+            found: dict[str, Any] = json.loads(file.metadata()[key])
+            return found
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         raise AssetError(f"{path} is no state of a training ({error}); {_REMEDY}") from error
     except Exception as error:  # the safetensors package's own error derives from Exception alone
@@ -123,6 +142,14 @@ def load_average(path: Path, name: str, module: nn.Module) -> None:
         raise AssetError(f"{path} is missing: train the stage {path.stem!r} first")
     prefix = f"{_AVERAGE}/{name}/"
     load_module(module, _below(read_tensors(path), prefix), file=path)
+
+
+def checksum(module: nn.Module) -> str:
+    """Of the weights: what a stage remembers of those that it learned from."""
+    value = 0
+    for tensor in module.state_dict().values():
+        value = zlib.crc32(tensor.detach().cpu().contiguous().numpy().tobytes(), value)
+    return f"{value:08x}"
 
 
 def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

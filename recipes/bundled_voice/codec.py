@@ -22,7 +22,7 @@ from .checkpoints import load_average
 from .features import MEL, SPREAD_FROM, log_mel, pieces, spread
 from .losses import blurred_distance, mel_distance
 from .run import Run, Utterances, window
-from .training import Moment, Objective, Schedule, autocast, generator_for, train
+from .training import Moment, Objective, autocast, generator_for, train
 
 NAME = "codec"
 CODEC = DVAEConfig(
@@ -276,5 +276,4 @@ def main(run: Run) -> None:
         run.budgets[NAME],
         device=run.device,
         seed=run.seed,
-        schedule=Schedule("flat"),
     )

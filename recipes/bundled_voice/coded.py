@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -16,6 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ChatTTS.model.dvae import DVAE
 from ChatTTS.progress import progress
 
+from .checkpoints import checksum
 from .features import fitted
 from .prompts import Coded
 from .speakers import Varied, speaker_of, voice_speaker
@@ -25,16 +25,18 @@ logger = logging.getLogger(__name__)
 
 SHARD = 512  # utterances of a file
 _SAMPLES = 1 << 20  # of a pass through the codec, padding included
+_AFTER = 32  # frames of silence; its encoder reaches over 26, a mel window over one
 
 
 def encode(codec: DVAE, utterances: Sequence[Spoken], device: torch.device) -> list[Coded]:
     """Utterances as codes, in their order.
 
-    Each has ``Spoken.frames`` frames; what is left at the end, less than a frame, is cut.
+    Each has ``Spoken.frames`` frames; what is left at the end, less than a frame, is cut. Silence
+    follows each while it is read, so that its codes do not depend on who is longer beside it.
     """
     found: dict[int, Coded] = {}
     for part in alike([len(spoken.samples) for spoken in utterances], _SAMPLES):
-        waves = [fitted(utterances[i].samples, utterances[i].frames) for i in part]
+        waves = [fitted(utterances[i].samples, utterances[i].frames + _AFTER) for i in part]
         with torch.inference_mode():
             codes = codec.encode(pad_sequence(waves, batch_first=True).to(device)).cpu()
         for index, ids in zip(part, codes.numpy(), strict=True):
@@ -64,7 +66,7 @@ def coded_corpus(
         seed: of the corpus and its speakers.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    mark = f"{seed}-{corpus.digest}-{fingerprint(codec):08x}"
+    mark = f"{seed}-{corpus.digest}-{checksum(codec)}"
     items: list[Coded] = []
     speech: Iterator[Spoken] | None = None
     with progress("codes", "utterance", total=len(corpus)) as bar:
@@ -82,16 +84,9 @@ def coded_corpus(
     return items
 
 
-def fingerprint(codec: DVAE) -> int:
-    """A checksum of the weights."""
-    value = 0
-    for tensor in codec.state_dict().values():
-        value = zlib.crc32(tensor.detach().cpu().contiguous().numpy().tobytes(), value)
-    return value
-
-
 def alike(lengths: Sequence[int], most: int) -> list[list[int]]:
-    """Indices in groups of similar length, each at most ``most`` long with its padding."""
+    """Indices in groups of similar length, each at most ``most`` long with its padding,
+    but for a single one that is longer."""
     groups: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
         if groups and lengths[index] * (len(groups[-1]) + 1) <= most:

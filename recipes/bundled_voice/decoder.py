@@ -181,8 +181,12 @@ def load_decoder(run: Run, hidden: int) -> MelDecoder:
     return decoder.to(run.device).eval().requires_grad_(False)
 
 
-def train_decoder(run: Run, hiddens: Hiddens, hidden: int) -> None:
-    """Train the decoder on the hidden states, of width ``hidden``, of a trained language model."""
+def train_decoder(run: Run, hiddens: Hiddens, hidden: int, origin: Mapping[str, str]) -> None:
+    """Train the decoder on the hidden states, of width ``hidden``, of a trained language model.
+
+    Args:
+        origin: checksums of what makes the hidden states.
+    """
     torch.manual_seed(run.seed)
     decoder = new_decoder(decoder_config(hidden), load_codec(run))
     known = Remembered(hiddens)
@@ -193,5 +197,6 @@ def train_decoder(run: Run, hiddens: Hiddens, hidden: int) -> None:
         run.budgets[NAME],
         device=run.device,
         seed=run.seed,
-        schedule=Schedule("flat", warmup=20),
+        schedule=Schedule(warmup=20),
+        origin=origin,
     )

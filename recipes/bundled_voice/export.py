@@ -23,8 +23,11 @@ from ChatTTS.model.llama_config import LlamaShape
 from ChatTTS.model.speaker import Speaker
 from ChatTTS.model.vocoder import Vocoder
 
+from .checkpoints import checksum, read_origin
 from .codec import CODEC, load_codec
+from .codec import NAME as CODEC_NAME
 from .decoder import load_decoder
+from .gpt import NAME as GPT_NAME
 from .gpt import SpeechModel, load_gpt
 from .run import Run
 from .speakers import COORDINATES, statistics, voice_speaker
@@ -160,15 +163,28 @@ def main(run: Run) -> None:
     """Write ``asset`` in the folder of the run, and load it to see that it can be.
 
     Raises:
-        AssetError: a part is not trained yet, or the checkpoint cannot be loaded.
+        AssetError: a part is not trained yet, or on another codec or language model than those
+            that are there; or the checkpoint cannot be loaded.
     """
     gpt = load_gpt(run)
     parts = Parts(gpt, load_codec(run), load_decoder(run, gpt.sizes.hidden), load_vocoder(run))
+    _check_origins(run, {CODEC_NAME: checksum(parts.codec), GPT_NAME: checksum(parts.gpt)})
     export(parts, run.out / "asset")
     from ChatTTS.core import Chat
 
     Chat().load_or_raise("custom", custom_path=run.out, device="cpu")
     logger.info("%s can be loaded: Chat().load('custom', custom_path=...)", run.out / "asset")
+
+
+def _check_origins(run: Run, present: Mapping[str, str]) -> None:
+    for stage in run.budgets:
+        state = run.state(stage)
+        for name, known in read_origin(state).items():
+            if known != present[name]:
+                raise AssetError(
+                    f"{stage!r} learned from another {name} than that in {run.out}: give it more "
+                    f"minutes to go on with this one, or delete {state} to train it anew"
+                )
 
 
 def _weight(head: nn.Module) -> Tensor:

@@ -12,11 +12,13 @@ from torch.nn.functional import cross_entropy, logsigmoid
 from torch.optim import AdamW, Optimizer
 
 from ChatTTS.config import EmbedConfig, GPTConfig
+from ChatTTS.model.dvae import DVAE
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.llama_config import LlamaShape
 
 from .batches import IGNORED, Mixture, SpeechBatch, Steps, TextBatch, speech_batch
-from .checkpoints import load_average, read_position
+from .checkpoints import checksum, load_average, read_position
+from .codec import NAME as CODEC_NAME
 from .codec import load_codec
 from .coded import alike, coded_corpus, encode
 from .data import Corpus
@@ -27,7 +29,7 @@ from .prompts import Prompts
 from .run import Run, Utterances
 from .speakers import COORDINATES, varied
 from .texts import RefinePairs
-from .training import Moment, Objective, Schedule, autocast, train
+from .training import Moment, Objective, autocast, train
 from .types import SOUNDS, Spoken
 from .vocabulary import TOKENS, tokenizer
 
@@ -317,26 +319,25 @@ def load_gpt(run: Run) -> SpeechModel:
     return model.to(run.device).eval().requires_grad_(False)
 
 
-def hiddens_of(run: Run) -> Callable[[Sequence[Spoken]], Sequence[Tensor]]:
+def hiddens_of(
+    codec: DVAE, model: SpeechModel, device: torch.device
+) -> Callable[[Sequence[Spoken]], Sequence[Tensor]]:
     """What the decoder stage asks for: utterances to the hidden states [frames, hidden] of the
     trained language model, which reads the teacher's frames.
 
     The state after a frame knows which frame it was. So from the teacher's the decoder learns to
     say what was drawn; from frames of the model's own it would learn to say what might have been.
-
-    Raises:
-        AssetError: codec or language model are not trained yet.
     """
-    codec, model, prompts = load_codec(run), load_gpt(run), Prompts(tokenizer())
+    prompts = Prompts(tokenizer())
 
     def hiddens(utterances: Sequence[Spoken]) -> Sequence[Tensor]:
-        items = encode(codec, utterances, run.device)
+        items = encode(codec, utterances, device)
         sequences = [prompts.speech(item) for item in items]
         found: dict[int, Tensor] = {}
         for part in alike([len(sequence) for sequence in sequences], _POSITIONS):
             batch = speech_batch([sequences[index] for index in part], NUM_CODES)
-            with autocast(run.device):
-                found.update(zip(part, model.hiddens(batch.to(run.device)), strict=True))
+            with autocast(device):
+                found.update(zip(part, model.hiddens(batch.to(device)), strict=True))
         return [found[index] for index in range(len(sequences))]
 
     return hiddens
@@ -348,9 +349,10 @@ def main(run: Run) -> None:
     if budget.spent(read_position(run.state(NAME))) >= 1.0:
         logger.info("%s: already trained", NAME)
         return
+    codec = load_codec(run)
     items = coded_corpus(
         varied(_corpus(run), run.seed),
-        load_codec(run),
+        codec,
         run.out / "data" / "codes",
         run.device,
         run.seed,
@@ -362,7 +364,8 @@ def main(run: Run) -> None:
     if run.compiled:
         model.llama.compile_layers()
     task = GPTTask(model, steps)
-    train(task, run.out, budget, device=run.device, seed=run.seed, schedule=Schedule("flat"))
+    origin = {CODEC_NAME: checksum(codec)}
+    train(task, run.out, budget, device=run.device, seed=run.seed, origin=origin)
 
 
 def _corpus(run: Run) -> Utterances:
@@ -376,4 +379,6 @@ def _corpus(run: Run) -> Utterances:
 def train_decoder_stage(run: Run) -> None:
     """Train the decoder on the trained language model's hidden states."""
     speech = replace(run, corpus=varied(run.corpus, run.seed))
-    train_decoder(speech, hiddens_of(run), GPTSizes().hidden)
+    codec, model = load_codec(run), load_gpt(run)
+    origin = {CODEC_NAME: checksum(codec), NAME: checksum(model)}
+    train_decoder(speech, hiddens_of(codec, model, run.device), GPTSizes().hidden, origin)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import signal
 import threading
 import time
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +28,15 @@ from ChatTTS.errors import ConfigError
 from ChatTTS.model.placement import fast_dtype
 from ChatTTS.progress import progress
 
-from .checkpoints import Position, averaged_copy, read_position, restore, save, update_average
+from .checkpoints import (
+    Position,
+    averaged_copy,
+    read_origin,
+    read_position,
+    restore,
+    save,
+    update_average,
+)
 from .logbook import Logbook
 
 logger = logging.getLogger(__name__)
@@ -56,6 +63,9 @@ class Budget:
     def __post_init__(self) -> None:
         if self.steps is None and self.minutes is None:
             raise ConfigError("a training needs an end: give steps or minutes")
+        for name in ("steps", "minutes", "run_minutes"):
+            if (getattr(self, name) or 0) < 0:
+                raise ConfigError(f"{name} of a training must not be below 0")
 
     def spent(self, position: Position) -> float:
         """The share of the budget that is used up, 0 to 1."""
@@ -72,24 +82,19 @@ class Schedule:
     """The learning rate as a factor of each optimiser's own.
 
     Attributes:
-        shape: ``cosine`` falls all the way; ``flat`` stays, and falls in a straight line at the
-            end, so that a stage whose budget was raised later has lost nothing.
         warmup: steps over which the rate rises at the beginning.
-        decay: share of the budget at whose end a ``flat`` one falls.
+        decay: share of the budget, its last, over which the rate falls in a straight line. Before
+            that it stays, so that a stage whose budget was raised later has lost little.
         floor: the factor at the end.
     """
 
-    shape: Literal["cosine", "flat"] = "flat"
     warmup: int = 100
     decay: float = 0.3
     floor: float = 0.02
 
     def factor(self, step: int, spent: float) -> float:
         """The factor for ``step`` when ``spent`` (0 to 1) of the budget is used up."""
-        if self.shape == "cosine":
-            fall = 0.5 + 0.5 * math.cos(math.pi * spent)
-        else:
-            fall = min(1.0, (1.0 - spent) / self.decay)
+        fall = min(1.0, (1.0 - spent) / self.decay)
         rise = min(1.0, (step + 1) / (self.warmup + 1))
         return rise * (self.floor + (1.0 - self.floor) * fall)
 
@@ -100,7 +105,8 @@ class Moment:
 
     Attributes:
         step: counted from 0.
-        spent: share of the budget that is used up, 0 to 1, for phases.
+        spent: share of the budget that is used up, 0 to 1, for phases. The most that it ever was:
+            no phase ends because the budget was raised.
         generator: on the training's device, seeded from the step; draw from nothing else.
     """
 
@@ -177,6 +183,7 @@ def train(
     device: torch.device,
     seed: int,
     schedule: Schedule = Schedule(),
+    origin: Mapping[str, str] | None = None,
     clip: float = 1.0,
     keep: float = 0.999,
     log_every: int = 20,
@@ -194,6 +201,8 @@ def train(
         device: where the task computes.
         seed: of the random numbers that steps draw.
         schedule: of the learning rate.
+        origin: checksums of the stages that the task learns from, by name; kept with the state. A
+            warning tells where they are others than before.
         clip: largest norm of the gradients of an update.
         keep: share of the averaged weights that a step leaves; less in the first steps.
         log_every: steps a line of the log.
@@ -214,6 +223,7 @@ def train(
     if state.exists():
         # Read first: a spent budget must not cost the loading.
         position = read_position(state)
+        _warn_of_other_origins(task.name, read_origin(state), origin or {})
         if budget.spent(position) >= 1.0:
             logger.info("%s: already trained, %d steps", task.name, position.step)
             return True
@@ -240,7 +250,7 @@ def train(
             is_last = spent >= 1.0 or is_over or bool(signalled)
             if is_last or clock() - saved >= save_seconds:
                 logbook.write(position)
-                save(state, position, task.modules, average, task.optimizers)
+                save(state, position, task.modules, average, task.optimizers, origin)
                 logbook.plot()
                 minutes = position.seconds / 60
                 logger.info(
@@ -249,7 +259,8 @@ def train(
                 saved = clock()
             if is_last:
                 break
-            moment = Moment(position.step, spent, generator_for(device, seed, position.step))
+            furthest = max(spent, position.furthest)
+            moment = Moment(position.step, furthest, generator_for(device, seed, position.step))
             factor = schedule.factor(position.step, spent)
             _set_rates(task.optimizers, rates, factor)
             skipped = 0 if _step(task, next(batches), moment, clip, logbook) else skipped + 1
@@ -260,7 +271,7 @@ def train(
                 )
             step = position.step + 1
             update_average(average, task.modules, min(keep, step / (step + 9)))
-            position = Position(step, start.seconds + clock() - begin)
+            position = Position(step, start.seconds + clock() - begin, furthest)
             if step % log_every == 0:
                 logbook.write(position, {"rate": factor})
                 bar.set_postfix_str(logbook.latest)
@@ -268,6 +279,17 @@ def train(
     if signalled:
         raise KeyboardInterrupt
     return spent >= 1.0
+
+
+def _warn_of_other_origins(name: str, known: Mapping[str, str], present: Mapping[str, str]) -> None:
+    for stage in known.keys() & present.keys():
+        if known[stage] != present[stage]:
+            logger.warning(
+                "%s: it learned from another %s so far; delete its state to train it anew, or give "
+                "it more minutes to go on",
+                name,
+                stage,
+            )
 
 
 def _step(task: Task, batch: Any, moment: Moment, clip: float, logbook: Logbook) -> bool:

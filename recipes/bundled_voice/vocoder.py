@@ -18,12 +18,13 @@ from ChatTTS.model.dvae import DVAE
 from ChatTTS.model.vocoder import Vocoder
 
 from .adversary import Discriminator, discriminator_loss, generator_losses
-from .checkpoints import load_average
+from .checkpoints import checksum, load_average
+from .codec import NAME as CODEC_NAME
 from .codec import load_codec, quantize
 from .features import MEL, log_mel, pieces
 from .losses import mel_distance, spectral_distance
 from .run import Run, Utterances, window
-from .training import Moment, Objective, Schedule, autocast, generator_for, train
+from .training import Moment, Objective, autocast, generator_for, train
 
 NAME = "vocoder"
 VOCODER = VocosConfig(mel=MEL, dim=256, intermediate_dim=768, num_layers=5)
@@ -169,5 +170,5 @@ def main(run: Run) -> None:
         run.budgets[NAME],
         device=run.device,
         seed=run.seed,
-        schedule=Schedule("flat"),
+        origin={CODEC_NAME: checksum(codec)},
     )

@@ -159,8 +159,8 @@ class EngineArgs:
         model: the checkpoint's folder.
         kv_memory: of the key-value cache, in bytes or as text such as ``2GB``.
         swap_memory: of the pool in host memory, in the same manner.
-        max_num_batched_tokens, max_num_seqs: by default what suits the ``device`` that is named; a CPU
-            where none is.
+        max_num_batched_tokens, max_num_seqs: by default what suits the ``device`` that is named; a
+            CPU where none is.
     """
 
     model: str | Path

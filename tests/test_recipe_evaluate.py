@@ -68,24 +68,82 @@ def test_voices_are_told_apart_whatever_their_loudness() -> None:
 
 
 class FakeSubject(Subject):
-    """Speaks a tone whose length follows the speed."""
+    """Speaks a tone whose length follows the speed; at a break it is silent for a while."""
 
-    def say(self, lines: Any, chat: Any = None, use_decoder: bool = True, **code: Any) -> Any:
+    checksum = "5ee"
+    pause = 0.4
+
+    def say(self, lines: Any, *_: Any, **code: Any) -> Any:
         pace = int(code.get("prompt", "[speed_5]")[7])
-        return [tone(150, 1.08 ** (5 - pace)) for _ in lines]
+        gap = np.zeros(int(self.pause * RATE), np.float32)
+        said = tone(150, 1.08 ** (5 - pace))
+        return [np.concatenate([said, gap, said]) if "[uv" in line else said for line in lines]
+
+
+def earlier(folder: Path, checksum: str) -> None:
+    """Results of a checkpoint, of which one part was measured."""
+    results = {
+        "checkpoint": {"checksum": checksum, "counts": {"laughs": 2}},
+        "laughs": {"sentences": 2, "median_seconds": 0.5},
+    }
+    (folder / "results.json").write_text(json.dumps(results), encoding="utf-8")
 
 
 def test_parts_are_written_and_earlier_results_kept(tmp_path: Path) -> None:
-    (tmp_path / "results.json").write_text(
-        json.dumps({"laughs": {"sentences": 1, "median_seconds": 0.5}}), encoding="utf-8"
-    )
+    earlier(tmp_path, "5ee")
     results = evaluate.evaluate(FakeSubject(), tmp_path, ["speed"], count=2)
     assert results["speed"]["monotonic"]
     assert results["speed"]["ratios"] == pytest.approx(results["speed"]["wanted"], abs=0.002)
     text = (tmp_path / "table.md").read_text(encoding="utf-8")
     assert "longer by | 0.5 s" in text
     assert "| length at [speed_0] to [speed_9] | 1.47 " in text
-    assert json.loads((tmp_path / "results.json").read_text("utf-8")).keys() == {"laughs", "speed"}
+    assert results == json.loads((tmp_path / "results.json").read_text("utf-8"))
+    assert results.keys() == {"checkpoint", "laughs", "speed"}
+
+
+def test_what_was_measured_is_not_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = {name: evaluate.PARTS[name] for name in ("laughs", "pauses")}
+    monkeypatch.setattr(evaluate, "PARTS", parts)
+    earlier(tmp_path, "5ee")
+    first = evaluate.evaluate(FakeSubject(), tmp_path, count=2)
+    assert first["laughs"]["median_seconds"] == 0.5
+    assert first["checkpoint"]["counts"] == {"laughs": 2, "pauses": 2}
+    # On more sentences, or of another checkpoint, it is.
+    assert evaluate.evaluate(FakeSubject(), tmp_path, count=3)["laughs"]["median_seconds"] == 0
+    earlier(tmp_path, "another")
+    assert evaluate.evaluate(FakeSubject(), tmp_path, count=2)["laughs"]["median_seconds"] == 0
+
+
+@pytest.mark.parametrize(("pause", "paused", "longer"), [(0.05, 0, 0), (0.4, 100, 0), (1.2, 0, 3)])
+def test_pauses_are_neither_short_nor_long(pause: float, paused: int, longer: int) -> None:
+    subject = FakeSubject()
+    subject.pause = pause
+    found = evaluate.pauses(subject, 3)
+    assert (found["with"]["paused"], found["with"]["longer"]) == (paused, longer)
+    assert found["without"]["paused"] == 0
+
+
+def test_steadiness_is_of_each_piece_to_the_others() -> None:
+    subject = Subject()
+    prints = {"low": [voice_print(tone(90, 1))], "high": [voice_print(tone(230, 1))]}
+    subject.measure = VoiceMeasure.of(prints)
+    one, two = tone(90, 5.1), tone(230, 5)
+    steady = evaluate._steadiness(subject, np.concatenate([one, one, one]))
+    drifting = evaluate._steadiness(subject, np.concatenate([one, one, two]))
+    assert steady is not None
+    assert drifting is not None
+    assert steady > 0.9 > 0 > drifting
+    assert evaluate._steadiness(subject, one) is None
+    assert evaluate._steadiness(subject, one[:0]) is None
+
+
+def test_what_refining_adds_is_counted() -> None:
+    refined = ["um, i [uv_break] see. [laugh]", "so it [uv_break] is."]
+    assert evaluate._added(refined, ["i see.", "so it is."]) == {
+        "breaks": 2, "laughs": 1, "fillers": 1
+    }  # fmt: skip
 
 
 def test_sentences_are_strung_together_in_their_order() -> None:

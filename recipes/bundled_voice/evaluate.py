@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 SEED = 90_001  # of texts; no corpus has it
 # Against the length of the teacher's speech.
 _EARLY, _RUNAWAY = 0.6, 1.7
+_PAUSE, _LULL = 0.15, 0.9  # seconds that a pause has at least; what is longer than a pause
+_DEGREES = ((0, 0, 0), (0, 1, 4), (0, 2, 7), (5, 0, 0))  # oral, laugh, break
 
 Result = dict[str, Any]
 
@@ -60,12 +63,18 @@ def unseen(subject: Subject, count: int) -> Result:
 
 def long(subject: Subject, count: int) -> Result:
     """Word error rate of sentences of sixty words."""
-    return _understood(subject, texts.long_heldout()[:count])
+    return _understood_long(subject, texts.long_heldout()[:count])
 
 
 def strung(subject: Subject, count: int) -> Result:
     """Word error rate of the everyday sentences strung together: what length alone does."""
-    return _understood(subject, strings(texts.everyday_heldout())[:count])
+    return _understood_long(subject, strings(texts.everyday_heldout())[:count])
+
+
+def _understood_long(subject: Subject, lines: Sequence[str]) -> Result:
+    """As users get them, in utterances of 200 characters; and each in one."""
+    whole = subject.say(lines, split_text=False)
+    return {**_understood(subject, lines), "in_one_go": subject.errors(lines, whole)}
 
 
 def strings(lines: Sequence[str], most: int = texts.LONGEST) -> list[str]:
@@ -104,7 +113,7 @@ def similarity(subject: Subject, count: int) -> Result:
         said = {
             "speaker": subject.say(lines, spk_emb=voice),
             "sample": subject.say(lines, spk_smp=sample, txt_smp=transcript),
-            "long_text": subject.say([" ".join(lines[:12])], spk_emb=voice),
+            "long_text": subject.say([" ".join(texts.everyday_heldout()[:12])], spk_emb=voice),
         }
         result[voice] = {
             "to": _means([subject.measure.similarities(w) for w in said["speaker"] if len(w)]),
@@ -129,14 +138,21 @@ def _identified(subject: Subject, waves: Sequence[Samples], voice: str) -> float
     return round(100 * hits / max(1, len(waves)), 1)
 
 
-def _steadiness(subject: Subject, wave: Samples) -> float:
-    """The least similarity of a piece of a long text to the whole; pieces have five seconds."""
+def _steadiness(subject: Subject, wave: Samples) -> float | None:
+    """The least similarity of five seconds of a long text to all the others; ``None`` where it has
+    less than ten."""
     size = 5 * SAMPLE_RATE
-    if len(wave) < 2 * size:
-        return 1.0
-    whole = voice_print(wave)
-    pieces = [wave[i : i + size] for i in range(0, len(wave) - size + 1, size)]
-    return round(min(subject.measure.similarity(voice_print(p), whole) for p in pieces), 3)
+    starts = range(0, len(wave) - size + 1, size)
+    if len(starts) < 2:
+        return None
+    likeness = (
+        subject.measure.similarity(
+            voice_print(wave[i : i + size]),
+            voice_print(np.concatenate([wave[:i], wave[i + size :]])),
+        )
+        for i in starts
+    )
+    return round(min(likeness), 3)
 
 
 def random_speakers(subject: Subject, count: int) -> Result:
@@ -178,25 +194,26 @@ def speed(subject: Subject, count: int) -> Result:
 
 
 def pauses(subject: Subject, count: int) -> Result:
-    """The longest silence inside a sentence with one ``[uv_break]``, and without."""
-    lines = [line for line in texts.everyday_heldout() if len(words(line)) > 5][:count]
+    """The longest silence inside a sentence with one ``[uv_break]`` in its middle, and without.
+    Sentences with commas, where one pauses anyway, are left out."""
+    plain = [line for line in texts.everyday_heldout() if len(words(line)) > 5 and "," not in line][
+        :count
+    ]
     broken = []
-    for line in lines:
+    for line in plain:
         parts = line.split()
-        middle = next(
-            (i for i in range(len(parts) // 2, len(parts)) if parts[i - 1][-1].isalpha()),
-            len(parts) // 2,
-        )
+        middle = len(parts) // 2
         broken.append(" ".join([*parts[:middle], "[uv_break]", *parts[middle:]]))
-    found = [max(silences(w), default=0.0) for w in subject.say(broken)]
-    plain = [max(silences(w), default=0.0) for w in subject.say(lines)]
-    return {
-        "sentences": len(lines),
-        "milliseconds": [round(1000 * seconds) for seconds in found],
-        "median": round(1000 * float(np.median(found))),
-        "median_without": round(1000 * float(np.median(plain))),
-        "at_least_150": round(100 * float(np.mean([s >= 0.15 for s in found])), 1),
-    }
+    result: Result = {"sentences": len(plain)}
+    for name, lines in (("with", broken), ("without", plain)):
+        found = np.array([max(silences(wave), default=0.0) for wave in subject.say(lines)])
+        result[name] = {
+            "milliseconds": np.round(1000 * found).astype(int).tolist(),
+            "median": round(1000 * float(np.median(found))),
+            "paused": round(100 * float(np.mean((found >= _PAUSE) & (found <= _LULL))), 1),
+            "longer": int(np.sum(found > _LULL)),
+        }
+    return result
 
 
 def laughs(subject: Subject, count: int) -> Result:
@@ -240,33 +257,49 @@ def _fault(wave: Samples, reason: str | None, taught: int) -> str | None:
 
 
 def refining(subject: Subject, count: int) -> Result:
-    """Refined texts: whether words are kept, and whether tags come as they are asked for."""
-    lines = list(texts.everyday_heldout()[:count])
-    counts, kept = {}, 0
-    for degree in (
-        "[oral_0][laugh_0][break_0]",
-        "[oral_0][laugh_1][break_4]",
-        "[oral_0][laugh_2][break_7]",
-    ):
-        refined = [
+    """Refined texts: whether their words are kept where no fillers are asked for; and how many
+    breaks, laughs and words of fillers come, beside the number that training would have put in."""
+    lines = texts.everyday_heldout()[:count]
+    kept: list[bool] = []
+    added: dict[str, dict[str, list[int]]] = {}
+    for oral, laugh, pause in _DEGREES:
+        degree = f"[oral_{oral}][laugh_{laugh}][break_{pause}]"
+        settings = {"prompt": degree, "show_tqdm": False}
+        found = [
             subject.chat.infer(
                 line,
                 refine_text_only=True,
-                params_refine_text={
-                    "prompt": degree,
-                    "manual_seed": subject.seed,
-                    "show_tqdm": False,
-                },
+                params_refine_text={**settings, "manual_seed": subject.seed + number},
             )
-            for line in lines
+            for number, line in enumerate(lines)
         ]
-        kept += sum(words(a) == words(b) for a, b in zip(refined, lines, strict=True))
-        joined = " ".join(refined)
-        counts[degree] = {t: joined.count(t) for t in ("[uv_break]", "[laugh]")}
+        wanted = [
+            texts.refine(line, oral, laugh, pause, Dice(SEED, number))
+            for number, line in enumerate(lines)
+        ]
+        if not oral:
+            kept += [words(a) == words(b) for a, b in zip(found, lines, strict=True)]
+        added[degree] = {
+            what: [number, asked]
+            for (what, number), asked in zip(
+                _added(found, lines).items(), _added(wanted, lines).values(), strict=True
+            )
+        }
     return {
         "sentences": len(lines),
-        "kept": round(100 * kept / (3 * max(1, len(lines))), 1),
-        "tags": counts,
+        "kept": round(100 * float(np.mean(kept)), 1),
+        "added": added,
+    }
+
+
+def _added(refined: Sequence[str], lines: Sequence[str]) -> dict[str, int]:
+    """What refined texts have and plain ones have not."""
+    joined = " ".join(refined)
+    pairs = zip(refined, lines, strict=True)
+    return {
+        "breaks": joined.count("[uv_break]"),
+        "laughs": joined.count("[laugh]"),
+        "fillers": sum(max(0, len(words(a)) - len(words(b))) for a, b in pairs),
     }
 
 
@@ -323,7 +356,7 @@ PARTS = {
     "everyday": Part(everyday, 200),
     "unseen": Part(unseen, 50),
     "long": Part(long, 20),
-    "strung": Part(strung, 30),
+    "strung": Part(strung, 12),
     "voices": Part(voices, 200),
     "similarity": Part(similarity, 30),
     "random": Part(random_speakers, 20),
@@ -338,30 +371,39 @@ PARTS = {
 
 
 def evaluate(
-    subject: Subject, out: Path, parts: Sequence[str] = tuple(PARTS), count: int | None = None
+    subject: Subject, out: Path, parts: Sequence[str] | None = None, count: int | None = None
 ) -> dict[str, Result]:
     """Measure ``parts``, and write ``results.json``, ``table.md`` and pictures.
 
-    Results of other parts that are in ``results.json`` already are kept.
+    Results of the same checkpoint that are in ``results.json`` already are kept, those of another
+    one are not.
 
     Args:
+        parts: by name, measured even if they were before; by default those that were not.
         count: sentences, requests or speakers of a part at most; each has its own number.
     """
     path = out / "results.json"
-    results: dict[str, Result] = json.loads(path.read_text("utf-8")) if path.exists() else {}
     out.mkdir(parents=True, exist_ok=True)
-    for name in parts:
+    results: dict[str, Result] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    if results.get("checkpoint", {}).get("checksum") != subject.checksum:
+        results = {"checkpoint": {"checksum": subject.checksum, "counts": {}}}
+    counts = results["checkpoint"]["counts"]
+    numbers = {name: min(part.count, count or part.count) for name, part in PARTS.items()}
+    missing = [name for name in PARTS if counts.get(name) != numbers[name]]
+    for name in missing if parts is None else parts:
         begin = time.monotonic()
-        number = min(PARTS[name].count, count or PARTS[name].count)
-        results[name] = PARTS[name].measure(subject, number)
+        results[name] = PARTS[name].measure(subject, numbers[name])
+        counts[name] = numbers[name]
         logger.info("%s: %s (%.0f s)", name, results[name], time.monotonic() - begin)
-        path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        os.replace(partial, path)
     write_report(results, out)
     return results
 
 
 def main(run: Run) -> None:
-    """Measure everything about the checkpoint of a run."""
+    """Measure everything about the checkpoint of a run that was not measured yet."""
     evaluate(Subject(run.out), run.out / "evaluation")
 
 
@@ -381,8 +423,7 @@ def _command() -> None:
         "--parts",
         nargs="+",
         choices=PARTS,
-        default=list(PARTS),
-        help="what to measure (default: all)",
+        help="what to measure (default: all that was not measured of this checkpoint yet)",
     )
     parser.add_argument("--count", type=int, help="sentences of a part at most")
     parser.add_argument("--workers", type=int, help="processes that recognise (default: all cores)")

@@ -47,9 +47,12 @@ def table(results: Results) -> str:
     for part, title in _SETS.items():
         if part in results:
             r = results[part]
+            ways = f"from codes {r['from_codes']} %"
+            if "in_one_go" in r:
+                ways += f", in one go {r['in_one_go']} %"
             add(
                 f"word error rate, {title} ({r['sentences']})",
-                f"{r['spoken']} % (from codes {r['from_codes']} %, teacher {r['teacher']} %, "
+                f"{r['spoken']} % ({ways}, teacher {r['teacher']} %, "
                 f"teacher through the codec {r['copied']} %)",
             )
     for voice, r in results.get("voices", {}).items():
@@ -58,7 +61,7 @@ def table(results: Results) -> str:
         add(
             f"voice {voice} recognised",
             f"{r['identified']} % (from a sample prompt {r['identified_from_sample']} %; "
-            f"similarity within a long text at least {r['steady']})",
+            f"similarity within a long text at least {r['steady'] or '(too short)'})",
         )
     if "random" in results:
         r = results["random"]
@@ -74,8 +77,9 @@ def table(results: Results) -> str:
         r = results["pauses"]
         add(
             "silence at [uv_break]",
-            f"median {r['median']} ms (without it {r['median_without']} ms), "
-            f"{r['at_least_150']} % of at least 150 ms",
+            f"median {r['with']['median']} ms (without it {r['without']['median']} ms); "
+            f"of 150 to 900 ms in {r['with']['paused']} % (without it in "
+            f"{r['without']['paused']} %), longer in {r['with']['longer']} of {r['sentences']}",
         )
     if "laughs" in results:
         add("[laugh] makes a sentence longer by", f"{results['laughs']['median_seconds']} s")
@@ -88,6 +92,11 @@ def table(results: Results) -> str:
     if "refining" in results:
         r = results["refining"]
         add("refined texts that keep their words", f"{r['kept']} %")
+        for what in ("breaks", "laughs", "fillers"):
+            found, asked = map(
+                sum, zip(*(added[what] for added in r["added"].values()), strict=True)
+            )
+            add(f"... {what} put in", f"{found} where training has {asked}")
     if "exactness" in results:
         r = results["exactness"]
         add("streams that differ from the whole", f"{r['streams_that_differ']} of {r['sentences']}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ChatTTS.assets import locate
 from ChatTTS.core import Chat
 from ChatTTS.results import Waveforms
 
@@ -56,16 +58,27 @@ class Subject:
         return chat
 
     def say(
-        self, lines: Sequence[str], chat: Chat | None = None, use_decoder: bool = True, **code: Any
+        self,
+        lines: Sequence[str],
+        chat: Chat | None = None,
+        use_decoder: bool = True,
+        split_text: bool = True,
+        **code: Any,
     ) -> list[Samples]:
         """Each line as samples; settings are those of ``InferCodeParams``."""
         waves: list[Samples] = []
         for begin in range(0, len(lines), _TOGETHER):
-            waves += self.waveforms(lines[begin : begin + _TOGETHER], chat, use_decoder, **code)
+            part = lines[begin : begin + _TOGETHER]
+            waves += self.waveforms(part, chat, use_decoder, split_text, **code)
         return waves
 
     def waveforms(
-        self, lines: Sequence[str], chat: Chat | None = None, use_decoder: bool = True, **code: Any
+        self,
+        lines: Sequence[str],
+        chat: Chat | None = None,
+        use_decoder: bool = True,
+        split_text: bool = True,
+        **code: Any,
     ) -> Waveforms:
         """The same of a few lines, with how they ended. One that stays empty is no error."""
         settings = {
@@ -78,6 +91,7 @@ class Subject:
             list(lines),
             skip_refine_text=True,
             use_decoder=use_decoder,
+            split_text=split_text,
             params_infer_code=settings,
         )
         return found
@@ -110,6 +124,15 @@ class Subject:
         heard = self.hear([self.teach(line, voice) for line in missing])
         self._heard.update(zip(((line, voice) for line in missing), heard, strict=True))
         return error_rate(lines, [self._heard[line, voice] for line in lines])
+
+    @cached_property
+    def checksum(self) -> str:
+        """Of all files of the checkpoint."""
+        folder = self.checkpoint or locate("bundled").path
+        value = 0
+        for file in sorted(path for path in (folder / "asset").rglob("*") if path.is_file()):
+            value = zlib.crc32(file.read_bytes(), value)
+        return f"{value:08x}"
 
     @cached_property
     def measure(self) -> VoiceMeasure:

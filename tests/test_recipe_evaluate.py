@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recipes.bundled_voice import evaluate
+from recipes.bundled_voice import behaviour, evaluate, heard, likeness
 from recipes.bundled_voice.measures import (
     VoiceMeasure,
     edits,
@@ -120,7 +120,7 @@ def test_what_was_measured_is_not_measured_again(
 def test_pauses_are_neither_short_nor_long(pause: float, paused: int, longer: int) -> None:
     subject = FakeSubject()
     subject.pause = pause
-    found = evaluate.pauses(subject, 3)
+    found = behaviour.pauses(subject, 3)
     assert (found["with"]["paused"], found["with"]["longer"]) == (paused, longer)
     assert found["without"]["paused"] == 0
 
@@ -130,36 +130,36 @@ def test_steadiness_is_of_each_piece_to_the_others() -> None:
     prints = {"low": [voice_print(tone(90, 1))], "high": [voice_print(tone(230, 1))]}
     subject.measure = VoiceMeasure.of(prints)
     one, two = tone(90, 5.1), tone(230, 5)
-    steady = evaluate._steadiness(subject, np.concatenate([one, one, one]))
-    drifting = evaluate._steadiness(subject, np.concatenate([one, one, two]))
+    steady = likeness._steadiness(subject, np.concatenate([one, one, one]))
+    drifting = likeness._steadiness(subject, np.concatenate([one, one, two]))
     assert steady is not None
     assert drifting is not None
     assert steady > 0.9 > 0 > drifting
-    assert evaluate._steadiness(subject, one) is None
-    assert evaluate._steadiness(subject, one[:0]) is None
+    assert likeness._steadiness(subject, one) is None
+    assert likeness._steadiness(subject, one[:0]) is None
 
 
 def test_what_refining_adds_is_counted() -> None:
     refined = ["um, i [uv_break] see. [laugh]", "so it [uv_break] is."]
-    assert evaluate._added(refined, ["i see.", "so it is."]) == {
+    assert behaviour._added(refined, ["i see.", "so it is."]) == {
         "breaks": 2, "laughs": 1, "fillers": 1
     }  # fmt: skip
 
 
 def test_sentences_are_strung_together_in_their_order() -> None:
     lines = ["is it one?", "two and three.", "four, or five.", "six."]
-    assert evaluate.strings(lines, 6) == ["is it one, two and three.", "four, or five, six."]
-    assert evaluate.strings(["a b c d.", "e."], 4) == ["a b c d."]  # e is too short alone
-    assert evaluate.strings([]) == []
+    assert heard.strings(lines, 6) == ["is it one, two and three.", "four, or five, six."]
+    assert heard.strings(["a b c d.", "e."], 4) == ["a b c d."]  # e is too short alone
+    assert heard.strings([]) == []
 
 
 def test_faults_of_requests_are_named() -> None:
     wave = tone(150, 1)
-    assert evaluate._fault(wave, "stop", len(wave)) is None
-    assert evaluate._fault(wave[:0], "stop", len(wave)) == "empty"
-    assert evaluate._fault(wave, "length", len(wave)) == "runaway"
-    assert evaluate._fault(wave, "stop", len(wave) // 2) == "runaway"
-    assert evaluate._fault(wave, "stop", len(wave) * 2) == "early"
+    assert behaviour._fault(wave, "stop", len(wave)) is None
+    assert behaviour._fault(wave[:0], "stop", len(wave)) == "empty"
+    assert behaviour._fault(wave, "length", len(wave)) == "runaway"
+    assert behaviour._fault(wave, "stop", len(wave) // 2) == "runaway"
+    assert behaviour._fault(wave, "stop", len(wave) * 2) == "early"
 
 
 def test_a_table_has_lines_for_what_was_measured_alone(tmp_path: Path) -> None:

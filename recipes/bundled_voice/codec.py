@@ -42,8 +42,9 @@ class Corruption:
 
     Attributes:
         flipped: share of the levels of first codes that move by one.
-        dropped: share of the utterances without residual codes (their middle levels).
-        scrambled: share of the frames whose residual codes are random.
+        dropped: of each of the two groups the share of the utterances without residual codes (their
+            middle levels).
+        scrambled: of each group the share of the frames whose residual codes are random.
     """
 
     flipped: float = 0.05

@@ -1,8 +1,8 @@
 """The corpus: any number of utterances, each made from a seed and its index alone.
 
 Nothing has to be stored. What is made often can be kept in a folder, in shards that are written
-whole or not at all; they are named after the program text that made them, so that a changed
-recipe never meets old speech.
+whole or not at all; they are named after the program text and the word list that made them, so that
+a changed recipe never meets old speech. Only another flite does not show in their names.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from typing import TypeVar
 
 import numpy as np
 
+import ChatTTS.text
 from ChatTTS.errors import ConfigError
 from ChatTTS.progress import progress
 from ChatTTS.text.tags import without_tags
 
 from .chance import Dice
 from .speech import speak, stretch, to_float, to_int16
-from .texts import SHARES, Shares, everyday_heldout, long_heldout, unseen_words, utterance
+from .texts import SHARES, Shares, utterance
 from .types import DEFAULT_SPEED, FRAME_SAMPLES, SPEEDS, Request, Spoken
-
-__all__ = ["Corpus", "Shares", "everyday_heldout", "long_heldout", "unseen_words"]
+from .words import dictionary_file
 
 logger = logging.getLogger(__name__)
 
@@ -52,8 +52,8 @@ B = TypeVar("B")
 class Corpus:
     """``count`` utterances; ``corpus[i]`` is the same in every process and on every run.
 
-    The voices take turns, the default one twice as often as each other. Half of the utterances
-    have the default speed, the rest any.
+    The voices take turns, the default one twice as often as each other. Six in ten utterances have
+    the default speed, the rest any.
 
     Args:
         seed: other seeds, other utterances.
@@ -244,8 +244,12 @@ def _load(path: Path) -> list[Spoken]:
 
 @lru_cache(maxsize=1)
 def _program() -> str:
-    """A digest of the program text that the speech depends on."""
+    """A digest of what the speech depends on: the recipe's program text, that of the package's
+    normaliser, and the word list."""
     digest = hashlib.sha256()
-    for name in _SOURCES:
-        digest.update(Path(__file__).with_name(f"{name}.py").read_bytes())
+    own = [Path(__file__).with_name(f"{name}.py") for name in _SOURCES]
+    package = sorted(Path(ChatTTS.text.__file__).parent.glob("*.py"))
+    words = [path for path in [dictionary_file()] if path is not None]
+    for path in [*own, *package, *words]:
+        digest.update(path.read_bytes())
     return digest.hexdigest()

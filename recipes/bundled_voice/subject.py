@@ -21,6 +21,8 @@ from .measures import Samples, VoiceMeasure, hear, hearing, voice_print
 from .speech import speak
 from .types import DEFAULT_SPEED, VOICES
 
+Result = dict[str, Any]
+
 _TOGETHER = 64  # texts of a call
 
 

@@ -67,6 +67,11 @@ def everyday() -> Vocabulary:
     return Vocabulary(kept, tuple(sorted(words)))
 
 
+def dictionary_file() -> Path | None:
+    """The system's list of English words, if it has one."""
+    return next((path for path in DICTIONARIES if path.is_file()), None)
+
+
 @lru_cache(maxsize=1)
 def dictionary() -> tuple[str, ...]:
     """The dictionary's words, lower-cased, without those that are held out.
@@ -74,7 +79,7 @@ def dictionary() -> tuple[str, ...]:
     Raises:
         AssetError: the dictionary is not installed.
     """
-    path = next((path for path in DICTIONARIES if path.is_file()), None)
+    path = dictionary_file()
     if path is None:
         raise AssetError(
             f"no word list at {DICTIONARIES[0]}: install it with `apt install wamerican`"

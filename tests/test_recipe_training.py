@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ChatTTS.config import VocosConfig
@@ -216,7 +217,10 @@ def test_a_stage_knows_what_it_learned_from(
     assert not caplog.messages
     trained(Line(), tmp_path, Budget(steps=4), origin={"codec": "b"})
     assert ["learned from another codec" in message for message in caplog.messages] == [True]
-    assert read_origin(tmp_path / "line.safetensors") == {"codec": "b"}
+    state = tmp_path / "line.safetensors"
+    assert read_origin(state) == {"codec": "b"}
+    save_file({"weight": torch.zeros(1)}, state, metadata={"position": '{"step": 4}'})
+    assert read_origin(state) == {}  # of an older state
 
 
 def test_schedule_rises_stays_and_ends_low() -> None:

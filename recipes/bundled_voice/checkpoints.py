@@ -94,7 +94,8 @@ def read_origin(path: Path) -> dict[str, str]:
 def _metadata(path: Path, key: str) -> dict[str, Any]:
     try:
         with safe_open(path, framework="pt") as file:
-            found: dict[str, Any] = json.loads(file.metadata()[key])
+            written = {"origin": "{}", **file.metadata()}  # older states do not tell
+            found: dict[str, Any] = json.loads(written[key])
             return found
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         raise AssetError(f"{path} is no state of a training ({error}); {_REMEDY}") from error

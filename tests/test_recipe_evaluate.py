@@ -114,6 +114,8 @@ def test_what_was_measured_is_not_measured_again(
     assert evaluate.evaluate(FakeSubject(), tmp_path, count=3)["laughs"]["median_seconds"] == 0
     earlier(tmp_path, "another")
     assert evaluate.evaluate(FakeSubject(), tmp_path, count=2)["laughs"]["median_seconds"] == 0
+    aside = json.loads((tmp_path / "results-another.json").read_text("utf-8"))
+    assert aside["laughs"]["median_seconds"] == 0.5
 
 
 @pytest.mark.parametrize(("pause", "paused", "longer"), [(0.05, 0, 0), (0.4, 100, 0), (1.2, 0, 3)])

@@ -195,7 +195,7 @@ def test_a_budget_below_nothing_is_refused(wrong: dict[str, Any]) -> None:
         Budget(**wrong)
 
 
-def test_a_raised_budget_ends_no_phase(tmp_path: Path) -> None:
+def test_a_raised_budget_ends_no_phase_unless_it_was_a_trial(tmp_path: Path) -> None:
     class Phases(Line):
         def objectives(self, batch: Tensor, moment: Moment) -> Iterator[Objective]:
             spent.append(moment.spent)
@@ -204,9 +204,11 @@ def test_a_raised_budget_ends_no_phase(tmp_path: Path) -> None:
     spent: list[float] = []
     trained(Phases(), tmp_path, Budget(steps=10))
     assert spent[-1] == 0.9
-    trained(Phases(), tmp_path, Budget(steps=100))
+    trained(Phases(), tmp_path, Budget(steps=30))
     assert spent == sorted(spent)
-    assert len(spent) == 100
+    assert len(spent) == 30
+    trained(Phases(), tmp_path, Budget(steps=200))
+    assert spent[30:] == [step / 200 for step in range(30, 200)]
 
 
 def test_a_stage_knows_what_it_learned_from(

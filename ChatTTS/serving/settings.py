@@ -25,8 +25,8 @@ class Limits:
         characters: of a text.
         batch_items: texts of a batch request.
         upload_bytes: of a recording.
-        message_bytes: of a WebSocket or gRPC message, and of the body of a REST request without
-            a recording.
+        message_bytes: of a WebSocket or gRPC message, and of the body of a REST request; a
+            recording may come on top.
         contexts: of a WebSocket.
         connections: WebSockets at a time.
         idle_seconds: after which a WebSocket or gRPC stream is closed that says or takes nothing.

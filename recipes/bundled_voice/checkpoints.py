@@ -79,7 +79,12 @@ def read_position(path: Path) -> Position:
     Raises:
         AssetError: the file is none of ours.
     """
-    return Position(**_metadata(path, "position")) if path.exists() else Position()
+    if not path.exists():
+        return Position()
+    try:
+        return Position(**_metadata(path, "position"))
+    except TypeError as error:
+        raise AssetError(f"{path} is no state of this training ({error}); {_REMEDY}") from error
 
 
 def read_origin(path: Path) -> dict[str, str]:

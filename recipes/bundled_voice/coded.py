@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from ChatTTS.model.dvae import DVAE
@@ -19,7 +20,7 @@ from .checkpoints import checksum
 from .features import fitted
 from .prompts import Coded
 from .speakers import Varied, speaker_of, voice_speaker
-from .types import Spoken
+from .types import FRAME_SAMPLES, Spoken
 
 logger = logging.getLogger(__name__)
 
@@ -35,10 +36,11 @@ def encode(codec: DVAE, utterances: Sequence[Spoken], device: torch.device) -> l
     follows each while it is read, so that its codes do not depend on who is longer beside it.
     """
     found: dict[int, Coded] = {}
-    for part in alike([len(spoken.samples) for spoken in utterances], _SAMPLES):
-        waves = [fitted(utterances[i].samples, utterances[i].frames + _AFTER) for i in part]
+    waves = [_followed_by_silence(spoken) for spoken in utterances]
+    for part in alike([len(wave) for wave in waves], _SAMPLES):
+        batch = pad_sequence([waves[i] for i in part], batch_first=True)
         with torch.inference_mode():
-            codes = codec.encode(pad_sequence(waves, batch_first=True).to(device)).cpu()
+            codes = codec.encode(batch.to(device)).cpu()
         for index, ids in zip(part, codes.numpy(), strict=True):
             spoken = utterances[index]
             speaker = speaker_of(spoken)
@@ -53,6 +55,11 @@ def encode(codec: DVAE, utterances: Sequence[Spoken], device: torch.device) -> l
                 sounds=spoken.sounds[: spoken.frames],
             )
     return [found[index] for index in range(len(utterances))]
+
+
+def _followed_by_silence(spoken: Spoken) -> torch.Tensor:
+    whole = fitted(spoken.samples, spoken.frames)
+    return pad(whole, (0, _AFTER * FRAME_SAMPLES))
 
 
 def coded_corpus(

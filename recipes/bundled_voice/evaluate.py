@@ -54,8 +54,8 @@ def evaluate(
 ) -> dict[str, Result]:
     """Measure ``parts``, and write ``results.json``, ``table.md`` and pictures.
 
-    Results of the same checkpoint that are in ``results.json`` already are kept, those of another
-    one are not.
+    Results of the same checkpoint that are in ``results.json`` already are kept; those of another
+    one go into a file of their own.
 
     Args:
         parts: by name, measured even if they were before; by default those that were not.
@@ -64,7 +64,12 @@ def evaluate(
     path = out / "results.json"
     out.mkdir(parents=True, exist_ok=True)
     results: dict[str, Result] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    if results.get("checkpoint", {}).get("checksum") != subject.checksum:
+    known = results.get("checkpoint", {}).get("checksum", "unknown")
+    if known != subject.checksum:
+        if results:
+            other = path.with_name(f"results-{known}.json")
+            os.replace(path, other)
+            logger.warning("results of another checkpoint are in %s now", other)
         results = {"checkpoint": {"checksum": subject.checksum, "counts": {}}}
     counts = results["checkpoint"]["counts"]
     numbers = {name: min(part.count, count or part.count) for name, part in PARTS.items()}

@@ -17,7 +17,7 @@ from ChatTTS.model.embed import Embed
 from ChatTTS.model.llama_config import LlamaShape
 
 from .batches import IGNORED, Mixture, SpeechBatch, Steps, TextBatch, speech_batch
-from .checkpoints import checksum, load_average, read_position
+from .checkpoints import checksum, load_average, read_origin, read_position
 from .codec import NAME as CODEC_NAME
 from .codec import load_codec
 from .coded import alike, coded_corpus, encode
@@ -29,7 +29,7 @@ from .prompts import Prompts
 from .run import Run, Utterances
 from .speakers import COORDINATES, varied
 from .texts import RefinePairs
-from .training import Moment, Objective, autocast, train
+from .training import Moment, Objective, autocast, train, warn_of_other_origins
 from .types import SOUNDS, Spoken
 from .vocabulary import TOKENS, tokenizer
 
@@ -345,11 +345,12 @@ def hiddens_of(
 
 def main(run: Run) -> None:
     """Code the corpus, and train the language model on it."""
-    budget = run.budgets[NAME]
+    budget, codec = run.budgets[NAME], load_codec(run)
+    origin = {CODEC_NAME: checksum(codec)}
     if budget.spent(read_position(run.state(NAME))) >= 1.0:
+        warn_of_other_origins(NAME, read_origin(run.state(NAME)), origin)
         logger.info("%s: already trained", NAME)
         return
-    codec = load_codec(run)
     items = coded_corpus(
         varied(_corpus(run), run.seed),
         codec,
@@ -364,7 +365,6 @@ def main(run: Run) -> None:
     if run.compiled:
         model.llama.compile_layers()
     task = GPTTask(model, steps)
-    origin = {CODEC_NAME: checksum(codec)}
     train(task, run.out, budget, device=run.device, seed=run.seed, origin=origin)
 
 

@@ -58,10 +58,11 @@ def table(results: Results) -> str:
     for voice, r in results.get("voices", {}).items():
         add(f"word error rate, voice {voice}", f"{r['spoken']} % (teacher {r['teacher']} %)")
     for voice, r in results.get("similarity", {}).items():
+        steady = "(too short)" if r["steady"] is None else r["steady"]
         add(
             f"voice {voice} recognised",
             f"{r['identified']} % (from a sample prompt {r['identified_from_sample']} %; "
-            f"similarity within a long text at least {r['steady'] or '(too short)'})",
+            f"similarity within a long text at least {steady})",
         )
     if "random" in results:
         r = results["random"]

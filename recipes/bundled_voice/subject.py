@@ -130,9 +130,10 @@ class Subject:
     @cached_property
     def checksum(self) -> str:
         """Of all files of the checkpoint."""
-        folder = self.checkpoint or locate("bundled").path
+        source = "bundled" if self.checkpoint is None else "custom"
+        asset = locate(source, self.checkpoint).asset
         value = 0
-        for file in sorted(path for path in (folder / "asset").rglob("*") if path.is_file()):
+        for file in sorted(path for path in asset.rglob("*") if path.is_file()):
             value = zlib.crc32(file.read_bytes(), value)
         return f"{value:08x}"
 

@@ -43,6 +43,7 @@ logger = logging.getLogger(__name__)
 
 _PREFETCHED = 2  # batches made ahead
 _HOPELESS = 50  # steps in a row without finite gradients
+_KEPT = 0.25  # of the furthest share of a budget; what is below began anew
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ class Moment:
     Attributes:
         step: counted from 0.
         spent: share of the budget that is used up, 0 to 1, for phases. The most that it ever was:
-            no phase ends because the budget was raised.
+            no phase ends because the budget was raised, unless it was raised fourfold, as after a
+            trial.
         generator: on the training's device, seeded from the step; draw from nothing else.
     """
 
@@ -223,7 +225,7 @@ def train(
     if state.exists():
         # Read first: a spent budget must not cost the loading.
         position = read_position(state)
-        _warn_of_other_origins(task.name, read_origin(state), origin or {})
+        warn_of_other_origins(task.name, read_origin(state), origin or {})
         if budget.spent(position) >= 1.0:
             logger.info("%s: already trained, %d steps", task.name, position.step)
             return True
@@ -259,7 +261,8 @@ def train(
                 saved = clock()
             if is_last:
                 break
-            furthest = max(spent, position.furthest)
+            is_kept = spent > _KEPT * position.furthest
+            furthest = max(spent, position.furthest) if is_kept else spent
             moment = Moment(position.step, furthest, generator_for(device, seed, position.step))
             factor = schedule.factor(position.step, spent)
             _set_rates(task.optimizers, rates, factor)
@@ -281,7 +284,8 @@ def train(
     return spent >= 1.0
 
 
-def _warn_of_other_origins(name: str, known: Mapping[str, str], present: Mapping[str, str]) -> None:
+def warn_of_other_origins(name: str, known: Mapping[str, str], present: Mapping[str, str]) -> None:
+    """Tell of the stages that ``name`` learned from and that are others now."""
     for stage in known.keys() & present.keys():
         if known[stage] != present[stage]:
             logger.warning(

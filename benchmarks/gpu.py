@@ -63,7 +63,7 @@ MACHINE = Part("machine", "gpu_machine", 60)
 CHECKS = (
     *(_of("gpu_kernels", 130, dtype, **_FEW) for dtype in ("float32", "bfloat16", "float16")),
     Part("codes", "gpu_codes", 130, environment=_FEW),
-    Part("tests", "gpu_tests", 150, environment=_FEW),
+    Part("tests", "gpu_tests", 170, environment=_FEW),
 )
 # One after another, the most wanted first.
 FIGURES = (

@@ -36,6 +36,7 @@ from ChatTTS.model.velocity.sampler import Draw
 ALLOWED_IDS = 0.005
 _EPS = 1e-6
 _MOST_BLOCKS = 1024
+_BIT_ROWS = (1, 2, 5, 16, 17, 32, 33, 64, 65, 100, 128, 200)
 
 # A name, and what gives the error and the error that is allowed.
 Check = tuple[str, Callable[[], tuple[float, float]]]
@@ -72,7 +73,8 @@ def checks(given: Inputs) -> Iterator[Check]:
             for name, check in part(given, rows):
                 yield f"{name}, {rows} rows", check
     yield "prompt attention", lambda: _prompts(given)
-    yield "bits of products", lambda: _same_bits_of_products(given)
+    for name in kinds(given.scale.gpt):
+        yield f"bits of product {name}", partial(_same_bits_of_products, given, name)
     yield "bits of attention", lambda: _same_bits_of_attention(given)
 
 
@@ -262,19 +264,24 @@ def _draws(given: Inputs, rows: int) -> Iterator[Check]:
     yield "draws", check
 
 
-def _same_bits_of_products(given: Inputs) -> tuple[float, float]:
-    """The part of rows whose bits depend on how many there are."""
-    gpt, device = given.scale.gpt, given.device
+def _same_bits_of_products(given: Inputs, name: str) -> tuple[float, float]:
+    """The part of numbers of rows that change a row's bits: so many, that each kernel and each
+    tile of a product computes some."""
+    kind, device = kinds(given.scale.gpt)[name], given.device
     most = max(given.scale.check_rows)
-    x = given.normal(most, gpt.hidden_size).to(device)
-    weight = given.normal(3 * gpt.hidden_size, gpt.hidden_size).to(device)
-    norm_of = given.normal(gpt.hidden_size).to(device), _EPS
-    whole = products.product(x, weight, norm=norm_of)
-    counts = {*given.scale.check_rows, most - 1}
-    differing = [
-        bool((products.product(x[:count], weight, norm=norm_of) != whole[:count]).any())
-        for count in counts
-    ]
+    x = given.normal(most, kind.inputs).to(device)
+    weight = given.normal(kind.outputs * (1 + kind.gated), kind.inputs) * kind.inputs**-0.5
+    weight, gain = weight.to(device), given.normal(kind.inputs).to(device)
+    residual = given.normal(most, kind.outputs).to(device)
+
+    def multiply(count: int) -> Tensor:
+        norm_of = (gain, _EPS) if kind.normed else None
+        sums = residual[:count].clone() if kind.added else None
+        return products.product(x[:count], weight, norm=norm_of, residual=sums, gated=kind.gated)
+
+    whole = multiply(most)
+    counts = [count for count in _BIT_ROWS if count < most]
+    differing = [not torch.equal(multiply(count), whole[:count]) for count in counts]
     return sum(differing) / len(differing), 0.0
 
 

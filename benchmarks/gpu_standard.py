@@ -27,8 +27,8 @@ from ChatTTS.model.llama_config import read_llama_shape
 from ChatTTS.model.placement import choose_placement
 
 # Frames of a run: transformers' Llama takes long over each.
-_FRAMES = 100
-_RUNS = 3
+_FRAMES = 50
+_RUNS = 2
 # So many of the streams; the standard path is not made for more.
 _MOST_STREAMS = 8
 

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 import triton
 from torch import Tensor
-from triton import knobs
+from triton.backends import nvidia
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
@@ -32,6 +32,8 @@ from triton.runtime.jit import JITFunction
 from ChatTTS.config import EmbedConfig
 from ChatTTS.model.cuda import kernels
 from ChatTTS.model.cuda.graphs import EagerRecorder
+from ChatTTS.model.cuda.kernels.product_kernels import product_in_turns
+from ChatTTS.model.cuda.kernels.products import product
 from ChatTTS.model.cuda.layers import LayerMatrices
 from ChatTTS.model.cuda.te_llama import TELlamaModel
 from ChatTTS.model.draws import DrawKey, Pass
@@ -46,6 +48,9 @@ from ChatTTS.model.velocity.llama import rotary_tables
 from ChatTTS.model.velocity.sampler import Draw
 from ChatTTS.model.velocity.weights import LayerWeights
 from ChatTTS.params import InferCodeParams
+
+# Triton brings it; where it says so differs from release to release.
+_CUOBJDUMP = Path(nvidia.__path__[0]) / "bin" / "cuobjdump"
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,8 @@ class Compiler:
 
     def install(self) -> None:
         """From now on, in all of this process."""
-        assert not knobs.runtime.interpret, "kernels of the interpreter cannot be compiled"
+        is_compiled = isinstance(product_in_turns, JITFunction)
+        assert is_compiled, "kernels of the interpreter cannot be compiled"
         driver.set_active(self)
         launch = JITFunction.run
 
@@ -143,7 +149,7 @@ def _resources(cubin: bytes) -> tuple[int, int]:
         file.write(cubin)
         file.flush()
         told = subprocess.run(
-            [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", file.name],
+            [_CUOBJDUMP, "--dump-resource-usage", file.name],
             capture_output=True,
             text=True,
             check=True,
@@ -183,6 +189,7 @@ TEXT_IDS, CODEBOOKS, CODES = 21178, 4, 626
 def launch_little(dtype: torch.dtype) -> None:
     """Each kernel at least once, in the published model's size."""
     _steps(PUBLISHED, 32, dtype, (1,), batch_invariant=True)
+    _products(dtype)
     _standard_path(PUBLISHED, dtype, (20,))
 
 
@@ -272,6 +279,13 @@ def _draws() -> None:
             TritonSampler()(torch.zeros(rows, lanes, vocabulary), [draw] * rows)
 
 
+def _products(dtype: torch.dtype) -> None:
+    """Those that a step of one row does not need."""
+    for rows, own in ((64, dtype), (128, dtype), (1, torch.float32)):
+        x, weight = torch.zeros(rows, 768, dtype=own), torch.zeros(2304, 768, dtype=own)
+        product(x, weight, norm=(torch.zeros(768, dtype=own), 1e-6))
+
+
 def _embed(shape: LlamaShape, dtype: torch.dtype) -> Embed:
     with torch.device("meta"):
         embed = Embed(EmbedConfig(shape.hidden_size, CODES, TEXT_IDS, CODEBOOKS)).to(dtype)
@@ -316,11 +330,14 @@ LAUNCHES = {"little": launch_little, "published": launch_published, "sizes": lau
 
 
 def never_launched(compiled: list[Compiled]) -> Iterator[str]:
-    """Kernels of the package that nothing compiled. Only kernels give nothing back."""
+    """Kernels of the package that nothing compiled. Only kernels take something and give nothing
+    back."""
     known = {found.kernel for found in compiled}
     for module in iter_modules(kernels.__path__):
         for value in vars(import_module(f"{kernels.__name__}.{module.name}")).values():
-            if isinstance(value, JITFunction) and value.fn.__annotations__["return"] == "None":
+            if not isinstance(value, JITFunction) or not value.arg_names:
+                continue
+            if value.fn.__annotations__["return"] == "None":
                 name = f"{value.module.rpartition('.')[2]}.{value.fn.__name__}"
                 if name not in known:
                     yield name

@@ -3,7 +3,12 @@ for Triton's interpreter, and each kernel is held against its twin in tests of i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
 import pytest
+from torch import Tensor
 
 from .kernel_tools import DEVICE  # noqa: F401  before any kernel
 
@@ -36,4 +41,18 @@ def use_twins(monkeypatch: pytest.MonkeyPatch) -> None:
     for user in (layers, te_llama, decode, llama, sampler):
         for name, home in kernels.items():
             if hasattr(user, name):
-                monkeypatch.setattr(user, name, getattr(home, f"{name}_torch"))
+                monkeypatch.setattr(user, name, _strict(getattr(home, f"{name}_torch")))
+
+
+def _strict(twin: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the twin, which refuses tensors that a kernel would read by wrong addresses: kernels
+    take every tensor as contiguous, and torch does not mind."""
+
+    @wraps(twin)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, Tensor) and not value.is_contiguous():
+                raise AssertionError(f"{twin.__name__} got strides {value.stride()}")
+        return twin(*args, **kwargs)
+
+    return checked

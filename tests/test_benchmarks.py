@@ -33,6 +33,7 @@ def run_standard(tmp_path: Path, *given: str) -> tuple[dict[str, Any], str]:
     return run_script("standard", tmp_path, *TINY.split(), *sizes.split(), *given)
 
 
+@pytest.mark.slow
 def test_standard_reports_every_figure(tmp_path: Path) -> None:
     report, printed = run_standard(tmp_path)
 

@@ -17,6 +17,8 @@ import torch
 
 from .benchmark_tools import BENCHMARKS, ROOT
 
+pytest.importorskip("triton")
+
 FOUND_OF_STEPS = {"step_ms", "host_us", "read_us", "floor_ms", "share_of_limit", "frames_per_s"}
 
 
@@ -170,6 +172,7 @@ def test_sound(folder: Path) -> None:
 # ---------------------------------------------------------------- checks
 
 
+@pytest.mark.slow
 def test_kernels_are_right(folder: Path) -> None:
     found = do("gpu_kernels", folder, dtype="float32")
 
@@ -268,6 +271,7 @@ def test_what_pytest_says_is_understood() -> None:
     assert "--noconftest" in command("test_cuda_*.py", without_package=True)
 
 
+@pytest.mark.slow
 def test_the_tests_are_run(folder: Path) -> None:
     found = do("gpu_tests", folder)
 

@@ -63,6 +63,19 @@ def test_what_a_part_found_is_kept_when_it_fails(
     assert "no memory" in parts["b"]["log"]
 
 
+def ends(process: int) -> bool:
+    """Whether a process that was killed goes, as soon as the system comes to it."""
+    state = Path(f"/proc/{process}/stat")
+    for _ in range(600):
+        try:
+            if state.read_text().split()[2] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
 def test_a_part_that_takes_too_long_ends_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,8 +94,7 @@ def test_a_part_that_takes_too_long_ends_with_its_children(
     found = run.report["parts"]["a"]
     assert found["x"] == 3
     assert "too long" in found["error"]
-    state = Path(f"/proc/{child.read_text()}/stat")
-    assert not state.exists() or state.read_text().split()[2] == "Z"
+    assert ends(int(child.read_text()))
 
 
 def test_no_part_is_begun_when_the_time_is_up(
@@ -124,6 +136,7 @@ def test_the_report_is_written_and_named_after_the_device(
 
 
 def test_every_part_has_a_module_and_is_shown_in_its_own_way() -> None:
+    pytest.importorskip("triton")
     import gpu
     from gpu_report import _LINES
 
@@ -142,6 +155,7 @@ def test_the_parts_alone_fit_into_eight_minutes() -> None:
     assert gpu.MACHINE.limit + checks + sum(part.limit for part in gpu.FIGURES[:3]) < 450
 
 
+@pytest.mark.slow
 def test_a_dry_run(tmp_path: Path) -> None:
     command = [sys.executable, str(BENCHMARKS / "gpu.py"), "--dry-run", "--out", str(tmp_path)]
     done = subprocess.run(

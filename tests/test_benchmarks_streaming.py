@@ -82,6 +82,7 @@ def report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str
 
 
 def test_streaming_reports_every_figure(report: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
     from streaming import as_json
     from streaming_picture import draw
     from streaming_report import table

@@ -54,6 +54,7 @@ def report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str
 
 
 def test_velocity_reports_every_figure(report: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
     from picture import draw
     from velocity_report import table
 

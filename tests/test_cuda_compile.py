@@ -62,6 +62,7 @@ def check(capability: int, dtype: str, launches: str, folder: Path) -> dict[str,
     return told
 
 
+@pytest.mark.slow
 def test_each_kernel_compiles(tmp_path: Path) -> None:
     told = check(90, "bfloat16", "little", tmp_path)
     assert not told["missing"], f"nothing launches {', '.join(told['missing'])}"

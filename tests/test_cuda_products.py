@@ -11,7 +11,13 @@ from .kernel_tools import DEVICE
 pytest.importorskip("triton")
 
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.cuda.kernels.products import product, product_torch
+from ChatTTS.model.cuda.kernels.product_kernels import (
+    product_at_once,
+    product_by_lanes,
+    product_in_tiles,
+    product_in_turns,
+)
+from ChatTTS.model.cuda.kernels.products import Way, choose_way, compute, product, product_torch
 
 EPS = 1e-5
 # Results are about 1. Those of 16 bits are rounded up to four times on their way; the interpreter
@@ -25,7 +31,11 @@ def normal(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Te
 
 
 def weights(outputs: int, inputs: int, dtype: torch.dtype) -> Tensor:
-    return (normal(outputs, inputs, seed=1) * inputs**-0.5).to(dtype)
+    made = (normal(outputs, inputs, seed=1) * inputs**-0.5).to(dtype)
+    if DEVICE.type == "cuda":
+        # A product reads its weights before the launch before it is done.
+        torch.cuda.synchronize()
+    return made
 
 
 def assert_near(found: Tensor, expected: Tensor, error: float) -> None:
@@ -88,16 +98,75 @@ def test_a_row_does_not_see_its_neighbours(dtype: torch.dtype) -> None:
     assert found[7].isnan().all()
 
 
+AT_ONCE = [
+    Way(product_at_once, 16, 16, 4, norms=True),
+    Way(product_at_once, 16, 8, 4, norms=True),
+    Way(product_at_once, 16, 16, 8),
+    Way(product_at_once, 32, 32, 8, norms=True),
+]
+TURNS = [
+    Way(product_in_turns, rows, outputs, 4, 3)
+    for rows, outputs in ((16, 16), (32, 16), (32, 32), (64, 16))
+]
+TILES = [Way(product_in_tiles, rows, outputs, 4, 4) for rows, outputs in ((64, 32), (32, 64))]
+LANES = [Way(product_by_lanes, rows, 8, 4) for rows in (4, 8)]
+WAYS = [
+    (torch.bfloat16, [*AT_ONCE, *TURNS, *TILES]),
+    (torch.float16, [*AT_ONCE, *TURNS, *TILES]),
+    (torch.float32, LANES),
+]
+
+
+def computed(way: Way, x: Tensor, weight: Tensor, gain: Tensor, *, gated: bool) -> Tensor:
+    """A gated or an added product of ``x`` after its norm, in one way."""
+    out = normal(len(x), len(weight) // (1 + gated), dtype=x.dtype, seed=3)
+    compute(way, x, weight, out, norm=(gain, EPS), gated=gated, added=not gated)
+    return out
+
+
+@pytest.mark.parametrize(("dtype", "ways"), WAYS)
+@pytest.mark.parametrize("gated", [False, True])
+def test_every_way_equals_the_twin(dtype: torch.dtype, ways: list[Way], gated: bool) -> None:
+    rows, inputs, outputs = 37, 300, 40
+    x, weight = normal(rows, inputs, dtype=dtype), weights(outputs * (1 + gated), inputs, dtype)
+    gain = 1 + 0.1 * normal(inputs, dtype=dtype, seed=2)
+    residual = None if gated else normal(rows, outputs, dtype=dtype, seed=3)
+    expected = product_torch(x, weight, norm=(gain, EPS), residual=residual, gated=gated)
+    for way in ways:
+        assert_near(computed(way, x, weight, gain, gated=gated), expected, ERRORS[dtype])
+
+
 @pytest.mark.skipif(
     DEVICE.type == "cpu", reason="NumPy sums tiles of other shapes in another order"
 )
-@pytest.mark.parametrize("dtype", ERRORS)
-def test_both_tiles_give_the_same_bits(dtype: torch.dtype) -> None:
-    x, weight = normal(200, 768, dtype=dtype), weights(1536, 768, dtype)
-    norm = (1 + 0.1 * normal(768, dtype=dtype, seed=2), EPS)
-    together = product(x, weight, norm=norm, gated=True)
-    pieces = [product(piece, weight, norm=norm, gated=True) for piece in x.split(16)]
-    assert torch.equal(torch.cat(pieces), together)
+@pytest.mark.parametrize(("dtype", "ways"), WAYS)
+@pytest.mark.parametrize("gated", [False, True])
+def test_every_way_gives_the_same_bits(dtype: torch.dtype, ways: list[Way], gated: bool) -> None:
+    rows, inputs, outputs = 500, 300, 40
+    x, weight = normal(rows, inputs, dtype=dtype), weights(outputs * (1 + gated), inputs, dtype)
+    # Far apart, so that the order of sums shows.
+    x *= 2.0 ** torch.randint(-3, 4, x.shape, generator=torch.Generator().manual_seed(4)).to(x)
+    gain = 1 + 0.1 * normal(inputs, dtype=dtype, seed=2)
+    first, *others = (computed(way, x, weight, gain, gated=gated) for way in ways)
+    for found in others:
+        assert torch.equal(found, first)
+
+
+def test_a_way_for_every_number_of_rows() -> None:
+    """More rows and more outputs take larger tiles, and what does not fit is done in turns."""
+    wide, long = normal(200, 512, dtype=torch.float16), normal(1, 9000, dtype=torch.float16)
+
+    def kernels(x: Tensor, outputs: int, *, normed: bool) -> list[str]:
+        counts = (count for count in (1, 40, 200) if count <= len(x))
+        ways = (choose_way(x[:count], outputs, normed=normed, gated=False) for count in counts)
+        return [way.kernel.fn.__name__ for way in ways]
+
+    expected = ["product_at_once", "product_in_turns", "product_in_tiles"]
+    assert kernels(wide, 2304, normed=True) == expected
+    assert kernels(wide, 96, normed=True)[-1] == "product_in_turns"
+    assert kernels(long, 96, normed=True) == ["product_in_turns"]
+    assert kernels(long, 96, normed=False) == ["product_in_turns"]
+    assert set(kernels(wide.float(), 2304, normed=True)) == {"product_by_lanes"}
 
 
 def test_logits_in_single_precision() -> None:

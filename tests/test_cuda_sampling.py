@@ -123,7 +123,7 @@ def assert_like_the_reference(logits: Tensor, rows: list[Draw]) -> Tensor:
 
 
 @triton.jit
-def _draw_bits(words: Any, positions: Any, out: Any, lanes: tl.constexpr) -> None:
+def _draw_bits(words: tl.tensor, positions: tl.tensor, out: tl.tensor, lanes: tl.constexpr) -> None:
     row = tl.program_id(0)
     lane = tl.program_id(1)
     key = words + row * 5

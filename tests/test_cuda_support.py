@@ -34,6 +34,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 
 def launch(monkeypatch: pytest.MonkeyPatch, error: Exception | None) -> None:
+    pytest.importorskip("triton")
     from ChatTTS.model.cuda.kernels import norm
 
     def rms_norm(*_: object) -> None:
@@ -57,6 +58,7 @@ def test_a_good_gpu(gpu: pytest.MonkeyPatch) -> None:
         (torch.cuda, "is_available", lambda: False, "no CUDA device is there"),
         (torch.version, "hip", "6.2", "for ROCm"),
         (support.importlib.util, "find_spec", lambda name: None, "pip install triton"),
+        (support, "_triton_version", lambda: (3, 2), "triton 3.2 aborts the process"),
         (torch.cuda, "get_device_capability", lambda device: (7, 5), "capability 8.0"),
     ],
 )

@@ -22,7 +22,7 @@ from .kernels.swiglu import swiglu
 
 # Up to so many rows a product is as fast as its weights are read, which the kernel of this package
 # does with the norm and the addition in the same launch. Beyond, the library's tiles win.
-SKINNY_ROWS = 16
+SKINNY_ROWS = 32
 _LARGEST_HEAD = 128
 
 
@@ -119,9 +119,10 @@ def check_shape(shape: LlamaShape) -> None:
 class TritonLayers:
     """A Llama (Touvron et al. 2023) without its embeddings and its final norm.
 
-    A layer of a decode step is six launches: norm and qkv, rotary embedding and the way into the
-    blocks, attention's splits, their merge, the output projection with the residual, norm and
-    gated MLP, and the way down with the residual.
+    A layer of a decode step of few rows is seven launches: norm and qkv, rotary embedding and the
+    way into the blocks, attention's splits, their merge, the output projection with the residual,
+    norm and gated MLP, and the way down with the residual. With more rows, and in float32, the two
+    norms are launches of their own.
 
     Args:
         shape: sizes and constants.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
@@ -12,6 +14,9 @@ import torch
 
 from ...errors import ConfigError
 
+# An older one fails in an assertion of its compiler, which no handler can catch.
+_LEAST_TRITON = (3, 3)
+
 
 def why_no_kernels(device: torch.device) -> str | None:
     """Why Triton kernels cannot run on a CUDA device, in words; ``None`` where they can."""
@@ -20,10 +25,26 @@ def why_no_kernels(device: torch.device) -> str | None:
     if torch.version.hip is not None:
         return "the kernels are made for CUDA, and this torch is for ROCm"
     if importlib.util.find_spec("triton") is None:
-        return "triton is not installed (pip install triton)"
+        return "triton is not installed, which torch's CUDA builds bring (pip install triton)"
+    found = _triton_version()
+    if found < _LEAST_TRITON:
+        return (
+            f"triton {'.'.join(map(str, found))} aborts the process while it compiles them: "
+            f"install torch 2.7 or newer, which brings triton {'.'.join(map(str, _LEAST_TRITON))}"
+        )
     if torch.cuda.get_device_capability(device) < (8, 0):
         return "the kernels need a GPU of compute capability 8.0 or newer"
     return _why_none_is_launched(device)
+
+
+def _triton_version() -> tuple[int, ...]:
+    """Return the first two numbers of the version; Triton itself is not imported.
+
+    Some builds of torch bring it as a distribution of another name.
+    """
+    for distribution in importlib.metadata.packages_distributions().get("triton", ()):
+        return tuple(map(int, re.findall(r"\d+", importlib.metadata.version(distribution))[:2]))
+    return _LEAST_TRITON
 
 
 @cache

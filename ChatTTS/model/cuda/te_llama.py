@@ -119,10 +119,11 @@ class TELlamaModel:
         table_of = own.expand(batch, new)
         if real is not None:
             table_of = table_of.masked_fill(~real, -1)
-        table_of = table_of.flatten()
+        # One row that is expanded is flattened into a view of a single number.
+        table_of = table_of.flatten().contiguous()
         tiles = torch.from_numpy(tiles_of(table_of.cpu().numpy())).to(self._device)
         rows = Rows(
-            positions=positions.flatten().int(),
+            positions=positions.flatten().int().contiguous(),
             tables=tables,
             table_of=table_of,
             most=int(positions.max()) + 1,

@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .overlap import follow, launch_options, overlaps
+
 # Positions of a split. Its keys and values fit into the registers of a program, so that all of
 # them are on their way from memory at once.
 SPLIT = 256
@@ -40,7 +42,8 @@ def attend_rows(
         layer: which of the pool's is read.
         tables: int32 [sequences, blocks], physical blocks; contiguous.
         table_of: int32 [rows], the row of ``tables``, or -1 for padding.
-        positions: int32 [rows], in the sequence.
+        positions: int32 [rows], in the sequence. The launch before this one must not be what
+            writes them, nor ``table_of``: they are read before that is done.
         most: no row attends to more positions than this. It is known before the positions are,
             so that the launch can be recorded.
 
@@ -59,6 +62,8 @@ def attend_rows(
     programs = min(splits, triton.cdiv(_PROGRAMS, rows * kv_heads))
     blocks = pool[:, layer]
     width = triton.next_power_of_2(size)
+    overlap = overlaps(query)
+    options = launch_options(overlap)
     _attend_splits[(rows, kv_heads, programs)](
         query,
         blocks,
@@ -76,11 +81,24 @@ def attend_rows(
         size,
         width,
         SPLIT,
+        overlap,
         # A thread has 128 bytes of the keys, and as many of the values.
         num_warps=min(max(width * pool.element_size() // 16, 4), 16),
+        **options,
     )
     _merge_splits[(rows, heads)](
-        sums, stats, table_of, positions, mixed, splits, size, width, SPLIT, num_warps=1
+        sums,
+        stats,
+        table_of,
+        positions,
+        mixed,
+        splits,
+        size,
+        width,
+        SPLIT,
+        overlap,
+        num_warps=1,
+        **options,
     )
     return mixed
 
@@ -133,6 +151,7 @@ def _attend_splits(
     size: tl.constexpr,
     width: tl.constexpr,
     split_size: tl.constexpr,
+    overlap: tl.constexpr,
 ) -> None:
     """Some splits of a row, for the query heads that share a head of keys. What is stored of a
     split: its values weighted by two to the power of their scores and summed, the greatest score,
@@ -143,6 +162,8 @@ def _attend_splits(
     length = _length(table_of, positions, row)
     keys = blocks + kv_head * block_size * size
     to_values = kv_heads * block_size * size
+    if overlap:
+        follow()
     for split in range(tl.program_id(2), tl.cdiv(length, split_size), tl.num_programs(2)):
         position = split * split_size + lane
         known = position < length
@@ -181,12 +202,15 @@ def _merge_splits(
     size: tl.constexpr,
     width: tl.constexpr,
     split_size: tl.constexpr,
+    overlap: tl.constexpr,
 ) -> None:
     """One head of one row from its splits, in their order."""
     row = tl.program_id(0)
     head = row * tl.num_programs(1) + tl.program_id(1)
     lane, column = tl.arange(0, 16), tl.arange(0, width)
     used = tl.cdiv(_length(table_of, positions, row), split_size)
+    if overlap:
+        follow()
     greatest = float("-inf")
     for first in range(0, used, 16):
         split = first + lane

@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .overlap import follow, launch_options, overlaps
+
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Norm of every row.
@@ -27,7 +29,9 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     rows, hidden = x.shape
     if rows:
         block = triton.next_power_of_2(hidden)
-        _rms_norm[(rows,)](x, weight, out, eps, hidden, block, num_warps=4)
+        overlap = overlaps(x)
+        options = launch_options(overlap)
+        _rms_norm[(rows,)](x, weight, out, eps, hidden, block, overlap, num_warps=4, **options)
     return out
 
 
@@ -46,7 +50,10 @@ def _rms_norm(
     eps: tl.tensor,
     hidden: tl.constexpr,
     block: tl.constexpr,
+    overlap: tl.constexpr,
 ) -> None:
+    if overlap:
+        follow()
     columns = tl.arange(0, block)
     inside = columns < hidden
     places = tl.program_id(0).to(tl.int64) * hidden + columns

@@ -1,29 +1,69 @@
-"""Products of few rows with large weights, with the norm before and the addition after.
+"""Products of rows with large weights, with the norm before and the addition after.
 
-Such a product takes as long as its weights are read. So a program makes few outputs, and its
-warps share the inputs among themselves: short sums side by side, added at the end. How the inputs
-are shared depends on their number alone, and never on the rows.
+Of few rows, such a product takes as long as its weights are read; of many, what is read again and
+again decides. So there are several kernels, and several tiles for each: all give the same bits, so
+the number of rows may choose among them, and still no bit of a row depends on it.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import triton
-import triton.language as tl
 from torch import Tensor
 
 from ....errors import ConfigError
+from .overlap import capability, launch_options, overlaps
+from .product_kernels import (
+    DEPTH,
+    PARTS,
+    norm_rows,
+    product_at_once,
+    product_by_lanes,
+    product_in_tiles,
+    product_in_turns,
+)
 
-# Warps of a program, and the inputs that one of them takes in a step.
-_PARTS = 8
-_DEPTH = 32
-# Rows and outputs of a program. The small tile makes more programs; the large one reads weights
-# and rows less often. Every number is summed in the same order in both.
-_SMALL_TILE = (16, 16)
-_LARGE_TILE = (64, 32)
-_FEW_ROWS = 64
-# Shared memory for the steps that are on their way; two programs have room on a multiprocessor.
-_AHEAD_BYTES = 96 << 10
+# Inputs of a round of all parts.
+_ROUND = PARTS.value * DEPTH.value
+# Rows of a program that norms.
+_NORM_ROWS = 16
+# The most inputs of rows that are normed and multiplied by one kernel: it has them in registers.
+_MOST_NORMED = 1024
+# Up to so many rows, weights read again for every 16 or 32 of them come from the nearest cache.
+_FEW_ROWS = 32
+_SOME_ROWS = 64
+# So many large tiles keep a large GPU busy.
+_MANY_TILES = 128
+# So few of any size do not.
+_FEW_TILES = 64
+# Shared memory of a program that holds all it needs: of a GPU of 9.0 or newer, and of all others.
+_HELD_BYTES = 208 << 10
+_HELD_BYTES_BEFORE_9 = 96 << 10
+# GPUs of 10.0 have matrix units of another kind for tiles of 64 rows and more, and nothing was
+# compared there.
+_OTHER_UNITS = 100
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a product is computed.
+
+    Attributes:
+        kernel: of ``product_kernels.py``, but not its norm.
+        tile_rows, tile_outputs: of a program.
+        warps: of a program.
+        stages: rounds that are on their way, and one more; 1 where the kernel has no rounds.
+        norms: the kernel norms the rows itself.
+    """
+
+    kernel: triton.JITFunction
+    tile_rows: int
+    tile_outputs: int
+    warps: int
+    stages: int = 1
+    norms: bool = False
 
 
 def product(
@@ -39,7 +79,8 @@ def product(
 
     Args:
         x: [rows, inputs], contiguous.
-        weight: [outputs, inputs], contiguous, in the dtype of ``x``.
+        weight: [outputs, inputs], contiguous, in the dtype of ``x``. The launch before this one
+            must not be what writes it: it is read before that is done.
         norm: weight [inputs], in the dtype of ``x``, and eps of an RMSNorm that ``x`` goes
             through first, see ``norm.py``.
         residual: [rows, outputs], contiguous, and no part of ``x``'s memory: the result is added
@@ -57,43 +98,101 @@ def product(
     """
     if residual is not None and out_dtype is not None:
         raise ConfigError("out_dtype is for a new result: leave it out where residual is given")
-    rows, inputs = x.shape
+    rows = len(x)
     outputs = len(weight) // 2 if gated else len(weight)
     out = x.new_empty(rows, outputs, dtype=out_dtype) if residual is None else residual
-    if not rows:
-        return out
-    norm_weight, eps = norm or (x, 0.0)
-    # Single precision needs twice the registers, and the large tile has none to spare.
-    small = rows <= _FEW_ROWS or x.element_size() > 2
-    tile_rows, tile_outputs = _SMALL_TILE if small else _LARGE_TILE
-    line_bytes = _PARTS * _DEPTH * x.element_size()
-    step_bytes = (tile_rows + tile_outputs * (1 + gated)) * line_bytes
-    # The compiler may take rows that were normed through shared memory once more.
-    normed_bytes = 0 if norm is None else tile_rows * line_bytes
-    ahead = (_AHEAD_BYTES - normed_bytes) // step_bytes
-    ahead = min(ahead, triton.cdiv(inputs, _PARTS * _DEPTH))
-    _product[(triton.cdiv(outputs, tile_outputs), triton.cdiv(rows, tile_rows))](
-        x,
-        weight,
-        norm_weight,
-        out,
-        rows,
-        eps,
-        inputs,
-        outputs,
-        tile_rows,
-        tile_outputs,
-        _PARTS,
-        _DEPTH,
-        norm is not None,
-        gated,
-        residual is not None,
-        # The interpreter multiplies the bits of bfloat16 as if they were whole numbers.
-        not x.is_cuda,
-        num_warps=_PARTS,
-        num_stages=1 + ahead,
-    )
+    if rows:
+        way = choose_way(x, outputs, normed=norm is not None, gated=gated)
+        compute(way, x, weight, out, norm=norm, gated=gated, added=residual is not None)
     return out
+
+
+def choose_way(x: Tensor, outputs: int, *, normed: bool, gated: bool) -> Way:
+    """The fastest way for ``x`` [rows, inputs] on an H100. None of them changes a bit."""
+    rows, inputs = x.shape
+    if x.element_size() > 2:
+        return Way(product_by_lanes, 4 if rows <= 4 else 8, 8, 4)
+    at_once = _at_once(rows, inputs, normed=normed, gated=gated)
+    held = inputs <= _MOST_NORMED if normed else rows <= _FEW_ROWS or inputs <= _MOST_NORMED
+    few = _FEW_ROWS if normed else _SOME_ROWS
+    known = capability(x)
+    room = _HELD_BYTES if known >= 90 else _HELD_BYTES_BEFORE_9
+    if rows <= few and held and _bytes_at_once(at_once, inputs, gated=gated) <= room:
+        return at_once
+    tile_rows, tile_outputs = (64, 32) if known < _OTHER_UNITS else (32, 64)
+    if triton.cdiv(rows, tile_rows) * triton.cdiv(outputs, tile_outputs) >= _MANY_TILES:
+        return Way(product_in_tiles, tile_rows, tile_outputs, 4, 4)
+    if rows <= _NORM_ROWS:
+        return Way(product_in_turns, 16, 16, 4, 4)
+    if rows <= _FEW_ROWS:
+        return Way(product_in_turns, 32, 16, 4, 3)
+    # Square tiles read the least, where there are few anyway.
+    few_tiles = triton.cdiv(rows, 64) * triton.cdiv(outputs, 16) < _FEW_TILES
+    return Way(product_in_turns, *((32, 32) if few_tiles else (64, 16)), 4, 3)
+
+
+def _at_once(rows: int, inputs: int, *, normed: bool, gated: bool) -> Way:
+    """The tile of few rows that have room."""
+    if gated:
+        tile_rows, tile_outputs, warps = (16, 8, 4) if rows <= 16 else (32, 32, 8)
+    else:
+        # Warps of a program read and add; more programs hide that as well.
+        many = normed or (rows > 16 and inputs <= _MOST_NORMED)
+        tile_rows, tile_outputs, warps = 16, 16, 4 if many else 8
+    return Way(product_at_once, tile_rows, tile_outputs, warps, norms=normed)
+
+
+def _bytes_at_once(way: Way, inputs: int, *, gated: bool) -> int:
+    """Shared memory: all weights, and the rows, of which normed ones have a round there."""
+    whole = triton.cdiv(inputs, _ROUND) * _ROUND
+    rows = way.tile_rows * (_ROUND if way.norms else whole)
+    return 2 * (way.tile_outputs * (1 + gated) * whole + rows)
+
+
+def compute(
+    way: Way,
+    x: Tensor,
+    weight: Tensor,
+    out: Tensor,
+    *,
+    norm: tuple[Tensor, float] | None,
+    gated: bool,
+    added: bool,
+) -> None:
+    """Compute :func:`product` into ``out`` in one of its ways; ``added`` if ``out`` is added to."""
+    rows, inputs = x.shape
+    outputs = out.shape[1]
+    turns = triton.cdiv(inputs, _ROUND)
+    overlap = overlaps(x)
+    options = launch_options(overlap)
+    norm_weight, eps = norm or (x, 0.0)
+    if norm is not None and not way.norms:
+        raw, x = x, torch.empty_like(x)
+        norm_rows[(triton.cdiv(rows, _NORM_ROWS), turns)](
+            raw, norm_weight, x, rows, eps, inputs, _NORM_ROWS, overlap, num_warps=4, **options
+        )
+    given = {
+        "x": x,
+        "weight": weight,
+        "out": out,
+        "rows": rows,
+        "inputs": inputs,
+        "outputs": outputs,
+        "tile_rows": way.tile_rows,
+        "tile_outputs": way.tile_outputs,
+        "gated": gated,
+        "added": added,
+        "overlap": overlap,
+    }
+    if way.kernel is product_at_once:
+        given |= {"norm_weight": norm_weight, "eps": eps, "normed": way.norms}
+    if way.kernel is product_in_tiles:
+        given["turns"] = turns
+    if way.kernel is not product_by_lanes:
+        # The interpreter multiplies the bits of bfloat16 as if they were whole numbers.
+        given["widen"] = not x.is_cuda
+    grid = triton.cdiv(outputs, way.tile_outputs), triton.cdiv(rows, way.tile_rows)
+    way.kernel[grid](**given, num_warps=way.warps, num_stages=way.stages, **options)
 
 
 def product_torch(
@@ -117,90 +216,3 @@ def product_torch(
         gate, other = found.chunk(2, dim=-1)
         found = torch.nn.functional.silu(gate) * other
     return found if residual is None else residual.add_(found)
-
-
-@triton.jit(do_not_specialize=["rows"])
-def _product(
-    x: tl.tensor,
-    weight: tl.tensor,
-    norm_weight: tl.tensor,
-    out: tl.tensor,
-    rows: tl.tensor,
-    eps: tl.tensor,
-    inputs: tl.constexpr,
-    outputs: tl.constexpr,
-    tile_rows: tl.constexpr,
-    tile_outputs: tl.constexpr,
-    parts: tl.constexpr,
-    depth: tl.constexpr,
-    normed: tl.constexpr,
-    gated: tl.constexpr,
-    added: tl.constexpr,
-    widen: tl.constexpr,
-) -> None:
-    """One tile of the result. The sums are [parts, rows, outputs], and each warp has a part."""
-    column = tl.program_id(0) * tile_outputs + tl.arange(0, tile_outputs)
-    row = tl.program_id(1) * tile_rows + tl.arange(0, tile_rows)
-    lane = tl.arange(0, parts)[:, None] * depth + tl.arange(0, depth)[None, :]
-    sums = tl.zeros([parts, tile_rows, tile_outputs], tl.float32)
-    other_sums = tl.zeros([parts, tile_rows, tile_outputs], tl.float32)
-    if normed:
-        scale = _scale(x, row, rows, eps, inputs, tile_rows)
-    for first in range(0, inputs, parts * depth):
-        at = first + lane
-        inside = at < inputs
-        mask = (row < rows)[None, :, None] & inside[:, None, :]
-        part = tl.load(x + row[None, :, None] * inputs + at[:, None, :], mask=mask, other=0.0)
-        if normed:
-            gain = tl.load(norm_weight + at, mask=inside, other=0.0).to(tl.float32)
-            part = (part.to(tl.float32) * scale[None, :, None]).to(x.dtype.element_ty)
-            part = (part.to(tl.float32) * gain[:, None, :]).to(x.dtype.element_ty)
-        mask = (column < outputs)[None, None, :] & inside[:, :, None]
-        place = weight + column[None, None, :] * inputs + at[:, :, None]
-        sums = _dot(part, tl.load(place, mask=mask, other=0.0), sums, widen)
-        if gated:
-            other = tl.load(place + outputs * inputs, mask=mask, other=0.0)
-            other_sums = _dot(part, other, other_sums, widen)
-
-    found = _rounded(tl.sum(sums, axis=0), out)
-    if gated:
-        found = _rounded(found * tl.sigmoid(found), out)
-        found = _rounded(found * _rounded(tl.sum(other_sums, axis=0), out), out)
-    mask = (row < rows)[:, None] & (column < outputs)[None, :]
-    place = out + row[:, None] * outputs + column[None, :]
-    if added:
-        found += tl.load(place, mask=mask, other=0.0).to(tl.float32)
-    tl.store(place, found.to(out.dtype.element_ty), mask=mask)
-
-
-@triton.jit
-def _scale(
-    x: tl.tensor,
-    row: tl.tensor,
-    rows: tl.tensor,
-    eps: tl.tensor,
-    inputs: tl.constexpr,
-    tile_rows: tl.constexpr,
-) -> tl.tensor:
-    """One over the root mean square of every row [rows]."""
-    lane = tl.arange(0, 256)
-    squares = tl.zeros([tile_rows, 256], tl.float32)
-    for first in range(0, inputs, 256):
-        at = first + lane
-        mask = (row < rows)[:, None] & (at < inputs)[None, :]
-        part = tl.load(x + row[:, None] * inputs + at[None, :], mask=mask, other=0.0)
-        squares += part.to(tl.float32) * part.to(tl.float32)
-    return tl.rsqrt(tl.sum(squares, axis=1) / inputs + eps)
-
-
-@triton.jit
-def _dot(part: tl.tensor, weight: tl.tensor, sums: tl.tensor, widen: tl.constexpr) -> tl.tensor:
-    if widen:
-        part, weight = part.to(tl.float32), weight.to(tl.float32)
-    return tl.dot(part, weight, sums, input_precision="ieee")
-
-
-@triton.jit
-def _rounded(wide: tl.tensor, out: tl.tensor) -> tl.tensor:
-    """Numbers that the dtype of ``out`` can hold, in float32."""
-    return wide.to(out.dtype.element_ty).to(tl.float32)

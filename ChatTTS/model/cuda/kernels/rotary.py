@@ -9,6 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .overlap import follow, launch_options, overlaps
+
 # Heads of a program: few enough for parallel work in a step of one row, and enough that the steps
 # of long prompts do not consist of starting programs.
 _HEADS = 4
@@ -30,7 +32,8 @@ def rotate_and_store(
     Args:
         qkv: [rows, (heads + 2 * kv heads) * head size]: queries, keys, values; contiguous.
         cosines, sines: float32 [positions, head size], contiguous.
-        positions: int32 [rows], in the sequence.
+        positions: int32 [rows], in the sequence. The launch before this one must not be what
+            writes them, nor the tables: they are read before that is done.
         tables: int32 [sequences, blocks], physical blocks; contiguous.
         table_of: int32 [rows], the row of ``tables``; -1 in a padding row, of which nothing is
             stored, and whose query is zeros.
@@ -46,6 +49,7 @@ def rotate_and_store(
     _, layers, _, kv_heads, block_size, size = pool.shape
     query = qkv.new_empty(len(qkv), heads, size)
     if len(qkv):
+        overlap = overlaps(qkv)
         _rotate_and_store[(len(qkv), triton.cdiv(heads + 2 * kv_heads, _HEADS))](
             qkv,
             cosines,
@@ -64,7 +68,9 @@ def rotate_and_store(
             size // 2,
             triton.next_power_of_2(size // 2),
             _HEADS,
+            overlap,
             num_warps=1,
+            **launch_options(overlap),
         )
     return query
 
@@ -120,6 +126,7 @@ def _rotate_and_store(
     half: tl.constexpr,
     block: tl.constexpr,
     heads_at_once: tl.constexpr,
+    overlap: tl.constexpr,
 ) -> None:
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1) * heads_at_once + tl.arange(0, heads_at_once)
@@ -131,19 +138,21 @@ def _rotate_and_store(
     used = sequence >= 0
     position = tl.load(positions + row, mask=used, other=0)
     physical = tl.load(tables + sequence * table_width + position // block_size, mask=used, other=0)
+    angle = position.to(tl.int64) * (2 * half) + column
+    cosine = tl.load(cosines + angle, mask=inside, other=0.0)[None, :]
+    sine = tl.load(sines + angle, mask=inside, other=0.0)[None, :]
+    later_cosine = tl.load(cosines + angle + half, mask=inside, other=0.0)[None, :]
+    later_sine = tl.load(sines + angle + half, mask=inside, other=0.0)[None, :]
+    if overlap:
+        follow()
 
     place = (row * (heads + 2 * kv_heads) + head[:, None]) * (2 * half) + column[None, :]
     mask = (exists & used)[:, None] & inside[None, :]
     first = tl.load(qkv + place, mask=mask, other=0.0)
     second = tl.load(qkv + place + half, mask=mask, other=0.0)
-    angle = position.to(tl.int64) * (2 * half) + column
     x, y = first.to(tl.float32), second.to(tl.float32)
-    cosine = tl.load(cosines + angle, mask=inside, other=0.0)[None, :]
-    sine = tl.load(sines + angle, mask=inside, other=0.0)[None, :]
     x_rotated = x * cosine - y * sine
-    cosine = tl.load(cosines + angle + half, mask=inside, other=0.0)[None, :]
-    sine = tl.load(sines + angle + half, mask=inside, other=0.0)[None, :]
-    y_rotated = y * cosine + x * sine
+    y_rotated = y * later_cosine + x * later_sine
     is_value = (head >= heads + kv_heads)[:, None]
     first = tl.where(is_value, x, x_rotated).to(qkv.dtype.element_ty)
     second = tl.where(is_value, y, y_rotated).to(qkv.dtype.element_ty)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -35,6 +37,19 @@ def refusal(status: int, message: str, **headers: str) -> JSONResponse:
     return JSONResponse(body, status, headers={k.replace("_", "-"): v for k, v in headers.items()})
 
 
+async def as_async(pieces: Any) -> AsyncIterator[bytes]:
+    """Give the pieces of either kind of iterator; it is closed with this one."""
+    if not hasattr(pieces, "aclose"):
+        for piece in pieces:
+            yield piece
+        return
+    try:
+        async for piece in pieces:
+            yield piece
+    finally:
+        await pieces.aclose()
+
+
 class StandIn:
     """What the page asks of a server; a test changes the fields."""
 
@@ -45,6 +60,7 @@ class StandIn:
 
     def reset(self) -> None:
         self.sound = tone(0.5)
+        self.finish_reason = "stop"
         self.key: str | None = None
         self.voices: list[dict[str, Any]] = [{"id": "anna", "name": "Anna"}]
         self.status = {"running": 0, "waiting": 0, "limit": 4}
@@ -61,8 +77,18 @@ class StandIn:
         return self.stream((sound[i : i + 4801] for i in range(0, len(sound), 4801)), body)
 
     def stream(self, pieces: Any, body: dict[str, Any]) -> Response:
+        """Answer as the server does: an event for every piece, and one for the end."""
+        assert body["stream_format"] == "sse"
         headers = {"x-sample-rate": str(RATE), "x-seed": str(body.get("seed", 1234))}
-        return StreamingResponse(pieces, media_type="audio/pcm", headers=headers)
+        events = self.events(pieces)
+        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+    async def events(self, pieces: Any) -> AsyncIterator[str]:
+        async for piece in as_async(pieces):
+            audio = base64.b64encode(piece).decode("ascii")
+            yield f"data: {json.dumps({'type': 'speech.audio.delta', 'audio': audio})}\n\n"
+        done = {"type": "speech.audio.done", "finish_reason": self.finish_reason}
+        yield f"data: {json.dumps(done)}\n\n"
 
     async def endless(self, body: dict[str, Any], request: Request) -> Response:
         async def pieces() -> AsyncIterator[bytes]:

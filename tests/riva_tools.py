@@ -79,7 +79,7 @@ def ask(text: str = TEXT, **fields: Any) -> tts.SynthesizeSpeechRequest:
 
 def zero_shot(text: str = TEXT, **fields: Any) -> tts.SynthesizeSpeechRequest:
     """A request with a recording."""
-    data = tts.ZeroShotData(transcript="what is said", **fields)
+    data = tts.ZeroShotData(**{"transcript": "what is said"} | fields)
     return ask(text, zero_shot_data=data, voice_name="rms")
 
 

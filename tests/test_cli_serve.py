@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 import ChatTTS.core
 import ChatTTS.serving.server as server_module
+import ChatTTS.serving.starting as starting
 from ChatTTS.cli import main
 from ChatTTS.serving.settings import Limits, Settings
 
@@ -39,7 +41,7 @@ class FakeServe:
         self.failure: BaseException | None = None
 
     async def __call__(
-        self, chat: Any, settings: Settings, announce: Callable[[Any], None]
+        self, chat: Any, settings: Settings, announce: Callable[[Any], None], bound: Any
     ) -> None:
         self.chat, self.settings = chat, settings
         announce(SimpleNamespace(url="http://127.0.0.1:8123", grpc_port=settings.grpc_port))
@@ -70,6 +72,7 @@ def chat(monkeypatch: pytest.MonkeyPatch) -> FakeChat:
 def serve(chat: FakeChat, monkeypatch: pytest.MonkeyPatch) -> FakeServe:
     fake = FakeServe()
     monkeypatch.setattr(server_module, "serve", fake)
+    monkeypatch.setattr(starting, "reserve", lambda settings: socket.socket())
     return fake
 
 
@@ -84,6 +87,7 @@ def test_without_options(
     assert serve.chat is chat
     assert chat.loaded["source"] == "bundled"
     assert (chat.loaded["use_vllm"], chat.loaded["dtype"]) == (True, "float32")
+    assert chat.loaded["kv_memory"] == f"{Limits().running} sequences"
     out, err = capfd.readouterr()
     assert out == ""
     assert "ready: http://127.0.0.1:8123" in err
@@ -94,7 +98,8 @@ def test_all_options(serve: FakeServe, chat: FakeChat) -> None:
     words = """--host 0.0.0.0 --port 1 --grpc-port 2 --tls-cert c.pem --tls-key k.pem
     --name tts.example --name x --cors https://a.example --cors https://b.example
     --voice anna --voices here --max-running 3 --max-waiting 4 --max-wait-seconds 0.5
-    --max-characters 6 --trust-proxy 10.0.0.1 --result-cache 7 --shutdown-seconds 8 --log-texts
+    --max-characters 6 --trust-proxy 10.0.0.1 --result-cache 7 --drain-delay 7.5
+    --shutdown-seconds 8 --max-connections 9 --max-connections-per-address 5 --open --log-texts
     --log-format json --model huggingface --dtype auto --device cpu --threads 2 --memory 1GB"""
     assert main(["serve", *words.split()]) == 0
     assert serve.told == Settings(
@@ -109,9 +114,18 @@ def test_all_options(serve: FakeServe, chat: FakeChat) -> None:
         trusted_proxies=("10.0.0.1",),
         cors_origins=("https://a.example", "https://b.example"),
         result_cache_bytes=7 << 20,
+        drain_seconds=7.5,
         shutdown_seconds=8,
         log_texts=True,
-        limits=Limits(running=3, waiting=4, wait_seconds=0.5, characters=6),
+        needs_keys=False,
+        limits=Limits(
+            running=3,
+            waiting=4,
+            wait_seconds=0.5,
+            characters=6,
+            connections=9,
+            connections_per_address=5,
+        ),
     )
     assert chat.loaded == {
         "source": "huggingface",
@@ -161,6 +175,9 @@ def test_keys_of_the_environment_and_of_a_file(
         (["--result-cache", "-1"], 1, "result_cache_bytes"),
         (["--shutdown-seconds", "-1"], 1, "shutdown_seconds"),
         (["--shutdown-seconds", "nan"], 1, "shutdown_seconds"),
+        (["--drain-delay", "-1"], 1, "drain_seconds"),
+        (["--port", "5", "--grpc-port", "5"], 1, "both 5"),
+        (["--open", "--require-keys"], 1, "must not start without API keys"),
     ],
 )
 def test_what_is_refused(

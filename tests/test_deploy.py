@@ -23,6 +23,8 @@ from ChatTTS.cli.serve import _KEYS_VARIABLE
 from ChatTTS.serving.rest.operations import PUBLIC
 from ChatTTS.serving.settings import Settings
 
+from .tls_tools import make_certificate
+
 ROOT = Path(__file__).resolve().parents[1]
 DEPLOY = ROOT / "deploy"
 PORTS = [Settings().port, Settings().grpc_port]
@@ -68,6 +70,19 @@ def test_the_image_listens_where_it_says() -> None:
     assert [args.port, args.grpc_port] == PORTS
     assert instructions("EXPOSE") == [" ".join(map(str, PORTS))]
     assert args.host == "0.0.0.0"
+
+
+def test_the_image_asks_for_keys_or_a_word_that_it_is_open() -> None:
+    assert entry().needs_keys is True
+    _, *arguments = json.loads(instructions("ENTRYPOINT")[-1])
+    assert _parse([*arguments, "--open"]).needs_keys is False
+    # Compose itself refuses to start without any.
+    assert compose()["environment"][_KEYS_VARIABLE].startswith(f"${{{_KEYS_VARIABLE}:?")
+
+
+def test_what_ends_by_itself_is_started_again() -> None:
+    assert unit()["Service"]["Restart"] == "on-failure"
+    assert compose()["restart"] == "unless-stopped"
 
 
 def test_the_image_keeps_voices_and_caches_in_volumes_of_its_user() -> None:
@@ -179,6 +194,11 @@ def test_the_unit_writes_only_where_it_may() -> None:
     assert all(value.startswith(f"%C/{service['CacheDirectory']}") for value in variables.values())
 
 
+def test_the_unit_may_open_a_file_for_each_connection() -> None:
+    most = Settings().limits.connections
+    assert int(unit()["Service"]["LimitNOFILE"]) > 2 * most + 1024  # those of gRPC beside them
+
+
 def test_the_unit_takes_keys_from_a_file() -> None:
     text = (DEPLOY / "chattts.service").read_text(encoding="utf-8")
     assert unit()["Service"]["EnvironmentFile"] == "-/etc/chattts/environment"
@@ -197,3 +217,31 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# ---------------------------------------------------------------- nginx
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="no nginx")
+def test_nginx_understands_the_snippet(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    document = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"^```nginx\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
+    ports = set(re.findall(r"127\.0\.0\.1:(\d+)", snippet))
+    assert ports == {str(port) for port in PORTS}
+    snippet = snippet.replace("/etc/nginx/cert.pem", str(certificate))
+    snippet = snippet.replace("/etc/nginx/key.pem", str(key))
+    # It binds what it listens to, also where it only looks.
+    snippet = re.sub(r"listen (\d+)", rf"listen unix:{tmp_path}/\1", snippet)
+    folders = "".join(
+        f"{name}_temp_path {tmp_path / name};\n"
+        for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    conf = tmp_path / "nginx.conf"
+    head = f"pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}}"
+    conf.write_text(f"{head}\nhttp {{ access_log off;\n{folders}{snippet}}}\n")
+    command = ["nginx", "-t", "-c", str(conf)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    # Later versions only warn of the older spelling of HTTP/2.
+    assert "emerg" not in done.stderr

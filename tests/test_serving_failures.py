@@ -29,7 +29,9 @@ from .serving_tools import PATIENCE, eventually, with_limits
 from .websocket_tools import Speaker, speaker
 
 LONG = "The lighthouse had been dark for eleven years. Then somebody lit the lamp again. " * 40
-LATE = 1000  # seconds; a turn that comes later than a client's deadline is refused
+# Seconds. A turn that would come later than a client's deadline is refused, and a busy machine may
+# expect that of a long text, however many these are by any measure of a person.
+LATE = 10**6
 SECRET = "the secret of a worker"
 # Threads of pools, which stay; each pool is bounded.
 POOLS = ("serving_", "asyncio_", "ThreadPoolExecutor")
@@ -144,7 +146,7 @@ def test_everybody_is_told_when_the_engine_breaks(
         for number, client in enumerate(order, 1):
             answers.append(pool.submit(client, server))
             # A socket may have more than one.
-            eventually(lambda n=number: admission.running + admission.waiting >= n, 5)  # type: ignore[misc]
+            assert eventually(lambda n=number: admission.running + admission.waiting >= n)  # type: ignore[misc]
         counts = (admission.running, admission.waiting)
         executor = server.chat.gpt.engine.engine.engine.executor  # type: ignore[attr-defined]
         monkeypatch.setattr(executor, "execute_model", broken)
@@ -207,9 +209,14 @@ class Footprint:
 
 
 class Leaver:
-    """A client that goes away at a moment, and in a way, that chance decides."""
+    """A client that goes away at a moment, and in a way, that chance decides.
+
+    Attributes:
+        has_heard: whether it was sent anything before.
+    """
 
     def __init__(self, server: WholeServer, seed: int) -> None:
+        self.has_heard = False
         self._server = server
         self._draw = random.Random(seed)
         ways = (self._rest, self._half_a_request, self._socket, self._riva, self._riva_online)
@@ -244,7 +251,7 @@ class Leaver:
         connection = self._connection()
         connection.sendall(self._head(len(body)) + body)
         for _ in range(self._draw.randrange(3) if fields != {"stream": False} else 0):
-            connection.recv(1 << 16)
+            self.has_heard |= connection.recv(1 << 16) != b""
         self._pause()
         self._leave(connection)
 
@@ -270,6 +277,7 @@ class Leaver:
             client.say("input.text", context, text=LONG[: self._draw.randrange(200, 2000)])
         for _ in range(self._draw.randrange(4)):
             client.hear()
+            self.has_heard = True
         if self._draw.random() < 0.3:
             client.say("input.cancel", "a")
         self._pause()
@@ -286,6 +294,7 @@ class Leaver:
             answers = client.stub.SynthesizeOnline(asked)
             for _ in range(self._draw.randrange(3)):
                 next(answers)
+                self.has_heard = True
             self._pause()
             if self._draw.random() < 0.5:
                 answers.cancel()
@@ -309,15 +318,17 @@ def test_who_leaves_at_any_moment_leaves_nothing(
     before = Footprint.of(server)
     monkeypatch.setattr(server.service.measures, "note", spoken.append)
     with ThreadPoolExecutor(8, thread_name_prefix="leavers") as pool:
-        for left in [pool.submit(Leaver(server, seed)) for seed in range(count)]:
+        leavers = [Leaver(server, seed) for seed in range(count)]
+        for left in [pool.submit(leaver) for leaver in leavers]:
             left.result(PATIENCE)
     assert server.becomes_idle(), server.busy()
-    assert eventually(lambda: not Footprint.of(server).grown(before), 10), Footprint.of(
-        server
-    ).grown(before)
-    # Most of them had come far enough to be spoken.
-    assert len(spoken) > count // 3
-    assert sum(record.finish != "stop" for record in spoken) > count // 4
+    assert eventually(lambda: not Footprint.of(server).grown(before)), Footprint.of(server).grown(
+        before
+    )
+    # Those that had heard something were being spoken, and were not spoken to their end.
+    heard = sum(leaver.has_heard for leaver in leavers)
+    assert heard > 0
+    assert sum(record.finish != "stop" for record in spoken) >= heard
     pooled = [thread for thread in threading.enumerate() if thread.name.startswith(POOLS)]
     assert len(pooled) <= 2 * 16 + 8
     answer = httpx.post(

@@ -28,7 +28,7 @@ async def run(send: Send, patience: float) -> None:
             await asyncio.Event().wait()
         return requests.pop()
 
-    inlet = Inlet(stream, lambda path: 0, parts=0, patience=patience)
+    inlet = Inlet(stream, lambda path: 0, parts=0, seconds=60, patience=patience)
     await inlet({"type": "http", "path": "/", "headers": []}, receive, send)
 
 

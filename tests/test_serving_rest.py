@@ -424,3 +424,6 @@ def test_refine(client: httpx.Client, path: str) -> None:
     assert "hello" in answer["text"].lower()
     bad = client.post(path, json=fields | {"break": 9})
     assert bad.json()["error"]["param"] == "break"
+    wordless = client.post(path, json=fields | {"input": "你好。"})
+    assert wordless.status_code == 400
+    assert "nothing to speak is left" in wordless.json()["error"]["message"]

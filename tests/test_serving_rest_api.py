@@ -482,6 +482,7 @@ def test_description(client: httpx.Client, keyed: httpx.Client) -> None:
     content = api["paths"]["/v1/audio/speech"]["post"]["responses"]["200"]["content"]
     assert {"audio/mpeg", "audio/pcm", "text/event-stream"} <= set(content)
     assert "application/json" not in content
+    assert all({"schema"} <= set(kind) <= {"schema", "example"} for kind in content.values())
     assert client.get("/docs").status_code == 404
     unlocked = client.get("/openapi.json").json()["paths"]
     assert not any("security" in op for methods in unlocked.values() for op in methods.values())

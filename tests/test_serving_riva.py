@@ -232,17 +232,19 @@ def test_a_stream_without_text_says_so(client: Client) -> None:
 
 
 def test_a_silent_stream_is_ended(server: RunningServer) -> None:
+    over = threading.Event()
+
+    def nothing() -> Iterator[tts.SynthesizeSpeechRequest]:
+        over.wait(PATIENCE)
+        yield from ()
+
     with connected(server, idle_seconds=0.1) as client:
-        call = client.stub.SynthesizeOnline(_never())
+        call = client.stub.SynthesizeOnline(nothing())
         with pytest.raises(grpc.RpcError) as caught:
             next(call)
+        over.set()
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     assert "no text came" in caught.value.details()
-
-
-def _never() -> Iterator[tts.SynthesizeSpeechRequest]:
-    threading.Event().wait(2.0)
-    yield from ()
 
 
 # -- zero-shot -----------------------------------------------------------------------------

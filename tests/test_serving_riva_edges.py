@@ -49,6 +49,8 @@ def client(server: RunningServer) -> Iterator[Client]:
     ("fields", "says"),
     [
         ({"audio_prompt": b"nothing"}, "WAV"),
+        ({"audio_prompt": b"RIFF", "transcript": ""}, "needs a transcript"),
+        ({"audio_prompt": b"RIFF", "transcript": " \n"}, "needs a transcript"),
         ({"audio_prompt": b"RIFFnothing"}, "cannot be read"),
         ({"audio_prompt": b"ab" * 20_000, "encoding": PCM}, "0 samples a second"),
         ({"audio_prompt": b"ab" * 100, "encoding": PCM, "sample_rate_hz": 8000}, "short"),
@@ -197,7 +199,7 @@ def test_who_needs_no_key_takes_no_place(server: RunningServer) -> None:
         over.wait(PATIENCE)
 
     right = (("authorization", "Bearer secret"),)
-    with connected(server, keys=("secret",), running=1, waiting=1, connections=1) as client:
+    with connected(server, keys=("secret",), running=1, waiting=1, sockets=1) as client:
         health = health_pb2_grpc.HealthStub(client.channel)
         watches = [health.Watch(health_pb2.HealthCheckRequest()) for _ in range(4)]
         calls = [client.stub.SynthesizeOnline(one_text(), metadata=right) for _ in range(3)]

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import re
-import shutil
-import signal
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -31,8 +25,10 @@ from ChatTTS.errors import ChatTTSError
 from ChatTTS.serving.service import SpeechService
 from ChatTTS.serving.websocket import PATH
 
+from .process_tools import Reader
 from .server_tools import WholeServer, server_thread, whole_server
 from .serving_tools import PATIENCE, eventually, loaded_chat, with_limits
+from .tls_tools import make_certificate
 from .websocket_tools import refused, speaker
 
 TEXT = "We went home."
@@ -127,15 +123,7 @@ def test_an_address_that_cannot_be(chat: Chat, host: str, port: int) -> None:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate for localhost that signs itself, and its key."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl makes the certificate")
-    folder = tmp_path_factory.mktemp("tls")
-    key, certificate = folder / "key.pem", folder / "certificate.pem"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
-    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*command.split(), *names, *files], check=True, capture_output=True)
-    return certificate, key
+    return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
 def test_tls(certificate: tuple[Path, Path]) -> None:
@@ -203,7 +191,7 @@ def test_who_waits_is_spoken_to_the_end() -> None:
 
 
 def test_a_server_that_ends_takes_nobody() -> None:
-    with whole_server() as server, _Reader(server.url, LONG * 2) as reader:
+    with whole_server() as server, Reader(server.url, LONG * 2) as reader:
         server.call(server.service.admission.drain)
         server.service._state = "draining"
         answer = ask(server.url)
@@ -218,146 +206,6 @@ def test_a_server_that_ends_takes_nobody() -> None:
         assert reader.whole()
 
 
-class _Reader:
-    """A client that listens to a long text, in a thread, until the end of the block."""
-
-    def __init__(self, url: str, text: str) -> None:
-        self._url, self._text = url, text
-        self._first = threading.Event()
-        self._error: Exception | None = None
-        self._bytes = 0
-        self._thread = threading.Thread(target=self._listen)
-
-    def __enter__(self) -> _Reader:
-        self._thread.start()
-        assert self._first.wait(PATIENCE)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._thread.join(PATIENCE)
-        assert not self._thread.is_alive()
-
-    def whole(self) -> bool:
-        """Whether all came, once it is over."""
-        self._thread.join(PATIENCE)
-        assert not self._thread.is_alive()
-        return self._error is None and self._bytes > 0
-
-    def _listen(self) -> None:
-        body = {"input": self._text, "response_format": "pcm", "seed": 3}
-        try:
-            address = f"{self._url}/v1/audio/speech"
-            with httpx.stream("POST", address, json=body, timeout=PATIENCE) as answer:
-                for part in answer.iter_raw():
-                    self._bytes += len(part)
-                    self._first.set()
-        except httpx.HTTPError as error:
-            self._error = error
-
-
-class _Process:
-    """``python -m ChatTTS serve`` on free ports."""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "ChatTTS", "serve", "--model", "bundled"]
-        command += ["--port", "0", "--grpc-port", "0", "--voices", str(folder), *options]
-        self._process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
-        )
-        self._lines: list[str] = []
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-        self.url = self.said(r"ready: (http://\S+)").group(1)
-
-    def said(self, pattern: str) -> re.Match[str]:
-        """Wait until it says so."""
-
-        def found() -> re.Match[str] | None:
-            return next(filter(None, (re.search(pattern, line) for line in self._lines)), None)
-
-        def settled() -> bool:
-            return found() is not None or not self._reader.is_alive()
-
-        assert eventually(settled, 2 * PATIENCE)
-        match = found()
-        assert match is not None, "".join(self._lines)
-        return match
-
-    def signal(self) -> None:
-        """SIGTERM."""
-        self._process.send_signal(signal.SIGTERM)
-
-    @contextlib.contextmanager
-    def riva_client(self) -> Iterator[riva.client.SpeechSynthesisService]:
-        """Riva's client until the end of the block."""
-        auth = riva.client.Auth(uri=self.said(r"(127\.0\.0\.1:\d+) \(gRPC").group(1))
-        try:
-            yield riva.client.SpeechSynthesisService(auth)
-        finally:
-            auth.channel.close()
-
-    def status(self) -> int:
-        """Of its exit."""
-        return self._process.wait(PATIENCE)
-
-    def words(self) -> str:
-        """All that it said, once it is over."""
-        self._reader.join(PATIENCE)
-        return "".join(self._lines)
-
-    def close(self) -> None:
-        """Be sure that it is gone."""
-        self._process.kill()
-        self._process.wait()
-        self._reader.join()
-
-    def _read(self) -> None:
-        assert self._process.stderr is not None
-        with self._process.stderr as lines:
-            self._lines.extend(iter(lines.readline, ""))
-
-
-Start = Callable[..., _Process]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    with contextlib.ExitStack() as stack:
-
-        def started(*options: str) -> _Process:
-            process = _Process(tmp_path, *options)
-            stack.callback(process.close)
-            return process
-
-        yield started
-
-
-def test_sigterm_lets_requests_finish(start: Start) -> None:
-    process = start()
-    with _Reader(process.url, LONG * 2) as reader:
-        process.signal()
-        process.said("shutting down")
-        assert ask(process.url).json()["error"]["code"] == "shutting_down"
-        assert reader.whole()
-    process.said("all requests were finished")
-    assert process.status() == 0
-
-
-def test_what_takes_too_long_is_dropped_and_told(start: Start) -> None:
-    process = start("--shutdown-seconds", "0.2")
-    with process.riva_client() as voice, _Reader(process.url, LONG * 20) as reader:
-        answers = voice.synthesize_online(LONG * 20)
-        next(answers)
-        process.signal()
-        process.said(r"2 requests.* dropped")
-        assert not reader.whole()
-        with pytest.raises(grpc.RpcError) as caught:
-            list(answers)
-        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-    assert process.status() == 0
-    assert "Traceback" not in process.words()
-
-
 def test_a_socket_is_told_that_it_is_dropped() -> None:
     with whole_server() as server, speaker(server) as client:
         client.say("input.text", text=LONG * 20)
@@ -367,13 +215,3 @@ def test_a_socket_is_told_that_it_is_dropped() -> None:
         error = client.until("error")["error"]
         assert (error["type"], error["code"]) == ("server_error", "shutting_down")
         assert client.until("audio.done")["finish_reason"] == "error"
-
-
-def test_a_second_signal_ends_it_at_once(start: Start) -> None:
-    process = start()
-    with _Reader(process.url, LONG * 40) as reader:
-        process.signal()
-        process.said("shutting down")
-        process.signal()
-        assert process.status() == 130
-        assert not reader.whole()

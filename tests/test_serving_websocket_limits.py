@@ -13,8 +13,10 @@ from fastapi import FastAPI, WebSocket
 from websockets.exceptions import InvalidStatus
 
 from ChatTTS.core import Chat
-from ChatTTS.serving import server as http_server
+from ChatTTS.serving import http
+from ChatTTS.serving.connections import Connections
 from ChatTTS.serving.errors import OverloadedError
+from ChatTTS.serving.listening import bind
 from ChatTTS.serving.requests import Priority
 from ChatTTS.serving.settings import Limits, Settings
 from ChatTTS.serving.tickets import Ticket
@@ -154,7 +156,7 @@ def test_pages_of_strangers_may_not_connect(server: RunningServer) -> None:
 
 def test_limits(chat: Chat) -> None:
     limits = with_limits(
-        contexts=2, characters=100, message_bytes=1000, connections=1, running=1, waiting=1
+        contexts=2, characters=100, message_bytes=1000, sockets=1, running=1, waiting=1
     )
     with running_server(chat=chat, extend=EXTEND, **limits) as server:
         with speaker(server) as socket:
@@ -252,16 +254,17 @@ def test_a_ping_may_wait_behind_sound_that_is_not_read_yet(monkeypatch: pytest.M
     """Who plays while it reads answers a ping after minutes, and must not be cut off for that."""
     configs: list[uvicorn.Config] = []
 
-    class Watched(http_server._Uvicorn):
+    class Watched(http._Uvicorn):
         def __init__(self, config: uvicorn.Config) -> None:
             configs.append(config)
             super().__init__(config)
 
     async def serve(settings: Settings) -> None:
-        async with http_server._http(FastAPI(), settings):
+        bound = bind(settings.host, settings.port)
+        async with http.serve_http(FastAPI(), settings, bound, Connections(settings)):
             pass
 
-    monkeypatch.setattr(http_server, "_Uvicorn", Watched)
+    monkeypatch.setattr(http, "_Uvicorn", Watched)
     asyncio.run(serve(Settings(port=0, limits=Limits(idle_seconds=200.0))))
     assert [config.ws_ping_timeout for config in configs] == [200.0]
 

@@ -45,7 +45,13 @@ def begin(blocks: BlockSpaceManager, seq: Sequence) -> Sequence:
 def state(blocks: BlockSpaceManager, *sequences: Sequence) -> Any:
     """All that a failure must leave as it was."""
     pools = [
-        (list(p.references), list(p.cached), list(p._free), list(p._evictable))
+        (
+            list(p.references),
+            list(p.cached),
+            (list(p._warm), p.num_touched),
+            list(p._evictable),
+            list(p._fading),
+        )
         for p in (blocks.device, blocks.host)
     ]
     books = [
@@ -65,6 +71,38 @@ def test_the_block_freed_last_is_taken_first_and_the_untouched_last() -> None:
     assert [pool.allocate()[0] for _ in range(5)] == [*reversed(taken), 3, 4]
     with pytest.raises(IndexError, match="no block"):
         pool.allocate()
+
+
+def test_blocks_count_as_touched_from_their_first_use_on() -> None:
+    pool = BlockPool(5)
+    assert pool.num_touched == 0
+    for _ in range(3):
+        pool.release(pool.allocate()[0])
+    assert pool.num_touched == 1
+    for _ in range(2):
+        pool.allocate()
+    assert pool.num_touched == 2
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_requests_one_after_another_take_the_blocks_of_those_before(
+    requests: Requests, caching: bool
+) -> None:
+    """Only the blocks of their prompts stay, for others that begin alike."""
+    blocks = manager(1000, caching=caching)
+    rounds, prompt, drawn = 20, 9, 31
+    for number in range(rounds):
+        seq = begin(blocks, requests.make(prompt).sequences[0])
+        for _ in range(drawn):
+            seq.ids.append((number, 1, 2, 3))
+            assert blocks.extend(seq)
+            blocks.commit(seq, len(seq))
+        blocks.free(seq, keep=prompt)
+    kept = (rounds * (prompt // 4)) if caching else 0
+    most = -(-(prompt + drawn) // 4)
+    assert kept <= blocks.device.num_cached < kept + most
+    assert blocks.device.num_touched <= kept + most
+    check_pool(blocks.device, [])
 
 
 def test_a_double_free_raises() -> None:

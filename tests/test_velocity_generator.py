@@ -282,7 +282,7 @@ def test_prompts_off_the_loops_thread() -> None:
     for text, prompt in zip(texts, asyncio.run(main()), strict=True):
         assert np.array_equal(prompt.text, tokens.prompt(text, tags="[speed_3]").text)
         assert np.array_equal(
-            prompt.text, tokens.tokenizer.encode(code_prompt(text, "[speed_3]", speaker=False))
+            prompt.text, tokens.tokenizer.ids(code_prompt(text, "[speed_3]", speaker=False))
         )
     assert 1 <= len(tokenizer_threads()) <= 2
     tokens.close()

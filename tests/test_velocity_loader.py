@@ -262,6 +262,15 @@ def test_unasked_no_more_than_is_of_use(monkeypatch: pytest.MonkeyPatch) -> None
     assert cache.num_host_blocks == 0
 
 
+def test_room_for_so_many_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "available_memory", lambda: 1 << 40)
+    made, cache = start(kv_memory="2 sequences", max_num_seqs=3, block_size=100)
+    assert cache.num_blocks == 2 * 11  # of 1024 positions
+    assert cache.block_bytes == made.model.llama.block_bytes
+    with pytest.raises(ConfigError, match="at least 1 sequence"):
+        start(kv_memory="0 sequences")
+
+
 def test_unasked_a_part_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "available_memory", lambda: 10 << 20)
     made, cache = start()

@@ -41,6 +41,8 @@ FOLDERS = {
     "model-b": DATA / "model-b",
     "bundled": Path(__file__).parent.parent / "ChatTTS" / "bundled",
 }
+# The trained voice is larger: it takes as long as both others.
+NAMES = ["model-a", "model-b", pytest.param("bundled", marks=pytest.mark.slow)]
 WORDS = re.findall(r"\w+", "hello the world this is one good day and you are well so we go on")
 BLOCK_OF_8 = {"block_size": 8}
 
@@ -179,12 +181,12 @@ def check_every_bit(found: Sequence[Result], wanted: Sequence[Result]) -> None:
 # ---------------------------------------------------------------- code for code
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_velocity_gives_what_the_standard_path_gives(name: str) -> None:
     check_same(plain(name), expected(name))
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_torch_alone_gives_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelLoader, "_team", lambda self: None)
     with velocity(name) as whole, velocity(name, max_num_batched_tokens=7, block_size=8) as cut:
@@ -211,7 +213,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.parametrize("name", ["model-a", "bundled"])
+@pytest.mark.parametrize("name", NAMES)
 def test_no_setting_changes_a_bit(name: str, settings: dict) -> None:
     with velocity(name, **settings) as engine:
         for _ in range(2):  # the second time with what the prefix cache kept
@@ -222,7 +224,7 @@ def test_no_setting_changes_a_bit(name: str, settings: dict) -> None:
             assert engine.metrics.cached_positions == 0
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_what_is_preempted_is_computed_again(name: str) -> None:
     with velocity(name, **tight_pool(name), enable_prefix_caching=False) as engine:
         check_every_bit(collect(engine.generator, requests_of(name)), plain(name))
@@ -231,7 +233,7 @@ def test_what_is_preempted_is_computed_again(name: str) -> None:
 
 
 @pytest.mark.parametrize("prefixes", [True, False])
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_what_is_swapped_out_comes_back(name: str, prefixes: bool) -> None:
     settings = {**tight_pool(name), "enable_prefix_caching": prefixes}
     with velocity(name, **settings, swap_memory="64MB") as engine:

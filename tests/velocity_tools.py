@@ -452,9 +452,10 @@ def check_pool(pool: BlockPool, tables: list[list[int]]) -> None:
     for block in itertools.chain.from_iterable(tables):
         held[block] += 1
     assert pool.references == held
-    free, evictable = set(pool._free), set(pool._evictable)
+    lying = [*pool._warm, *range(pool.num_touched, pool.size)]
+    free, evictable = set(lying), set(pool._evictable) | set(pool._fading)
     used = {block for block in range(pool.size) if held[block]}
-    assert len(free) == len(pool._free)
+    assert len(free) == len(lying)
     assert free | evictable | used == set(range(pool.size))
     assert len(free) + len(evictable) + len(used) == pool.size
     assert (pool.num_free, pool.num_cached, pool.num_used) == (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -55,9 +54,8 @@ class Examination:
 # The same as in pyproject.toml (a test holds them together): what is not installed by pip, a copy
 # of the sources say, has no metadata to read them from.
 REQUIRED = (
-    Package("torch>=2.4", "computes"),
-    Package("torchaudio>=2.4", "mel spectrograms"),
-    *([Package("triton>=3.0", "compiled kernels")] if sys.platform == "linux" else []),
+    Package("torch>=2.7", "computes"),
+    Package("torchaudio>=2.7", "mel spectrograms"),
     Package("transformers>=4.45,<6", "the language model"),
     Package("safetensors>=0.4.3", "reads weights"),
     Package("tokenizers>=0.20", "text to tokens"),
@@ -87,7 +85,7 @@ OPTIONAL = (
             ("grpcio>=1.66", "grpc"),
             ("grpcio-health-checking>=1.66", "grpc_health"),
             ("grpcio-reflection>=1.66", "grpc_reflection"),
-            ("protobuf>=5.27", "google.protobuf"),
+            ("protobuf>=5.27.2", "google.protobuf"),
             ("prometheus-client>=0.21", ""),
             ("av>=14", ""),
         )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import EngineUnavailableError
+from ..errors import ChatTTSError, EngineDeadError, EngineUnavailableError
 from .console import Console, UsageError
 from .model import choose_model, load_chat
 from .options import add_command, add_engine_options
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _KEYS_VARIABLE = "CHATTTS_API_KEYS"
 _MEBI = 1 << 20
+# Exit statuses. The first is that of sysexits for a fault in the program.
+_ENGINE_FAILED, _FAILED, _INTERRUPTED = 70, 1, 130
 _DETAILS = f"""\
 Serve speech to programs and browsers, on this machine alone unless --host says otherwise.
 
@@ -33,13 +36,19 @@ It speaks OpenAI's speech API (/v1/audio/speech), a WebSocket for live text
 (/v1/audio/speech/stream) and NVIDIA Riva's gRPC service. Keys may stand in the variable
 {_KEYS_VARIABLE} too, with commas between them. Numbers are float32 by default, so that a seed gives
 the same sound whatever runs beside it; --dtype auto is faster.
+
+Exit status: 0 after Ctrl-C or SIGTERM, 70 if the engine failed (start it again), 1 if it could not
+start, 2 for a wrong command line, 130 after a second Ctrl-C.
 """
+_log = logging.getLogger("ChatTTS.serving")
 # Options that are limits: name of the field of Limits, metavar, help.
 _LIMITS = (
     ("running", "N", "requests that are spoken side by side"),
     ("waiting", "N", "requests that may wait; more are refused at once"),
     ("wait_seconds", "S", "that a request waits at most"),
     ("characters", "N", "of a text"),
+    ("connections", "N", "of HTTP and WebSocket at a time, and as many of gRPC"),
+    ("connections_per_address", "N", "of one address; those of --trust-proxy may have all"),
 )
 
 
@@ -75,7 +84,22 @@ def add_to(commands: Commands) -> None:
         metavar="ADDRESS",
         help="believe this proxy's X-Forwarded-For, such as 127.0.0.1; may be repeated",
     )
-    address.add_argument("--api-keys", type=Path, metavar="FILE", help="one key a line")
+    keys = parser.add_argument_group("keys")
+    keys.add_argument("--api-keys", type=Path, metavar="FILE", help="one key a line")
+    keys.add_argument(
+        "--require-keys",
+        dest="needs_keys",
+        action="store_const",
+        const=True,
+        help="do not start without keys",
+    )
+    keys.add_argument(
+        "--open",
+        dest="needs_keys",
+        action="store_const",
+        const=False,
+        help="every machine may ask: do not warn, and start in spite of --require-keys",
+    )
     voices = parser.add_argument_group("voices")
     voices.add_argument("--voice", metavar="NAME", help="of requests that name none")
     voices.add_argument(
@@ -106,6 +130,14 @@ def _add_limits(parser: Parser) -> None:
         help="of speech that is kept for identical requests with a seed (default: none)",
     )
     limits.add_argument(
+        "--drain-delay",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="at the end, that /ready says no and requests are still taken, for balancers "
+        "(default %(default)g)",
+    )
+    limits.add_argument(
         "--shutdown-seconds",
         type=float,
         default=20.0,
@@ -116,30 +148,66 @@ def _add_limits(parser: Parser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Serve until Ctrl-C; gives the exit status."""
-    import asyncio
-
     if args.engine != "velocity":
         raise UsageError("the server needs --engine velocity: the other runs one call at a time")
+    if args.log_format == "json":
+        # What gRPC's core writes by itself is not JSON; what it fails in is logged all the same.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
-        from ..serving.server import Server, serve
+        from ..serving import server as _  # noqa: F401
     except ImportError as error:
         raise EngineUnavailableError(
             f"the server's packages are not here ({error}): pip install 'chattts-velocity[serve]'"
         ) from error
+    with _logging(args.log_format, console) as note:
+        if args.log_format != "json":
+            return _run(args, console, note)
+        try:
+            return _run(args, replace(console, quiet=True), note)
+        except KeyboardInterrupt:
+            _log.warning("interrupted")
+            return _INTERRUPTED
+        except Exception as error:  # told in JSON as well
+            is_ours = isinstance(error, ChatTTSError)
+            _log.error("%s", error, exc_info=None if is_ours else error)
+            return 2 if isinstance(error, UsageError) else _FAILED
+
+
+def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]) -> int:
+    import asyncio
+
+    from ..serving.listening import more_files
+    from ..serving.server import Server, serve
+    from ..serving.starting import reserve
+
     settings = _settings(args)
-    chat = load_chat(choose_model(args.model), args, console)
+    choice = choose_model(args.model)
 
     def announce(server: Server) -> None:
-        console.note(f"ready: {server.url} (the page, REST, WebSocket)")
+        note(f"ready: {server.url} (the page, REST, WebSocket)")
         if server.grpc_port is not None:
-            console.note(f"       {settings.host}:{server.grpc_port} (gRPC). Ctrl-C ends it")
+            note(f"       {settings.host}:{server.grpc_port} (gRPC). Ctrl-C ends it")
 
-    try:
-        with _logging(args.log_format, console):
-            asyncio.run(serve(chat, settings, announce))
-    except asyncio.CancelledError:  # a second signal
-        raise KeyboardInterrupt from None
+    with ExitStack() as stack:
+        stack.enter_context(more_files())
+        bound = stack.enter_context(reserve(settings))
+        if console.quiet:
+            note(f"loading the model: {choice.label}")
+        chat = load_chat(choice, _with_memory(args, settings), console)
+        try:
+            asyncio.run(serve(chat, settings, announce, bound))
+        except asyncio.CancelledError:  # a second signal
+            raise KeyboardInterrupt from None
+        except EngineDeadError as error:
+            _log.error("%s", error)
+            return _ENGINE_FAILED
     return 0
+
+
+def _with_memory(args: argparse.Namespace, settings: Settings) -> argparse.Namespace:
+    """``args`` with a key-value cache for what may run, unless ``--memory`` says how much."""
+    memory = args.memory or f"{settings.limits.running} sequences"
+    return argparse.Namespace(**vars(args) | {"memory": memory})
 
 
 def _settings(args: argparse.Namespace) -> Settings:
@@ -159,12 +227,14 @@ def _settings(args: argparse.Namespace) -> Settings:
         default_voice=args.voice,
         voices=args.voices,
         api_keys=keys,
+        needs_keys=args.needs_keys,
         tls_certificate=args.tls_cert,
         tls_key=args.tls_key,
         cors_origins=tuple(args.cors),
         names=tuple(args.name),
         trusted_proxies=tuple(args.trust_proxy),
         result_cache_bytes=args.result_cache * _MEBI,
+        drain_seconds=args.drain_delay,
         shutdown_seconds=args.shutdown_seconds,
         log_texts=args.log_texts,
         limits=Limits(**limits),
@@ -172,26 +242,18 @@ def _settings(args: argparse.Namespace) -> Settings:
 
 
 @contextmanager
-def _logging(form: str, console: Console) -> Iterator[None]:
-    """Within this context each request is a line on standard error."""
-    logger = logging.getLogger("ChatTTS.serving")
-    if console.quiet:
-        yield
-        return
-    handler = logging.StreamHandler()
-    if form == "json":
-        from ..serving.logs import JSONFormatter
+def _logging(form: str, console: Console) -> Iterator[Callable[[str], None]]:
+    """Within this context all that is logged goes to standard error, each request as a line.
 
-        handler.setFormatter(JSONFormatter())
-    else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    level, propagates = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = propagates
+    Gives what says things that are good to know.
+    """
+    from ..serving.log_output import log_output
+
+    level = _log.level
+    with log_output(form, console.level):
+        if not console.quiet:
+            _log.setLevel(min(logging.INFO, console.level))
+        try:
+            yield console.note if form == "text" else lambda words: _log.info("%s", words.strip())
+        finally:
+            _log.setLevel(level)

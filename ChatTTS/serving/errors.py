@@ -94,10 +94,22 @@ class UnknownVoiceError(ServingError):
             self.status, self.grpc = 404, "NOT_FOUND"
 
 
+class NotFoundError(ServingError):
+    """An address at which nothing is."""
+
+    status, grpc, code = 404, "NOT_FOUND", "not_found"
+
+
 class RequestTooLargeError(ServingError):
     """A text, a recording or a body over the server's limit."""
 
     status, grpc, code = 413, "INVALID_ARGUMENT", "request_too_large"
+
+
+class SlowRequestError(ServingError):
+    """A request whose body did not come in time."""
+
+    status, grpc, code = 408, "DEADLINE_EXCEEDED", "request_timeout"
 
 
 class OverloadedError(ServingError):

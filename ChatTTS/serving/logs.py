@@ -1,16 +1,20 @@
-"""The server's log: a line for each request, as text or as JSON; texts only where asked for."""
+"""What the server's log says: a line for each request; texts only where asked for."""
 
 from __future__ import annotations
 
 import json
 import logging
-from datetime import datetime, timezone
+import time
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import ChatTTSError
+from .errors import ServingError
 from .measures import Record
 
 logger = logging.getLogger("ChatTTS.serving.requests")
+refusals = logging.getLogger("ChatTTS.serving.refusals")
 
 _BEGINNING = 80
 
@@ -43,6 +47,32 @@ def log_request(record: Record, interface: str, *, with_text: bool) -> None:
     logger.info("%s", _line(facts), extra={"facts": facts})
 
 
+def log_refusal(
+    error: ServingError,
+    interface: str,
+    *,
+    client: str,
+    address: str | None = None,
+    request_id: str | None = None,
+) -> None:
+    """Say that a request was not taken.
+
+    Args:
+        interface: by which it came.
+        client: that asked, or its address.
+        address: that it asked for; only its beginning is told.
+    """
+    facts: dict[str, Any] = {
+        "request": request_id,
+        "client": client,
+        "interface": interface,
+        "address": None if address is None else address[:_BEGINNING],
+        "status": error.status,
+        "code": error.code,
+    }
+    refusals.info("%s", _line(facts), extra={"facts": facts})
+
+
 def log_failure(what: str, error: BaseException, *, with_text: bool) -> None:
     """Say that something failed which should not, and where.
 
@@ -58,22 +88,35 @@ def log_failure(what: str, error: BaseException, *, with_text: bool) -> None:
         logger.error("%s failed", what, exc_info=cause)
 
 
-class JSONFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the facts of a request."""
+class Seldom:
+    """Says the same kind of thing at most once in a while, and how often it kept silent.
 
-    def format(self, record: logging.LogRecord) -> str:
-        """See ``logging.Formatter``."""
-        time = datetime.fromtimestamp(record.created, timezone.utc)
-        values: dict[str, Any] = {
-            "time": time.isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-        }
-        facts = getattr(record, "facts", None)
-        values |= facts if facts is not None else {"message": record.getMessage()}
-        if record.exc_info:
-            values["exception"] = self.formatException(record.exc_info)
-        return json.dumps(values, ensure_ascii=False)
+    Args:
+        logger: where it says so.
+        seconds: between two lines.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        logger: logging.Logger,
+        seconds: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._logger, self._seconds, self._clock = logger, seconds, clock
+        self._said: dict[str, float] = {}
+        self._silent: Counter[str] = Counter()
+
+    def warning(self, message: str, *arguments: object) -> None:
+        """As ``Logger.warning``; lines with one ``message`` count as one kind."""
+        now = self._clock()
+        if now - self._said.get(message, -self._seconds) < self._seconds:
+            self._silent[message] += 1
+            return
+        self._said[message] = now
+        before = self._silent.pop(message, 0)
+        more = f" (and {before} more since the last such line)" if before else ""
+        self._logger.warning(f"{message}%s", *arguments, more)
 
 
 def _line(facts: dict[str, Any]) -> str:

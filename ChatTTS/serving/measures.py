@@ -6,17 +6,24 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from ..audio.samples import SAMPLE_RATE
 from ..lru import CacheCounts
+from ..model.schedules import FRAMES_PER_SECOND
 from ..model.velocity.metrics import Metrics
 from .errors import ServingError
 from .requests import SpeechRequest
 
-FRAMES_PER_SECOND = 46.875
 _WAITS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 30.0, 60.0)
 _FACTORS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.25, 1.5, 2.0, 4.0)
 
@@ -114,6 +121,7 @@ class Measures:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)  # memory, open files
 
         def counter(name: str, what: str, *labels: str) -> Counter:
             return Counter(f"chattts_{name}", what, labels, registry=self.registry)
@@ -130,6 +138,10 @@ class Measures:
         self._first = histogram("time_to_first_audio_seconds", "From arrival to first samples.")
         self._whole = histogram("latency_seconds", "From arrival to the end.")
         self._factor = histogram("real_time_factor", "Work for a second of speech.", _FACTORS)
+        self._closed = counter("connections_closed", "Connections cut or refused.", "reason")
+        self._connections = Gauge(
+            "chattts_connections", "HTTP and WebSocket connections.", registry=self.registry
+        )
 
     def note(self, record: Record) -> None:
         """Count a request that is over."""
@@ -149,6 +161,14 @@ class Measures:
     def refused(self, error: ServingError) -> None:
         """Count a request that was not taken."""
         self._refused.labels(error.code).inc()
+
+    def connection_closed(self, reason: str) -> None:
+        """Count a connection that was cut or refused: ``full``, ``address`` or ``slow``."""
+        self._closed.labels(reason).inc()
+
+    def watch_connections(self, count: Callable[[], int]) -> None:
+        """Show how many connections ``count`` tells of."""
+        self._connections.set_function(count)
 
     def watch(
         self,
@@ -173,6 +193,10 @@ class Measures:
             yield "chattts_kv_blocks_used", "Blocks that sequences hold.", metrics.used_blocks
             used = metrics.used_blocks / max(1, metrics.blocks)
             yield "chattts_kv_usage", "Share of the KV cache that sequences hold.", used
+            size = metrics.block_bytes
+            yield "chattts_kv_bytes", "Memory of the KV cache at most.", metrics.blocks * size
+            touched = metrics.touched_blocks * size
+            yield "chattts_kv_touched_bytes", "Of that, what was ever used.", touched
             prompt, hits = metrics.prompt_positions, metrics.cached_positions
             yield "chattts_prompt_positions_total", "Prompt positions computed.", prompt
             yield "chattts_prefix_hits_total", "Prompt positions the prompt cache had.", hits

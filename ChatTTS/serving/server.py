@@ -7,26 +7,27 @@ import contextlib
 import logging
 import signal
 import socket
-import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable
 
 import torch
-import uvicorn
 from fastapi import FastAPI
 
 from ..core import Chat
-from ..errors import ConfigError, EngineUnavailableError, NotLoadedError
+from ..errors import EngineDeadError, EngineUnavailableError, NotLoadedError
 from ..lru import CacheCounts
 from ..model.velocity.async_llm_engine import AsyncLLMEngine
 from ..model.velocity.generator import VelocityGenerator
 from ..voices import VoiceLibrary
 from .auth import Gate
+from .connections import Connections
+from .http import serve_http
+from .listening import places
 from .measures import Measures
 from .rest import create_app
 from .riva import GrpcServer, serve_grpc
 from .service import SpeechService
 from .settings import Settings
+from .starting import log_memory, reserve, warn_of_strangers
 from .voices import Voices
 from .websocket import add_to as add_websocket
 
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 # Draws the voice of a checkpoint that brings none: the same on every start.
 _FALLBACK_SEED = 2
-_CLOSING_SECONDS = 2.0  # for connections that are idle, once all requests are over
+_CLOSING_SECONDS = 0.3  # for gRPC's last answers to leave, once all requests are over
 
 
 def make_service(chat: Chat, settings: Settings) -> SpeechService:
@@ -74,12 +75,17 @@ class Server:
     Leaving it ends it in good order: nothing new is taken, what runs may finish within
     ``settings.shutdown_seconds``, the rest is dropped and the log says how much.
 
+    Args:
+        chat: loaded, with the velocity engine; it is unloaded at the end.
+        bound: of :func:`.starting.reserve`, where that was called before the model was loaded.
+
     Attributes:
         port, grpc_port: that are listened on.
     """
 
-    def __init__(self, chat: Chat, settings: Settings) -> None:
+    def __init__(self, chat: Chat, settings: Settings, bound: socket.socket | None = None) -> None:
         self.settings = settings
+        self._bound = bound
         self.port = settings.port
         self.grpc_port = settings.grpc_port
         self._chat = chat
@@ -94,19 +100,27 @@ class Server:
 
     async def __aenter__(self) -> Server:
         settings = self.settings
-        self.service = service = make_service(self._chat, settings)
-        gate = Gate(settings.api_keys)
         async with contextlib.AsyncExitStack() as starting:
+            bound = reserve(settings) if self._bound is None else self._bound
+            starting.callback(bound.close)
+            self.service = service = make_service(self._chat, settings)
             starting.callback(service.end)
+            gate = Gate(settings.api_keys)
             app = make_app(service, gate, settings)
-            self.port = await starting.enter_async_context(_http(app, settings))
+            measures = service.measures
+            most, most_grpc = places(settings)
+            connections = Connections(settings, most=most, closed=measures.connection_closed)
+            measures.watch_connections(lambda: len(connections))
+            await starting.enter_async_context(serve_http(app, settings, bound, connections))
+            self.port = bound.getsockname()[1]
             if settings.grpc_port is not None:
-                grpc_server = await serve_grpc(service, gate, settings)
+                grpc_server = await serve_grpc(service, gate, settings, most_grpc)
                 starting.push_async_callback(_stop, grpc_server)
                 self.grpc_port = grpc_server.port
             # Before the interfaces end: their last requests still use them.
             starting.push_async_callback(self._finish)
             await service.warm_up()
+            log_memory(_engine(self._chat).metrics(), settings)
             self._exit = starting.pop_all()
         return self
 
@@ -122,12 +136,19 @@ class Server:
 
 
 async def serve(
-    chat: Chat, settings: Settings, announce: Callable[[Server], None] = lambda server: None
+    chat: Chat,
+    settings: Settings,
+    announce: Callable[[Server], None] = lambda server: None,
+    bound: socket.socket | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; a second signal ends it at once.
 
     Args:
         announce: called once requests are welcome.
+        bound: see :class:`Server`.
+
+    Raises:
+        EngineDeadError: the engine failed. Every client was told, and the model is unloaded.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -144,84 +165,31 @@ async def serve(
             loop.add_signal_handler(number, stopped)
         except NotImplementedError:  # Windows: Ctrl-C raises KeyboardInterrupt instead
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stopped))
-    async with Server(chat, settings) as server:
+    warn_of_strangers(settings)
+    async with Server(chat, settings, bound) as server:
+        service = server.service
         announce(server)
-        await stop.wait()
-        logger.info("shutting down")
+        await _either(stop, service.failed)
+        if not service.failed.is_set():
+            if settings.drain_seconds:
+                logger.info("requests are taken for %g s more", settings.drain_seconds)
+                service.leave()
+                await _either(service.failed, seconds=settings.drain_seconds)
+            logger.info("shutting down")
+    if service.failed.is_set():
+        raise EngineDeadError(
+            "the engine failed, which the log told before: start the server again"
+        )
 
 
-class _Uvicorn(uvicorn.Server):
-    """uvicorn without signal handlers: :func:`serve` has its own."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-@asynccontextmanager
-async def _http(app: FastAPI, settings: Settings) -> AsyncIterator[int]:
-    """Serve ``app``; gives the port."""
-    _check_tls(settings)
-    listening = _listen(settings.host, settings.port)
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        # Else everybody on this machine could say that he is somebody else.
-        proxy_headers=bool(settings.trusted_proxies),
-        forwarded_allow_ips=list(settings.trusted_proxies),
-        ws_max_size=settings.limits.message_bytes,
-        # A ping waits behind the sound that a client has not read yet, which may be minutes of it.
-        ws_ping_timeout=settings.limits.idle_seconds,
-        ssl_certfile=settings.tls_certificate,
-        ssl_keyfile=settings.tls_key,
-        timeout_graceful_shutdown=int(_CLOSING_SECONDS),
-    )
-    server = _Uvicorn(config)
-    running = asyncio.create_task(server.serve(sockets=[listening]), name="http")
+async def _either(*events: asyncio.Event, seconds: float | None = None) -> None:
+    """Until one of the events has come, or the time is over."""
+    tasks = [asyncio.ensure_future(event.wait()) for event in events]
     try:
-        while not server.started and not running.done():
-            await asyncio.sleep(0.01)
-        if running.done():
-            running.result()
-        yield listening.getsockname()[1]
+        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        server.should_exit = True
-        await running
-        listening.close()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; an error names the address."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-    except (OSError, OverflowError) as error:  # the latter: no such port can be
-        listening.close()
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(
-            f"cannot listen on {host}:{port} ({reason}); choose another --port, or another --host"
-        ) from error
-    return listening
-
-
-def _check_tls(settings: Settings) -> None:
-    """Raise ConfigError if the certificate and its key cannot be used."""
-    certificate, key = settings.tls_certificate, settings.tls_key
-    if certificate is None:
-        return
-    try:
-        # An empty password, as OpenSSL would ask on the terminal for that of a locked key.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
-    except OSError as error:
-        raise ConfigError(
-            f"TLS cannot use the certificate {certificate} with the key {key} "
-            f"({error.strerror or error}); name files in PEM that belong together, the key without "
-            "a password"
-        ) from error
+        for task in tasks:
+            task.cancel()
 
 
 async def _stop(server: GrpcServer) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ..audio.samples import Samples
 from ..core import Chat
-from ..errors import ChatTTSError, EngineDeadError
+from ..errors import ChatTTSError, EngineDeadError, NothingToSpeakError
 from ..lru import LRU
 from ..results import Piece
 from ..streams import SpeechStream
@@ -44,7 +44,7 @@ _SOONEST = 0.05  # seconds in which a request that may not wait enters
 _POLL_SECONDS = 0.05  # while the server ends
 _DROPPING_SECONDS = 2.0  # in which those that are dropped are told, if they listen
 _WARM_UP = "Hello there."
-GONE = "the engine stopped with an error; restart the server"
+GONE = "the engine stopped with an error, and the server ends: ask again when it is back"
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,9 @@ class SpeechService:
         voices: the names of voices.
         settings: limits and caches.
         measures: told of every request.
+
+    Attributes:
+        failed: set once the engine is gone, and with it all that the service can do.
     """
 
     def __init__(self, chat: Chat, voices: Voices, settings: Settings, measures: Measures) -> None:
@@ -92,6 +95,7 @@ class SpeechService:
         # What takes long has threads of its own: the sound of others must not wait for it.
         self._refiners = ThreadPoolExecutor(limits.running, thread_name_prefix="refining")
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="recordings")
+        self.failed = asyncio.Event()
         self._state = "starting"
         self._speaking: set[Speech] = set()
         self._holds = 0
@@ -117,6 +121,11 @@ class SpeechService:
             async for _ in speech:
                 pass
         self._state = "ready"
+
+    def leave(self) -> None:
+        """Say that requests are not welcome any more, and take them all the same."""
+        if self._state == "ready":
+            self._state = "draining"
 
     async def close(self, grace: float) -> int:
         """Take no more requests, let those that are here finish, and let go of the model.
@@ -200,6 +209,8 @@ class SpeechService:
                 params_refine_text=settings,
                 interrupt=interrupt,
             )
+            if not text:
+                raise NothingToSpeakError(request.text)
             return text
 
         async with self.admission.enter(
@@ -303,9 +314,10 @@ class SpeechService:
 
     def heard(self, error: Exception) -> ServingError:
         """What a caller is told of ``error``; where the engine is gone, so is the service."""
-        if isinstance(error, EngineDeadError) and self._state in ("starting", "ready"):
+        if isinstance(error, EngineDeadError) and not (self._is_closed or self.failed.is_set()):
             logger.error("the engine stopped: %s", error)
             self._state = "failed"
+            self.failed.set()
             self.admission.abort_waiting(GONE)
         return as_serving_error(error)
 

@@ -28,7 +28,12 @@ class Limits:
         message_bytes: of a WebSocket or gRPC message, and of the body of a REST request; a
             recording may come on top.
         contexts: of a WebSocket.
-        connections: WebSockets at a time.
+        connections: of HTTP and WebSocket at a time, and as many of gRPC; fewer where the process
+            may not open so many files.
+        connections_per_address: of one address; this machine and trusted proxies may have all.
+        sockets: WebSockets at a time.
+        head_seconds: in which a connection must have sent the head of its next request.
+        body_seconds: in which a request's body must have come.
         idle_seconds: after which a WebSocket or gRPC stream is closed that says or takes nothing.
         stalled_seconds: after which a REST client that takes nothing of a stream is cut off.
         voices: uploaded voices that are kept.
@@ -46,7 +51,11 @@ class Limits:
     upload_bytes: int = 10 * MEBI
     message_bytes: int = MEBI
     contexts: int = 8
-    connections: int = 256
+    connections: int = 1000
+    connections_per_address: int = 100
+    sockets: int = 256
+    head_seconds: float = 10.0
+    body_seconds: float = 60.0
     idle_seconds: float = 300.0
     stalled_seconds: float = 60.0
     voices: int = 1000
@@ -69,6 +78,8 @@ class Settings:
         voices: folder of the voices; the user's library by default.
         api_keys: who may ask, all of them strangers to one another; nobody is asked for a key
             where there are none.
+        needs_keys: true refuses to start without keys; false says that it is meant to be open to
+            every machine that reaches it; ``None`` warns, unless it listens to this machine alone.
         tls_certificate, tls_key: files in PEM; both or none.
         cors_origins: pages of other hosts that may ask, or ``*``.
         names: by which the server is called, beside those of this machine, where a proxy stands
@@ -76,7 +87,9 @@ class Settings:
         trusted_proxies: addresses of proxies that are believed about whom they speak for.
         result_cache_bytes: of finished speech that is kept for identical requests with a seed; 0
             keeps none.
-        shutdown_seconds: that running requests may take to finish at the end.
+        drain_seconds: at the end, in which ``/ready`` says no and requests are still taken: so that
+            a balancer sends them elsewhere in time.
+        shutdown_seconds: that running requests may take to finish after that.
         log_texts: whether texts may stand in the logs.
         limits: see there.
 
@@ -90,12 +103,14 @@ class Settings:
     default_voice: str | None = None
     voices: Path | None = None
     api_keys: tuple[str, ...] = field(default=(), repr=False)
+    needs_keys: bool | None = None
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     cors_origins: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
     result_cache_bytes: int = 0
+    drain_seconds: float = 0.0
     shutdown_seconds: float = 20.0
     log_texts: bool = False
     limits: Limits = Limits()
@@ -107,8 +122,16 @@ class Settings:
             raise ConfigError("TLS needs both a certificate and a key: give both or none")
         if self.result_cache_bytes < 0:
             raise ConfigError("result_cache_bytes must be 0 or more")
-        if not self.shutdown_seconds >= 0:
-            raise ConfigError("shutdown_seconds must be 0 or more")
+        for name in ("drain_seconds", "shutdown_seconds"):
+            if not getattr(self, name) >= 0:
+                raise ConfigError(f"{name} must be 0 or more")
+        if self.port and self.port == self.grpc_port:
+            raise ConfigError(f"port and grpc_port are both {self.port}: choose two")
         if not all(_PRINTABLE.fullmatch(key) for key in self.api_keys):
             # A header brings nothing else unchanged.
             raise ConfigError("an API key must be of ASCII letters, digits and signs, no spaces")
+        if self.needs_keys and not self.api_keys:
+            raise ConfigError(
+                "this server must not start without API keys: set CHATTTS_API_KEYS or name a file "
+                "with --api-keys; or say with --open that every machine may ask"
+            )

@@ -75,6 +75,8 @@ class BlockSpaceManager:
         self._take(seq, lying, back)
         for block in reversed(back):
             self.host.release(block)
+        for hit in hits:
+            hit.fades = False
         seq.cached = hits
         seq.computed = len(hits) * self._size
         self.hit_positions += seq.computed
@@ -148,18 +150,24 @@ class BlockSpaceManager:
                 self.device.release(block)
             seq.cached.append(known)
 
-    def free(self, seq: Sequence, *, forget: bool = False) -> None:
+    def free(self, seq: Sequence, *, keep: int | None = None, forget: bool = False) -> None:
         """Take all blocks from a sequence; nothing of it is computed then.
 
         Args:
+            keep: positions at its beginning that others may well begin with, too; by default all
+                that it computed. Blocks beyond them are the first that the next sequences take,
+                before memory that was never used.
             forget: what only it held can't be trusted, so nobody is to find it again.
         """
         for pool, table in ((self.device, seq.block_table), (self.host, seq.host_table)):
             # Tails go before heads, so that they are evicted before: a tail is found only by way
             # of its head.
-            for block in reversed(table):
-                if forget and pool.references[block] == 1:
-                    self._forget(pool.cached[block])
+            for index, block in reversed(list(enumerate(table))):
+                known = pool.cached[block]
+                if known is not None and pool.references[block] == 1:
+                    if forget:
+                        self._forget(known)
+                    known.fades = keep is not None and (index + 1) * self._size > keep
                 pool.release(block)
         seq.block_table = []
         seq.host_table = []
@@ -268,7 +276,7 @@ class BlockSpaceManager:
         block, evicted = self.device.allocate()
         if evicted:
             evicted.device = None
-            if evicted.host is None and self.host.available:
+            if evicted.host is None and self.host.available and not evicted.fades:
                 target = self._new_host_block()
                 self._move(MoveKind.OUT, block, target)
                 self._lay_in_host(evicted, target)
@@ -289,9 +297,7 @@ class BlockSpaceManager:
         known.host = block
         self.host.cached[block] = known
 
-    def _forget(self, known: CachedBlock | None) -> None:
-        if known is None:
-            return
+    def _forget(self, known: CachedBlock) -> None:
         self.prefixes.forget(known)
         if known.device is not None:
             self.device.forget(known.device)

@@ -22,26 +22,34 @@ class BlockPool:
         self.size = size
         self.references = [0] * size
         self.cached: list[CachedBlock | None] = [None] * size
-        # A stack: what was freed last is taken first, so untouched memory stays untouched.
-        self._free = list(range(size - 1, -1, -1))
-        self._evictable: OrderedDict[int, None] = OrderedDict()  # the least recently used first
+        # A stack: what was freed last is taken first, and memory that was never written last.
+        self._warm: list[int] = []
+        self._touched = 0
+        # Both with the least recently used first.
+        self._fading: OrderedDict[int, None] = OrderedDict()
+        self._evictable: OrderedDict[int, None] = OrderedDict()
 
     @property
     def num_free(self) -> int:
-        return len(self._free)
+        return self.size - self._touched + len(self._warm)
+
+    @property
+    def num_touched(self) -> int:
+        """Blocks that were ever held; the system gives memory to no others."""
+        return self._touched
 
     @property
     def num_cached(self) -> int:
-        return len(self._evictable)
+        return len(self._evictable) + len(self._fading)
 
     @property
     def num_used(self) -> int:
-        return self.size - len(self._free) - len(self._evictable)
+        return self._touched - len(self._warm) - self.num_cached
 
     @property
     def available(self) -> int:
         """Blocks that can be allocated."""
-        return len(self._free) + len(self._evictable)
+        return self.num_free + self.num_cached
 
     def allocate(self) -> tuple[int, CachedBlock | None]:
         """A block that the caller holds from now on, and what had to leave it, if anything.
@@ -50,8 +58,14 @@ class BlockPool:
             IndexError: none is available; ask before.
         """
         evicted = None
-        if self._free:
-            block = self._free.pop()
+        if self._warm:
+            block = self._warm.pop()
+        elif self._fading:
+            block, _ = self._fading.popitem(last=False)
+            evicted, self.cached[block] = self.cached[block], None
+        elif self._touched < self.size:
+            block = self._touched
+            self._touched += 1
         elif self._evictable:
             block, _ = self._evictable.popitem(last=False)
             evicted, self.cached[block] = self.cached[block], None
@@ -63,7 +77,7 @@ class BlockPool:
     def hold(self, block: int) -> None:
         """One more holds a block that is used or cached."""
         if self.references[block] == 0:
-            del self._evictable[block]
+            self._unqueue(block)
         self.references[block] += 1
 
     def release(self, block: int) -> None:
@@ -76,14 +90,20 @@ class BlockPool:
             raise RuntimeError(f"block {block} is freed twice")
         self.references[block] -= 1
         if self.references[block] == 0:
-            if self.cached[block] is None:
-                self._free.append(block)
+            known = self.cached[block]
+            if known is None:
+                self._warm.append(block)
             else:
-                self._evictable[block] = None
+                (self._fading if known.fades else self._evictable)[block] = None
 
     def forget(self, block: int) -> None:
         """It is no longer remembered."""
         self.cached[block] = None
         if self.references[block] == 0:
-            del self._evictable[block]
-            self._free.append(block)
+            self._unqueue(block)
+            self._warm.append(block)
+
+    def _unqueue(self, block: int) -> None:
+        """A cached block that nobody holds is not to be evicted any more."""
+        self._fading.pop(block, None)
+        self._evictable.pop(block, None)

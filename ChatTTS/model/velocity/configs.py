@@ -31,6 +31,12 @@ def parse_memory(given: int | str, name: str) -> int:
     return size
 
 
+def parse_sequences(given: int | str | None) -> int | None:
+    """The number in text such as ``16 sequences``; ``None`` for anything else."""
+    match = re.fullmatch(r"\s*(\d+)\s*sequences?\s*", given) if isinstance(given, str) else None
+    return int(match[1]) if match else None
+
+
 def _at_least(config: Any, **least: int) -> None:
     """Raise ConfigError for the first field of ``config`` that is below its least value."""
     for name, value in least.items():
@@ -67,23 +73,30 @@ class CacheConfig:
 
     Attributes:
         block_size: positions of a block.
-        memory: bytes of the device's pool; ``None`` measures what there is and takes a part.
+        memory: bytes of the device's pool; ``None`` takes what ``sequences`` of full length need,
+            but a part at most of what there is.
+        sequences: for how many there is to be room; ``None`` for all that may run.
         host_memory: bytes of the pool in the host's memory, for requests that are swapped out and
             for evicted prefixes; 0 does without.
         enable_prefix_caching: keep the blocks of prompts for the next request that begins alike.
         num_blocks: blocks of the device's pool, once they are counted.
         num_host_blocks: those of the host's pool.
+        block_bytes: of a block, once they are counted.
     """
 
     block_size: int = 32
     memory: int | None = None
+    sequences: int | None = None
     host_memory: int = 0
     enable_prefix_caching: bool = True
     num_blocks: int | None = None
     num_host_blocks: int = 0
+    block_bytes: int = 0
 
     def __post_init__(self) -> None:
         _at_least(self, block_size=1, memory=1, host_memory=0, num_blocks=1, num_host_blocks=0)
+        if self.sequences is not None and self.sequences < 1:
+            raise ConfigError("kv_memory must have room for at least 1 sequence")
 
 
 @dataclass(frozen=True)
@@ -157,7 +170,8 @@ class EngineArgs:
 
     Attributes:
         model: the checkpoint's folder.
-        kv_memory: of the key-value cache, in bytes or as text such as ``2GB``.
+        kv_memory: of the key-value cache, in bytes, or as text such as ``2GB``, or such as
+            ``16 sequences`` for what so many of full length need.
         swap_memory: of the pool in host memory, in the same manner.
         max_num_batched_tokens, max_num_seqs: by default what suits the ``device`` that is named; a
             CPU where none is.
@@ -184,7 +198,10 @@ class EngineArgs:
         Raises:
             ConfigError: a value that makes no sense; the message names it.
         """
-        memory = None if self.kv_memory is None else parse_memory(self.kv_memory, "kv_memory")
+        sequences = parse_sequences(self.kv_memory)
+        memory = None
+        if self.kv_memory is not None and sequences is None:
+            memory = parse_memory(self.kv_memory, "kv_memory")
         host = 0 if self.swap_memory is None else parse_memory(self.swap_memory, "swap_memory")
 
         def own(config: type) -> dict[str, Any]:
@@ -193,7 +210,9 @@ class EngineArgs:
 
         return EngineConfig(
             model=ModelConfig(folder=Path(self.model), **own(ModelConfig)),
-            cache=CacheConfig(memory=memory, host_memory=host, **own(CacheConfig)),
+            cache=CacheConfig(
+                memory=memory, sequences=sequences, host_memory=host, **own(CacheConfig)
+            ),
             scheduler=SchedulerConfig(**own(SchedulerConfig) | self._limits),
             parallel=ParallelConfig(**own(ParallelConfig)),
             device=DeviceConfig(**own(DeviceConfig)),

@@ -267,6 +267,8 @@ class LLMEngine:
             blocks=stats.free_blocks + stats.cached_blocks + stats.used_blocks,
             used_blocks=stats.used_blocks,
             cached_blocks=stats.cached_blocks,
+            touched_blocks=stats.touched_blocks,
+            block_bytes=self._cache.block_bytes,
         )
 
     def reset(self) -> None:

@@ -26,6 +26,8 @@ class Metrics:
         blocks: of the device's pool in all.
         used_blocks: held by sequences.
         cached_blocks: held for prompts that begin alike; they give way when room is needed.
+        touched_blocks: that were ever held; on a CPU no others have memory.
+        block_bytes: of a block.
     """
 
     requests_stopped: int = 0
@@ -47,6 +49,8 @@ class Metrics:
     blocks: int = 0
     used_blocks: int = 0
     cached_blocks: int = 0
+    touched_blocks: int = 0
+    block_bytes: int = 0
 
     def as_dict(self) -> dict[str, int | float]:
         """By name."""

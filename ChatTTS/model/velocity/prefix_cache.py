@@ -33,15 +33,18 @@ class CachedBlock:
         identity: never given twice.
         key: what it holds.
         device, host: where it lies: in one of the pools, or in both.
+        fades: it holds what was drawn, with which few prompts begin: its place is the first that
+            is used again.
     """
 
-    __slots__ = ("device", "host", "identity", "key")
+    __slots__ = ("device", "fades", "host", "identity", "key")
 
     def __init__(self, identity: int, key: BlockKey) -> None:
         self.identity = identity
         self.key = key
         self.device: int | None = None
         self.host: int | None = None
+        self.fades = False
 
 
 class PrefixCache:

@@ -34,6 +34,7 @@ class SchedulerStats:
         num_running, num_waiting, num_swapped: sequences; none counts twice.
         free_blocks, cached_blocks, used_blocks: of the device's pool; cached ones are held by
             nobody and can be evicted.
+        touched_blocks: that were ever held.
         hit_positions: positions that the prefix cache saved, so far.
         recomputed, swapped: preemptions of each kind, so far.
         copies: blocks copied because two sequences part within one, so far.
@@ -45,6 +46,7 @@ class SchedulerStats:
     free_blocks: int
     cached_blocks: int
     used_blocks: int
+    touched_blocks: int
     hit_positions: int
     recomputed: int
     swapped: int

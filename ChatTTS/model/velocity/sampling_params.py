@@ -31,7 +31,7 @@ class SamplingParams(Sampling):
                 raise ConfigError(f"{name} must be a whole number, not {getattr(self, name)!r}")
         checks = (
             ("temperature", all(0 <= t < math.inf for t in self.temperature), "finite, 0 or more"),
-            ("top_p", 0 < self.top_p <= 1, "above 0 and at most 1"),
+            ("top_p", 0 <= self.top_p <= 1, "between 0 and 1"),
             ("top_k", self.top_k >= 1, "at least 1"),
             ("repetition_penalty", 0 < self.repetition_penalty < math.inf, "above 0 and finite"),
             ("min_new", self.min_new >= 0, "0 or more"),

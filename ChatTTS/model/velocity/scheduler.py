@@ -87,6 +87,7 @@ class Scheduler:
             free_blocks=device.num_free,
             cached_blocks=device.num_cached,
             used_blocks=device.num_used,
+            touched_blocks=device.num_touched,
             hit_positions=self._blocks.hit_positions,
             recomputed=self._recomputed,
             swapped=self._swapped,
@@ -398,7 +399,7 @@ class Scheduler:
         if seq.status is SequenceStatus.SWAPPED:
             self._num_swapped -= 1
         self._waiting.discard(seq)
-        self._blocks.free(seq, forget=error is not None)
+        self._blocks.free(seq, keep=seq.group.prompt_length, forget=error is not None)
         seq.status = SequenceStatus.FINISHED
         seq.finish = finish
         seq.error = error

@@ -98,12 +98,17 @@ class Worker:
             ) from error
         self._runner = self._new_runner()
         logger.info(
-            "key-value cache: %d blocks of %d positions, %d MB",
+            "key-value cache: %d blocks of %d positions, %d MB at most",
             blocks,
             wanted.block_size,
             blocks * llama.block_bytes >> 20,
         )
-        return replace(wanted, num_blocks=blocks, num_host_blocks=host_blocks)
+        return replace(
+            wanted,
+            num_blocks=blocks,
+            num_host_blocks=host_blocks,
+            block_bytes=llama.block_bytes,
+        )
 
     def submit(self, plan: StepPlan) -> Pending:
         """Begin one step; what is given waits for its result."""
@@ -146,7 +151,7 @@ class Worker:
         target[move.target].copy_(source[move.source])
 
     def _count_blocks(self, wanted: CacheConfig) -> int:
-        """Blocks of the pool: as many as asked for, or what serves the most sequences at once
+        """Blocks of the pool: as many as asked for, or what as many sequences as may run need,
         within a modest part of the free memory."""
         if wanted.num_blocks is not None:
             return wanted.num_blocks
@@ -159,7 +164,8 @@ class Worker:
                 )
             return wanted.memory // size
         positions = self.model.shape.max_position_embeddings
-        useful = self._config.scheduler.max_num_seqs * -(-positions // wanted.block_size)
+        sequences = wanted.sequences or self._config.scheduler.max_num_seqs
+        useful = sequences * -(-positions // wanted.block_size)
         blocks = min(useful, int(self._free_memory() * _SHARE) // size)
         if blocks < 1:
             raise ConfigError(

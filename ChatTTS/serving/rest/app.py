@@ -69,6 +69,7 @@ def create_app(service: SpeechService, gate: Gate, settings: Settings) -> FastAP
         Inlet,
         most=partial(_most_bytes, limits=limits),
         parts=_FEW_PARTS + _PARTS_PER_CHARACTER * limits.characters,
+        seconds=limits.body_seconds,
         patience=limits.stalled_seconds,
     )
     app.add_middleware(Doorman, gate=gate, is_public=_is_public, pages=Pages(settings))

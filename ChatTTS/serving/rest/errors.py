@@ -12,13 +12,7 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from ..errors import BadRequestError, ServingError
-
-
-class NotFoundError(ServingError):
-    """An address at which nothing is."""
-
-    status, grpc, code = 404, "NOT_FOUND", "not_found"
+from ..errors import BadRequestError, NotFoundError, ServingError
 
 
 class ModelNotFoundError(ServingError):
@@ -73,9 +67,10 @@ async def on_invalid(request: Request, error: Exception) -> JSONResponse:
 
 
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:
-    """Answers what the router refuses."""
+    """Answers what the router refuses; ``request.state.refusal`` tells the middleware of it."""
     assert isinstance(error, HTTPException)
-    return error_response(_of_status(error, request), error.headers)
+    request.state.refusal = refusal = _of_status(error, request)
+    return error_response(refusal, error.headers)
 
 
 def _of_status(error: HTTPException, request: Request) -> ServingError:

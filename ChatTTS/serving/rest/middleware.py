@@ -11,8 +11,14 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..auth import Gate
-from ..errors import DeadlineError, RequestTooLargeError, as_serving_error
-from ..logs import log_failure
+from ..errors import (
+    DeadlineError,
+    RequestTooLargeError,
+    ServingError,
+    SlowRequestError,
+    as_serving_error,
+)
+from ..logs import log_failure, log_refusal
 from ..measures import Measures
 from ..pages import Pages
 from ..requests import new_request_id
@@ -55,6 +61,8 @@ class Answers:
             if message["type"] == "http.response.start":
                 has_started = True
                 MutableHeaders(scope=message)["x-request-id"] = request_id
+                if "refusal" in state:
+                    self._refused(state["refusal"], scope)
             await send(message)
 
         try:
@@ -66,8 +74,20 @@ class Answers:
             if has_started:
                 return
             if "taken" not in state:
-                self._measures.refused(answer)
+                self._refused(answer, scope)
             await error_response(answer)(scope, receive, send_named)
+
+    def _refused(self, error: ServingError, scope: Scope) -> None:
+        self._measures.refused(error)
+        state = scope["state"]
+        address = scope.get("client") or ("unknown", 0)
+        log_refusal(
+            error,
+            "rest",
+            client=state.get("client", str(address[0])),
+            address=f"{scope['method']} {scope['path']}",
+            request_id=state["request_id"],
+        )
 
 
 class Doorman:
@@ -106,20 +126,33 @@ class Inlet:
         most: bytes of a body, by the address.
         parts: commas and brackets of a body that is no form. Whoever reads JSON holds all threads
             meanwhile, for seconds if millions of values fill the place of a recording.
+        seconds: in which a body must have come.
         patience: seconds after which a client that takes nothing of a stream is cut off.
     """
 
     def __init__(
-        self, app: ASGIApp, most: Callable[[str], int], parts: int, patience: float
+        self,
+        app: ASGIApp,
+        most: Callable[[str], int],
+        parts: int,
+        seconds: float,
+        patience: float,
     ) -> None:
-        self._app, self._most, self._parts, self._patience = app, most, parts, patience
+        self._app, self._most, self._parts = app, most, parts
+        self._seconds, self._patience = seconds, patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = await self._read(receive, self._most(scope["path"]))
+        try:
+            with anyio.fail_after(self._seconds):
+                body = await self._read(receive, self._most(scope["path"]))
+        except TimeoutError as error:
+            raise SlowRequestError(
+                f"the body did not come within {self._seconds:g} s, which is this server's limit"
+            ) from error
         if body is None:
             return
         if not Headers(scope=scope).get("content-type", "").startswith("multipart/"):

@@ -9,7 +9,7 @@ from pathlib import Path
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from .errors import NotFoundError
+from ..errors import NotFoundError
 
 WEB = Path(__file__).parent.parent / "web"
 _INDEX = "index.html"

@@ -14,8 +14,14 @@ from .schemas import ERRORS, NOT_FOUND, FormatName, SpeechBody
 from .streaming import SpeechResponse
 
 _AUDIO = {"schema": {"type": "string", "format": "binary"}}
-_DATA = {"type": "string", "contentMediaType": "application/json"}
-_EVENT = {"type": "object", "properties": {"data": _DATA}, "required": ["data"]}
+# OpenAPI 3.1 has no schema for a stream of events; 3.2 has one, which few tools read. Tools check
+# each event by this one.
+_EVENTS = {
+    "type": "object",
+    "description": "Server-sent events; the data of each are JSON.",
+    "properties": {"data": {"type": "string"}},
+    "required": ["data"],
+}
 
 
 def audio_answer(formats: tuple[str, ...]) -> dict[int | str, dict[str, Any]]:
@@ -43,7 +49,7 @@ def speech_routes(service: SpeechService) -> APIRouter:
     router = APIRouter(tags=["speech"])
     answer = audio_answer(FORMATS)
     answer[200]["content"]["text/event-stream"] = {
-        "itemSchema": _EVENT,
+        "schema": _EVENTS,
         "example": 'data: {"type": "speech.audio.delta", "audio": "..."}\n\n',
     }
 

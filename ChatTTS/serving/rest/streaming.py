@@ -16,12 +16,12 @@ from starlette.types import Receive, Scope, Send
 
 from ...audio.samples import SAMPLE_RATE
 from ...errors import ChatTTSError
+from ...model.schedules import FRAMES_PER_SECOND
 from ...model.tokenizer import Tokenizer
 from ...results import Piece
 from ..encoding import Encoder, Format, encoder
 from ..errors import UnavailableError, as_serving_error
 from ..logs import log_request
-from ..measures import FRAMES_PER_SECOND
 from ..requests import SpeechRequest
 from ..service import SpeechService
 from ..speech import BROKEN_OFF, COMPLETE, Speech
@@ -60,7 +60,7 @@ class Tally:
 
     def usage(self, tokenizer: Tokenizer) -> dict[str, int]:
         """Tokens of the text as it was spoken, and frames."""
-        read = sum(len(tokenizer.encode(text)) for text in self._texts.values())
+        read = sum(len(tokenizer.ids(text)) for text in self._texts.values())
         # The last frame of an utterance gives less than a whole frame's samples.
         frames = sum(-(-samples // _SAMPLES_PER_FRAME) for samples in self._samples.values())
         return {"input_tokens": read, "output_tokens": frames, "total_tokens": read + frames}

@@ -9,7 +9,7 @@ import grpc
 
 from ..auth import Gate
 from ..errors import ServingError, as_serving_error
-from ..logs import log_failure
+from ..logs import log_failure, log_refusal
 from ..measures import Measures
 from ..requests import new_request_id
 from ..speech import Speech
@@ -65,6 +65,8 @@ class Call:
             log_failure(f"request {self.request_id}", told, with_text=False)
         if self.speech is None or self.speech.record.whole is None:
             measures.refused(told)
+            client = self.client or _address(self.context.peer())
+            log_refusal(told, "grpc", client=client, request_id=self.request_id)
         tail = [("x-request-id", self.request_id)]
         if told.retry_after is not None:
             tail.append(("retry-after", f"{told.retry_after:g}"))

@@ -37,15 +37,20 @@ class GrpcServer:
         await self._server.stop(grace)
 
 
-async def serve_grpc(service: SpeechService, gate: Gate, settings: Settings) -> GrpcServer:
+async def serve_grpc(
+    service: SpeechService, gate: Gate, settings: Settings, most: int | None = None
+) -> GrpcServer:
     """Listen on ``settings.host`` and ``settings.grpc_port``; call it in the service's loop.
+
+    Args:
+        most: connections at a time; those of the settings' limits by default.
 
     Raises:
         ConfigError: no port is set, the address cannot be had, or the files for TLS not be read.
     """
     if settings.grpc_port is None:
         raise ConfigError("grpc_port is None: name a port, or 0 for any that is free")
-    server = grpc.aio.server(options=_options(settings.limits))
+    server = grpc.aio.server(options=_options(settings.limits, most))
     server.add_generic_rpc_handlers((RivaServicer(service, gate, settings).handler(),))
     health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(service), server)
     names = (NAME, health.NAME, reflection.SERVICE_NAME)
@@ -55,8 +60,12 @@ async def serve_grpc(service: SpeechService, gate: Gate, settings: Settings) -> 
     return GrpcServer(server, port)
 
 
-def _options(limits: Limits) -> list[tuple[str, int]]:
+def _options(limits: Limits, most: int | None) -> list[tuple[str, int]]:
     return [
+        ("grpc.max_allowed_incoming_connections", limits.connections if most is None else most),
+        # For clients that connect and say nothing, and for those that are done and stay.
+        ("grpc.server_handshake_timeout_ms", round(limits.head_seconds * 1000)),
+        ("grpc.max_connection_idle_ms", round(limits.idle_seconds * 1000)),
         # A message may carry a recording; what else is in it has a limit of its own.
         ("grpc.max_receive_message_length", limits.message_bytes + limits.upload_bytes),
         # Two servers on one port would each answer every second client.

@@ -158,7 +158,7 @@ class RivaServicer:
         """
         limits = self._settings.limits
         # All that may run and wait, and streams that are open while nothing is spoken.
-        most = limits.running + limits.waiting + limits.connections
+        most = limits.running + limits.waiting + limits.sockets
         if self._calls >= most:
             raise OverloadedError(f"{most} calls are open, which is the limit: try again later")
         self._calls += 1
@@ -272,7 +272,7 @@ class _Speaker:
             self._utterances = 0
         if message.zero_shot_data.audio_prompt:
             settings["sample"] = await self._sample(message.zero_shot_data)
-            settings["transcript"] = message.zero_shot_data.transcript or None
+            settings["transcript"] = message.zero_shot_data.transcript
         else:
             settings["voice"] = reading.voice(message.voice_name, self._service.voices)
         return SpeechRequest(
@@ -287,6 +287,11 @@ class _Speaker:
 
     async def _sample(self, data: tts.ZeroShotData) -> str:
         """The sample prompt string of a recording; clients send the same with each text."""
+        if not data.transcript.strip():
+            raise BadRequestError(
+                "zero_shot_data needs a transcript: what the recording says, word for word",
+                param="zero_shot_data",
+            )
         prompt = data.audio_prompt
         described = bare(prompt, data.encoding, data.sample_rate_hz)
         return await sample_prompt(self._service, prompt, PARAM, described)

@@ -33,11 +33,18 @@ async function speak(fields, entry = null) {
   player.unlock();
   try {
     await speaking.run(server, begun, grown);
+    if (speaking.finishReason === "length" && current === speaking) tellCut(fields);
   } catch (error) {
     if (current === speaking) notices.show(error, () => speak(fields, entry));
   }
   if (speaking.track?.length) record(speaking, entry);
   if (current === speaking) stage.finish(speaking);
+}
+
+/** The speech was cut: another seed speaks otherwise. */
+function tellCut(fields) {
+  const told = new ServerError("The voice found no end, and its speech was cut.");
+  notices.show(told, () => speak({ ...fields, seed: undefined }));
 }
 
 function begun(speaking) {

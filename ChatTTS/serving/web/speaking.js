@@ -1,6 +1,7 @@
 /** One request for speech, from the click to its last sample. */
 
 import { ServerError } from "./api.js";
+import { bytesOf, events } from "./events.js";
 import { Track } from "./track.js";
 
 const USUAL_RATE = 24000;
@@ -12,6 +13,7 @@ export class Speaking {
   constructor(fields) {
     this.fields = fields;
     this.track = null; // as soon as the server answers
+    this.finishReason = ""; // "stop" or "length", once the server told the end
     this.began = performance.now();
     this.tookMs = 0; // up to the newest samples
   }
@@ -38,15 +40,13 @@ export class Speaking {
    */
   async run(server, began, grew) {
     try {
-      const response = await server.speech(this.fields, "pcm", this.#abort.signal);
+      // Events, because the end of a plain stream does not tell how the speech ended.
+      const asked = { ...this.fields, stream_format: "sse" };
+      const response = await server.speech(asked, "pcm", this.#abort.signal);
       this.#take(response.headers);
       began(this);
-      const reader = response.body.getReader();
-      for (let part = await reader.read(); !part.done; part = await reader.read()) {
-        this.track.append(part.value);
-        this.tookMs = performance.now() - this.began;
-        grew(this);
-      }
+      for await (const event of events(response.body)) this.#follow(event, grew);
+      if (!this.finishReason) throw new ServerError("The connection broke before the end.");
       if (!this.track.length) throw new ServerError("Nothing was spoken. Try another seed, or more words.");
     } catch (error) {
       if (this.isAborted) return;
@@ -58,6 +58,15 @@ export class Speaking {
         grew(this);
       }
     }
+  }
+
+  #follow(event, grew) {
+    if (event.type === "error") throw new ServerError(event.error.message);
+    if (event.type === "speech.audio.done") this.finishReason = event.finish_reason;
+    if (event.type !== "speech.audio.delta") return;
+    this.track.append(bytesOf(event.audio));
+    this.tookMs = performance.now() - this.began;
+    grew(this);
   }
 
   #take(headers) {

@@ -144,13 +144,12 @@ class Context:
             )
 
     def _check_welcome(self) -> None:
-        state = self._service.status.state
-        if state == "draining":
+        if self._service.admission.draining:
             raise OverloadedError(
                 "the server is shutting down and takes no more texts: ask another one",
                 draining=True,
             )
-        if state == "failed":
+        if self._service.failed.is_set():
             raise UnavailableError(GONE)
 
     def _stop_timer(self) -> None:

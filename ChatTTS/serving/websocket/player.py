@@ -16,7 +16,7 @@ from ..errors import (
     UnavailableError,
     as_serving_error,
 )
-from ..logs import log_failure
+from ..logs import log_failure, log_refusal
 from ..service import SpeechService
 from .outbox import Channel
 from .run import Run
@@ -189,6 +189,8 @@ class Player:
             run.draws.number = voicing.number + voicing.count
             if not voicing.has_begun:
                 self._service.measures.refused(told)
+                name = run.request_id
+                log_refusal(told, "websocket", client=self._client, request_id=name)
         run.finished("error")
         if isinstance(told, _LASTING):
             run.is_abandoned = True

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fastapi import FastAPI, WebSocket
+from starlette.responses import JSONResponse
 
 from ..auth import Gate
-from ..errors import ForeignPageError, OverloadedError
+from ..connections import is_shared
+from ..errors import ForeignPageError, NotFoundError, OverloadedError, ServingError
+from ..logs import log_refusal
 from ..pages import Pages
 from ..service import SpeechService
 from ..settings import Settings
@@ -17,40 +22,65 @@ PATH = "/v1/audio/speech/stream"
 
 def add_to(app: FastAPI, service: SpeechService, gate: Gate, settings: Settings) -> None:
     """Serve sockets on ``/v1/audio/speech/stream`` of ``app``."""
-    sockets: set[WebSocket] = set()
+    sockets: Counter[str] = Counter()  # by the address of the client
     pages = Pages(settings)
 
+    def reason_against(host: str) -> str | None:
+        """Why there is no place for one more socket; ``None`` where there is."""
+        limits = settings.limits
+        if service.admission.draining:
+            return "the server is shutting down"
+        if sockets.total() >= limits.sockets:
+            return "too many sockets are open: try again later"
+        if sockets[host] >= limits.connections_per_address and not is_shared(host, settings):
+            return "too many sockets of this address are open: close one"
+        return None
+
     async def speak(websocket: WebSocket) -> None:
-        if not _may_connect(websocket, pages):
-            await websocket.close()  # before it is accepted, this answers 403
+        try:
+            _check_page(websocket, pages)
+        except ForeignPageError as error:
+            await deny(websocket, error)
             return
         await websocket.accept()
-        reason = _reason_against(service, len(sockets))
+        host = _host(websocket)
+        reason = reason_against(host)
         if reason is not None:
-            service.measures.refused(OverloadedError(reason))
+            refusal = OverloadedError(reason)
+            service.measures.refused(refusal)
+            log_refusal(refusal, "websocket", client=host, address=PATH)
             await close(websocket, Ending(TRY_LATER, reason))
             return
-        sockets.add(websocket)
+        sockets[host] += 1
         try:
             await Session(websocket, service, gate).run()
         finally:
-            sockets.discard(websocket)
+            sockets[host] -= 1
+            if not sockets[host]:
+                del sockets[host]
+
+    async def nowhere(websocket: WebSocket) -> None:
+        await deny(websocket, NotFoundError(f"sockets are at {PATH}"))
+
+    async def deny(websocket: WebSocket, error: ServingError) -> None:
+        """Answer in HTTP, before the socket is one."""
+        service.measures.refused(error)
+        address = websocket.url.path
+        log_refusal(error, "websocket", client=_host(websocket), address=address)
+        answer = JSONResponse({"error": error.as_json()}, error.status)
+        await websocket.send_denial_response(answer)
 
     app.add_api_websocket_route(PATH, speak)
+    app.add_api_websocket_route("/{anywhere:path}", nowhere)
 
 
-def _reason_against(service: SpeechService, sockets: int) -> str | None:
-    """Why there is no place for one more socket; ``None`` where there is."""
-    if service.status.state == "draining":
-        return "the server is shutting down"
-    if sockets >= service.settings.limits.connections:
-        return "too many sockets are open: try again later"
-    return None
+def _check_page(websocket: WebSocket, pages: Pages) -> None:
+    pages.check_name(websocket.headers)
+    if not pages.may_open_socket(websocket.headers):
+        raise ForeignPageError(
+            "pages of other hosts may not do this: name their origin in the server's settings"
+        )
 
 
-def _may_connect(websocket: WebSocket, pages: Pages) -> bool:
-    try:
-        pages.check_name(websocket.headers)
-    except ForeignPageError:
-        return False
-    return pages.may_open_socket(websocket.headers)
+def _host(websocket: WebSocket) -> str:
+    return websocket.client.host if websocket.client else ""

@@ -13,7 +13,7 @@ from fastapi import WebSocket
 
 from ..auth import Gate
 from ..errors import AuthenticationError, BadRequestError, OverloadedError, as_serving_error
-from ..logs import log_failure
+from ..logs import log_failure, log_refusal
 from ..service import SpeechService
 from .config import ContextConfig
 from .context import Context
@@ -99,6 +99,8 @@ class Session:
                 if told is not error and told.status >= 500:
                     with_text = self._service.settings.log_texts
                     log_failure("a message on a socket", told, with_text=with_text)
+                elif told.status < 500:
+                    log_refusal(told, "websocket", client=self._client)
                 await self._channel(envelope.context_id).send_error(told)
         return Ending()
 
@@ -140,8 +142,11 @@ class Session:
                 key = message.api_key if isinstance(message, Auth) else None
             self._client = self._gate.client(key, address)
         except (AuthenticationError, BadRequestError, asyncio.TimeoutError) as error:
-            if isinstance(error, AuthenticationError):
-                self._service.measures.refused(error)
+            refusal = error
+            if not isinstance(refusal, AuthenticationError):
+                refusal = AuthenticationError("the first message must be session.auth")
+            self._service.measures.refused(refusal)
+            log_refusal(refusal, "websocket", client=address)
             return False
         return True
 

@@ -1,0 +1,87 @@
+"""What is checked before a model is loaded, which may take a minute; and what is said then."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+from ..errors import ConfigError
+from ..model.velocity.metrics import Metrics
+from ..voices import VoiceLibrary
+from .connections import is_loopback
+from .listening import bind, check_tls
+from .settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+def reserve(settings: Settings) -> socket.socket:
+    """Check ports, TLS' files and the voices' folder; gives the socket of HTTP, which is bound.
+
+    Raises:
+        ConfigError: one of them cannot be used; the message names it.
+    """
+    check_tls(settings)
+    _check_voices(settings)
+    bound = bind(settings.host, settings.port)
+    try:
+        if settings.grpc_port:
+            # gRPC binds it by itself, later; until then another program may still come between.
+            bind(settings.host, settings.grpc_port, "--grpc-port").close()
+    except ConfigError:
+        bound.close()
+        raise
+    return bound
+
+
+def warn_of_strangers(settings: Settings) -> None:
+    """Warn where every machine that reaches the ports may ask, unless the settings say so."""
+    if settings.api_keys or settings.needs_keys is False or is_loopback(settings.host):
+        return
+    logger.warning(
+        "NO KEYS: every machine that reaches %s may speak here, and upload, replace and delete "
+        "voices. Give it keys (--api-keys FILE), or listen on 127.0.0.1; --open says that this is "
+        "meant",
+        settings.host,
+    )
+
+
+def log_memory(metrics: Metrics, settings: Settings) -> None:
+    """Say what memory the server takes, and how much more it may take."""
+    cache = metrics.blocks * metrics.block_bytes
+    left = (metrics.blocks - metrics.touched_blocks) * metrics.block_bytes
+    results = settings.result_cache_bytes
+    now = resident_bytes()
+    logger.info(
+        "memory: %s, %d MB more at most for the key-value cache (%d MB; --memory) and %d MB for "
+        "results",
+        "unknown now" if now is None else f"{now >> 20} MB now",
+        left >> 20,
+        cache >> 20,
+        results >> 20,
+    )
+
+
+def resident_bytes() -> int | None:
+    """Of this process; ``None`` where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _check_voices(settings: Settings) -> None:
+    folder = VoiceLibrary(settings.voices).folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"voices cannot be kept in {folder} ({error.strerror or error}): make it a folder that "
+            "this user may write, or name another one with --voices"
+        ) from error

@@ -6,6 +6,7 @@ This is the part of a call between the text and the sound. It knows no engine an
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,14 +19,19 @@ from .errors import TextError, VoiceError
 from .loading import Model
 from .model.draws import DrawKey, Pass
 from .model.generation import Cancellation, Delta, FinishReason, GenerationRequest, Sampling
+from .model.schedules import FRAMES_PER_SECOND
 from .model.speaker import decode_sample
 from .model.tokenizer import code_prompt, refine_prompt
 from .params import InferCodeParams, RefineTextParams
+from .text.duration import longest_seconds
+from .text.tags import without_border_breaks
 
 logger = logging.getLogger(__name__)
 
 # How often a row that ends at its first frame is tried in all.
 MAX_ATTEMPTS = 5
+# How often one that finds no end is tried in all: each attempt takes long.
+MAX_RUNAWAYS = 3
 
 
 @dataclass(frozen=True)
@@ -42,8 +48,13 @@ class Utterance:
 
     @property
     def number(self) -> int:
-        """See above."""
+        """Index in the whole text."""
         return self.first + self.index
+
+    @property
+    def spoken(self) -> str:
+        """What the model is given: breaks at the borders of the text are silence."""
+        return without_border_breaks(self.text).spoken
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,7 @@ class Voice:
     Attributes:
         speaker: float32 [hidden].
         sample: codes, int64 [frames, num_vq].
-        transcript: what the sample says.
+        transcript: what the sample says; without a sample, words before the text.
     """
 
     speaker: NDArray[np.float32] | None = None
@@ -68,10 +79,15 @@ class Voice:
 
 @dataclass(frozen=True)
 class Gain:
-    """What an utterance gained; ``delta.row`` is not its row in the call."""
+    """What an utterance gained; ``delta.row`` is not its row in the call.
+
+    Attributes:
+        is_anew: the utterance begins again with this gain; what came of it before is void.
+    """
 
     utterance: Utterance
     delta: Delta
+    is_anew: bool = False
 
 
 def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
@@ -100,6 +116,8 @@ def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
             )
         if not params.txt_smp:
             logger.warning("spk_smp without txt_smp: the voice needs the sample's exact transcript")
+    elif params.txt_smp:
+        logger.warning("txt_smp without spk_smp: it is spoken as the beginning of each text")
     return Voice(_vector(model, speaker), sample, params.txt_smp)
 
 
@@ -175,6 +193,7 @@ def speak(
     *,
     batch_size: int,
     first_alone: bool,
+    may_begin_anew: bool = False,
     cancelled: Cancellation,
     refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
 ) -> Iterator[Gain]:
@@ -187,6 +206,8 @@ def speak(
 
     Args:
         first_alone: generate the first utterance of every text before all the others.
+        may_begin_anew: try an utterance again that finds no end, unless ``params`` want no retries;
+            a stream cannot, since it has been heard. See ``text/duration.py``.
         refined: what a batch is refined by, before it is spoken.
 
     Raises:
@@ -195,31 +216,42 @@ def speak(
     named = resolve_voice(model, params)
     sampling = Sampling.from_params(params, lanes=model.config.embed.num_vq)
     steady = not named.is_named and model.config.defaults.samples_trained
+    tries = MAX_RUNAWAYS if may_begin_anew and params.ensure_non_empty else 1
+    if sampling.is_greedy:
+        tries = 1  # nothing is drawn, so nothing would change
     followed = {u.row for u in utterances if u.index > 0} if steady else set()
     voices: dict[int, Voice] = {}
     first_frames: dict[int, list[torch.Tensor]] = {row: [] for row in followed}
 
     def request(u: Utterance) -> GenerationRequest:
         voice = voices.get(u.row, named)
+        # Words without a sample are spoken, and once is enough.
+        says = voice.transcript if voice.sample is not None or u.number == 0 else None
         decorated = code_prompt(
-            u.text, params.prompt, speaker=voice.speaker is not None, transcript=voice.transcript
+            u.spoken, params.prompt, speaker=voice.speaker is not None, transcript=says
         )
+        said = u.text if voice.sample is not None or not says else says + u.text
+        bounded = _bounded(sampling, longest_seconds(said, params.prompt))
         key = DrawKey(seed, Pass.CODE, utterance=u.number)
-        return _request(model, decorated, voice, sampling, key, u)
+        return _request(model, decorated, voice, bounded, key, u)
 
     def gains() -> Iterator[Gain]:
         order = sorted(utterances, key=lambda u: u.index)
         for batch in _batches(order, batch_size, first_alone=first_alone or steady):
             if refined is not None:
                 batch = refined(batch)
-            for gain in _generate(model, {u: request(u) for u in batch}, params, cancelled):
+            requests = {u: request(u) for u in batch}
+            for gain in _generate(model, requests, params, cancelled, runaways=tries):
                 u = gain.utterance
                 if u.index == 0 and u.row in followed:
+                    if gain.is_anew:
+                        first_frames[u.row].clear()
                     first_frames[u.row].append(gain.delta.ids)
                     if gain.delta.finish is not None:
                         codes = torch.cat(first_frames.pop(u.row)).numpy()
                         if 0 < len(codes) < model.config.gpt.max_position_embeddings // 2:
-                            voices[u.row] = Voice(sample=codes, transcript=u.text)
+                            said = (named.transcript or "") + u.spoken
+                            voices[u.row] = Voice(sample=codes, transcript=said)
                 yield gain
 
     for u in utterances:
@@ -255,40 +287,79 @@ def _request(
     return GenerationRequest(prompt, sampling, key)
 
 
+def _bounded(sampling: Sampling, seconds: float) -> Sampling:
+    """The settings with no more frames than fit into ``seconds``, unless the caller wants them."""
+    most = math.ceil(seconds * FRAMES_PER_SECOND)
+    return replace(sampling, max_new=min(sampling.max_new, max(sampling.min_new, most)))
+
+
 def _generate(
     model: Model,
     requests: dict[Utterance, GenerationRequest],
     params: RefineTextParams,
     cancelled: Cancellation,
+    runaways: int = 1,
 ) -> Iterator[Gain]:
-    """Run one batch; rows that end at once are tried again, each alone."""
-    empty: list[Utterance] = []
-    yield from _attempt(model, requests, cancelled, empty)
-    for utterance in empty:
-        request = requests[utterance]
-        retries = MAX_ATTEMPTS - 1 if params.ensure_non_empty else 0
-        if request.sampling.is_greedy:
-            retries = 0  # nothing is drawn, so nothing would change
-        for attempt in range(1, retries + 1):
-            again = replace(request, key=replace(request.key, attempt=attempt))
-            still_empty: list[Utterance] = []
-            yield from _attempt(model, {utterance: again}, cancelled, still_empty)
-            if not still_empty:
-                break
-        else:
-            lanes = len(request.sampling.temperature)
-            ids = torch.empty(0, lanes, dtype=torch.int64)
-            hiddens = torch.empty(0, model.config.gpt.hidden_size)
-            yield Gain(utterance, Delta(0, ids, hiddens, FinishReason.STOP))
+    """Run one batch; rows that end at once are tried again, each alone, and so are those that find
+    no end.
+
+    Args:
+        runaways: how often to try in all where a row finds no end.
+    """
+    failed: dict[Utterance, FinishReason] = {}
+    yield from _attempt(model, requests, params, cancelled, failed, runaways > 1)
+    for utterance, reason in failed.items():
+        yield from _again(
+            model, utterance, requests[utterance], params, cancelled, reason, runaways
+        )
+
+
+def _again(
+    model: Model,
+    utterance: Utterance,
+    request: GenerationRequest,
+    params: RefineTextParams,
+    cancelled: Cancellation,
+    reason: FinishReason,
+    runaways: int,
+) -> Iterator[Gain]:
+    """Try one row again, with other draws, until an attempt ends well or there were enough.
+
+    Args:
+        reason: how the first attempt failed.
+    """
+    tries = {FinishReason.STOP: MAX_ATTEMPTS if params.ensure_non_empty else 1}
+    tries[FinishReason.LENGTH] = runaways
+    if request.sampling.is_greedy:
+        tries[FinishReason.STOP] = 1
+    attempt = 1
+    while attempt < tries[reason]:
+        again = replace(request, key=replace(request.key, attempt=attempt))
+        attempt += 1
+        failed: dict[Utterance, FinishReason] = {}
+        is_anew = True
+        may_fail = attempt < runaways
+        for gain in _attempt(model, {utterance: again}, params, cancelled, failed, may_fail):
+            yield replace(gain, is_anew=is_anew)
+            is_anew = False
+        if not failed:
+            return
+        reason = failed[utterance]
+    ids = torch.empty(0, len(request.sampling.temperature), dtype=torch.int64)
+    hiddens = torch.empty(0, model.config.gpt.hidden_size)
+    yield Gain(utterance, Delta(0, ids, hiddens, FinishReason.STOP), is_anew=True)
 
 
 def _attempt(
     model: Model,
     requests: dict[Utterance, GenerationRequest],
+    params: RefineTextParams,
     cancelled: Cancellation,
-    empty: list[Utterance],
+    failed: dict[Utterance, FinishReason],
+    may_begin_anew: bool,
 ) -> Iterator[Gain]:
-    """Run requests once; an utterance that ends at its first frame goes to ``empty`` instead."""
+    """Run requests once. An utterance that ends at its first frame goes to ``failed`` instead, and
+    so does one that finds no end, where it may begin anew."""
     utterances = list(requests)
     begun = [False] * len(utterances)
     for deltas in model.gpt.generate(list(requests.values()), cancelled):
@@ -296,6 +367,24 @@ def _attempt(
             utterance = utterances[delta.row]
             begun[delta.row] |= len(delta.ids) > 0
             if delta.finish is FinishReason.STOP and not begun[delta.row]:
-                empty.append(utterance)
-            else:
-                yield Gain(utterance, delta)
+                failed[utterance] = FinishReason.STOP
+                continue
+            if delta.finish is FinishReason.LENGTH and _is_runaway(requests[utterance], params):
+                if may_begin_anew:
+                    failed[utterance] = FinishReason.LENGTH
+                    continue
+                _tell_runaway(utterance, requests[utterance])
+            yield Gain(utterance, delta)
+
+
+def _is_runaway(request: GenerationRequest, params: RefineTextParams) -> bool:
+    """Whether the length of the text set the limit, and not the caller."""
+    return request.sampling.max_new < params.max_new_token
+
+
+def _tell_runaway(utterance: Utterance, request: GenerationRequest) -> None:
+    logger.warning(
+        "%r found no end and was cut after %.0f s: try another seed, or other words",
+        utterance.text[:40],
+        request.sampling.max_new / FRAMES_PER_SECOND,
+    )

@@ -77,13 +77,13 @@ def test_a_refined_answer_decodes_to_its_text(tmp_path: Path) -> None:
     packaged = Tokenizer(tmp_path)
     pair = replace(PAIR, refined="well, [uv_break] i don't know [laugh] do you?")
     sequence = PROMPTS.refine(pair)
-    given = packaged.encode(refine_prompt(pair.text, "[oral_1][laugh_0][break_3]"))
+    given = packaged.ids(refine_prompt(pair.text, "[oral_1][laugh_0][break_3]"))
     assert sequence.ids[: sequence.given].tolist() == given.tolist()
     answer = sequence.ids[sequence.given :]
     assert answer[-1] == packaged.end_of_refine
     assert packaged.decode_refined(answer) == pair.refined
     # What only asks is no text.
-    settings = packaged.encode("[oral_1][laugh_2][break_0][speed_5][Stts]")
+    settings = packaged.ids("[oral_1][laugh_2][break_0][speed_5][Stts]")
     assert packaged.decode_refined(settings) == ""
 
 

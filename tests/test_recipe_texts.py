@@ -195,3 +195,17 @@ def test_dice_depend_on_seed_and_place_alone() -> None:
     assert {dice.integer(3, 5) for _ in range(200)} == {3, 4, 5}
     assert dice.sample(range(5), 9) == [0, 1, 2, 3, 4]
     assert all(2.0 <= dice.between(2, 3) < 3.0 for _ in range(200))
+
+
+def test_tags_stand_at_all_borders_of_sentences() -> None:
+    spoken = [utterance(Dice(7, number), OWN) for number in range(600)]
+    for place in (
+        r"^\[uv_break\] \w",
+        r"^\[lbreak\] \w",
+        r"^\[laugh\] \w",
+        r"[.?] \[uv_break\]$",
+        r"[.?] \[lbreak\]$",
+        r"[.?] \[laugh\]$",
+        r"[.?] \[\w+\] \w",
+    ):
+        assert any(re.search(place, text) for text in spoken), place

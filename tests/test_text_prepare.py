@@ -115,3 +115,25 @@ def test_any_text_gives_utterances_or_a_text_error(
     assert utterances
     assert split_text or len(utterances) == 1
     assert all(re.search(r"[^\W_]", utterance) for utterance in utterances)
+
+
+def test_letters_that_are_no_word_are_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    text = f"My key is {'A' * 9999}, I think. {'x' * 100} is a word. [{'b' * 200}]"
+    raw = prepare(text, normalizer, do_text_normalization=False)
+    assert raw[0] == "My key is  , I think."
+    assert prepare(text, normalizer)[0] == "My key is, I think."
+    assert caplog.text.count("has 9999 letters, which is no word; left out") == 2
+    assert caplog.text.count("which is no word") == 2
+    with pytest.raises(TextError, match="'AAAA"):
+        prepare("A" * 9999, normalizer)
+    assert prepare("天" * 180, normalizer) == ["天" * 180 + "。"]
+
+
+def test_what_the_voice_does_not_know_is_left_out_and_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    voice = Normalizer(knows=str.isascii)
+    assert prepare("Say 你好，now。 It is 好.", voice) == ["Say, now. It is."]
+    assert "left out: 你好" in caplog.text
+    with pytest.raises(TextError, match="words that the voice knows"):
+        prepare("你好，很高兴认识你。", voice)

@@ -36,8 +36,9 @@ def sentences(line: str) -> list[str]:
         " 12. First we go. | It was 12. | Then we ate.",
         "今天很好。|你好吗？|好！|他说：“走吧。”|他走了……|再见",
         "今天很好.|你好吗?|版本3.5很好",
-        "Hello there. [laugh] | Next one. | [uv_break]Third one.[uv_break] | Fourth [laugh]",
-        "One.[uv_break] | Two.[a][b] [c] | [d]Three.",
+        "Hello there. [laugh] | Next one. | [uv_break]Third one.| [uv_break]  Fourth [laugh]",
+        "One.|[uv_break]  Two.|[a][b] [c]  [d]Three.",
+        "One.[laugh] | Two.[a] [laugh] | [b] Three.[laugh]|Four. [laugh] [laugh] |[uv_break]",
     ],
 )
 def test_sentences_end_where_they_end(line: str) -> None:
@@ -56,9 +57,13 @@ def test_without_a_word_there_is_no_utterance(text: str) -> None:
 def test_tags_alone_are_spoken_with_a_neighbour_or_by_themselves() -> None:
     assert split_utterances("[laugh]") == ["[laugh]"]
     assert split_utterances("[laugh]\nThis is a sentence.\n[uv_break]\n...\nHere is another.") == [
-        "[laugh] This is a sentence. [uv_break] ...",
-        "Here is another.",
+        "[laugh] This is a sentence.",
+        "[uv_break] ... Here is another.",
     ]
+    assert split_utterances("This is a sentence.\n...\n[laugh]\n[lbreak]") == [
+        "This is a sentence. ... [laugh] [lbreak]",
+    ]
+    assert split_utterances("[uv_break] [lbreak]") == []
 
 
 def test_very_short_sentences_join_a_neighbour() -> None:

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ChatTTS.text.tags import TAG, drop_unknown, map_plain, split_tags, without_tags
+from ChatTTS.text.tags import (
+    TAG,
+    drop_unknown,
+    map_plain,
+    split_tags,
+    without_border_breaks,
+    without_tags,
+)
 
 
 def test_a_text_alternates_between_plain_pieces_and_tags() -> None:
@@ -40,3 +47,23 @@ def test_known_tags_make_no_noise(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         assert drop_unknown("ha [laugh]", {"[laugh]"}) == "ha [laugh]"
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. [uv_break]", (0.0, "One.", 0.3)),
+        (
+            "[lbreak] [uv_break]One [uv_break] two.[v_break] ",
+            (pytest.approx(0.9), "One [uv_break] two.", 0.3),
+        ),
+        ("One. [uv_break] [laugh]", (0.0, "One. [uv_break] [laugh]", 0.0)),
+        ("One. [laugh] [lbreak]", (0.0, "One. [laugh]", 0.6)),
+        ("[speed_3][uv_break] One. [speed_5]", (0.3, "[speed_3]One.", 0.0)),
+        ("One [uv_break].", (0.0, "One [uv_break].", 0.0)),
+        (" [uv_break] [llbreak] ", (pytest.approx(1.2), "", 0.0)),
+        ("", (0.0, "", 0.0)),
+    ],
+)
+def test_breaks_at_the_borders_are_silence(text: str, expected: tuple[float, str, float]) -> None:
+    assert without_border_breaks(text) == expected

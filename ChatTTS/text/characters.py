@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -39,6 +39,9 @@ _FULL_WIDTH = str.maketrans(
 _SUBSTITUTES = {chr(code): str(mark) for code, mark in _PUBLISHED_MAP.items()} | {
     "?": "？.", "？": "?。", "!": "！.", "！": "!。", "…": ".", "⋯": ".", "—": ",", "–": ",",
 }  # fmt: skip
+
+_PLAIN_MARKS = {"，": ",", "、": ",", "。": "."}
+_SHOWN_LETTERS = 60
 
 _FOLDED = (
     dict.fromkeys("‘’‛ʼ`´", "'")
@@ -122,12 +125,31 @@ def allowed_characters(text: str, kept: str) -> str:
     )
 
 
-def name_lost_letters(text: str, kept: str) -> None:
-    """One warning with the letters of ``text`` that no rule can turn into known ones."""
-    unknown = re.compile(f"[^{_PUBLISHED_SET}{re.escape(kept)}]")
-    lost = sorted({char for char in unknown.findall(without_tags(text)) if char.isalnum()})
-    if lost:
-        logger.warning("the voice does not know these characters; left out: %s", "".join(lost))
+def unknown_characters(text: str, knows: Callable[[str], bool]) -> dict[int, str]:
+    """Return a table for ``str.translate`` from the characters of the published set that a voice
+    does not know to those that it may know: Chinese marks to plain ones, an ideograph to a space.
+
+    Args:
+        text: whose characters are asked about; tags do not count.
+        knows: whether the voice knows a character.
+    """
+    beyond_ascii = {char for char in without_tags(text) if not char.isascii()}
+    return {ord(char): _PLAIN_MARKS.get(char, " ") for char in beyond_ascii if not knows(char)}
+
+
+def name_lost_letters(text: str, kept: str, unknown: Collection[int] = ()) -> None:
+    """Warn once of the letters of ``text`` that no rule can turn into known ones.
+
+    Args:
+        unknown: code points of the published set that the voice does not know.
+    """
+    beyond = re.compile(f"[^{_PUBLISHED_SET}{re.escape(kept)}]")
+    plain = without_tags(text)
+    lost = {*beyond.findall(plain), *(char for char in plain if ord(char) in unknown)}
+    letters = sorted(char for char in lost if char.isalnum())
+    if letters:
+        shown = "".join(letters[:_SHOWN_LETTERS]) + "..." * (len(letters) > _SHOWN_LETTERS)
+        logger.warning("the voice does not know these characters; left out: %s", shown)
 
 
 def replace_homophones(text: str, homophones: Mapping[str, str]) -> str:

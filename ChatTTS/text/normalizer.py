@@ -20,6 +20,7 @@ from .characters import (
     name_lost_letters,
     published_characters,
     replace_homophones,
+    unknown_characters,
 )
 from .chinese import read_chinese
 from .english import read_english
@@ -37,6 +38,15 @@ TextFunction = Callable[[str], str]
 LANGUAGES = ("en", "zh")
 # A line end in mid-sentence, of a text that was wrapped to some width; markdown's lines are none.
 _WRAPPED = re.compile(r"^([ \t]*\w[^\n]{30,}[a-z,])[ \t]*\n(?=[ \t]*[a-z])", re.MULTILINE)
+_SPELLINGS = {
+    "en": "en",
+    "eng": "en",
+    "english": "en",
+    "zh": "zh",
+    "zho": "zh",
+    "cn": "zh",
+    "chinese": "zh",
+}
 _PROBE = "1 test. 测试2。"
 
 
@@ -49,6 +59,7 @@ class Normalizer:
             ``do_text_normalization`` is on.
         known_tags: the model's control tags; others are left out. None keeps every tag.
         language: "en" or "zh", for texts in which neither language can be seen.
+        knows: whether the voice knows a character of the published set; ``None`` knows all.
     """
 
     def __init__(
@@ -57,11 +68,13 @@ class Normalizer:
         characters: str = "",
         known_tags: Collection[str] | None = None,
         language: str | None = None,
+        knows: Callable[[str], bool] | None = None,
     ) -> None:
         self._homophones = dict(homophones or {})
         self._characters = "".join(char for char in characters if char not in "[]\r\n")
         self._known_tags = None if known_tags is None else frozenset(known_tags)
         self._language = language if language in LANGUAGES else "en"
+        self._knows = knows
         self._lock = threading.Lock()
         self._registered: Mapping[str, TextFunction] = {}
         grammars = WeText()
@@ -77,23 +90,28 @@ class Normalizer:
         characters: str = "",
         known_tags: Collection[str] | None = None,
         language: str | None = None,
+        knows: Callable[[str], bool] | None = None,
     ) -> Normalizer:
         """A normalizer for another voice, with the functions that are registered here."""
-        other = Normalizer(homophones, characters, known_tags, language)
+        other = Normalizer(homophones, characters, known_tags, language, knows)
         other._registered = self._registered
         return other
 
-    def register(self, name: str, fn: TextFunction) -> bool:
-        """Let ``fn`` read the texts of language ``name`` ("en", "zh") instead of the built-in.
+    @property
+    def normalizers(self) -> dict[str, TextFunction]:
+        """The functions that are registered, by their names."""
+        return dict(self._registered)
 
-        ``fn`` gets plain text, never a control tag. Returns False, with a line in the log, for
-        another name and for a function that does not turn a text into a text.
+    def register(self, name: str, normalizer: TextFunction) -> bool:
+        """Let ``normalizer`` read the texts of language ``name`` instead of the built-in.
+
+        It gets plain text, never a control tag. A function for another name than "en" and "zh"
+        reads the texts for which ``lang`` is that name. Returns False, with a line in the log,
+        where a function has the name already (:meth:`unregister` it first), and for one that does
+        not turn a text into a text.
         """
-        if name not in LANGUAGES:
-            logger.warning("normalizer %r refused: the name must be one of %s", name, LANGUAGES)
-            return False
         try:
-            answer = fn(_PROBE)
+            answer = normalizer(_PROBE)
         except Exception as error:  # whatever a stranger's function raises
             logger.warning("normalizer %r refused: it failed on %r: %r", name, _PROBE, error)
             return False
@@ -102,11 +120,14 @@ class Normalizer:
             logger.warning("normalizer %r refused: it must return text, not %s", name, kind)
             return False
         with self._lock:
-            self._registered = {**self._registered, name: fn}
+            if name in self._registered:
+                logger.warning("normalizer %r refused: another one is registered", name)
+                return False
+            self._registered = {**self._registered, name: normalizer}
         return True
 
     def unregister(self, name: str) -> None:
-        """Go back to the built-in reading of language ``name``."""
+        """Go back to the built-in reading of language ``name``, if it has one."""
         with self._lock:
             self._registered = {key: fn for key, fn in self._registered.items() if key != name}
 
@@ -119,11 +140,11 @@ class Normalizer:
     ) -> str:
         """``text`` in the model's characters, its control tags as they are, on one line.
 
-        Without ``do_text_normalization`` the published rule alone applies. ``lang`` None means
-        that each sentence shows its language.
+        Without ``do_text_normalization`` the published rule alone applies. Where ``lang`` names no
+        language that is known, each sentence shows its own.
 
         Raises:
-            TextError: ``lang`` is no known language, or a registered function failed.
+            TextError: a registered function failed.
         """
         if do_text_normalization:
             return join_lines(self.lines(text, do_homophone_replacement, lang))
@@ -134,8 +155,7 @@ class Normalizer:
         self, text: str, do_homophone_replacement: bool = True, lang: str | None = None
     ) -> list[str]:
         """The lines of ``text``, each normalised; those with nothing in them are left out."""
-        if lang is not None and lang not in LANGUAGES:
-            raise TextError(f"lang={lang!r} is not known; use one of {LANGUAGES} or None")
+        lang = self._language_named(lang)
         text = _WRAPPED.sub(r"\1 ", "\n".join(text.splitlines()))
         text = strip_markup(text, self._known_tags)
         if self._known_tags is not None:
@@ -143,11 +163,23 @@ class Normalizer:
         text = map_plain(text, partial(fold, kept=self._characters))
         default = language_of(text) or self._language
         spoken = [self._line(line, lang, default) for line in text.split("\n")]
-        name_lost_letters("".join(spoken), self._characters)
-        spoken = [self._in_known_characters(line) for line in spoken]
         if do_homophone_replacement:
             spoken = [replace_homophones(line, self._homophones) for line in spoken]
+        whole = "".join(spoken)
+        unknown = unknown_characters(whole, self._knows) if self._knows is not None else {}
+        name_lost_letters(whole, self._characters, unknown)
+        spoken = [self._in_known_characters(line, unknown) for line in spoken]
         return [line for line in spoken if line]
+
+    def _language_named(self, lang: str | None) -> str | None:
+        """The language that ``lang`` means, in any of the spellings that scripts have for it."""
+        if lang in self._registered:
+            return lang
+        name = str(lang or "auto").strip().casefold()
+        known = _SPELLINGS.get(re.split("[-_]", name)[0])
+        if known is None and name not in ("auto", "none", ""):
+            logger.warning("lang=%r is not known: the language is found from the text", lang)
+        return known
 
     def _line(self, line: str, lang: str | None, default: str) -> str:
         """Read a line out, neighbouring sentences of one language together.
@@ -185,5 +217,8 @@ class Normalizer:
             return re.sub(r"\d+", lambda match: chinese_number(match[0]), words)
         return re.sub(r"\d+", lambda match: f" {english_number(match[0])} ", words)
 
-    def _in_known_characters(self, text: str) -> str:
-        return tidy(map_plain(text, partial(allowed_characters, kept=self._characters)))
+    def _in_known_characters(self, text: str, unknown: dict[int, str]) -> str:
+        def known(plain: str) -> str:
+            return allowed_characters(plain.translate(unknown), self._characters)
+
+        return tidy(map_plain(text, known))

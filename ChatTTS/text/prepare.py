@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from ..errors import TextError
+import logging
+import re
+
+from ..errors import NothingToSpeakError
 from .normalizer import Normalizer
 from .punctuation import end_sentence, join_lines
 from .splitter import is_speakable, split_utterances
+from .tags import map_plain
+
+logger = logging.getLogger(__name__)
+
+# No language has such words: a key, an address, an image in letters. Chinese has no spaces.
+_LONGEST_WORD = 100
+_ENDLESS = re.compile(rf"[^\W_\u3040-\u30ff\u3400-\u9fff]{{{_LONGEST_WORD + 1},}}")
 
 
 def prepare(
@@ -26,10 +36,11 @@ def prepare(
     since the published rule that follows drops "?" and line ends.
 
     Raises:
-        TextError: nothing speakable is left, or ``lang`` is not known.
+        NothingToSpeakError: nothing speakable is left.
     """
+    words = map_plain(text, _without_endless_words)
     if do_text_normalization:
-        lines = normalizer.lines(text, do_homophone_replacement, lang)
+        lines = normalizer.lines(words, do_homophone_replacement, lang)
         pieces = (
             split_utterances("\n".join(lines), max_characters)
             if split_text
@@ -37,15 +48,16 @@ def prepare(
         )
         utterances = [end_sentence(piece) for piece in pieces]
     else:
-        pieces = split_utterances(text, max_characters) if split_text else [text]
+        pieces = split_utterances(words, max_characters) if split_text else [words]
         utterances = [normalizer(piece, False, do_homophone_replacement, lang) for piece in pieces]
     utterances = [utterance for utterance in utterances if is_speakable(utterance)]
     if not utterances:
-        raise TextError(
-            f"nothing to speak is left of the text {_beginning(text)!r}; it needs words"
-        )
+        raise NothingToSpeakError(text)
     return utterances
 
 
-def _beginning(text: str) -> str:
-    return text if len(text) <= 40 else text[:40] + "..."
+def _without_endless_words(text: str) -> str:
+    """Return a piece between tags without what is too long for a word, and name that."""
+    for word in _ENDLESS.findall(text):
+        logger.warning("%r... has %d letters, which is no word; left out", word[:40], len(word))
+    return _ENDLESS.sub(" ", text)

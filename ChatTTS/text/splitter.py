@@ -13,18 +13,23 @@ from itertools import pairwise
 
 from ..errors import ConfigError
 from .abbreviations import ends_sentence
-from .tags import TAG, without_tags
+from .tags import BREAK_SECONDS, LAUGH, TAG, without_tags
 
 _HAN = r"\u3040-\u30ff\u3400-\u9fff"
 _CLOSERS = "\"'”’)}」』）】》"
 
-# Closing punctuation, the quotes after it, and the tags that belong to the sentence: those that
-# touch it, and those that touch nothing on their right.
+_LAUGH = re.escape(LAUGH)
+
+# Closing punctuation, the quotes after it, and the laughs that belong to the sentence (with what
+# stands before them): those that touch it, and those that touch nothing on their right. Other tags
+# lead what follows.
 _END = re.compile(
     rf"(?P<marks>[.!?。！？…]+)(?P<closers>[{_CLOSERS}]*)"
-    rf"(?P<tags>(?:{TAG.pattern})*(?:[ \t]+(?:{TAG.pattern})+(?!\S))*)"
+    rf"(?P<tags>(?:(?:{TAG.pattern})*{_LAUGH})?(?:(?:[ \t]*{TAG.pattern})*[ \t]+{_LAUGH}(?!\S))*)"
 )
 _SPACE_OR_END = re.compile(r"\s|$")
+_TAG_NEXT = re.compile(TAG.pattern)
+_LAUGH_NEXT = re.compile(rf"\s*{_LAUGH}")
 _LOWER_CASE = re.compile(r"\s*[a-z]")
 _HAN_NEXT = re.compile(rf"[{_HAN}]")
 
@@ -53,8 +58,8 @@ _CUTS = (
 
 
 def is_speakable(text: str) -> bool:
-    """Whether there is a letter, a digit or a control tag in ``text``."""
-    return has_words(text) or TAG.search(text) is not None
+    """Whether there is a letter, a digit or a control tag in ``text`` that is no break."""
+    return has_words(text) or any(tag not in BREAK_SECONDS for tag in TAG.findall(text))
 
 
 def has_words(text: str) -> bool:
@@ -107,7 +112,7 @@ def _is_end(line: str, match: re.Match[str]) -> bool:
         return False
     if _HAN_NEXT.match(line, end):
         return not (marks == "." and line[match.start() - 1 : match.start()].isdigit())
-    if not (match["tags"] or _SPACE_OR_END.match(line, end)):
+    if not (match["tags"] or _SPACE_OR_END.match(line, end) or _TAG_NEXT.match(line, end)):
         return False
     # '"Stop!" he said' and "wait... what" go on
     goes_on = match["closers"] or marks[0] == "…" or marks.startswith("..")
@@ -150,7 +155,9 @@ def _divide(text: str, max_characters: int) -> list[str]:
         (abs(match.start() - middle) / wanted + penalty, match.start())
         for pattern, penalty in _CUTS
         for match in pattern.finditer(text)
-        if 0 < match.start() < len(text) and match.start() not in inside_tags
+        if 0 < match.start() < len(text)
+        and match.start() not in inside_tags
+        and not _LAUGH_NEXT.match(text, match.start())
     ]
     if not cuts:
         return [text]
@@ -160,11 +167,22 @@ def _divide(text: str, max_characters: int) -> list[str]:
 
 
 def _join_wordless(parts: Iterable[str]) -> list[str]:
-    """Marks or tags alone follow the part before them; at the beginning they lead the next."""
+    """Return the parts that hold words: tags alone lead the next, marks alone and laughs follow the
+    part before; at the beginning and at the end all go where words are."""
     joined: list[str] = []
     for part in parts:
-        if joined and not (has_words(part) and has_words(joined[-1])):
+        alone = joined and not has_words(joined[-1])
+        if joined and (alone or not (has_words(part) or _leads(part))):
             joined[-1] = _join(joined[-1], part)
         else:
             joined.append(part)
+    if len(joined) > 1 and not has_words(joined[-1]):
+        last = joined.pop()
+        joined[-1] = _join(joined[-1], last)
     return joined
+
+
+def _leads(wordless: str) -> bool:
+    """Whether tags alone belong to what follows them."""
+    tags = TAG.findall(wordless)
+    return bool(tags) and tags[-1] != LAUGH

@@ -1,6 +1,8 @@
 """Control tags such as ``[laugh]``: one pair of brackets around word characters.
 
 They are instructions to the model. Every rule on text applies to the plain pieces between them.
+Breaks at the border of an utterance are no matter for the model: one at the end makes it drone on,
+one at the beginning is not heard. They are silence of a fixed length.
 """
 
 from __future__ import annotations
@@ -8,10 +10,16 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 logger = logging.getLogger(__name__)
 
 TAG = re.compile(r"\[\w+\]")
+# A laugh is a sound of the sentence before it; every other tag is about what follows.
+LAUGH = "[laugh]"
+# Seconds of silence: the middle of what speakers make of them.
+BREAK_SECONDS = {"[uv_break]": 0.3, "[v_break]": 0.3, "[lbreak]": 0.6, "[llbreak]": 0.9}
+
 _SPLIT = re.compile(rf"({TAG.pattern})")
 
 
@@ -30,6 +38,32 @@ def map_plain(text: str, change: Callable[[str], str]) -> str:
 def without_tags(text: str) -> str:
     """``text`` with a space in place of each tag."""
     return TAG.sub(" ", text)
+
+
+class Bordered(NamedTuple):
+    """A text without the breaks at its borders, and the seconds of silence that they are."""
+
+    before: float
+    spoken: str
+    after: float
+
+
+def without_border_breaks(text: str) -> Bordered:
+    """Return ``text`` as the model gets it: other tags that end it go, too; laughs stay."""
+    pieces = split_tags(text)
+    first, last = 0, len(pieces) - 1
+    while first < last and not pieces[first].strip() and pieces[first + 1] != LAUGH:
+        first += 2
+    while last > first and not pieces[last].strip() and pieces[last - 1] != LAUGH:
+        last -= 2
+    leading, trailing = pieces[1:first:2], pieces[last + 1 :: 2]
+    settings = "".join(tag for tag in leading if tag not in BREAK_SECONDS)
+    spoken = settings + "".join(pieces[first : last + 1]).strip()
+    return Bordered(_seconds(leading), spoken, _seconds(trailing))
+
+
+def _seconds(breaks: list[str]) -> float:
+    return sum(BREAK_SECONDS.get(tag, 0.0) for tag in breaks)
 
 
 def drop_unknown(text: str, known: Collection[str]) -> str:

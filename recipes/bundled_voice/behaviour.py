@@ -11,7 +11,7 @@ import torch
 from . import texts
 from .chance import Dice
 from .measures import Samples, silences, words
-from .speech import speak
+from .speech import LAUGH, LBREAK, UV_BREAK, speak
 from .subject import Result, Subject
 from .types import DEFAULT_SPEED, SAMPLE_RATE, SPEEDS, VOICES
 
@@ -68,6 +68,28 @@ def laughs(subject: Subject, count: int) -> Result:
     laughing = subject.say([f"{line} [laugh]" for line in lines])
     more = [(len(a) - len(b)) / SAMPLE_RATE for a, b in zip(laughing, plain, strict=True)]
     return {"sentences": len(lines), "median_seconds": round(float(np.median(more)), 2)}
+
+
+def borders(subject: Subject, count: int) -> Result:
+    """Faults where tags stand before, between and behind sentences, as users get them and with all
+    of a text in one utterance."""
+    lines = texts.everyday_heldout()
+    pairs = list(zip(lines[:count], lines[count : 2 * count], strict=True))
+    result: Result = {"sentences": len(pairs)}
+    for tag in (UV_BREAK, LBREAK, LAUGH):
+        places = {
+            "before": [f"{tag} {first}" for first, _ in pairs],
+            "between": [f"{first} {tag} {second}" for first, second in pairs],
+            "behind": [f"{first} {tag}" for first, _ in pairs],
+        }
+        for place, asked in places.items():
+            taught = [len(speak(line, VOICES[0]).samples) for line in asked]
+            for way, splits in (("split", True), ("in_one_go", False)):
+                waves = subject.waveforms(asked, split_text=splits)
+                ends = zip(waves, waves.finish_reasons, taught, strict=True)
+                faults = [fault for end in ends if (fault := _fault(*end))]
+                result[f"{tag} {place}, {way}"] = len(faults)
+    return result
 
 
 def requests(subject: Subject, count: int) -> Result:

@@ -42,6 +42,7 @@ PARTS = {
     "speed": Part(behaviour.speed, 40),
     "pauses": Part(behaviour.pauses, 50),
     "laughs": Part(behaviour.laughs, 30),
+    "borders": Part(behaviour.borders, 20),
     "requests": Part(behaviour.requests, 500),
     "refining": Part(behaviour.refining, 50),
     "exactness": Part(behaviour.exactness, 10),

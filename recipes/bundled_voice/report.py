@@ -84,6 +84,14 @@ def table(results: Results) -> str:
         )
     if "laughs" in results:
         add("[laugh] makes a sentence longer by", f"{results['laughs']['median_seconds']} s")
+    if "borders" in results:
+        places = {name: n for name, n in results["borders"].items() if name != "sentences"}
+        worst = max(places, key=lambda name: places[name])
+        add(
+            "runaways, early ends and empty results at tags between sentences",
+            f"{sum(places.values())} of {results['borders']['sentences'] * len(places)}; most of "
+            f"them with {worst}: {places[worst]}",
+        )
     if "requests" in results:
         r = results["requests"]
         add(

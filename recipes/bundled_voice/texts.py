@@ -18,6 +18,7 @@ from ChatTTS.text.normalizer import Normalizer
 
 from .chance import Dice
 from .grammar import PATTERNS, expand
+from .speech import LAUGH, LBREAK, UV_BREAK
 from .types import RefinePair
 from .words import dictionary, everyday, invented, is_held_out
 from .words_heldout import EVERYDAY, LONG, UNSEEN
@@ -93,12 +94,20 @@ def sentence(dice: Dice, shares: Shares = SHARES) -> str:
 def utterance(dice: Dice, shares: Shares = SHARES) -> str:
     """One to three sentences, some with control tags, as the corpus has them."""
     count = 1 if dice.chance(0.8) else dice.integer(2, 3)
-    text = " ".join(sentence(dice, shares) for _ in range(count))
+    plain = [sentence(dice, shares) for _ in range(count)]
+    text = " ".join(_with_borders(line, dice) for line in plain)
     if dice.chance(0.3):
         oral = dice.integer(1, 6) if dice.chance(0.3) else 0
         laugh = dice.integer(1, MOST_LAUGH) if dice.chance(0.3) else 0
-        text = refine(text, oral, laugh, dice.integer(0, MOST_PAUSE), dice)
-    return f"{text} [lbreak]" if dice.chance(0.15) else text
+        text = refine(" ".join(plain), oral, laugh, dice.integer(0, MOST_PAUSE), dice)
+    return f"{text} {LBREAK}" if dice.chance(0.15) else text
+
+
+def _with_borders(text: str, dice: Dice) -> str:
+    """Some sentences with a break or a laugh before them, or a break behind their full stop."""
+    if dice.chance(0.05):
+        text = f"{dice.pick((UV_BREAK, LBREAK, LAUGH))} {text}"
+    return f"{text} {UV_BREAK}" if dice.chance(0.05) else text
 
 
 class RefinePairs:
@@ -148,7 +157,7 @@ def refine(text: str, oral: int, laugh: int, pause: int, dice: Dice) -> str:
         if i in fillers:
             refined.append(f"{dice.pick(FILLERS)},")
         refined.append(word)
-        refined += ["[uv_break]"] * (i in breaks) + ["[laugh]"] * (i in laughs)
+        refined += [UV_BREAK] * (i in breaks) + [LAUGH] * (i in laughs)
     return " ".join(refined)
 
 

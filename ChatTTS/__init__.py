@@ -50,7 +50,7 @@ _HOMES = {
 }
 
 
-_MODULES = ("audio", "voices")
+_MODULES = ("audio", "config", "core", "norm", "utils", "voices")
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -32,6 +33,8 @@ _REQUIRED = (
     "asset/Vocos.safetensors",
     "asset/tokenizer/tokenizer.json",
 )
+# Where the hub library keeps notes on a download into a folder of one's own.
+_BEGUN = Path(".cache", "huggingface")
 _BUNDLED = Path(__file__).parent / "bundled"
 
 
@@ -110,35 +113,44 @@ def locate(
     """Find the checkpoint that ``source`` names, and make sure that it is whole.
 
     Args:
-        source: ``local`` takes ``./asset``, else the hub's cache, else downloads, and with a
-            ``custom_path`` only looks there; ``custom`` takes ``custom_path``; ``huggingface``
-            the hub's cache, else downloads; ``bundled`` the voice inside this package.
-        custom_path: a folder that holds ``asset/``, or is that folder.
+        source: ``local`` takes ``./asset``, else the hub's cache, else downloads; ``custom`` takes
+            ``custom_path``; ``huggingface`` the hub's cache, else downloads; ``bundled`` the voice
+            inside this package.
+        custom_path: with ``custom`` the folder that holds ``asset/``, or that folder. With
+            ``local`` the same, and the download goes there if nothing of a checkpoint is there.
+            With ``huggingface`` a cache in the place of the hub's own.
         force_redownload: download again, whatever is there (``custom`` and ``bundled`` ignore it).
 
     Raises:
         AssetError: files are missing (all are named), or the download failed.
         ConfigError: an unknown source, or ``custom`` without a path.
     """
+    path = None if custom_path is None else Path(custom_path).expanduser().absolute()
     if source == "bundled":
         return _whole(AssetFolder(_BUNDLED, "bundled"))
-    if source == "custom" and custom_path is None:
-        raise ConfigError("source='custom' needs custom_path, the folder that holds asset/")
-    if source in ("local", "custom") and custom_path is not None:
-        path = Path(custom_path).expanduser().absolute()
-        return _whole(AssetFolder(path, "custom" if source == "custom" else "local"))
-    if source not in ("local", "huggingface"):
-        raise ConfigError(
-            f"source must be one of local, custom, huggingface, bundled, not {source!r}"
-        )
-    if custom_path is not None:
-        logger.warning(
-            "custom_path does nothing with source='huggingface'; HF_HOME says where downloads lie"
-        )
+    if source == "custom":
+        if path is None:
+            raise ConfigError("source='custom' needs custom_path, the folder that holds asset/")
+        return _whole(AssetFolder(path, "custom"))
+    if source == "local":
+        return _local(path, force_redownload)
+    if source == "huggingface":
+        return (None if force_redownload else _cached(path)) or download(force_redownload, path)
+    raise ConfigError(f"source must be one of local, custom, huggingface, bundled, not {source!r}")
+
+
+def _local(path: Path | None, force_redownload: bool) -> AssetFolder:
+    if path is not None:
+        folder = AssetFolder(path, "local")
+        # What is there in part is somebody's own, unless a download of ours was cut off.
+        is_begun = (path / _BEGUN).exists() or len(folder.missing()) == len(_REQUIRED)
+        if force_redownload or (is_begun and folder.missing()):
+            return _download_into(path, force_redownload)
+        return _whole(folder)
     if force_redownload:
         return download(force=True)
     here = Path.cwd()
-    if source == "local" and (here / "asset").is_dir():
+    if (here / "asset").is_dir():
         folder = AssetFolder(here, "local")
         # A folder of that name with none of the files is somebody's pictures.
         if len(folder.missing()) < len(_REQUIRED):
@@ -151,16 +163,28 @@ def is_cached() -> bool:
     return _cached() is not None
 
 
-def download(force: bool = False) -> AssetFolder:
+def download(force: bool = False, cache: Path | None = None) -> AssetFolder:
     """Bring the published checkpoint into the hub's cache, with progress.
 
     Files that are there whole are kept, unless ``force``; a connection that breaks is taken up
     again where it stopped. The hub library's environment variables hold: HF_ENDPOINT (a mirror),
     HF_HOME, HF_HUB_OFFLINE and so on.
 
+    Args:
+        cache: another folder of caches than the hub's own.
+
     Raises:
         AssetError: it failed; the message says why, and what to do instead.
     """
+    return _whole(AssetFolder(_snapshot(force, cache=cache), "huggingface"))
+
+
+def _download_into(folder: Path, force: bool) -> AssetFolder:
+    """Bring the published checkpoint into ``folder``, as ``folder/asset/...``."""
+    return _whole(AssetFolder(_snapshot(force, folder=folder), "local"))
+
+
+def _snapshot(force: bool, cache: Path | None = None, folder: Path | None = None) -> Path:
     import huggingface_hub
 
     try:
@@ -169,7 +193,11 @@ def download(force: bool = False) -> AssetFolder:
             # or not. This question fails then.
             huggingface_hub.model_info(REPOSITORY)
         path = huggingface_hub.snapshot_download(
-            REPOSITORY, allow_patterns=_hub_files(), force_download=force
+            REPOSITORY,
+            cache_dir=cache,
+            local_dir=folder,
+            allow_patterns=_hub_files(),
+            force_download=force,
         )
     except Exception as error:  # whatever the library's changing transports raise
         raise AssetError(
@@ -180,7 +208,18 @@ def download(force: bool = False) -> AssetFolder:
             "source='bundled'"
         ) from error
     logger.info("%s lies in %s", REPOSITORY, path)
-    return _whole(AssetFolder(Path(path), "huggingface"))
+    return Path(path)
+
+
+def published_hashes() -> dict[str, str]:
+    """The sha256 of each published file, by :func:`hash_key`."""
+    files: dict[str, str] = published_facts()["sha256"]
+    return {hash_key(name): value for name, value in files.items()}
+
+
+def hash_key(name: str) -> str:
+    """What scripts call the hash of a file: ``sha256_asset_DVAE_safetensors``."""
+    return f"sha256_{re.sub('[./]', '_', name)}"
 
 
 def _hub_files() -> list[str]:
@@ -205,12 +244,12 @@ def _whole(folder: AssetFolder) -> AssetFolder:
     return folder
 
 
-def _cached() -> AssetFolder | None:
+def _cached(cache: Path | None = None) -> AssetFolder | None:
     import huggingface_hub
 
     try:
         path = huggingface_hub.snapshot_download(
-            REPOSITORY, allow_patterns=_hub_files(), local_files_only=True
+            REPOSITORY, cache_dir=cache, allow_patterns=_hub_files(), local_files_only=True
         )
     except (OSError, ValueError):  # its "not here", and "only in part"
         return None

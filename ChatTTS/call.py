@@ -28,11 +28,13 @@ class Call:
 
     Attributes:
         model: the checkpoint that was loaded when the call began.
+        rows: number of its texts; one that cannot be spoken has no utterance.
         batch_size: utterances generated side by side.
         cancelled: ends this call alone.
     """
 
     model: Model
+    rows: int
     batch_size: int
     cancelled: Cancellation
 
@@ -73,9 +75,12 @@ class Call:
             pieces = Batches(MOST_FRAMES, synthesizer.samples_per_frame)
             return UtteranceDecoder(synthesizer, pieces if synthesizer.is_exact else AtTheEnd())
 
-        mixer = RowMixer(self.model.vocoding, utterances, decoder, is_bounded=False)
+        mixer = RowMixer(self.model.vocoding, utterances, self.rows, decoder, is_bounded=False)
         try:
-            for gain in self._frames(utterances, params, choose_seed(params), first_alone=False):
+            gains = self._frames(
+                utterances, params, choose_seed(params), first_alone=False, may_begin_anew=True
+            )
+            for gain in gains:
                 mixer.push(gain)
             mixer.wait(lambda: mixer.is_complete or None)
         finally:
@@ -110,9 +115,14 @@ class Call:
         if refining is not None:
             refined = partial(self.refined, params=refining, seed=choose_seed(refining))
         gains = self._frames(
-            utterances, params, choose_seed(params), first_alone=True, refined=refined
+            utterances,
+            params,
+            choose_seed(params),
+            first_alone=True,
+            may_begin_anew=False,
+            refined=refined,
         )
-        mixer = RowMixer(self.model.vocoding, utterances, decoder, is_bounded=True)
+        mixer = RowMixer(self.model.vocoding, utterances, self.rows, decoder, is_bounded=True)
         return Production(gains, mixer, self.cancelled)
 
     def _frames(
@@ -122,6 +132,7 @@ class Call:
         seed: int,
         *,
         first_alone: bool,
+        may_begin_anew: bool,
         refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
     ) -> Iterator[Gain]:
         """What the speech pass gives; an error if these utterances cannot be spoken."""
@@ -132,6 +143,7 @@ class Call:
             seed,
             batch_size=self.batch_size,
             first_alone=first_alone,
+            may_begin_anew=may_begin_anew,
             cancelled=self.cancelled,
             refined=refined,
         )

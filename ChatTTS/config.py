@@ -166,6 +166,11 @@ class Config:
         return cls(**given)
 
     @classmethod
+    def published(cls) -> Config:
+        """The published model's."""
+        return cls(spk_stat=str(published_facts()["spk_stat"]))
+
+    @classmethod
     def from_file(cls, path: Path) -> Config:
         """Read ``path``; a missing file means the published sizes.
 
@@ -173,7 +178,7 @@ class Config:
             ConfigError: the file is not JSON, or names sizes that make no sense.
         """
         if not path.exists():
-            return cls(spk_stat=_published_spk_stat())
+            return cls.published()
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -191,10 +196,6 @@ def published_facts() -> dict[str, Any]:
     text = (Path(__file__).parent / "published_model.json").read_text(encoding="utf-8")
     facts: dict[str, Any] = json.loads(text)
     return facts
-
-
-def _published_spk_stat() -> str:
-    return str(published_facts()["spk_stat"])
 
 
 def _reject_unknown(where: str, values: Mapping[str, Any], known: set[str]) -> None:

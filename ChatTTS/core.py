@@ -19,23 +19,20 @@ from . import assets
 from . import params as parameters
 from .audio import reference_audio
 from .call import Call
-from .config import Config
-from .errors import ChatTTSError, ConfigError, NotLoadedError, TextError
+from .errors import ChatTTSError, ConfigError, NothingToSpeakError, TextError
 from .hashes import check_hashes
 from .loading import Model, load_model
-from .lru import CacheCounts
-from .model.dvae import DVAE, MelDecoder
-from .model.embed import Embed
 from .model.generation import Cancellation
-from .model.gpt import GPT, EngineOptions
+from .model.gpt import EngineOptions
 from .model.placement import choose_placement
-from .model.speaker import Speaker, encode_sample
-from .model.tokenizer import Tokenizer
-from .model.vocoder import Vocoder
+from .model.speaker import encode_sample
 from .params import as_params
+from .parts import Parts
 from .speech import Utterance, choose_seed
 from .streams import SpeechStream, WaveformStream
 from .text import Normalizer, load_homophones, prepare
+
+logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 
@@ -55,7 +52,7 @@ def _succeeds(load: Callable[Concatenate[Chat, P], None]) -> Callable[Concatenat
     return logged
 
 
-class Chat:
+class Chat(Parts):
     """Text to speech with one checkpoint.
 
     May be shared by threads: calls do not touch one another.
@@ -71,7 +68,6 @@ class Chat:
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self.logger = logger or logging.getLogger("ChatTTS")
         self.normalizer = Normalizer()
-        self._model: Model | None = None
         # Weak: a call ends with the last reference to it, also a stream that nobody finished.
         self._running: weakref.WeakSet[Cancellation] = weakref.WeakSet()
         self._lock = threading.Lock()
@@ -151,8 +147,9 @@ class Chat:
             characters=defaults.characters,
             known_tags=model.tokenizer.control_tokens,
             language=defaults.language,
+            knows=model.tokenizer.knows,
         )
-        self._model = model
+        self._model, self._said_device = model, None
 
     load = _succeeds(load_or_raise)
     load.__doc__ = "As :meth:`load_or_raise`, but ``False`` after logging the error."
@@ -163,12 +160,13 @@ class Chat:
         force_redownload: bool = False,
         local_path: str | Path | None = None,
         compile: bool = False,
+        custom_path: str | Path | None = None,
         **options: Any,
     ) -> bool:
-        """``load`` under the name and arguments of old versions."""
+        """``load`` under the name and arguments of old versions; ``local_path`` is one's own."""
         if local_path is not None:
-            source = "custom"
-        return self.load(source, force_redownload, compile, local_path, **options)
+            source, custom_path = "custom", local_path
+        return self.load(source, force_redownload, compile, custom_path, **options)
 
     def download_models(
         self,
@@ -188,76 +186,19 @@ class Chat:
         return self._model is not None
 
     def unload(self) -> None:
-        """Interrupt what runs and let go of the model."""
+        """Interrupt what runs, and let go of the model and of registered normalizers."""
         self.interrupt()
+        self.normalizer = Normalizer()
+        self._said_device = None
         model, self._model = self._model, None
         if model is not None:
             model.gpt.close()
-
-    @property
-    def _loaded(self) -> Model:
-        model = self._model
-        if model is None:
-            raise NotLoadedError(
-                "no checkpoint is loaded: call chat.load(), and look at what it returned; "
-                'chat.load("bundled") always works'
-            )
-        return model
-
-    @property
-    def config(self) -> Config:
-        """Sizes and voice defaults of the checkpoint."""
-        return self._loaded.config
-
-    @property
-    def device(self) -> torch.device:
-        """Where the language model runs."""
-        return self._loaded.placement.device
-
-    @property
-    def coef(self) -> str:
-        """The checkpoint's mel scale as base16384 text."""
-        return self._loaded.coef
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self._loaded.tokenizer
-
-    @property
-    def speaker(self) -> Speaker:
-        return self._loaded.speaker
-
-    @property
-    def gpt(self) -> GPT:
-        return self._loaded.gpt
-
-    @property
-    def embed(self) -> Embed:
-        return self._loaded.gpt.embed
-
-    @property
-    def decoder(self) -> MelDecoder:
-        return self._loaded.decoder
-
-    @property
-    def dvae(self) -> DVAE:
-        return self._loaded.dvae
-
-    @property
-    def vocos(self) -> Vocoder:
-        return self._loaded.vocos
 
     # -- voices ----------------------------------------------------------------------------
 
     def sample_random_speaker(self) -> str:
         """A random voice as a speaker string; ``torch.manual_seed(n)`` before it repeats it."""
         return self._loaded.speaker.sample_random()
-
-    @property
-    def voice_caches(self) -> dict[str, CacheCounts]:
-        """How often speaker strings and sample prompts had been read before."""
-        model = self._loaded
-        return {"speaker": model.vectors.counts, "sample": model.samples.counts}
 
     def sample_audio_speaker(self, wav: Any, sample_rate: int | None = None) -> str:
         """Audio to a sample prompt string, for ``InferCodeParams(spk_smp=..., txt_smp=...)``.
@@ -297,17 +238,18 @@ class Chat:
         """Speak one text or several.
 
         Args:
-            text: a string is one row; a list gives one row for each text.
+            text: a string is one row, and ``""`` is none; a list gives one row for each text. A
+                text with nothing to speak in it gives an empty row and a warning.
             stream: give chunks while they are generated.
-            lang: ``en`` or ``zh``; found out from the text by default.
+            lang: ``en`` or ``zh``; found out from the text by default, and where it is another.
             skip_refine_text: speak the text as it is, without breaks and laughs put in.
             refine_text_only: give the refined text and no sound.
             use_decoder: sound from hidden states (better); ``False`` takes the codes.
             do_text_normalization: read out numbers and symbols, drop what cannot be spoken.
             do_homophone_replacement: apply the checkpoint's table, if it has one.
             split_text: cut long texts into utterances, which follow one another in the row.
-            max_split_batch: utterances generated side by side; the velocity engine decides that
-                by itself, but for streams.
+            max_split_batch: utterances generated side by side, with ``split_text``; the velocity
+                engine decides that by itself, but for streams.
             params_refine_text, params_infer_code: objects, or dicts with their fields.
             low_latency: let a stream begin before its samples are final: ``True``, or a
                 ``LowLatency`` or dict with its numbers.
@@ -316,10 +258,11 @@ class Chat:
         Returns:
             ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each row; with ``stream``
             a ``WaveformStream`` of chunks (rows, n); with ``refine_text_only`` a string (the
-            utterances, one a line) or, without ``split_text``, a list of strings.
+            utterances, one a line) or, without ``split_text``, a list of strings; with both, an
+            iterator that gives this once.
 
         Raises:
-            TextError: a text has nothing to speak, or too much for the model.
+            TextError: a text has too much for the model.
             VoiceError, ConfigError: a parameter that cannot be used.
             EmptySpeechError: utterances stayed empty; it carries the other rows.
         """
@@ -328,7 +271,7 @@ class Chat:
             raise ConfigError("low_latency is about streams: give stream=True as well")
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
-        texts = [text] if isinstance(text, str) else list(text)
+        texts = [text] if isinstance(text, str) and text else list(text)
         utterances = self._utterances(
             model,
             texts,
@@ -339,9 +282,11 @@ class Chat:
         )
         # A stream gives all rows at once, so all of them are generated at once.
         together = len(texts) if stream or not split_text else 1
+        if split_text:
+            together = max(together, _checked_batch(max_split_batch))
         if model.gpt.batches_itself and not stream:
             together = len(utterances)
-        call = self._call(model, max_split_batch, together, interrupt)
+        call = self._call(model, len(texts), together, interrupt)
         if stream and not refine_text_only:
             production = call.produce(
                 utterances, coding, use_decoder, early, None if skip_refine_text else refining
@@ -351,8 +296,8 @@ class Chat:
         if refine_text_only or not skip_refine_text:
             utterances = call.refined(utterances, refining, choose_seed(refining))
         if refine_text_only:
-            lines = [u.text for u in utterances]
-            return "\n".join(lines) if split_text else lines
+            refined = _as_published(utterances, len(texts), split_text)
+            return iter((refined,)) if stream else refined
         return call.waveforms(utterances, coding, use_decoder)
 
     def stream(
@@ -407,8 +352,10 @@ class Chat:
             do_homophone_replacement=do_homophone_replacement,
             split_text=split_text,
             first=first_utterance,
+            is_strict=True,
         )
-        production = self._call(model, max_split_batch, 1, interrupt).produce(
+        together = _checked_batch(max_split_batch) if split_text else 1
+        production = self._call(model, 1, together, interrupt).produce(
             utterances, coding, use_decoder, early, None if skip_refine_text else refining
         )
         return SpeechStream(production, coding)
@@ -427,32 +374,44 @@ class Chat:
         )
 
     def _utterances(
-        self, model: Model, texts: Sequence[str], first: int = 0, **reading: Any
+        self,
+        model: Model,
+        texts: Sequence[str],
+        first: int = 0,
+        is_strict: bool = False,
+        **reading: Any,
     ) -> list[Utterance]:
-        """The texts cut into what is spoken in one go, numbered from ``first``."""
+        """The texts cut into what is spoken in one go, numbered from ``first``.
+
+        Raises:
+            NothingToSpeakError: with ``is_strict``, a text has no utterance.
+        """
         most = model.config.defaults.max_utterance_characters
-        return [
-            Utterance(row, index, piece, first)
-            for row, text in enumerate(texts)
-            for index, piece in enumerate(
-                prepare(text, self.normalizer, max_characters=most, **reading)
-            )
-        ]
+        utterances = []
+        for row, text in enumerate(texts):
+            try:
+                pieces = prepare(text, self.normalizer, max_characters=most, **reading)
+            except NothingToSpeakError as error:
+                if is_strict:
+                    raise
+                logger.warning("row %d stays empty: %s", row, error)
+                continue
+            utterances += [Utterance(row, i, piece, first) for i, piece in enumerate(pieces)]
+        return utterances
 
     def _call(
-        self, model: Model, max_split_batch: int, together: int, interrupt: threading.Event | None
+        self, model: Model, rows: int, together: int, interrupt: threading.Event | None
     ) -> Call:
         """A call that can be ended by :meth:`interrupt`, and by the caller's own event.
 
         Args:
-            together: utterances that are generated side by side at least.
+            rows: number of texts.
+            together: utterances that are generated side by side at most.
         """
-        if max_split_batch < 1:
-            raise ConfigError(f"max_split_batch must be at least 1, not {max_split_batch}")
         cancelled = Cancellation(interrupt)
         with self._lock:
             self._running.add(cancelled)
-        return Call(model, batch_size=max(together, max_split_batch), cancelled=cancelled)
+        return Call(model, rows, batch_size=max(1, together), cancelled=cancelled)
 
     def interrupt(self) -> None:
         """End the calls that are running, each on its own; later calls are not touched."""
@@ -460,3 +419,17 @@ class Chat:
             running = list(self._running)
         for cancelled in running:
             cancelled.set()
+
+
+def _checked_batch(size: int) -> int:
+    if size < 1:
+        raise ConfigError(f"max_split_batch must be at least 1 with split_text, not {size}")
+    return size
+
+
+def _as_published(utterances: Sequence[Utterance], rows: int, split_text: bool) -> str | list[str]:
+    """Refined texts in the shapes that scripts know: one text of lines, or a list of rows."""
+    if split_text and rows:
+        return "\n".join(u.text for u in utterances)
+    texts = {u.row: u.text for u in utterances}
+    return [texts.get(row, "") for row in range(rows)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_SHOWN = 40  # characters of a text
+
 
 class ChatTTSError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -23,6 +25,20 @@ class TextError(ChatTTSError, ValueError):
     """A text that cannot be spoken (empty, or too long for the model)."""
 
 
+class NothingToSpeakError(TextError):
+    """A text in which nothing is left to speak; ``Chat.infer`` gives an empty row for it.
+
+    Args:
+        text: of which nothing is left; the message shows its beginning.
+    """
+
+    def __init__(self, text: str) -> None:
+        shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+        super().__init__(
+            f"nothing to speak is left of the text {shown!r}; it needs words that the voice knows"
+        )
+
+
 class AudioError(ChatTTSError, ValueError):
     """Audio that cannot be read, written or used as a reference."""
 
@@ -31,8 +47,11 @@ class EngineUnavailableError(ChatTTSError, RuntimeError):
     """The engine asked for is not there, with what to use instead."""
 
 
-class NotLoadedError(ChatTTSError, RuntimeError):
-    """A call that needs a checkpoint before one was loaded."""
+class NotLoadedError(ChatTTSError, RuntimeError, AttributeError):
+    """A call that needs a checkpoint before one was loaded.
+
+    It is an ``AttributeError`` since scripts ask ``hasattr(chat, "speaker")``.
+    """
 
 
 class GenerationError(ChatTTSError, RuntimeError):

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -119,7 +120,7 @@ def _check_files(
     """
     published: dict[str, str] = published_facts()["sha256"]
     own = folder.origin == "bundled"
-    expected = {name: None if own else sha256 for name, sha256 in published.items()}
+    expected = {name: None if own else value for name, value in published.items()}
     expected |= {name: None for name in _OPTIONAL if folder.file(name).is_file()}
 
     sizes = {
@@ -136,31 +137,45 @@ def _check_files(
         disable=None,
     ) as bar:
         for name in sorted(sizes, key=lambda name: sizes[name]):
-            check = FileCheck(name, expected[name], _sha256(folder.file(name), memory, bar))
+            check = FileCheck(name, expected[name], _remembered(folder.file(name), memory, bar))
             checks.append(check)
             if stop_at_difference and check.status == "different":
                 break
     return checks
 
 
-def _sha256(path: Path, memory: dict[str, list[Any]], bar: tqdm) -> str:
+def sha256(path: Path, advance: Callable[[int], object] = lambda size: None) -> str:
+    """Return the hash of a file, in hexadecimal digits.
+
+    Args:
+        advance: told of the bytes of each block that was read.
+
+    Raises:
+        AssetError: the file cannot be read.
+    """
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+                advance(len(block))
+    except OSError as error:
+        raise AssetError(f"{path} cannot be read ({error.strerror or error})") from error
+    return digest.hexdigest()
+
+
+def _remembered(path: Path, memory: dict[str, list[Any]], bar: tqdm) -> str:
+    """Return the hash of a file, which is read only if it has changed since ``memory`` has it."""
     stat, key = path.stat(), str(path.resolve())
     state = [stat.st_size, stat.st_mtime_ns]
     known = memory.get(key, [])
     if known[:2] == state:
         bar.update(stat.st_size)
         return str(known[2])
-    digest = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
-                bar.update(len(block))
-    except OSError as error:
-        raise AssetError(f"{path} cannot be read ({error.strerror or error})") from error
+    found = sha256(path, bar.update)
     if stat.st_size >= _REMEMBERED_FROM:
-        memory[key] = [*state, digest.hexdigest()]
-    return digest.hexdigest()
+        memory[key] = [*state, found]
+    return found
 
 
 def _memory_file() -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,9 +32,9 @@ from .model.native.chain import NativeChain, VocoderLayers
 from .model.native.convnext import accelerate
 from .model.native.library import Team
 from .model.placement import Placement
+from .model.script_tokenizer import ScriptTokenizer
 from .model.speaker import Speaker
 from .model.synthesis import Synthesizer
-from .model.tokenizer import Tokenizer
 from .model.vocoder import Vocoder
 from .model.vocoding import MOST_FRAMES, MOST_FRAMES_ON_GPU, Vocoding
 from .params import InferCodeParams, RefineTextParams
@@ -59,7 +59,7 @@ class Model:
 
     config: Config
     placement: Placement
-    tokenizer: Tokenizer
+    tokenizer: ScriptTokenizer
     speaker: Speaker
     gpt: GPT
     decoder: MelDecoder
@@ -74,6 +74,24 @@ class Model:
     def synthesizer(self, use_decoder: bool) -> Synthesizer:
         """The way through the Decoder, or the one through the DVAE."""
         return self.from_hiddens if use_decoder else self.from_codes
+
+    def with_part(self, name: str, part: object) -> Model:
+        """A model with another ``part``, as scripts assign ``chat.decoder``, on plain modules.
+
+        Raises:
+            ConfigError: it is of another class than the one in its place.
+        """
+        kind = type(getattr(self, name))
+        if not isinstance(part, kind):
+            raise ConfigError(f"{name} must be a {kind.__name__}, not {type(part).__name__}")
+        model = replace(self, **{name: part})
+        if name not in ("decoder", "dvae", "vocos"):
+            return model
+        return replace(
+            model,
+            from_hiddens=Synthesizer(model.decoder, model.vocos),
+            from_codes=Synthesizer(model.dvae, model.vocos),
+        )
 
     @property
     def coef(self) -> str:
@@ -101,7 +119,7 @@ def load_model(
         _check(config)
     except ConfigError as error:
         raise ConfigError(f"{assets.config}: {error}") from None
-    tokenizer = Tokenizer(assets.tokenizer)
+    tokenizer = ScriptTokenizer(assets.tokenizer)
     if tokenizer.size > config.gpt.num_text_tokens:
         raise ConfigError(
             f"the tokenizer in {assets.tokenizer} has {tokenizer.size} tokens and the model only "

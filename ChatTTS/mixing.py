@@ -20,6 +20,7 @@ from .model.streaming import UtteranceDecoder
 from .model.vocoding import Owner, Track, Vocoding
 from .results import Piece, Row, Spoken
 from .speech import Gain, Utterance
+from .text.tags import without_border_breaks
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +43,17 @@ class UtteranceTrack(Track):
     Attributes:
         ready: samples that came and are not taken.
         spoken: what is said of the utterance.
+        generated: samples that came, or could come of the frames that are here.
     """
 
-    def __init__(self, line: RowLine, utterance: Utterance, decoder: UtteranceDecoder) -> None:
+    def __init__(
+        self, line: RowLine, utterance: Utterance, decoder: UtteranceDecoder, spoken: Spoken
+    ) -> None:
         self.decoder = decoder
         self.utterance = utterance
-        self.spoken = Spoken(utterance.text)
+        self.spoken = spoken
         self.ready: deque[Samples] = deque()
+        self.generated = 0
         self._line = line
 
     @property
@@ -68,12 +73,27 @@ class UtteranceTrack(Track):
 
     def deliver(self, samples: Samples, delay: float) -> None:
         """See :class:`~ChatTTS.model.vocoding.Track`."""
-        if len(samples):
-            self.ready.append(samples)
-            self.spoken.samples += len(samples)
+        heard = self._with_silence(samples)
+        silence = len(heard) - len(samples)
+        self.generated += silence
+        self._line.generated += silence
+        if len(heard):
+            self.ready.append(heard)
+            self.spoken.samples += len(heard)
         if self.decoder.is_complete:
             self.spoken.finish = self.decoder.finish
-        self._line.delivered(len(samples), delay, self.decoder.is_complete)
+        self._line.delivered(len(heard), delay, self.decoder.is_complete)
+
+    def _with_silence(self, samples: Samples) -> Samples:
+        """Return the samples with the breaks at the borders of the text, where they are due."""
+        begins = len(samples) > 0 and self.spoken.samples == 0
+        is_heard = begins or self.spoken.samples > 0
+        ends = self.decoder.is_complete and self.decoder.finish is not FinishReason.ABORT
+        if not begins and not (ends and is_heard):
+            return samples
+        before, _, after = without_border_breaks(self.spoken.text)
+        parts = [_silence(before * begins), samples, _silence(after * ends)]
+        return np.concatenate(parts)
 
     def fail(self, error: BaseException) -> None:
         """See :class:`~ChatTTS.model.vocoding.Track`."""
@@ -166,6 +186,7 @@ class RowMixer(Owner):
     Args:
         vocoding: who decodes.
         utterances: of all the rows.
+        count: of the rows; one without an utterance is empty.
         make_decoder: makes the decoder of an utterance.
         is_bounded: whether to wait for whoever takes the samples.
 
@@ -178,6 +199,7 @@ class RowMixer(Owner):
         self,
         vocoding: Vocoding,
         utterances: Sequence[Utterance],
+        count: int,
         make_decoder: MakeDecoder,
         *,
         is_bounded: bool,
@@ -188,17 +210,17 @@ class RowMixer(Owner):
         self._is_awaited = False
         self._error: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
-        count = 1 + max((u.row for u in utterances), default=-1)
         self._lines = [RowLine(self) for _ in range(count)]
         self._tracks: dict[tuple[int, int], UtteranceTrack] = {}
         for u in sorted(utterances, key=lambda u: u.index):
             line = self._lines[u.row]
-            track = UtteranceTrack(line, u, make_decoder(u, line.listener))
+            track = UtteranceTrack(line, u, make_decoder(u, line.listener), Spoken(u.text))
             self._tracks[u.row, u.index] = track
             line.tracks.append(track)
             line.row.utterances.append(track.spoken)
         self.rows = [line.row for line in self._lines]
         self.is_left = False
+        self._make_decoder = make_decoder
         vocoding.own(self)
 
     # ------------------------------------------------------------ who generates
@@ -211,13 +233,28 @@ class RowMixer(Owner):
                 self._changed.wait(_POLL_SECONDS)
             if self._is_over:
                 return
-            track = self._tracks[u.row, u.index]
             line = self._lines[u.row]
+            if gain.is_anew:
+                self._begin_anew(line, self._tracks[u.row, u.index])
+            track = self._tracks[u.row, u.index]
             track.spoken.text = u.text
             track.decoder.push(delta)
-            line.generated += len(delta.ids) * track.decoder.synthesizer.samples_per_frame
+            generated = len(delta.ids) * track.decoder.synthesizer.samples_per_frame
+            track.generated += generated
+            line.generated += generated
             if track is line.current:
                 self.vocoding.add(track)
+
+    def _begin_anew(self, line: RowLine, track: UtteranceTrack) -> None:
+        """Put a fresh track in the place of one of which nothing was taken."""
+        self.vocoding.drop([track])
+        u = track.utterance
+        track.spoken.samples = 0
+        fresh = UtteranceTrack(line, u, self._make_decoder(u, line.listener), track.spoken)
+        self._tracks[u.row, u.index] = fresh
+        line.tracks[line.tracks.index(track)] = fresh
+        line.available -= sum(map(len, track.ready))
+        line.generated -= track.generated
 
     def fail(self, error: BaseException) -> None:
         """Nothing comes any more; the first error is told to whoever takes the samples."""
@@ -364,6 +401,10 @@ class RowMixer(Owner):
             yield
         finally:
             self._is_awaited = False
+
+
+def _silence(seconds: float) -> Samples:
+    return np.zeros(round(seconds * SAMPLE_RATE), dtype=np.float32)
 
 
 def _resolve(waiter: asyncio.Future[None]) -> None:

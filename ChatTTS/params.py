@@ -3,11 +3,16 @@
 The names and defaults are those that scripts know. A checkpoint may have defaults of its own;
 they apply to the fields that the caller did not name, which is why the classes remember which
 ones were named.
+
+Forms and servers build these objects too: pydantic from JSON, others by ``**vars(params)``. What
+the published package accepts is therefore accepted, with its meaning: ``None`` for a filter that is
+off, say. A value is refused where no meaning can be guessed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -19,18 +24,49 @@ from .errors import ConfigError
 P = TypeVar("P", bound="RefineTextParams")
 Q = TypeVar("Q", "RefineTextParams", "InferCodeParams", "LowLatency")
 
+# More tokens than any vocabulary has, and still a number that 32 bits hold.
+NO_TOP_K = 2**31 - 1
 
-@dataclass
-class RefineTextParams:
+
+class _Named:
+    """Remembers the fields that the caller named, outside of ``__dict__``, which is the fields'."""
+
+    __slots__ = ("_named",)
+    _named: frozenset[str]
+
+
+def _remembers(cls: type[P]) -> type[P]:
+    """Let the ``__init__`` of a dataclass note which fields it was given."""
+    init: Callable[..., None] = cls.__init__
+    names = tuple(f.name for f in fields(cls))
+
+    @functools.wraps(init)  # so that the signature is the fields'
+    def noting(self: P, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        given = frozenset(names[: len(args)]) | frozenset(kwargs)
+        # All at once is a copy, as `**vars(params)` and `replace` make it, and names nothing.
+        self._named = frozenset() if len(given) == len(names) else given
+
+    cls.__init__ = noting  # type: ignore[assignment, method-assign]
+    return cls
+
+
+@_remembers
+@dataclass(eq=False)
+class RefineTextParams(_Named):
     """Settings of the refine pass, which puts breaks and laughs into a text.
 
+    Two objects are equal if they are one, and can be keys of a dict.
+
     Attributes:
-        prompt: control tags behind the text, such as ``[oral_2][laugh_0][break_6]``.
-        top_P: keep the most probable tokens that reach this probability together (0 to 1].
-        top_K: keep this many tokens at most.
+        prompt: control tags behind the text, such as ``[oral_2][laugh_0][break_6]``; ``None`` is
+            none.
+        top_P: keep the most probable tokens that reach this probability together [0 to 1]; ``None``
+            is off.
+        top_K: keep this many tokens at most; ``None`` is off.
         temperature: divides the logits; 0 takes the most probable token (greedy).
             Speech takes one float for each codebook as well.
-        repetition_penalty: weakens tokens among the last 16; 1 is off.
+        repetition_penalty: weakens tokens among the last 16; 1 or ``None`` is off.
         max_new_token: most tokens (here) or frames (speech, 46.875 a second) to generate.
         min_new_token: the end is forbidden before this many.
         show_tqdm: show a progress bar.
@@ -49,31 +85,58 @@ class RefineTextParams:
     ensure_non_empty: bool = True
     manual_seed: int | None = None
 
-    def __new__(cls: type[P], *args: Any, **kwargs: Any) -> P:
-        params = super().__new__(cls)
-        positional = (f.name for f in fields(cls))
-        named = {name for name, _ in zip(positional, args, strict=False)} | set(kwargs)
-        params.__dict__["_named"] = frozenset(named)
-        return params
-
     def __setattr__(self, name: str, value: Any) -> None:
         # The generated __init__ sets every field once; a later assignment names the field.
-        if name in self.__dict__:
-            self.__dict__["_named"] = self.__dict__["_named"] | {name}
-        self.__dict__[name] = value
+        if name in vars(self):
+            self._named = getattr(self, "_named", frozenset()) | {name}
+        super().__setattr__(name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_named": self.named}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        values = dict(state)
+        self._named = values.pop("_named", frozenset())
+        vars(self).update(values)
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The fields that the caller named; one that differs from its default always counts.
+
+        pydantic makes objects without ``__init__``, and then values and later assignments tell.
+        """
+        return getattr(self, "_named", frozenset()) | {
+            f.name for f in fields(self) if not _is(getattr(self, f.name), f.default)
+        }
 
     def with_defaults(self: P, defaults: Mapping[str, Any]) -> P:
-        """A checked copy in which ``defaults`` fill the fields that the caller did not name."""
+        """A checked copy in which ``defaults`` fill the fields that the caller did not name.
+
+        Values with another spelling come out in the one that the model's code knows.
+        """
         known = {f.name for f in fields(self)}
         unknown = set(defaults) - known
         if unknown:
             raise ConfigError(f"defaults name unknown parameters: {', '.join(sorted(unknown))}")
         values = {name: getattr(self, name) for name in known}
-        named: frozenset[str] = self.__dict__["_named"]
+        named = self.named
         values.update({k: v for k, v in defaults.items() if k not in named})
-        copy = type(self)(**values)
+        copy = type(self)(**self.respelled(values))
         copy.check()
         return copy
+
+    def respelled(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """``values`` without the spellings that forms and JSON have for them."""
+        off = {"prompt": "", "top_P": 1.0, "top_K": NO_TOP_K, "repetition_penalty": 1.0}
+        spelled = {
+            name: off[name] if value is None and name in off else value
+            for name, value in values.items()
+        }
+        for name in ("top_K", "max_new_token", "min_new_token", "manual_seed"):
+            spelled[name] = _whole(spelled[name])
+        if isinstance(spelled["min_new_token"], Integral):
+            spelled["min_new_token"] = max(0, int(spelled["min_new_token"]))
+        return spelled
 
     def check(self) -> None:
         """Raise ConfigError for the first value that makes no sense."""
@@ -88,16 +151,11 @@ class RefineTextParams:
                 f"temperature must be a number, or one for each codebook, not {self.temperature!r}"
             )
         checks = (
-            (0 < self.top_P <= 1, "top_P", "must be above 0 and at most 1"),
+            (0 <= self.top_P <= 1, "top_P", "must be between 0 and 1"),
             (self.top_K >= 1, "top_K", "must be at least 1"),
             (bool((temperatures >= 0).all()), "temperature", "must not be negative"),
             (self.repetition_penalty > 0, "repetition_penalty", "must be above 0"),
             (self.max_new_token >= 1, "max_new_token", "must be at least 1"),
-            (
-                0 <= self.min_new_token <= self.max_new_token,
-                "min_new_token",
-                "must be between 0 and max_new_token",
-            ),
             (
                 self.manual_seed is None or -(2**63) <= self.manual_seed < 2**64,
                 "manual_seed",
@@ -114,7 +172,8 @@ class RefineTextParams:
                 raise ConfigError(f"{name} must be {what}, not {getattr(self, name)!r}")
 
 
-@dataclass
+@_remembers
+@dataclass(eq=False)
 class InferCodeParams(RefineTextParams):
     """Settings of the speech pass, from text to frames of codes.
 
@@ -123,8 +182,9 @@ class InferCodeParams(RefineTextParams):
         spk_emb: the speaker: a speaker string, or H floats as a tensor or array.
         spk_smp: a sample prompt string (see ``Chat.sample_audio_speaker``).
         txt_smp: the exact transcript of that sample.
-        stream_batch: frames between the chunks of a stream.
-        stream_speed: samples of a stream's chunk.
+        stream_batch: frames between the chunks of a stream; a whole number above 0, else the
+            chunks follow the listener.
+        stream_speed: samples of a stream's chunk, likewise.
         pass_first_n_batches: chunks that a stream gathers before the first goes out.
     """
 
@@ -139,18 +199,18 @@ class InferCodeParams(RefineTextParams):
     stream_speed: int = 12000
     pass_first_n_batches: int = 2
 
-    def check(self) -> None:
-        super().check()
-        self._require(
-            Integral, "a whole number", "stream_batch", "stream_speed", "pass_first_n_batches"
-        )
+    def respelled(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        spelled = super().respelled(values)
+        usual = {f.name: f.default for f in fields(InferCodeParams)}
         for name in ("stream_batch", "stream_speed"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)!r}")
-        if self.pass_first_n_batches < 0:
-            raise ConfigError("pass_first_n_batches must not be negative")
-        if self.txt_smp and self.spk_smp is None:
-            raise ConfigError("txt_smp is the transcript of a sample: give spk_smp as well")
+            # A stream loses nothing by its chunks: what says no size leaves them to the listener.
+            size = _rounded(spelled[name])
+            spelled[name] = usual[name] if size is None or size < 1 else size
+        first = _rounded(spelled["pass_first_n_batches"])
+        spelled["pass_first_n_batches"] = (
+            usual["pass_first_n_batches"] if first is None else max(0, first)
+        )
+        return spelled
 
 
 @dataclass(frozen=True)
@@ -243,3 +303,21 @@ def as_params(kind: type[Q], value: Q | Mapping[str, Any] | None) -> Q:
             )
         return kind(**value)
     raise ConfigError(f"expected {kind.__name__} or a dict, not {type(value).__name__}")
+
+
+def _is(value: Any, default: Any) -> bool:
+    """Whether a field has its default; tensors and arrays, which compare item by item, have not."""
+    return isinstance(value, (bool, int, float, str, type(None))) and bool(value == default)
+
+
+def _whole(value: Any) -> Any:
+    """Change a float such as 20.0, which JSON and sliders give, to its whole number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _rounded(value: Any) -> int | None:
+    """Round a number down to a whole one; ``None`` if it is none."""
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None

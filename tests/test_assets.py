@@ -8,13 +8,11 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import huggingface_hub
 import pytest
-from huggingface_hub.errors import LocalEntryNotFoundError
 
 from ChatTTS import assets, hashes
 from ChatTTS.assets import AssetFolder, is_cached, locate
@@ -24,49 +22,16 @@ from ChatTTS.errors import AssetError, ConfigError
 from ChatTTS.folders import cache_folder
 from ChatTTS.hashes import check_hashes, verify
 
+from .asset_tools import Hub
+
 MODEL_A = Path(__file__).parent / "data" / "model-a"
 PUBLISHED = tuple(published_facts()["sha256"])
-
-
-@dataclass
-class Hub:
-    """Stands for the hub library: what it has cached, what is online, what it was asked."""
-
-    cached: Path | None = None
-    online: Path | None = None
-    asked: list[str] = field(default_factory=list)
-
-    def snapshot_download(
-        self,
-        repo_id: str,
-        *,
-        allow_patterns: list[str],
-        local_files_only: bool = False,
-        force_download: bool = False,
-    ) -> str:
-        assert repo_id == "2Noise/ChatTTS"
-        assert set(allow_patterns) == set(PUBLISHED)
-        if local_files_only:
-            if self.cached is None:
-                raise LocalEntryNotFoundError("not here")
-            return str(self.cached)
-        self.asked.append("forced download" if force_download else "download")
-        if self.online is None:
-            raise ConnectionError("the cable is out")
-        return str(self.online)
-
-    def model_info(self, repo_id: str) -> None:
-        if self.online is None:
-            raise ConnectionError("the cable is out")
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
     """An empty hub that cannot be reached."""
-    fake = Hub()
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fake.snapshot_download)
-    monkeypatch.setattr(huggingface_hub, "model_info", fake.model_info)
-    return fake
+    return Hub().instead_of_the_real_one(monkeypatch)
 
 
 @pytest.fixture
@@ -143,7 +108,7 @@ class TestLocate:
         folder = locate("local", custom_path=model)
         assert (folder.origin, folder.path) == ("local", model)
         hub.cached = MODEL_A
-        with pytest.raises(AssetError, match="there is no folder"):
+        with pytest.raises(AssetError, match="the cable is out"):
             locate("local", custom_path=tmp_path / "elsewhere")
 
     @pytest.mark.parametrize("source", ["local", "huggingface"])
@@ -250,13 +215,6 @@ class TestLocate:
         with pytest.raises(AssetError, match="there is no folder"):
             locate("custom", custom_path=MODEL_A / "expected.json")
 
-    def test_a_path_for_the_hub_is_not_passed_over_in_silence(
-        self, hub: Hub, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        hub.cached = MODEL_A
-        locate("huggingface", custom_path="somewhere")
-        assert [message for message in warnings(caplog) if "custom_path" in message]
-
 
 class TestHashes:
     def test_published_files_load_in_silence(
@@ -305,7 +263,7 @@ class TestHashes:
         found = verify(bundled)
         assert {file.status for file in found.files} == {"unknown"}
         assert found.ok
-        monkeypatch.setattr(hashes, "_sha256", lambda *_: pytest.fail("hashed for nothing"))
+        monkeypatch.setattr(hashes, "sha256", lambda *_: pytest.fail("hashed for nothing"))
         check_hashes(bundled)
 
     def test_verify_says_it_file_by_file(

@@ -280,10 +280,7 @@ def test_the_bundled_voice_speaks_by_its_defaults(bundled: Chat) -> None:
     assert equal(waveforms, named)
 
 
-def test_texts_that_cannot_be_spoken(small: Chat) -> None:
-    for text in ("", "  ", "..."):
-        with pytest.raises(TextError):
-            speak(small, text)
+def test_what_is_too_much_or_too_little(small: Chat) -> None:
     with pytest.raises(TextError, match="shorten"):
         small.infer(
             "come to the water " * 400,

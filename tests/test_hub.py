@@ -36,6 +36,8 @@ from ChatTTS.errors import AssetError
 calls = {
     "locate": assets.locate,
     "download": assets.download,
+    "mine": lambda: assets.locate("local", custom_path="mine"),
+    "my cache": lambda: assets.locate("huggingface", custom_path="my cache"),
     "force": lambda: assets.download(force=True),
     "check": lambda: hashes.check_hashes(assets.locate("huggingface")),
 }
@@ -243,6 +245,20 @@ def test_a_part_is_completed_and_force_fetches_all_anew(service: Service) -> Non
     forced = service.client("force")
     assert service.repository.fetched() == set(published_facts()["sha256"])
     assert contents(forced["path"])[VOCOS] == service.repository.files[VOCOS]
+
+
+def test_it_downloads_where_the_caller_wants(service: Service) -> None:
+    wanted = {name: service.repository.files[name] for name in published_facts()["sha256"]}
+    for call, origin in (("mine", "local"), ("my cache", "huggingface")):
+        answer = service.client(call)
+        assert answer["origin"] == origin
+        assert str(answer["path"]).startswith(str(service.folder / call))
+        found = contents(answer["path"])
+        assert {name: found[name] for name in wanted} == wanted
+        assert not answer["cached_after"], "the usual cache stays empty"
+        service.repository.asked.clear()
+        assert service.client(call)["path"] == answer["path"]
+        assert service.repository.asked == []
 
 
 def test_force_without_a_hub_does_not_pass_off_what_is_cached(service: Service) -> None:

@@ -1,12 +1,19 @@
 """Request parameters: what the caller named stays, the rest may come from the checkpoint."""
 
 import copy
-from dataclasses import fields
+import inspect
+import pickle
+from dataclasses import asdict, fields, replace
+from typing import Any
 
 import numpy as np
+import pydantic
 import pytest
+import torch
 
+from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
+from ChatTTS.model.generation import Sampling
 from ChatTTS.params import InferCodeParams, RefineTextParams, as_params
 
 
@@ -48,11 +55,12 @@ def test_dicts_of_old_versions() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("top_P", 0),
+        ("top_P", -0.1),
         ("top_P", 1.1),
         ("top_P", "0.7"),
-        ("prompt", None),
+        ("prompt", 5),
         ("top_K", 0),
+        ("top_K", 2.5),
         ("temperature", -1),
         ("temperature", "0.3"),
         ("temperature", None),
@@ -60,15 +68,9 @@ def test_dicts_of_old_versions() -> None:
         ("repetition_penalty", 0),
         ("max_new_token", 0),
         ("max_new_token", None),
-        ("min_new_token", -1),
-        ("min_new_token", 9999),
+        ("min_new_token", None),
         ("manual_seed", 2**64),
         ("manual_seed", 42.5),
-        ("stream_batch", 2.5),
-        ("stream_batch", 0),
-        ("stream_speed", 0),
-        ("pass_first_n_batches", -1),
-        ("txt_smp", "a transcript without its sample"),
     ],
 )
 def test_nonsense_is_named(name: str, value: object) -> None:
@@ -90,3 +92,134 @@ def test_an_unknown_default_of_a_checkpoint_is_named() -> None:
 
 def test_code_params_extend_refine_params() -> None:
     assert {f.name for f in fields(RefineTextParams)} < {f.name for f in fields(InferCodeParams)}
+
+
+# ---------------------------------------------------------------- made by forms and servers
+
+
+class Request(pydantic.BaseModel):
+    """As a dozen public servers declare it."""
+
+    text: list[str]
+    refine: Chat.RefineTextParams = None
+    code: Chat.InferCodeParams
+
+
+CHECKPOINT = {"prompt": "[speed_9]", "temperature": 0.1, "top_K": 7, "max_new_token": 99}
+
+
+def test_pydantic_makes_params_and_what_differs_is_named() -> None:
+    body = {"text": ["a"], "code": {"temperature": 0.5, "stream_batch": True, "manual_seed": 4}}
+    request = Request.model_validate(body)
+    effective = request.code.with_defaults(CHECKPOINT)
+    assert (effective.temperature, effective.manual_seed, effective.stream_batch) == (0.5, 4, 1)
+    assert (effective.prompt, effective.top_K) == ("[speed_9]", 7)
+    request.code.top_K = 20  # the server's own words, though they are the default
+    assert request.code.with_defaults(CHECKPOINT).top_K == 20
+    assert request.refine is None
+    assert "_named" not in str(request.model_dump())
+
+
+def test_the_schema_of_a_form_is_the_fields() -> None:
+    schema = Request.model_json_schema()["$defs"]["InferCodeParams"]["properties"]
+    assert set(schema) == {f.name for f in fields(InferCodeParams)}
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        lambda p: type(p)(**vars(p)),
+        lambda p: type(p)(**asdict(p)),
+        lambda p: as_params(InferCodeParams, asdict(p)),
+        replace,
+    ],
+    ids=["vars", "asdict", "dict", "replace"],
+)
+def test_a_copy_of_all_fields_names_what_differs(copied: Any) -> None:
+    params = InferCodeParams(temperature=0.5, spk_emb="voice")
+    again = copied(params)
+    assert asdict(again) == asdict(params)
+    effective = again.with_defaults(CHECKPOINT)
+    assert (effective.temperature, effective.prompt) == (0.5, "[speed_9]")
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_copies_and_pickles_keep_all(protocol: int) -> None:
+    named = InferCodeParams(temperature=0.3)
+    made = Request(text=[], code={"temperature": 0.5}).code
+    for params in (named, made):
+        for again in (
+            copy.copy(params),
+            copy.deepcopy(params),
+            pickle.loads(pickle.dumps(params, protocol)),
+        ):
+            assert vars(again) == vars(params)
+            assert again.named == params.named == {"temperature"}
+
+
+def test_a_copy_stands_for_itself() -> None:
+    params = InferCodeParams(temperature=0.3)
+    again = copy.copy(params)
+    again.top_K = 20
+    assert params.named == {"temperature"}
+    assert again.named == {"temperature", "top_K"}
+
+
+def test_they_are_compared_hashed_and_shown_as_scripts_expect() -> None:
+    first, second = InferCodeParams(), InferCodeParams()
+    assert len({first, second, first}) == 2
+    assert first == first
+    assert first != second
+    assert list(inspect.signature(InferCodeParams).parameters) == [
+        f.name for f in fields(InferCodeParams)
+    ]
+    assert inspect.signature(Chat.RefineTextParams).parameters["top_P"].default == 0.7
+    assert "temperature=0.3" in repr(first)
+    assert list(vars(first)) == [f.name for f in fields(InferCodeParams)]
+
+
+def test_a_tensor_as_speaker_is_named() -> None:
+    assert InferCodeParams(**vars(InferCodeParams(spk_emb=torch.zeros(3)))).named == {"spk_emb"}
+
+
+def test_other_attributes_of_scripts_do_no_harm() -> None:
+    params = InferCodeParams()
+    params.speed = 3  # as scripts for other models do
+    assert params.with_defaults(CHECKPOINT).prompt == "[speed_9]"
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"top_P": None}, {"top_p": 1.0}),
+        ({"top_P": 0.0}, {"top_p": 0.0}),
+        ({"top_K": None}, {"top_k": 2**31 - 1}),
+        ({"top_K": 5.0}, {"top_k": 5}),
+        ({"repetition_penalty": None}, {"repetition_penalty": 1.0}),
+        ({"min_new_token": 9, "max_new_token": 4}, {"min_new": 4, "max_new": 4}),
+        ({"min_new_token": -1}, {"min_new": 0}),
+    ],
+)
+def test_values_that_the_published_package_accepts(given: dict, meant: dict) -> None:
+    sampling = Sampling.from_params(InferCodeParams(**given).with_defaults({}), lanes=4)
+    assert {name: getattr(sampling, name) for name in meant} == meant
+
+
+def test_no_prompt_is_none_of_the_checkpoints() -> None:
+    assert InferCodeParams(prompt=None).with_defaults(CHECKPOINT).prompt == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [(0, 24), (-3, 24), (None, 24), ("all", 24), (8.0, 8), (8.9, 8), (float("inf"), 24), (3, 3)],
+)
+def test_sizes_of_chunks_are_only_a_wish(given: Any, meant: int) -> None:
+    assert InferCodeParams(stream_batch=given).with_defaults({}).stream_batch == meant
+    speed = InferCodeParams(stream_speed=given).with_defaults({}).stream_speed
+    assert speed == (12000 if meant == 24 else meant)
+
+
+def test_passing_no_batches_first_is_allowed() -> None:
+    for given, meant in ((0, 0), (-1, 0), (1.5, 1), (None, 2)):
+        params = InferCodeParams(pass_first_n_batches=given).with_defaults({})
+        assert params.pass_first_n_batches == meant

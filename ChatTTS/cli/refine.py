@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ..errors import ConfigError
+from ..errors import ConfigError, NothingToSpeakError
 from .console import Console
 from .model import choose_model, load_chat, read_config
 from .options import (
@@ -59,5 +59,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     refined = chat.infer(
         text, refine_text_only=True, params_refine_text=params, **text_arguments(args)
     )
-    print(refined if isinstance(refined, str) else "\n".join(refined))
+    lines = refined if isinstance(refined, str) else "\n".join(refined)
+    if not lines:
+        raise NothingToSpeakError(text)
+    print(lines)
     return 0

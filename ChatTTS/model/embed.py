@@ -45,6 +45,21 @@ class Embed(nn.Module):
         """Frames [..., num_vq] to vectors [..., hidden], the sum over the codebooks."""
         return self.code(codes + self.offsets).sum(dim=-2)
 
+    @torch.inference_mode()
+    def forward(self, input_ids: Tensor, text_mask: Tensor) -> Tensor:
+        """Prompts as ``chat.tokenizer.encode`` gives them to vectors [B, T, hidden].
+
+        Args:
+            input_ids: [B, T, num_vq].
+            text_mask: [B, T], true where a position is text.
+        """
+        weight = self.text.weight
+        ids, is_text = input_ids.to(weight.device), text_mask.to(weight.device)
+        vectors = weight.new_zeros(*is_text.shape, weight.shape[1])
+        vectors[is_text] = self.embed_text(ids[is_text][:, 0])
+        vectors[~is_text] = self.embed_codes(ids[~is_text])
+        return vectors
+
     def text_logits(self, hidden: Tensor) -> Tensor:
         """hidden [B, hidden] to float32 logits [B, 1, text tokens]."""
         return self.head_text(hidden).float().unsqueeze(1)

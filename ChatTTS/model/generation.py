@@ -79,7 +79,7 @@ class Sampling:
             top_p=params.top_P,
             top_k=params.top_K,
             repetition_penalty=params.repetition_penalty,
-            min_new=params.min_new_token,
+            min_new=min(params.min_new_token, params.max_new_token),
             max_new=params.max_new_token,
         )
 

@@ -40,6 +40,20 @@ class EngineOptions:
     num_threads: int | None = None
 
 
+@dataclass(eq=False)
+class GenerationOutputs:
+    """Generated rows, as scripts know them: ids, attentions (never kept) and hidden states."""
+
+    ids: list[torch.Tensor]
+    attentions: list[Any]
+    hiddens: list[torch.Tensor]
+
+    def destroy(self) -> None:
+        """Let go of all of it."""
+        for rows in (self.ids, self.attentions, self.hiddens):
+            rows.clear()
+
+
 class GPT:
     """Requests in, deltas out; who does the work is decided when it is loaded.
 
@@ -147,6 +161,33 @@ class GPT:
     ) -> Iterator[list[Delta]]:
         """Run ``requests``; see :class:`~ChatTTS.model.generation.Generator`."""
         return self.engine.generate(requests, cancelled)
+
+    @staticmethod
+    def _prepare_generation_outputs(
+        inputs_ids: torch.Tensor,
+        start_idx: int,
+        end_idx: torch.Tensor,
+        attentions: list[Any],
+        hiddens: list[torch.Tensor],
+        infer_text: bool,
+    ) -> GenerationOutputs:
+        """Cut what a script generated itself out of its buffer.
+
+        Args:
+            inputs_ids: [B, T, num_vq].
+            start_idx: where the generated positions begin.
+            end_idx: how many of them each row has, [B].
+            hiddens: [B, hidden] of each step, or none.
+            infer_text: give one id of a position, since all are equal.
+        """
+        lengths = [int(length) for length in end_idx]
+        ids = [row[start_idx : start_idx + n] for row, n in zip(inputs_ids, lengths, strict=True)]
+        steps = list(torch.stack(hiddens, 1)) if hiddens else []
+        return GenerationOutputs(
+            ids=[row[:, 0] for row in ids] if infer_text else ids,
+            attentions=attentions,
+            hiddens=[row[:n] for row, n in zip(steps, lengths, strict=False)],
+        )
 
 
 # A Llama, and what makes the key-value cache of a batch for it.

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 SAMPLE_RATE = 24_000
+FRAMES_PER_SECOND = 46.875  # each is 512 samples
 
 
 class Schedule(Protocol):

@@ -7,7 +7,7 @@ two little-endian uint16 (rows, columns) and raw LZMA2 of the uint16 codes.
 from __future__ import annotations
 
 import lzma
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import VoiceError
+from .tokenizer import code_prompt, refine_prompt
 
 _FILTERS: list[Mapping[str, Any]] = [
     {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME},
@@ -25,10 +26,14 @@ _FILTERS: list[Mapping[str, Any]] = [
 _HEADER_BYTES = 4
 # The longest a string may unpack to; what is longer is no voice but a mischief.
 _MAX_BYTES = 4 << 20
+_DAMAGED = "the sample prompt (spk_smp) is damaged; make it again from its audio"
 
 
 class Speaker:
     """Makes, reads and samples speaker vectors of one checkpoint.
+
+    The names that begin with an underscore, ``dim``, ``std``, ``mean`` and what stands behind
+    :meth:`vector` are those of the published package, for scripts that reach for them.
 
     Args:
         hidden: H, the width of the model.
@@ -55,15 +60,11 @@ class Speaker:
 
         ``torch.manual_seed(n)`` before it gives the same voice each time.
         """
-        if self._std is None or self._mean is None:
-            raise VoiceError("this checkpoint has no speaker statistics (spk_stat) to draw from")
-        noise = torch.randn(self.hidden, device=self.device, dtype=torch.float16)
-        return self.encode(noise * self._std + self._mean)
+        return self.encode(self._sample_random())
 
     def encode(self, vector: Tensor | NDArray[Any]) -> str:
         """H floats to a speaker string."""
-        values = self._checked(vector).detach().to("cpu", torch.float16).numpy()
-        return str(pybase16384.encode_to_string(_compress(values.astype("<f2").tobytes())))
+        return self._encode(self._checked(vector).detach())
 
     def vector(self, voice: str | Tensor | NDArray[Any]) -> NDArray[np.float32]:
         """The L2-normalised vector [H] of a speaker string, a tensor or an array.
@@ -73,12 +74,91 @@ class Speaker:
         Raises:
             VoiceError: not a speaker of this model.
         """
-        values = self._decode(voice) if isinstance(voice, str) else self._checked(voice)
+        values = self._checked(
+            torch.from_numpy(self._decode(voice)) if isinstance(voice, str) else voice
+        )
         normalised = values / values.norm(p=2).clamp_min(torch.finfo(values.dtype).tiny)
         return normalised.to("cpu", torch.float32).numpy()
 
-    def _decode(self, voice: str) -> Tensor:
-        data = _decode_base16384(voice, "speaker string")
+    @property
+    def dim(self) -> int:
+        """H."""
+        return self.hidden
+
+    @property
+    def std(self) -> Tensor:
+        """How far random voices are from the mean, float16 [H]."""
+        return self._statistics()[0]
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean of random voices, float16 [H]."""
+        return self._statistics()[1]
+
+    @torch.inference_mode()
+    def apply(
+        self,
+        emb: Tensor,
+        spk_emb: str | Tensor,
+        input_ids: Tensor,
+        spk_emb_ids: int,
+        device: torch.device,
+        inplace: bool = True,
+    ) -> Tensor:
+        """Put a speaker in the place of every ``[spk_emb]`` of embedded prompts.
+
+        Args:
+            emb: [B, T, H]; changed with ``inplace``.
+            spk_emb: a speaker string, or its vector.
+            input_ids: [B, T, num_vq].
+            spk_emb_ids: the id of ``[spk_emb]``.
+            device: where ``emb`` lies.
+        """
+        vector = torch.from_numpy(self.vector(spk_emb)).to(device, emb.dtype)
+        is_slot = (input_ids[..., :1] == spk_emb_ids).to(device)
+        spoken = torch.where(is_slot, vector, emb)
+        return emb.copy_(spoken) if inplace else spoken
+
+    @staticmethod
+    def decorate_code_prompts(
+        text: Sequence[str], prompt: str | None, txt_smp: str | None, spk_emb: object
+    ) -> list[str]:
+        """The texts as the speech pass reads them; ``text`` stays as it is."""
+        has_speaker = spk_emb is not None
+        return [code_prompt(t, prompt or "", speaker=has_speaker, transcript=txt_smp) for t in text]
+
+    @staticmethod
+    def decorate_text_prompts(text: Sequence[str], prompt: str | None) -> list[str]:
+        """The texts as the refine pass reads them."""
+        return [refine_prompt(t, prompt or "") for t in text]
+
+    @staticmethod
+    def encode_prompt(prompt: Tensor) -> str:
+        """Codes [num_vq, frames] to a sample prompt string."""
+        if prompt.dim() != 2:
+            raise VoiceError(f"a sample prompt has 2 dimensions, this one {prompt.dim()}")
+        return encode_sample(prompt.cpu().numpy())
+
+    @staticmethod
+    def decode_prompt(prompt: str) -> Tensor:
+        """A sample prompt string to codes, int32 [num_vq, frames]."""
+        return torch.from_numpy(_unpack_sample(prompt).astype(np.int32))
+
+    def _sample_random(self) -> Tensor:
+        """A random voice as float16 [H]."""
+        std, mean = self._statistics()
+        return torch.randn(self.hidden, device=self.device, dtype=torch.float16) * std + mean
+
+    @staticmethod
+    def _encode(spk_emb: Tensor) -> str:
+        """Floats to a speaker string, of whatever length."""
+        values = spk_emb.detach().to("cpu", torch.float16).numpy().astype("<f2")
+        return str(pybase16384.encode_to_string(_compress(values.tobytes())))
+
+    @staticmethod
+    def _decode(spk_emb: str) -> NDArray[np.float16]:
+        """A speaker string to its floats."""
+        data = _decode_base16384(spk_emb, "speaker string")
         try:
             words = _decompress(data, "speaker string")
         except VoiceError as error:
@@ -88,7 +168,12 @@ class Speaker:
                     "its transcript as txt_smp"
                 ) from error
             raise
-        return self._checked(torch.from_numpy(words.view("<f2").copy()))
+        return words.view("<f2").copy()
+
+    def _statistics(self) -> tuple[Tensor, Tensor]:
+        if self._std is None or self._mean is None:
+            raise VoiceError("this checkpoint has no speaker statistics (spk_stat) to draw from")
+        return self._std, self._mean
 
     def _checked(self, vector: Tensor | NDArray[Any]) -> Tensor:
         try:
@@ -139,19 +224,27 @@ def decode_sample(sample: str, num_vq: int, num_codes: int) -> NDArray[np.int64]
     Raises:
         VoiceError: not a sample prompt of this model.
     """
+    codes = _unpack_sample(sample, num_vq)
+    if codes.max() >= num_codes:
+        raise VoiceError(_DAMAGED)
+    return codes.T.astype(np.int64)
+
+
+def _unpack_sample(sample: str, num_vq: int | None = None) -> NDArray[np.uint16]:
+    """A sample prompt string to codes [num_vq, frames], of whatever size."""
     raw = _decode_base16384(sample, "sample prompt")
     if len(raw) <= _HEADER_BYTES:
         raise VoiceError("the sample prompt (spk_smp) is too short to be one")
     rows, columns = (int(n) for n in np.frombuffer(raw[:_HEADER_BYTES], dtype="<u2"))
-    if rows != num_vq or columns == 0:
+    if rows == 0 or columns == 0 or (num_vq is not None and rows != num_vq):
         raise VoiceError(
             f"this is no sample prompt of this model: it says {rows} x {columns} codes where "
             f"{num_vq} rows are needed; was a speaker string (spk_emb) given as spk_smp?"
         )
     codes = _decompress(raw[_HEADER_BYTES:], "sample prompt")
-    if codes.size != rows * columns or codes.max() >= num_codes:
-        raise VoiceError("the sample prompt (spk_smp) is damaged; make it again from its audio")
-    return codes.reshape(rows, columns).T.astype(np.int64)
+    if codes.size != rows * columns:
+        raise VoiceError(_DAMAGED)
+    return codes.reshape(rows, columns)
 
 
 def _compress(data: bytes) -> bytes:

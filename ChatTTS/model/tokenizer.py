@@ -94,7 +94,12 @@ class Tokenizer:
         """
         return int(self._tokenizer.get_vocab(with_added_tokens=True)[token])
 
-    def encode(self, text: str) -> NDArray[np.int64]:
+    def knows(self, character: str) -> bool:
+        """Whether the vocabulary has a character, and no token for the unknown stands for it."""
+        unknown = self._tokenizer.token_to_id("[UNK]")
+        return unknown not in self.ids(character).tolist()
+
+    def ids(self, text: str) -> NDArray[np.int64]:
         """Ids [n] of a text in which control tags count as tokens."""
         return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
 
@@ -107,17 +112,17 @@ class Tokenizer:
     ) -> Prompt:
         """A prompt from its decorated text, a speaker vector [hidden] and sample codes
         [frames, num_vq]."""
-        ids = self.encode(decorated)
+        ids = self.ids(decorated)
         sample = np.zeros((0, 0), dtype=np.int64) if codes is None else codes
         return Prompt(ids, sample, speaker, ids == self.speaker_slot)
 
-    def decode(self, ids: NDArray[np.int64]) -> str:
+    def text(self, ids: NDArray[np.int64]) -> str:
         """Ids [n] back to text, control tokens included."""
         return str(self._tokenizer.decode(ids.tolist(), skip_special_tokens=False))
 
     def decode_refined(self, ids: NDArray[np.int64]) -> str:
         """The text of a refined answer, without its settings."""
-        return self.decode(ids[ids < self.first_setting])
+        return self.text(ids[ids < self.first_setting])
 
 
 def code_prompt(text: str, prompt: str, *, speaker: bool, transcript: str | None = None) -> str:

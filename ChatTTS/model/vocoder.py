@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from ..config import VocosConfig
@@ -56,3 +57,8 @@ class Vocoder(nn.Module):
     def forward(self, mel: Tensor) -> Tensor:
         """Log-mel [B, n_mels, M] to samples [B, (M - 1) * hop]."""
         return cast(Tensor, self.head(self.backbone(mel)))
+
+    @torch.inference_mode()
+    def decode(self, mel: Tensor) -> Tensor:
+        """Log-mel [B, n_mels, M] to samples, as scripts call it."""
+        return self(mel.to(next(self.parameters()).device))

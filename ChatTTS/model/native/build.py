@@ -50,22 +50,26 @@ def library() -> Path:
 
 
 def _compiler() -> list[str]:
-    """The command, by ``CXX`` or the usual names."""
+    """The command with its flags, by ``CXX`` or the usual names."""
     try:
         named = shlex.split(os.environ.get("CXX", ""))
     except ValueError as error:
         raise BuildError(f"the environment variable CXX is no command ({error})") from error
     for command in [named] if named else [[name] for name in _COMPILERS]:
         if shutil.which(command[0]) is not None:
-            return [*command, *_FLAGS, _for_this_cpu()]
+            return [*command, *_FLAGS, *_for_which_cpu(command)]
     raise BuildError(
         f"no C++ compiler was found ({named[0] if named else ', '.join(_COMPILERS)}); install one "
         "(such as the package g++), or name it in the environment variable CXX"
     )
 
 
-def _for_this_cpu() -> str:
-    return "-march=native" if platform.machine().lower() in ("x86_64", "amd64") else "-mcpu=native"
+def _for_which_cpu(command: list[str]) -> list[str]:
+    """The processor that ``CXX`` names, as in ``g++ -march=x86-64-v3``; else this one."""
+    if any(part.startswith(("-march=", "-mcpu=")) for part in command):
+        return []
+    is_x86 = platform.machine().lower() in ("x86_64", "amd64")
+    return ["-march=native" if is_x86 else "-mcpu=native"]
 
 
 def _machine() -> str:

@@ -1,0 +1,40 @@
+"""The normalizer where scripts import it from."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from .text import Normalizer as TextNormalizer
+from .text import load_homophones
+
+__all__ = ["Normalizer"]
+
+
+class Normalizer(TextNormalizer):
+    """A normalizer for no checkpoint in particular, with a table of homophones.
+
+    Args:
+        map_file_path: a JSON table; where there is no such file, no character is replaced.
+        logger: takes what is said about the table.
+    """
+
+    def __init__(
+        self,
+        map_file_path: str | os.PathLike[str] | None = None,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        self.logger = logger or logging.getLogger(__name__)
+        table: dict[str, str] = {}
+        if map_file_path is not None:
+            if Path(map_file_path).is_file():
+                table = load_homophones(Path(map_file_path))
+            else:
+                self.logger.warning("there is no table of homophones %s", map_file_path)
+        super().__init__(table)
+
+    def destroy(self) -> None:
+        """Forget the registered functions."""
+        for name in self.normalizers:
+            self.unregister(name)

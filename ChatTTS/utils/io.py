@@ -1,0 +1,50 @@
+"""Files, and containers that are to be emptied."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from torch import Tensor
+
+from ..checkpoint import read_tensors
+from .log import logger
+
+FileLike = str | os.PathLike[str] | IO[bytes]
+
+
+def load_safetensors(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """The tensors of a ``.safetensors`` file.
+
+    Raises:
+        AssetError: the file is missing or damaged.
+    """
+    return read_tensors(Path(filename))
+
+
+def get_latest_modified_file(directory: str | os.PathLike[str]) -> str | None:
+    """The path of what changed last in a folder; ``None``, with a warning, if it is empty."""
+    files = [os.path.join(directory, name) for name in os.listdir(directory)]
+    if not files:
+        logger.get_logger().warning("there are no files in the folder %s", directory)
+        return None
+    return max(files, key=os.path.getmtime)
+
+
+def del_all(d: Any) -> None:
+    """Empty a list, a dict or a dataclass, with what lies in it."""
+    if isinstance(d, dict):
+        values = list(d.values())
+        d.clear()
+    elif isinstance(d, list):
+        values = list(d)
+        d.clear()
+    elif is_dataclass(d) and not isinstance(d, type):
+        values = list(vars(d).values())
+        vars(d).clear()
+    else:
+        return
+    for value in values:
+        del_all(value)

@@ -1,0 +1,62 @@
+"""A hub library that is asked and downloads nothing."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
+
+from ChatTTS.config import published_facts
+
+PUBLISHED = tuple(published_facts()["sha256"])
+
+
+@dataclass
+class Hub:
+    """Stands for the hub library: what it has cached, what is online, what it was asked."""
+
+    cached: Path | None = None
+    online: Path | None = None
+    asked: list[str] = field(default_factory=list)
+    caches: dict[Path, Path] = field(default_factory=dict)
+
+    def snapshot_download(
+        self,
+        repo_id: str,
+        *,
+        allow_patterns: list[str],
+        cache_dir: Path | None = None,
+        local_dir: Path | None = None,
+        local_files_only: bool = False,
+        force_download: bool = False,
+    ) -> str:
+        assert repo_id == "2Noise/ChatTTS"
+        assert set(allow_patterns) == set(PUBLISHED)
+        if local_files_only:
+            cached = self.cached if cache_dir is None else self.caches.get(cache_dir)
+            if cached is None:
+                raise LocalEntryNotFoundError("not here")
+            return str(cached)
+        self.asked.append("forced download" if force_download else "download")
+        if self.online is None:
+            raise ConnectionError("the cable is out")
+        if cache_dir is not None:
+            self.caches[cache_dir] = self.online
+        if local_dir is not None:
+            shutil.copytree(self.online, local_dir, dirs_exist_ok=True)
+            return str(local_dir)
+        return str(self.online)
+
+    def model_info(self, repo_id: str) -> None:
+        if self.online is None:
+            raise ConnectionError("the cable is out")
+
+    def instead_of_the_real_one(self, monkeypatch: pytest.MonkeyPatch) -> Hub:
+        """Have it asked in this test."""
+        monkeypatch.setattr(huggingface_hub, "snapshot_download", self.snapshot_download)
+        monkeypatch.setattr(huggingface_hub, "model_info", self.model_info)
+        return self

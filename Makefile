@@ -10,14 +10,16 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 # Each test process computes on one thread; on a shared core more threads only wait for each other.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+QUICK = "not slow and not gpu and not peer"
 
 SENTENCE := Hello, this is a small voice that was trained from scratch. It speaks on your own machine.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-gpu format references clean
+.PHONY: help demo test test-slow test-gpu test-machines test-busy test-lowest test-plain
+.PHONY: peer-scripts format references clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
 
 demo: $(INSTALLED)  ## speak a sentence with the bundled voice into demo.wav
 	$(BIN)/chattts say "$(SENTENCE)" -o demo.wav
@@ -26,13 +28,46 @@ test: $(INSTALLED_DEV)  ## lint, types and the quick tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(PYTEST) -m "not slow and not gpu and not peer"
+	$(PYTEST) -m $(QUICK) --durations=10 --durations-min=3
 
 test-slow: $(INSTALLED_DEV)  ## the long tests
 	$(PYTEST) -m "slow and not gpu and not peer"
 
 test-gpu: $(INSTALLED_DEV)  ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu
+
+# Computers of users: NumPy's BLAS, torch's operators and our kernels as they are on other processors.
+# One of them: make test-on-blas-Haswell. A processor must know the instructions that it is given.
+MACHINES := $(addprefix blas-,Nehalem Sandybridge Haswell SkylakeX Zen) \
+  $(addprefix torch-,default avx2) $(addprefix kernels-,x86-64 x86-64-v2 x86-64-v3)
+test-machines: $(addprefix test-on-,$(MACHINES))  ## the quick tests, as on ten other processors
+
+test-on-blas-%: $(INSTALLED_DEV)
+	OPENBLAS_CORETYPE=$* $(PYTEST) -m $(QUICK)
+test-on-torch-%: $(INSTALLED_DEV)
+	ATEN_CPU_CAPABILITY=$* $(PYTEST) -m $(QUICK)
+test-on-kernels-%: $(INSTALLED_DEV)
+	CXX="$(or $(CXX),c++) -march=$*" $(PYTEST) -m $(QUICK)
+
+test-busy: $(INSTALLED_DEV)  ## the quick tests, three times beside four busy loops
+	for i in 1 2 3 4; do while :; do :; done & loops="$$loops $$!"; done; \
+	  trap "kill $$loops" EXIT; for i in 1 2 3; do $(PYTEST) -m $(QUICK) || exit 1; done
+
+# Environments of their own; uv resolves the lowest versions that pyproject.toml allows.
+test-lowest:  ## the quick tests with the lowest versions of all packages
+	$(PYTHON) -m venv build/uv && build/uv/bin/pip install -q uv
+	build/uv/bin/uv venv -q --clear --python $(PYTHON) build/lowest
+	build/uv/bin/uv pip install -q --python build/lowest/bin/python --resolution lowest-direct \
+	  -e '.[dev]'
+	OMP_NUM_THREADS=1 build/lowest/bin/python -m pytest -n $(WORKERS) -m $(QUICK)
+
+test-plain:  ## the quick tests without the optional packages
+	$(PYTHON) -m venv --clear build/plain
+	build/plain/bin/pip install -q -c constraints.txt -e . pytest pytest-xdist hypothesis packaging
+	OMP_NUM_THREADS=1 build/plain/bin/python -m pytest -n $(WORKERS) -m $(QUICK)
+
+peer-scripts: $(INSTALLED_DEV)  ## run the published repository's scripts: make peer-scripts REPO=FOLDER
+	$(BIN)/python -m tests.peer_scripts "$(REPO)"
 
 format: $(INSTALLED_DEV)  ## mend what ruff can mend by itself
 	$(BIN)/ruff check --fix .

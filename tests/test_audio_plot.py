@@ -14,7 +14,8 @@ from ChatTTS.audio.plot import _COLOUR_A, _COLOUR_B, _COLOUR_DIFFERENCE
 from ChatTTS.errors import AudioError
 
 pytest.importorskip("matplotlib")
-pytestmark = pytest.mark.filterwarnings("error::UserWarning")
+# The lowest Matplotlib calls names of pyparsing that are deprecated by now.
+pytestmark = pytest.mark.filterwarnings("error::UserWarning", "ignore:.* deprecated - use ")
 
 
 def tone(seconds: float = 1.0, frequency: float = 1_000.0) -> np.ndarray:

@@ -179,6 +179,7 @@ def test_compare(other: str, tolerance: str | None, status: int, run: Run) -> No
 
 @pytest.mark.usefixtures("tones")
 def test_compare_draws(run: Run) -> None:
+    pytest.importorskip("matplotlib")
     status, _, err = run("compare", "a.wav", "louder.wav", "--plot", "d.png")
     assert status == 0
     assert "drawn in d.png" in err

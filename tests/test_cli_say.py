@@ -140,6 +140,7 @@ def test_a_folder_that_is_not_there(chat: FakeChat, run: Run) -> None:
 
 
 def test_a_picture(chat: FakeChat, run: Run) -> None:
+    pytest.importorskip("matplotlib")
     for stream in ([], ["--stream"]):
         status, _, err = run("say", "hi", "-o", "a.wav", "--plot", "a.png", *stream)
         assert status == 0

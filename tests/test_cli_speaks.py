@@ -139,3 +139,15 @@ def test_an_engine_that_cannot_do_it_is_one_line(capsys: pytest.CaptureFixture[s
     assert "velocity" in err
     assert err.count("\n") == 1
     assert list(Path().glob("*.wav")) == []
+
+
+@pytest.mark.parametrize("command", ["say", "refine"])
+def test_what_the_voice_cannot_say_is_told(
+    command: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main([command, "你好。"]) == 1
+    told = capfdbinary.readouterr().err.decode()
+    assert (
+        "nothing to speak is left of the text '你好。'; it needs words that the voice knows" in told
+    )
+    assert not Path("speech.wav").exists()

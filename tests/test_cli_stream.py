@@ -167,6 +167,7 @@ def test_playing_and_a_pipe(chat: FakeChat, run: Run, device: FakeLibrary) -> No
 
 
 def test_what_is_played_can_be_drawn(chat: FakeChat, run: Run, device: FakeLibrary) -> None:
+    pytest.importorskip("matplotlib")
     assert run("say", "--play", "hello", "--plot", "a.png")[0] == 0
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
     assert_played(device)

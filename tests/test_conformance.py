@@ -251,7 +251,7 @@ def test_refine(conformance: Conformance) -> None:
         )
         for answer in answers:
             ids = conformance.tensors[f"refine_ids_{answer.row}"].numpy()
-            text = model.tokenizer.decode(ids[ids < model.tokenizer.first_setting])
+            text = model.tokenizer.text(ids[ids < model.tokenizer.first_setting])
             assert answer.text == text.strip()
         assert len(answers) == 2
 

@@ -146,6 +146,8 @@ def with_code() -> list[Path]:
 @pytest.mark.parametrize("document", with_code(), ids=name)
 def test_the_code_of_the_documents_runs(document: Path) -> None:
     """The blocks of a document share their names; what `>>>` shows must be what comes."""
+    if document.name == "serving.md":
+        pytest.importorskip("fastapi")
     names: dict[str, object] = {"__name__": "__main__"}
     for kind, code, line in blocks(document, "python", "pycon"):
         if kind == "python":

@@ -227,6 +227,8 @@ DISTRIBUTIONS = {
 }
 # Imported by the server's tool for developers alone.
 TOOLS = {"grpc_tools"}
+# Brought by torch's builds for CUDA; that kernels alone import it is tested above.
+BY_TORCH = {"triton"}
 # Extras that are for tests.
 FOR_TESTS = {"dev"}
 
@@ -259,7 +261,7 @@ def third_party() -> Iterator[tuple[str, Import]]:
     for module in modules():
         for item in imports_of(module):
             top = item.name.partition(".")[0]
-            if top not in {"ChatTTS", *TOOLS} and top not in sys.stdlib_module_names:
+            if top not in {"ChatTTS", *TOOLS, *BY_TORCH} and top not in sys.stdlib_module_names:
                 yield module, item
 
 
@@ -293,9 +295,8 @@ def test_every_declared_dependency_is_used() -> None:
         tree = ast.parse(example.read_text(encoding="utf-8"))
         used |= {distribution_of(item.name) for item in _imports(tree, "examples")}
     by_string = {"torchaudio", "vocos"}  # in ChatTTS/model/torchaudio_import.py
-    by_torch = {"triton"}  # what `compile=True` needs
     by_servers = {"websockets", "python-multipart"}  # uvicorn's sockets, FastAPI's forms
-    assert (core | extras) - used - by_string - by_torch - by_servers == set()
+    assert (core | extras) - used - by_string - by_servers == set()
 
 
 # ---------------------------------------------------------------- what importing costs

@@ -66,7 +66,8 @@ def mixer_of(
         paced = Paced(listener, 2 * HOP)
         return UtteranceDecoder(SYNTHESIZER, Batches(batch, 2 * HOP) if batch else paced)
 
-    return RowMixer(Vocoding(nullcontext()), utterances, decoder, is_bounded=is_bounded)
+    rows = 1 + max(utterance.row for utterance in utterances)
+    return RowMixer(Vocoding(nullcontext()), utterances, rows, decoder, is_bounded=is_bounded)
 
 
 def sounds(utterance: Utterance, frames: int) -> np.ndarray:

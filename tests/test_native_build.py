@@ -105,6 +105,16 @@ def test_the_name_tells_compiler_sources_and_machine(
     assert len(names) == 4
 
 
+def test_the_named_processor_is_the_one_compiled_for(
+    cache: Path, compiler: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler("true")
+    assert "-march=native" in build._compiler() or "-mcpu=native" in build._compiler()
+    monkeypatch.setenv("CXX", os.environ["CXX"] + " -march=x86-64-v2")
+    named = [part for part in build._compiler() if part.startswith(("-march", "-mcpu"))]
+    assert named == ["-march=x86-64-v2"]
+
+
 def test_a_named_compiler_that_is_not_there(
     cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,6 +6,7 @@ import io
 import signal
 import socket
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,30 @@ from ChatTTS import assets  # isort: skip
 from ChatTTS.core import Chat  # isort: skip
 
 from .chat_tools import DATA
+
+# What the extras bring. Without one of them, the modules that import it are skipped, and say so.
+OPTIONAL = {
+    *("fastapi", "starlette", "uvicorn", "websockets", "grpc", "grpc_health", "av"),
+    *("prometheus_client", "httpx", "openai", "riva", "schemathesis", "playwright"),
+    *("matplotlib", "triton", "pocketsphinx"),
+}
+
+
+class ModuleOfTests(pytest.Module):
+    """Tests that are skipped where an optional package is missing."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            missing = getattr(error.__cause__, "name", None)
+            if missing not in OPTIONAL:
+                raise
+            pytest.skip(f"{missing} is not installed", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
+    return ModuleOfTests.from_parent(parent, path=module_path)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

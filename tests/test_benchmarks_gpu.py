@@ -17,8 +17,6 @@ import torch
 
 from .benchmark_tools import BENCHMARKS, ROOT
 
-pytest.importorskip("triton")
-
 FOUND_OF_STEPS = {"step_ms", "host_us", "read_us", "floor_ms", "share_of_limit", "frames_per_s"}
 
 

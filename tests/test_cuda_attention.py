@@ -9,10 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from .kernel_tools import DEVICE
-
-pytest.importorskip("triton")
-
 from ChatTTS.model.cuda.kernels import attention
 from ChatTTS.model.cuda.kernels.attention import SPLIT, attend_rows, attend_rows_torch
 from ChatTTS.model.cuda.kernels.prefill import (
@@ -21,6 +17,8 @@ from ChatTTS.model.cuda.kernels.prefill import (
     attend_chunks_torch,
     tiles_of,
 )
+
+from .kernel_tools import DEVICE
 
 LAYERS, LAYER = 3, 1
 # Results are about 1, and each rounding to a dtype errs by its last bit. The interpreter cuts

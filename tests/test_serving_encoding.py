@@ -7,18 +7,16 @@ import io
 import struct
 import weakref
 
+import av
 import numpy as np
 import pytest
+import soundfile
+import soxr
 from numpy.typing import NDArray
 
-av = pytest.importorskip("av")
-
-import soundfile  # noqa: E402
-import soxr  # noqa: E402
-
-from ChatTTS.audio.pcm import to_int16, to_pcm_bytes  # noqa: E402
-from ChatTTS.errors import AudioError  # noqa: E402
-from ChatTTS.serving.encoding import Encoder, Format, encoder  # noqa: E402
+from ChatTTS.audio.pcm import to_int16, to_pcm_bytes
+from ChatTTS.errors import AudioError
+from ChatTTS.serving.encoding import Encoder, Format, encoder
 
 RATE = 24_000
 LOSSY = (Format.MP3, Format.OPUS, Format.AAC)

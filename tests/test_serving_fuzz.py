@@ -15,13 +15,11 @@ import grpc
 import httpx
 import pytest
 import riva.client.proto.riva_tts_pb2 as tts
-from websockets.exceptions import ConnectionClosed
-from websockets.frames import Frame, Opcode
-
-pytest.importorskip("schemathesis")  # where Python is new enough for it
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode, checks
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import Frame, Opcode
 
 from .server_tools import WholeServer, whole_server
 from .serving_tools import PATIENCE, with_limits

@@ -14,16 +14,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+import playwright.sync_api as playwright
 import pytest
+import uvicorn
+from fastapi import Request, Response
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-pytest.importorskip("fastapi", reason="the page's tests need the extra serve")
-uvicorn = pytest.importorskip("uvicorn", reason="the page's tests need the extra serve")
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-
-from fastapi import Request, Response  # noqa: E402
-from playwright.sync_api import Browser, BrowserContext, Page, expect  # noqa: E402
-
-from .page_stand_in import RATE, StandIn, refusal, tone  # noqa: E402
+from .page_stand_in import RATE, StandIn, refusal, tone
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")

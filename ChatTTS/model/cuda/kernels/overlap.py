@@ -16,19 +16,22 @@ import triton
 from torch import Tensor
 from triton.runtime import driver
 
-try:
-    from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
-except ImportError:  # Triton before 3.3
-    gdc_launch_dependents = gdc_wait = None
+# The first two numbers of Triton's version.
+TRITON = tuple(map(int, triton.__version__.split(".")[:2]))
 
-# The first compute capability that has it.
+# The first compute capability that has it, and the first Triton: 3.3 lacks the two instructions,
+# and those of 3.4 do not compile.
 _FIRST = 90
+_FIRST_TRITON = (3, 5)
+
+if TRITON >= _FIRST_TRITON:
+    from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 
 def overlaps(x: Tensor) -> bool:
     """Whether launches can overlap on the device of ``x``. A kernel and its launch must
     both be told."""
-    return gdc_wait is not None and capability(x) >= _FIRST
+    return TRITON >= _FIRST_TRITON and capability(x) >= _FIRST
 
 
 def capability(x: Tensor) -> int:

@@ -14,7 +14,7 @@ import triton
 from torch import Tensor
 
 from ....errors import ConfigError
-from .overlap import capability, launch_options, overlaps
+from .overlap import TRITON, capability, launch_options, overlaps
 from .product_kernels import (
     DEPTH,
     PARTS,
@@ -34,6 +34,8 @@ _MOST_NORMED = 1024
 # Up to so many rows, weights read again for every 16 or 32 of them come from the nearest cache.
 _FEW_ROWS = 32
 _SOME_ROWS = 64
+# Outputs of the smallest tile; Triton's matrix product took no fewer than 16 before 3.5.
+_LEAST_OUTPUTS = 8 if TRITON >= (3, 5) else 16
 # So many large tiles keep a large GPU busy.
 _MANY_TILES = 128
 # So few of any size do not.
@@ -134,7 +136,7 @@ def choose_way(x: Tensor, outputs: int, *, normed: bool, gated: bool) -> Way:
 def _at_once(rows: int, inputs: int, *, normed: bool, gated: bool) -> Way:
     """The tile of few rows that have room."""
     if gated:
-        tile_rows, tile_outputs, warps = (16, 8, 4) if rows <= 16 else (32, 32, 8)
+        tile_rows, tile_outputs, warps = (16, _LEAST_OUTPUTS, 4) if rows <= 16 else (32, 32, 8)
     else:
         # Warps of a program read and add; more programs hide that as well.
         many = normed or (rows > 16 and inputs <= _MOST_NORMED)

@@ -13,6 +13,7 @@ from ChatTTS.audio import compare, plot_waveform, save
 from ChatTTS.audio.plot import _COLOUR_A, _COLOUR_B, _COLOUR_DIFFERENCE
 from ChatTTS.errors import AudioError
 
+pytest.importorskip("matplotlib")
 # The lowest Matplotlib calls names of pyparsing that are deprecated by now.
 pytestmark = pytest.mark.filterwarnings("error::UserWarning", "ignore:.* deprecated - use ")
 

@@ -17,6 +17,8 @@ import torch
 
 from .benchmark_tools import BENCHMARKS, ROOT
 
+pytest.importorskip("triton")
+
 FOUND_OF_STEPS = {"step_ms", "host_us", "read_us", "floor_ms", "share_of_limit", "frames_per_s"}
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("triton")
+
 # Bytes of shared memory that a program may have. Of the GPUs that are of 8.x, 8.6 and 8.9 have the
 # least, and the memory of a program is the same for all of them.
 SHARED = {90: 227 << 10, 80: 99 << 10}

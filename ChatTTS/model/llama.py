@@ -79,7 +79,7 @@ def load_llama(config: Any, weights: Path, device: torch.device, dtype: torch.dt
         tables = copy.deepcopy(rotary)(torch.zeros(1), positions)
     except Exception as error:  # of an activation or a rope that it does not know
         raise AssetError(
-            f"the config.json beside {weights} describes no Llama that this transformers can "
+            f"{weights.with_name('config.json')} describes no Llama that this transformers can "
             f"build ({type(error).__name__}: {error}); restore the file"
         ) from error
     check_rotation(config.head_dim, *tables)

@@ -23,6 +23,7 @@ _SIZES = (
 _PLAIN = "default"
 # Those that transformers knows.
 _ROPE_TYPES = (_PLAIN, "linear", "dynamic", "yarn", "longrope", "llama3")
+_ROPE_NAMES = ("rope_type", "type")
 _FACTOR_LISTS = ("short_factor", "long_factor")
 # The largest of any Llama; with the most positions the tables of the rotation have 32 MB each.
 _MOST_HEAD_DIM = 256
@@ -149,9 +150,9 @@ def _is_setting(key: str, value: Any) -> bool:
         are_few = isinstance(value, list) and len(value) <= _MOST_HEAD_DIM
         return are_few and all(_is_setting("", number) for number in value)
     if value is None or isinstance(value, bool):
-        return True
-    if isinstance(value, str):
-        return len(value) <= _LONGEST_NAME
+        return value is None or key == "truncate"
+    if isinstance(value, str):  # anywhere else it would be repeated, where a number multiplies
+        return key in _ROPE_NAMES and len(value) <= _LONGEST_NAME
     most = _MOST_SETTINGS.get(key, _MOST_THETA)
     return isinstance(value, (int, float)) and 0 < value <= most
 

@@ -83,8 +83,9 @@ class Tokenizer:
         largest = max(self._tokenizer.get_vocab(with_added_tokens=True).values())
         if largest >= num_text_tokens:
             raise ConfigError(
-                f"the tokenizer in {self._path} has {self.size} tokens with ids up to {largest}, "
-                f"and the model only {num_text_tokens}: they belong to different checkpoints"
+                f"{self._path} has {self.size} tokens with ids up to {largest}, and by "
+                f"gpt.num_text_tokens of asset/config.json the model knows {num_text_tokens}: they "
+                "belong to different checkpoints, so restore both"
             )
 
     @property

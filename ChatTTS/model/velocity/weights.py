@@ -55,8 +55,8 @@ class LlamaFile:
     def __init__(self, path: Path, shape: LlamaShape) -> None:
         if shape.hidden_act != "silu" or shape.attention_bias or shape.mlp_bias:
             raise EngineUnavailableError(
-                "the velocity engine knows Llamas with silu and without biases, which the "
-                f"config.json beside {path} does not describe; load without use_vllm"
+                "the velocity engine knows Llamas with silu and without biases, which "
+                f"{path.with_name('config.json')} does not describe; load without use_vllm"
             )
         self.path = path
         self.shape = shape

@@ -134,6 +134,10 @@ class RefineTextParams(_Named):
         }
         for name in ("top_K", "max_new_token", "min_new_token", "manual_seed"):
             spelled[name] = _whole(spelled[name])
+        for name in ("top_K", "max_new_token", "min_new_token"):
+            # More than 32 bits hold means as much as no bound at all.
+            if isinstance(spelled[name], Integral):
+                spelled[name] = min(int(spelled[name]), NO_TOP_K)
         if isinstance(spelled["min_new_token"], Integral):
             spelled["min_new_token"] = max(0, int(spelled["min_new_token"]))
         return spelled

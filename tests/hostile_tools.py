@@ -174,6 +174,8 @@ def complaint(case: Case, answer: Answer) -> str | None:
     if len(answer.message) > 1500 or "\n" in answer.message.strip():
         return f"is told at length: {answer.message[:300]}"
     if case.says is not None:
-        missing = [word for word in (Path(case.file).name, *case.says) if word not in answer.message]
+        missing = [
+            word for word in (Path(case.file).name, *case.says) if word not in answer.message
+        ]
         return f"does not name {missing}: {answer.message}" if missing else None
     return None

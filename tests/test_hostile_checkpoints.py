@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 import torch
 
-from .hostile_tools import CONFIG, ENGINES, LLAMA, Case, Raw, complaint, run, weights
+from .hostile_tools import CONFIG, LLAMA, Case, Raw, weights
 
 # ---------------------------------------------------------------- what may stand there
 
@@ -125,9 +125,7 @@ def llama() -> list[Case]:
         (rope, {"rope_type": "default", "rope_theta": theta}, "rope_theta")
         for theta in (0, -1, "1", [], {}, None, True, 10**13, 1e-300)
     ]
-    refused += [
-        (rope, {"rope_type": kind}, "config.json") for kind in ("linear", "yarn", "llama3")
-    ]
+    refused += [(rope, {"rope_type": kind}, "config.json") for kind in ("linear", "yarn", "llama3")]
     refused += [
         (rope, {"rope_type": "longrope", "factor": 2.0, **lists}, "config.json")
         for lists in (
@@ -149,8 +147,16 @@ def llama() -> list[Case]:
         (rope, {"rope_type": "linear", "factor": 1e11}),
         (rope, {"rope_type": "yarn", "factor": 1e11, "beta_fast": 1e-300}),
         (rope, {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1}),
-        (rope, {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
-                "high_freq_factor": 1.0, "original_max_position_embeddings": 1}),
+        (
+            rope,
+            {
+                "rope_type": "llama3",
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 1.0,
+                "original_max_position_embeddings": 1,
+            },
+        ),
         (rope, {"rope_type": "default", "rope_theta": 1e12}),
         (rope, {}),
         (rope, None),
@@ -208,15 +214,30 @@ def speaking() -> list[Case]:
     ]
     odd += [
         (f"defaults.code.{key}", value)
-        for key in ("stream_batch", "stream_speed", "pass_first_n_batches", "spk_emb", "spk_smp",
-                    "txt_smp", "ensure_non_empty")
+        for key in (
+            "stream_batch",
+            "stream_speed",
+            "pass_first_n_batches",
+            "spk_emb",
+            "spk_smp",
+            "txt_smp",
+            "ensure_non_empty",
+        )
         for value in (*numbers, "好" * 1000, "x", Raw('"\\ud800"'))
     ]
     odd += [
         (f"defaults.{key}", value)
         for key in ("name", "language", "characters", "code.prompt", "refine.prompt")
-        for value in ("", "\x00", "x" * 10**5, "[spk_emb]" * 100, "\n\r\x1b[2J", "[]", "%s{0}",
-                      Raw('"\\ud800"'))
+        for value in (
+            "",
+            "\x00",
+            "x" * 10**5,
+            "[spk_emb]" * 100,
+            "\n\r\x1b[2J",
+            "[]",
+            "%s{0}",
+            Raw('"\\ud800"'),
+        )
     ]
     odd += [("defaults.max_utterance_characters", value) for value in (1, 2, 65_536)]
     odd += [("defaults.temperature", 1), ("defaults.speakers", {"": "", "\x00": "好"})]
@@ -249,9 +270,25 @@ def structure() -> list[Case]:
     refused += [(f"{_VOCOS_MEL}.padding", value, "padding") for value in ("same", "", 5, None, [])]
     refused += [("vocos.backbone.init_args.input_channels", v, "input") for v in (0, -1, "x", [])]
     texts = [
-        "", " ", "{", "[]", "5", "null", "\"x\"", "{'a': 1}", "{}}", "\x00", "NaN", "[" * 10**5,
-        '{"a":' * 10**5, '{"gpt": {}, "gpt": {}}', '{"gpt": {"num_vq": 4, "num_vq": 4}}',
-        "9" * 10**6, "[" + "0," * 10**6 + "0]", '{"\\ud800": 1}', " " * (5 << 20),
+        "",
+        " ",
+        "{",
+        "[]",
+        "5",
+        "null",
+        '"x"',
+        "{'a': 1}",
+        "{}}",
+        "\x00",
+        "NaN",
+        "[" * 10**5,
+        '{"a":' * 10**5,
+        '{"gpt": {}, "gpt": {}}',
+        '{"gpt": {"num_vq": 4, "num_vq": 4}}',
+        "9" * 10**6,
+        "[" + "0," * 10**6 + "0]",
+        '{"\\ud800": 1}',
+        " " * (5 << 20),
         '{"spk_stat": "' + "x" * (5 << 20) + '"}',
     ]
     return [
@@ -259,3 +296,147 @@ def structure() -> list[Case]:
         *(Case(file, "", text, says=()) for file in (CONFIG, LLAMA) for text in texts),
         *(Case(file, "", "{}", says=None) for file in (CONFIG, LLAMA)),
     ]
+
+
+# ---------------------------------------------------------------- files and weights
+
+WEIGHTS = ("gpt/model", "Embed", "Decoder", "DVAE", "Vocos")
+FILES = (CONFIG, LLAMA, "tokenizer/tokenizer.json", *(f"{name}.safetensors" for name in WEIGHTS))
+
+
+def _with_header(header: str | bytes, data: bytes = b"") -> bytes:
+    raw = header.encode() if isinstance(header, str) else header
+    return len(raw).to_bytes(8, "little") + raw + data
+
+
+def _sparse(size: int) -> Callable[[Path], None]:
+    """A maker of a file that takes no room and is that long, with a header at its beginning."""
+
+    def make(path: Path) -> None:
+        header = {"w": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}
+        path.write_bytes(_with_header(json.dumps(header)))
+        os.truncate(path, path.stat().st_size + size)
+
+    return make
+
+
+def _names(count: int) -> bytes:
+    entries = (f'"{i}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}' for i in range(count))
+    return _with_header("{" + ",".join(entries) + "}")
+
+
+def files() -> list[Case]:
+    """What is no file, or another one, where a file should be."""
+    kinds: dict[str, Callable[[Path], object]] = {
+        "pipe": os.mkfifo,
+        "endless": lambda path: path.symlink_to("/dev/zero"),
+        "nothing": lambda path: path.symlink_to("/dev/null"),
+        "loop": lambda path: path.symlink_to(path.name),
+        "folder": Path.mkdir,
+        "process": lambda path: path.symlink_to("/proc/self/environ"),
+        "sparse": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
+        "noise": lambda path: path.write_bytes(bytes(range(256)) * 64),
+    }
+    # A loop or a lost link is a file that is not there, and config.json need not be.
+    optional = {(CONFIG, "loop")}
+    headers = {
+        "a million names": lambda path: path.write_bytes(_names(10**6)),
+        "nested": lambda path: path.write_bytes(_with_header('{"a":' + "[" * 10**5)),
+        "long": lambda path: path.write_bytes(_with_header(" " * (2 << 20))),
+        "huge number": lambda path: path.write_bytes(_with_header('{"a":' + "9" * 10**5 + "}")),
+        "twice": lambda path: path.write_bytes(_with_header('{"a":{},"a":{}}')),
+        "large tensor": _sparse(12 << 30),
+        "long file": _sparse(1 << 40),
+    }
+    return [
+        *(
+            Case(file, kind, make=make, says=None if (file, kind) in optional else ())
+            for file in FILES
+            for kind, make in kinds.items()
+        ),
+        *(
+            Case(f"{name}.safetensors", kind, make=make, says=())
+            for name in WEIGHTS
+            for kind, make in headers.items()
+        ),
+        *(
+            Case("homophones_map.json", kind, make=kinds[kind], says=())
+            for kind in ("pipe", "endless", "nothing", "folder", "sparse", "noise")
+        ),
+        *(
+            Case("homophones_map.json", "", text, says=())
+            for text in ("[]", '{"a": 5}', '{"ab": "c"}', "[" * 10**5, '{"\\ud800": "x"}', "")
+        ),
+    ]
+
+
+def _poisoned(value: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        other = tensor.clone()
+        other.view(-1)[len(other.view(-1)) // 2] = value
+        return other
+
+    return change
+
+
+NAN, INF = float("nan"), float("inf")
+TENSORS = {
+    "gpt/model": ("norm.weight", "q_proj.weight", "down_proj.weight", "input_layernorm.weight"),
+    "Embed": (
+        "emb_text.weight",
+        "emb_code.0.weight",
+        "head_code.1.parametrizations.weight.original1",
+    ),
+    "Decoder": ("coef", "conv_out.weight", "dwconv.weight", "out_conv.weight"),
+    "DVAE": ("coef", "encoder.conv_out.weight", "decoder.conv_out.weight"),
+    "Vocos": ("head.out.weight", "backbone.embed.bias", "istft.window", "mel_scale.fb"),
+}
+
+
+def poisons() -> list[Case]:
+    """Weights that are no numbers, or that make none."""
+
+    def case(
+        file: str,
+        name: str,
+        what: str,
+        make: Callable[[torch.Tensor], torch.Tensor],
+        says: tuple[str, ...] | None,
+        dtype: str = "float32",
+    ) -> Case:
+        maker = weights(**{name.replace(".", "__"): make})
+        return Case(f"{file}.safetensors", f"{name} {what}", make=maker, says=says, dtype=dtype)
+
+    found = [
+        case(file, name, str(value), _poisoned(value), () if file == "Embed" else (name,))
+        for file, names in TENSORS.items()
+        for name in names
+        for value in (NAN, INF, -INF)
+    ]
+    found += [
+        case(file, name, "zeros", torch.zeros_like, None)
+        for file, names in TENSORS.items()
+        for name in names
+        if name not in ("coef", "istft.window")
+    ]
+    found += [
+        case("Decoder", "coef", "zeros", torch.zeros_like, ("coef",)),
+        case("DVAE", "coef", "zeros", torch.zeros_like, ("coef",)),
+        case("Vocos", "istft.window", "zeros", torch.zeros_like, ("window",)),
+    ]
+    found += [
+        case(file, name, "huge", lambda tensor: tensor.sign() * 3e38, None)
+        for file, names in TENSORS.items()
+        for name in names
+    ]
+    found += [
+        case(file, name, "cut", lambda tensor: tensor.flatten()[:3], ())
+        for file, names in TENSORS.items()
+        for name in names
+    ]
+    found += [
+        case(file, name, "whole", lambda tensor: tensor.to(torch.int32), ())
+        for file, names in TENSORS.items()
+        for name in names
+    ]
+    return found

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
 from ..errors import AssetError, ConfigError
-from ..untrusted import read_bytes
+from ..untrusted import parse_json, read_bytes
 
 # What the code prompt is built with; a user's text must not carry its own.
 _RESERVED = re.compile(r"\[(?:Stts|spk_emb|empty_spk)\]")
@@ -27,7 +29,9 @@ _NEEDED = (
     "[break_0]",
 )
 # The published file has half a MB.
-_LONGEST_FILE = 16 << 20
+_LONGEST_FILE = 4 << 20
+# Regular expressions, and texts that characters are replaced by: WordPiece needs none of them.
+_PATTERNED = frozenset({"Precompiled", "Prepend", "Replace", "Split"})
 
 
 @dataclass(frozen=True)
@@ -138,9 +142,27 @@ class Tokenizer:
         return self.text(ids[ids < self.first_setting])
 
 
+def _kinds(value: Any) -> Iterator[str]:
+    """The types of all parts of a tokenizer but its vocabulary."""
+    if isinstance(value, dict):
+        if isinstance(kind := value.get("type"), str):
+            yield kind
+        for key, part in value.items():
+            if key not in ("vocab", "added_tokens"):
+                yield from _kinds(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _kinds(part)
+
+
 def _read(path: Path) -> tokenizers.Tokenizer:
     try:
         text = read_bytes(path, _LONGEST_FILE).decode("utf-8")
+        if refused := sorted(_PATTERNED & set(_kinds(parse_json(text)))):
+            raise ValueError(
+                f"it works with patterns of its own ({', '.join(refused)}), which can take any "
+                "time and memory"
+            )
         tokenizer = tokenizers.Tokenizer.from_str(text)
     except FileNotFoundError:
         raise AssetError(f"{path} is missing; run `chattts verify` to see what else is") from None

@@ -1,4 +1,5 @@
-"""Checkpoints that mean harm: a small good one with one thing changed, and a child that tries them."""
+"""Checkpoints that mean harm: a small good one with one thing changed, and a child that tries
+them."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class Case:
         file: below ``asset``.
         key: in a JSON file the way to the value, parted by dots; else what it is called.
         value: what stands there instead.
-        says: what the error must name besides the file's last name; ``None`` where speech is fine as well.
+        says: what the error must name besides the file's last name; ``None`` where speech is fine
+            as well.
         make: puts something else at the path of the file.
         also: other files, with the key and the value that is changed there.
         dtype: to load with.

@@ -14,7 +14,7 @@ import tokenizers
 from numpy.typing import NDArray
 
 from ..errors import AssetError, ConfigError
-from ..untrusted import parse_json, read_bytes
+from ..untrusted import parse_json, read_bytes, shown
 
 # What the code prompt is built with; a user's text must not carry its own.
 _RESERVED = re.compile(r"\[(?:Stts|spk_emb|empty_spk)\]")
@@ -30,8 +30,10 @@ _NEEDED = (
 )
 # The published file has half a MB.
 _LONGEST_FILE = 4 << 20
-# Regular expressions, and texts that characters are replaced by: WordPiece needs none of them.
-_PATTERNED = frozenset({"Precompiled", "Prepend", "Replace", "Split"})
+# Put texts of any length in the place of characters; WordPiece needs none of them.
+_REPLACING = ("Precompiled", "Prepend", "Replace")
+# A regular expression that cannot go astray: one class of characters.
+_ONE_CHARACTER = re.compile(r"\[\^?[^\[\]\\&^]+\]")
 
 
 @dataclass(frozen=True)
@@ -142,26 +144,28 @@ class Tokenizer:
         return self.text(ids[ids < self.first_setting])
 
 
-def _kinds(value: Any) -> Iterator[str]:
-    """The types of all parts of a tokenizer but its vocabulary."""
+def _unbounded(value: Any) -> Iterator[str]:
+    """The types of those parts of a tokenizer that may take any time or memory for a text."""
     if isinstance(value, dict):
-        if isinstance(kind := value.get("type"), str):
-            yield kind
+        kind, pattern = value.get("type"), value.get("pattern")
+        regex = pattern.get("Regex") if isinstance(pattern, dict) else None
+        if kind in _REPLACING or (regex is not None and not _ONE_CHARACTER.fullmatch(str(regex))):
+            yield str(kind)
         for key, part in value.items():
             if key not in ("vocab", "added_tokens"):
-                yield from _kinds(part)
+                yield from _unbounded(part)
     elif isinstance(value, list):
         for part in value:
-            yield from _kinds(part)
+            yield from _unbounded(part)
 
 
 def _read(path: Path) -> tokenizers.Tokenizer:
     try:
         text = read_bytes(path, _LONGEST_FILE).decode("utf-8")
-        if refused := sorted(_PATTERNED & set(_kinds(parse_json(text)))):
+        if refused := next(_unbounded(parse_json(text)), None):
             raise ValueError(
-                f"it works with patterns of its own ({', '.join(refused)}), which can take any "
-                "time and memory"
+                f"{shown(refused)} works with patterns or replacements that can take any time and "
+                "memory"
             )
         tokenizer = tokenizers.Tokenizer.from_str(text)
     except FileNotFoundError:

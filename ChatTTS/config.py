@@ -6,15 +6,38 @@ A checkpoint may carry an ``asset/config.json`` that overrides them, and the def
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from .errors import ConfigError
+from .untrusted import parse_json, read_json, shown
 
 T = TypeVar("T")
+
+# What no checkpoint goes beyond. Sizes that weights have as well are compared with these before
+# anything is built; the bounds keep that cheap, and hold where no weight tells a size.
+_WIDEST = 1 << 16
+_DEEPEST = 256
+_MOST: dict[str, int] = {
+    "num_hidden_layers": _DEEPEST,
+    "n_layer": _DEEPEST,
+    "num_layers": _DEEPEST,
+    "num_attention_heads": 1024,
+    "max_position_embeddings": 1 << 15,  # a sine and a cosine for each; twelve minutes of speech
+    "num_text_tokens": 1 << 20,
+    "num_vq": 64,
+    "levels": 1 << 12,
+    "G": 64,
+    "R": 64,
+    "sample_rate": 384_000,
+    "n_fft": 1 << 13,
+    "hop_length": 1 << 12,
+    "n_mels": 512,
+}
+_LEAST = {"sample_rate": 1000, "n_fft": 64, "hop_length": 32, "levels": 3}
+_MOST_LEVELS = 16
 
 # Keys that published configurations carry and that say nothing about sizes.
 _LEGACY_KEYS = {"use_cache", "spk_emb_dim", "spk_KL"}
@@ -121,9 +144,10 @@ class VoiceDefaults:
 
     def __post_init__(self) -> None:
         if self.speaker is not None and self.speaker not in self.speakers:
+            known = shown(", ".join(self.speakers)) if self.speakers else "none"
             raise ConfigError(
-                f"config.json: defaults.speaker {self.speaker!r} is not among "
-                f"defaults.speakers ({', '.join(self.speakers) or 'none'})"
+                f"config.json: defaults.speaker {shown(self.speaker)} is not among "
+                f"defaults.speakers ({known})"
             )
 
 
@@ -177,10 +201,10 @@ class Config:
         Raises:
             ConfigError: the file is not JSON, or names sizes that make no sense.
         """
-        if not path.exists():
-            return cls.published()
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = read_json(path)
+        except FileNotFoundError:
+            return cls.published()
         except (OSError, ValueError) as error:
             raise ConfigError(f"{path} is not readable JSON ({error}); restore the file") from error
         if not isinstance(values, dict):
@@ -194,7 +218,7 @@ class Config:
 def published_facts() -> dict[str, Any]:
     """Speaker statistics and file hashes of the published model (``published_model.json``)."""
     text = (Path(__file__).parent / "published_model.json").read_text(encoding="utf-8")
-    facts: dict[str, Any] = json.loads(text)
+    facts: dict[str, Any] = parse_json(text)
     return facts
 
 
@@ -202,30 +226,38 @@ def _reject_unknown(where: str, values: Mapping[str, Any], known: set[str]) -> N
     unknown = set(values) - known - _LEGACY_KEYS
     if unknown:
         raise ConfigError(
-            f"{where or 'top level'}: unknown key {', '.join(sorted(unknown))}; "
+            f"{where or 'top level'}: unknown key {shown(', '.join(sorted(unknown)))}; "
             f"known are {', '.join(sorted(known))}"
         )
 
 
-def _is_size(value: Any) -> bool:
-    return type(value) is int and value > 0
+def _is_size(name: str, value: Any) -> bool:
+    return type(value) is int and _LEAST.get(name, 1) <= value <= _MOST.get(name, _WIDEST)
 
 
-# By the annotation of a field: what JSON may hold there.
-_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "int": (_is_size, "a positive whole number"),
-    "bool": (lambda v: isinstance(v, bool), "true or false"),
-    "str": (lambda v: isinstance(v, str), "text"),
-    "str | None": (lambda v: v is None or isinstance(v, str), "text or null"),
+def _are_sizes(name: str, values: Any) -> bool:
+    return isinstance(values, (list, tuple)) and all(_is_size(name, value) for value in values)
+
+
+def _range(name: str) -> str:
+    return f"{_LEAST.get(name, 1)} to {_MOST.get(name, _WIDEST)}"
+
+
+# By the annotation of a field: what JSON may hold there, and how that is called.
+_KINDS: dict[str, tuple[Callable[[str, Any], bool], str]] = {
+    "int": (_is_size, "a whole number from {range}"),
+    "bool": (lambda _, v: isinstance(v, bool), "true or false"),
+    "str": (lambda _, v: isinstance(v, str), "text"),
+    "str | None": (lambda _, v: v is None or isinstance(v, str), "text or null"),
     "tuple[int, ...]": (
-        lambda v: isinstance(v, (list, tuple)) and all(map(_is_size, v)),
-        "a list of positive whole numbers",
+        lambda name, v: _are_sizes(name, v) and 0 < len(v) <= _MOST_LEVELS,
+        f"a list of 1 to {_MOST_LEVELS} whole numbers from {{range}}",
     ),
     "Mapping[str, str]": (
-        lambda v: isinstance(v, dict) and all(isinstance(text, str) for text in v.values()),
+        lambda _, v: isinstance(v, dict) and all(isinstance(text, str) for text in v.values()),
         "a JSON object of texts",
     ),
-    "Mapping[str, Any]": (lambda v: isinstance(v, dict), "a JSON object"),
+    "Mapping[str, Any]": (lambda _, v: isinstance(v, dict), "a JSON object"),
 }
 
 
@@ -240,8 +272,9 @@ def _build(part: type[T], values: Any, where: str) -> T:
         if name not in known:
             continue
         fits, what = _KINDS[str(known[name].type)]
-        if not fits(value):
-            raise ConfigError(f"{where}.{name} must be {what}, not {value!r}")
+        if not fits(name, value):
+            what = what.format(range=_range(name))
+            raise ConfigError(f"{where}.{name} must be {what}, not {shown(value)}; correct it")
         given[name] = tuple(value) if isinstance(value, list) else value
     return part(**given)
 
@@ -266,13 +299,14 @@ def _vocos(values: Any) -> VocosConfig:
     """Read the nested form of the vocos package (``class_path`` with ``init_args``)."""
 
     def arguments(part: str, class_path: str) -> dict[str, Any]:
-        try:
-            found, init_args = values[part]["class_path"], dict(values[part]["init_args"])
-        except (KeyError, TypeError) as error:
-            raise ConfigError(f"vocos.{part} lacks {error}") from None
-        if found != class_path:
-            raise ConfigError(f"vocos.{part}.class_path is {found!r}; supported is {class_path}")
-        return init_args
+        section = values.get(part) if isinstance(values, dict) else None
+        if not isinstance(section, dict) or not isinstance(section.get("init_args"), dict):
+            raise ConfigError(f"vocos.{part} must be a JSON object that has one as init_args")
+        if (found := section.get("class_path")) != class_path:
+            raise ConfigError(
+                f"vocos.{part}.class_path is {shown(found)}; supported is {class_path}"
+            )
+        return dict(section["init_args"])
 
     mel = _build(
         MelConfig,
@@ -291,6 +325,19 @@ def _vocos(values: Any) -> VocosConfig:
     )
     for name, found, wanted in agreements:
         if found != wanted:
-            raise ConfigError(f"vocos.{name} is {found!r} where {wanted!r} is needed")
+            raise ConfigError(f"vocos.{name} is {shown(found)} where {wanted!r} is needed")
+    _check_transform(mel)
     sizes = _build(VocosConfig, backbone, "vocos.backbone")
     return VocosConfig(mel, sizes.dim, sizes.intermediate_dim, sizes.num_layers)
+
+
+def _check_transform(mel: MelConfig) -> None:
+    """Refuse what no inverse Fourier transform can be made with."""
+    where = "vocos.feature_extractor"
+    if mel.n_fft % 2:
+        raise ConfigError(f"{where}.n_fft is {mel.n_fft} where an even number is needed")
+    if 2 * mel.hop_length > mel.n_fft:
+        raise ConfigError(
+            f"{where}.hop_length is {mel.hop_length}, and frames of n_fft {mel.n_fft} overlap only "
+            f"up to half of that, {mel.n_fft // 2}"
+        )

@@ -138,12 +138,13 @@ class Chat(Parts):
         )
         folder = assets.locate(source, custom_path, force_redownload)
         check_hashes(folder)
-        model = load_model(folder, placement, options, coef)
         if homophones is None and folder.homophones.exists():
             homophones = folder.homophones
+        table = None if homophones is None else load_homophones(homophones)
+        model = load_model(folder, placement, options, coef)
         defaults = model.config.defaults
         self.normalizer = self.normalizer.adapted(
-            homophones=load_homophones(homophones) if homophones is not None else None,
+            homophones=table,
             characters=defaults.characters,
             known_tags=model.tokenizer.control_tokens,
             language=defaults.language,

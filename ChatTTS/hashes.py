@@ -17,6 +17,7 @@ from .assets import AssetFolder
 from .config import published_facts
 from .errors import AssetError
 from .folders import cache_folder
+from .untrusted import LONGEST_FILE, open_regular
 
 logger = logging.getLogger(__name__)
 
@@ -155,7 +156,7 @@ def sha256(path: Path, advance: Callable[[int], object] = lambda size: None) -> 
     """
     digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
+        with open_regular(path, LONGEST_FILE) as file:
             while block := file.read(_BLOCK):
                 digest.update(block)
                 advance(len(block))

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from . import machine
 from .assets import AssetFolder
-from .checkpoint import load_module, read_tensors
+from .checkpoint import load_module
 from .config import Config
-from .errors import ConfigError
+from .errors import AssetError, ConfigError, VoiceError
 from .lru import LRU
 from .model.chain import Chain
 from .model.cuda.chain import DeviceChain
@@ -38,9 +38,12 @@ from .model.synthesis import Synthesizer
 from .model.vocoder import Vocoder
 from .model.vocoding import MOST_FRAMES, MOST_FRAMES_ON_GPU, Vocoding
 from .params import InferCodeParams, RefineTextParams
+from .tensor_file import RESTORE, TensorFile
 
 logger = logging.getLogger(__name__)
 
+# Numbers of all codes' features together; the published ones are two millions.
+_LARGEST_CODEBOOK = 1 << 25
 # Voices that are kept unpacked; a sample of half a minute is 45 kB.
 _VOICES_KEPT = 256
 
@@ -120,11 +123,8 @@ def load_model(
     except ConfigError as error:
         raise ConfigError(f"{assets.config}: {error}") from None
     tokenizer = ScriptTokenizer(assets.tokenizer)
-    if tokenizer.size > config.gpt.num_text_tokens:
-        raise ConfigError(
-            f"the tokenizer in {assets.tokenizer} has {tokenizer.size} tokens and the model only "
-            f"{config.gpt.num_text_tokens}: they belong to different checkpoints"
-        )
+    tokenizer.check_fits(config.gpt.num_text_tokens)
+    speaker = _speaker(config, assets.config, placement)
     gpt = GPT.load_pretrained(
         weights=assets.gpt,
         llama_file=assets.gpt_config,
@@ -134,18 +134,18 @@ def load_model(
         placement=placement,
         options=options,
     )
-    mels = config.vocos.mel
-    with must_fit("the audio decoder", placement.audio_device, "load with a smaller kv_memory"):
-        decoder = _load(MelDecoder(config.decoder, mels.n_mels), assets.decoder, placement)
-        dvae = _load(DVAE(config.dvae, mels), assets.dvae, placement)
-        vocos = _load(Vocoder(config.vocos), assets.vocos, placement)
+    try:
+        decoder, dvae, vocos = _audio_parts(config, assets, placement)
+        from_hiddens, from_codes = _synthesizers(decoder, dvae, vocos, placement, options)
+    except BaseException:
+        gpt.close()
+        raise
     on_gpu = placement.audio_device.type == "cuda"
-    from_hiddens, from_codes = _synthesizers(decoder, dvae, vocos, placement, options)
     model = Model(
         config=config,
         placement=placement,
         tokenizer=tokenizer,
-        speaker=Speaker(config.gpt.hidden_size, config.spk_stat, placement.device),
+        speaker=speaker,
         gpt=gpt,
         decoder=decoder,
         dvae=dvae,
@@ -178,8 +178,45 @@ def _check(config: Config) -> None:
     for name, found, other, wanted in agreements:
         if found != wanted:
             raise ConfigError(f"{name} is {found}, but {other} is {wanted}")
+    if vq.dim % vq.G:
+        raise ConfigError(f"dvae.vq.dim is {vq.dim}, which dvae.vq.G, {vq.G}, does not divide")
+    if (numbers := config.gpt.num_audio_tokens * vq.dim * vq.R) > _LARGEST_CODEBOOK:
+        raise ConfigError(
+            f"dvae.vq.dim * dvae.vq.R * gpt.num_audio_tokens is {numbers}, and codebooks have at "
+            f"most {_LARGEST_CODEBOOK} numbers"
+        )
     RefineTextParams().with_defaults(config.defaults.refine)
     InferCodeParams().with_defaults(config.defaults.code)
+
+
+def _speaker(config: Config, file: Path, placement: Placement) -> Speaker:
+    try:
+        return Speaker(config.gpt.hidden_size, config.spk_stat, placement.device)
+    except VoiceError as error:
+        raise ConfigError(f"{file}: {error}; correct spk_stat, or leave it empty") from None
+
+
+def _audio_parts(
+    config: Config, assets: AssetFolder, placement: Placement
+) -> tuple[MelDecoder, DVAE, Vocoder]:
+    """The modules from frames to samples, and from samples to codes.
+
+    They are built without memory first, and compared with what the files have.
+    """
+    mels = config.vocos.mel
+    with must_fit("the audio decoder", placement.audio_device, "load with a smaller kv_memory"):
+        with torch.device("meta"):
+            decoder = MelDecoder(config.decoder, mels.n_mels)
+            dvae = DVAE(config.dvae, mels)
+            vocos = Vocoder(config.vocos)
+        decoder = _load(decoder, assets.decoder, placement)
+        dvae = _load(dvae, assets.dvae, placement)
+        vocos = _load(vocos, assets.vocos, placement)
+    for module, file in ((decoder, assets.decoder), (dvae, assets.dvae)):
+        if not module.coef.all():
+            raise AssetError(f"{file}: coef, the mel scale, has zeros; {RESTORE}")
+    vocos.check_window(assets.vocos)
+    return decoder, dvae, vocos
 
 
 def _synthesizers(
@@ -249,5 +286,5 @@ def _native_chains(
 
 
 def _load(module: M, file: Path, placement: Placement) -> M:
-    load_module(module, read_tensors(file), file=file)
+    load_module(module, TensorFile(file), file=file)
     return module.to(placement.audio_device).eval().requires_grad_(False)

@@ -134,6 +134,11 @@ class RefineTextParams(_Named):
         }
         for name in ("top_K", "max_new_token", "min_new_token", "manual_seed"):
             spelled[name] = _whole(spelled[name])
+        for name in ("top_K", "max_new_token", "min_new_token"):
+            # More than 32 bits hold means as much as no bound at all.
+            count: Any = spelled[name]
+            if isinstance(count, Integral):
+                spelled[name] = min(int(count), NO_TOP_K)
         if isinstance(spelled["min_new_token"], Integral):
             spelled["min_new_token"] = max(0, int(spelled["min_new_token"]))
         return spelled
@@ -211,6 +216,13 @@ class InferCodeParams(RefineTextParams):
             usual["pass_first_n_batches"] if first is None else max(0, first)
         )
         return spelled
+
+    def check(self) -> None:
+        super().check()
+        if self.spk_smp is not None:
+            self._require(str, "text, a sample prompt", "spk_smp")
+        if self.txt_smp:
+            self._require(str, "text", "txt_smp")
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,8 @@ def load_changed(tmp_path: Path, file: str, keys: tuple[str, ...], value: Any) -
         ("dvae.vq.levels", [5, 5], "levels is 25"),
         ("dvae.vq.R", 3, "G . dvae.vq.R is 6"),
         ("dvae.encoder.idim", 8, "dvae.encoder.idim is 8"),
-        ("decoder.idim", 10**9, "gpt.hidden_size is 64"),
+        ("decoder.idim", 10**4, "gpt.hidden_size is 64"),
+        ("decoder.idim", 10**9, "decoder.idim must be a whole number from 1 to 65536"),
     ],
 )
 def test_wrong_sizes_and_defaults_are_named(

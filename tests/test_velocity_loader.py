@@ -95,14 +95,20 @@ def test_a_tensor_without_a_use_is_named(tmp_path: Path, caplog: pytest.LogCaptu
         {"hidden_act": "gelu"},
         {"attention_bias": True},
         {"mlp_bias": True},
-        {"num_key_value_heads": 3},
-        {"head_dim": 15},
     ],
 )
 def test_a_llama_of_another_kind(tmp_path: Path, change: dict[str, object]) -> None:
     folder = copy_checkpoint(tmp_path)
     change_json(folder / "asset" / "gpt" / "config.json", **change)
     with pytest.raises(EngineUnavailableError, match="use_vllm"):
+        load(folder)
+
+
+@pytest.mark.parametrize("change", [{"num_key_value_heads": 3}, {"head_dim": 15}])
+def test_a_llama_of_no_kind(tmp_path: Path, change: dict[str, object]) -> None:
+    folder = copy_checkpoint(tmp_path)
+    change_json(folder / "asset" / "gpt" / "config.json", **change)
+    with pytest.raises(AssetError, match=f"config.json describes no Llama.*{next(iter(change))}"):
         load(folder)
 
 

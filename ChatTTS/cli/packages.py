@@ -57,7 +57,6 @@ REQUIRED = (
     Package("torch>=2.7", "computes"),
     Package("torchaudio>=2.7", "mel spectrograms"),
     Package("transformers>=4.45,<6", "the language model"),
-    Package("safetensors>=0.4.3", "reads weights"),
     Package("tokenizers>=0.20", "text to tokens"),
     Package("vector-quantize-pytorch>=1.26", "audio codes"),
     Package("vocos>=0.1.0,<0.2", "the vocoder"),

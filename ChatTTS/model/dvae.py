@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from vector_quantize_pytorch import GroupedResidualFSQ
 
 from ..config import ConvNetConfig, DVAEConfig, MelConfig, QuantizerConfig
+from .placement import computed
 from .torchaudio_import import ensure_torchaudio
 
 _KERNEL, _DILATION = 7, 2
@@ -106,12 +107,13 @@ class Quantizer(nn.Module):
     def __init__(self, config: QuantizerConfig) -> None:
         super().__init__()
         self.groups = config.G
-        self.quantizer = GroupedResidualFSQ(
-            dim=config.dim,
-            levels=list(config.levels),
-            num_quantizers=config.R,
-            groups=config.G,
-        )
+        with computed():
+            self.quantizer = GroupedResidualFSQ(
+                dim=config.dim,
+                levels=list(config.levels),
+                num_quantizers=config.R,
+                groups=config.G,
+            )
 
     def embed(self, codes: Tensor) -> Tensor:
         """Codes [B, G * R, T] to features [B, dim, T]."""
@@ -129,14 +131,16 @@ class LogMel(nn.Module):
 
     def __init__(self, config: MelConfig) -> None:
         super().__init__()
-        self.mel_spec = ensure_torchaudio().transforms.MelSpectrogram(
-            sample_rate=config.sample_rate,
-            n_fft=config.n_fft,
-            hop_length=config.hop_length,
-            n_mels=config.n_mels,
-            center=True,
-            power=1,
-        )
+        transforms = ensure_torchaudio().transforms
+        with computed():
+            self.mel_spec = transforms.MelSpectrogram(
+                sample_rate=config.sample_rate,
+                n_fft=config.n_fft,
+                hop_length=config.hop_length,
+                n_mels=config.n_mels,
+                center=True,
+                power=1,
+            )
 
     def forward(self, samples: Tensor) -> Tensor:
         """Samples [B, n] to log-mel [B, n_mels, n // hop + 1]."""

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from ..checkpoint import load_module, read_tensors
+from ..checkpoint import check_tensors, load_module
 from ..config import EmbedConfig
-from ..errors import AssetError
+from ..tensor_file import TensorFile
 from .placement import Placement
 
 
@@ -70,41 +70,52 @@ class Embed(nn.Module):
         return logits.view(-1, self.num_vq, self.num_audio_tokens)
 
 
-def from_published(tensors: Mapping[str, Tensor], num_vq: int, file: Path) -> dict[str, Tensor]:
+def published_sizes(config: EmbedConfig) -> dict[str, tuple[int, ...]]:
+    """Shapes of the tensors of ``Embed.safetensors`` by their names."""
+    hidden, texts, codes = config.hidden_size, config.num_text_tokens, config.num_audio_tokens
+    heads = {"head_text": texts} | {f"head_code.{i}": codes for i in range(config.num_vq)}
+    sizes: dict[str, tuple[int, ...]] = {"emb_text.weight": (texts, hidden)}
+    sizes |= {f"emb_code.{i}.weight": (codes, hidden) for i in range(config.num_vq)}
+    for name, rows in heads.items():
+        sizes |= {_part(name, 0): (rows, 1), _part(name, 1): (rows, hidden)}
+    return sizes
+
+
+def from_published(tensors: Mapping[str, Tensor], num_vq: int) -> dict[str, Tensor]:
     """Rename and merge the tensors of ``Embed.safetensors`` into those of :class:`Embed`.
 
     The heads are weight-normed in the file (magnitude ``original0``, direction ``original1``):
     weight = g * v / ||v||, the norm taken over each row.
-
-    Raises:
-        AssetError: tensors are missing.
     """
-    heads = ["head_text", *(f"head_code.{i}" for i in range(num_vq))]
-    tables = ["emb_text.weight", *(f"emb_code.{i}.weight" for i in range(num_vq))]
-    norms = [f"{head}.parametrizations.weight.original{i}" for head in heads for i in (0, 1)]
-    missing = [name for name in (*tables, *norms) if name not in tensors]
-    if missing:
-        raise AssetError(f"{file} lacks the tensors {', '.join(missing)}; restore the file")
 
     def head(name: str) -> Tensor:
-        magnitude, direction = (
-            tensors[f"{name}.parametrizations.weight.original{i}"].float() for i in (0, 1)
-        )
+        magnitude, direction = (tensors[_part(name, i)].float() for i in (0, 1))
         return magnitude * normalize(direction, dim=1)
 
-    rest = {name: value for name, value in tensors.items() if name not in (*tables, *norms)}
-    return rest | {
+    return {
         "text.weight": tensors["emb_text.weight"],
-        "code.weight": torch.cat([tensors[name] for name in tables[1:]]),
+        "code.weight": torch.cat([tensors[f"emb_code.{i}.weight"] for i in range(num_vq)]),
         "head_text.weight": head("head_text"),
-        "head_code.weight": torch.cat([head(name) for name in heads[1:]]),
+        "head_code.weight": torch.cat([head(f"head_code.{i}") for i in range(num_vq)]),
     }
 
 
+def _part(head: str, index: int) -> str:
+    return f"{head}.parametrizations.weight.original{index}"
+
+
 def load_embed(file: Path, config: EmbedConfig, placement: Placement) -> Embed:
-    """Embeddings and heads from ``asset/Embed.safetensors``, in the language model's dtype."""
+    """Embeddings and heads from ``asset/Embed.safetensors``, in the language model's dtype.
+
+    Raises:
+        AssetError: the file cannot be used, or does not fit ``config``.
+    """
+    tensors = TensorFile(file)
+    sizes = published_sizes(config)
+    expected = {name: torch.empty(size, device="meta") for name, size in sizes.items()}
+    check_tensors(expected, tensors.infos, file=file)
     with torch.device("meta"):
         embed = Embed(config).to(placement.dtype)
-    load_module(embed, from_published(read_tensors(file), config.num_vq, file), file=file)
+    load_module(embed, from_published(tensors, config.num_vq), file=file)
     embed.offsets = torch.arange(config.num_vq) * config.num_audio_tokens
     return embed.to(placement.device).eval().requires_grad_(False)

@@ -5,6 +5,7 @@ It is the reference that the engine is held against, so it does the plain thing.
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -16,13 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..checkpoint import load_module, read_tensors
+from ..checkpoint import load_module
 from ..errors import AssetError, GenerationError, TextError
+from ..tensor_file import TensorFile
 from . import processors
 from .draws import Pass, uniforms
 from .embed import Embed
 from .generation import Cancellation, Delta, FinishReason, GenerationRequest
-from .llama_config import LlamaShape
+from .llama_config import LlamaShape, check_rotation
 from .torchaudio_import import ensure_torchaudio
 
 logger = logging.getLogger(__name__)
@@ -72,16 +74,20 @@ def load_llama(config: Any, weights: Path, device: torch.device, dtype: torch.dt
             model = LlamaModel(config).to(dtype)
         without_layers = LlamaConfig(**{**config.to_dict(), "num_hidden_layers": 0})
         rotary = LlamaModel(without_layers).rotary_emb
+        # A copy is tried: some kinds remember the longest text that they have seen.
+        positions = torch.arange(config.max_position_embeddings).unsqueeze(0)
+        tables = copy.deepcopy(rotary)(torch.zeros(1), positions)
     except Exception as error:  # of an activation or a rope that it does not know
         raise AssetError(
-            f"the config.json beside {weights} describes no Llama that this transformers can "
+            f"{weights.with_name('config.json')} describes no Llama that this transformers can "
             f"build ({type(error).__name__}: {error}); restore the file"
         ) from error
+    check_rotation(config.head_dim, *tables)
     for module in model.modules():
         if hasattr(module, "rotary_emb"):
             module.rotary_emb = rotary
     model.embed_tokens = nn.Identity()  # embeddings are given; the file's, if any, is unused
-    load_module(model, read_tensors(weights), file=weights, unused_ok=("embed_tokens.",))
+    load_module(model, TensorFile(weights), file=weights, unused_ok=("embed_tokens.",))
     return model.to(device).eval().requires_grad_(False)
 
 

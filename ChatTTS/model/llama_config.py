@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from ..config import GPTConfig
 from ..errors import AssetError
+from ..untrusted import read_json, shown
 
 _SIZES = (
     "hidden_size",
@@ -18,6 +20,17 @@ _SIZES = (
     "num_hidden_layers",
     "max_position_embeddings",
 )
+_PLAIN = "default"
+# Those that transformers knows.
+_ROPE_TYPES = (_PLAIN, "linear", "dynamic", "yarn", "longrope", "llama3")
+_ROPE_NAMES = ("rope_type", "type")
+_FACTOR_LISTS = ("short_factor", "long_factor")
+# The largest of any Llama; with the most positions the tables of the rotation have 32 MB each.
+_MOST_HEAD_DIM = 256
+_MOST_THETA = 1e12
+_LONGEST_NAME = 40
+# A part of a head, of which memory is taken before anything is compared.
+_MOST_SETTINGS = {"partial_rotary_factor": 1.0}
 
 
 @dataclass(frozen=True)
@@ -49,39 +62,132 @@ def read_llama_shape(path: Path, sizes: GPTConfig) -> LlamaShape:
     (``rope_parameters``) spelling.
 
     Raises:
-        AssetError: the file is missing or damaged, or contradicts ``sizes``.
+        AssetError: the file is missing or damaged, contradicts ``sizes``, or describes what no
+            engine can compute.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json(path)
     except (OSError, ValueError) as error:
-        raise AssetError(f"{path} is missing or not JSON ({error})") from error
+        raise AssetError(f"{path} is missing or not JSON ({error}); restore the file") from error
     if not isinstance(values, dict):
         raise AssetError(f"{path} must hold a JSON object, not {type(values).__name__}")
     try:
-        return _shape(path, values, sizes)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise AssetError(f"{path} describes no Llama ({error}); restore the file") from error
+        return _shape(values, sizes)
+    except ValueError as error:
+        raise AssetError(f"{path} describes no Llama ({error}); restore the file") from None
 
 
-def _shape(path: Path, values: dict[str, Any], sizes: GPTConfig) -> LlamaShape:
+def check_rotation(head_dim: int, *tables: Tensor) -> None:
+    """Refuse cosines and sines, each [..., positions, head size], that no head can be turned by.
+
+    Raises:
+        AssetError: they have another size, or are no numbers.
+    """
+    for table in tables:
+        if table.shape[-1] != head_dim:
+            raise no_rotation(f"it turns {table.shape[-1]} numbers of a head's {head_dim}")
+        if not table.isfinite().all():
+            raise no_rotation("it gives NaN")
+
+
+def no_rotation(reason: str) -> AssetError:
+    """The error for a rotary embedding that cannot be computed."""
+    return AssetError(
+        f"asset/gpt/config.json describes no rotary embedding ({reason}); correct its rope_theta "
+        "and rope_parameters, or restore the file"
+    )
+
+
+def _shape(values: Mapping[str, Any], sizes: GPTConfig) -> LlamaShape:
     for name in _SIZES:
-        if values.get(name, getattr(sizes, name)) != getattr(sizes, name):
-            raise AssetError(
-                f"{path}: {name} is {values[name]}, but asset/config.json (or the published "
-                f"size, without that file) says {getattr(sizes, name)}"
+        if (found := values.get(name, getattr(sizes, name))) != getattr(sizes, name):
+            raise ValueError(
+                f"{name} is {shown(found)}, but asset/config.json (or the published size, without "
+                f"that file) says {getattr(sizes, name)}"
             )
-    rope = values.get("rope_parameters") or values.get("rope_scaling") or {}
-    scaling = {key: value for key, value in rope.items() if key != "rope_theta"}
-    plain = scaling.get("rope_type", scaling.get("type", "default")) == "default"
     heads = sizes.num_attention_heads
+    kv_heads = _whole(values, "num_key_value_heads", heads, heads)
+    head_dim = _whole(values, "head_dim", sizes.hidden_size // heads, _MOST_HEAD_DIM)
+    if heads % kv_heads:
+        raise ValueError(
+            f"its {heads} num_attention_heads are no multiple of num_key_value_heads, {kv_heads}"
+        )
+    if head_dim % 2:
+        raise ValueError(f"head_dim is {head_dim}, and rotation takes pairs of numbers")
+    rope = _rope(values)
+    scaling = {key: value for key, value in rope.items() if key != "rope_theta"}
+    plain = _rope_type(scaling) == _PLAIN
+    theta = "rope_theta"
     return LlamaShape(
         **{name: getattr(sizes, name) for name in _SIZES},
-        num_key_value_heads=int(values.get("num_key_value_heads") or heads),
-        head_dim=int(values.get("head_dim") or sizes.hidden_size // heads),
-        hidden_act=str(values.get("hidden_act", "silu")),
-        rms_norm_eps=float(values.get("rms_norm_eps", 1e-6)),
-        attention_bias=bool(values.get("attention_bias", False)),
-        mlp_bias=bool(values.get("mlp_bias", False)),
-        rope_theta=float(rope.get("rope_theta", values.get("rope_theta", 10_000.0))),
+        num_key_value_heads=kv_heads,
+        head_dim=head_dim,
+        hidden_act=_text(values, "hidden_act", "silu"),
+        rms_norm_eps=_number(values, "rms_norm_eps", 1e-6, 1.0),
+        attention_bias=_flag(values, "attention_bias"),
+        mlp_bias=_flag(values, "mlp_bias"),
+        rope_theta=_number(rope if theta in rope else values, theta, 10_000.0, _MOST_THETA),
         rope_scaling={} if plain else scaling,
     )
+
+
+def _rope(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the file says of its rotary embedding, in whichever spelling."""
+    for name in ("rope_parameters", "rope_scaling"):
+        if rope := values.get(name):
+            if not isinstance(rope, dict):
+                raise ValueError(f"{name} must be a JSON object, not {shown(rope)}")
+            for key, value in rope.items():
+                if not _is_setting(key, value):
+                    raise ValueError(f"{name}: {shown(key)} cannot be {shown(value)}")
+            return rope
+    return {}
+
+
+def _is_setting(key: str, value: Any) -> bool:
+    """Whether transformers can be asked to stretch a rotation by this."""
+    if key in _FACTOR_LISTS:
+        are_few = isinstance(value, list) and len(value) <= _MOST_HEAD_DIM
+        return are_few and all(_is_setting("", number) for number in value)
+    if value is None or isinstance(value, bool):
+        return value is None or key == "truncate"
+    if isinstance(value, str):  # anywhere else it would be repeated, where a number multiplies
+        return key in _ROPE_NAMES and len(value) <= _LONGEST_NAME
+    most = _MOST_SETTINGS.get(key, _MOST_THETA)
+    return isinstance(value, (int, float)) and 0 < value <= most
+
+
+def _rope_type(scaling: Mapping[str, Any]) -> str:
+    kind = scaling.get("rope_type", scaling.get("type", _PLAIN))
+    if kind not in _ROPE_TYPES:
+        raise ValueError(f"rope_type is {shown(kind)}; known are {', '.join(_ROPE_TYPES)}")
+    return str(kind)
+
+
+def _whole(values: Mapping[str, Any], name: str, default: int, most: int) -> int:
+    value = values.get(name)
+    value = default if value is None else value
+    if type(value) is not int or not 0 < value <= most:
+        raise ValueError(f"{name} must be a whole number from 1 to {most}, not {shown(value)}")
+    return value
+
+
+def _number(values: Mapping[str, Any], name: str, default: float, most: float) -> float:
+    value = values.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
+        raise ValueError(f"{name} must be above 0 and at most {most:g}, not {shown(value)}")
+    return float(value)
+
+
+def _flag(values: Mapping[str, Any], name: str) -> bool:
+    value = values.get(name, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false, not {shown(value)}")
+    return value
+
+
+def _text(values: Mapping[str, Any], name: str, default: str) -> str:
+    value = values.get(name, default)
+    if not isinstance(value, str) or len(value) > _LONGEST_NAME:
+        raise ValueError(f"{name} must be a name, not {shown(value)}")
+    return value

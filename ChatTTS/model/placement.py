@@ -35,6 +35,14 @@ class Placement:
     quantization: str | None = None
 
 
+def computed() -> torch.device:
+    """Where numbers lie that are computed when a module is built.
+
+    It is entered where all else of the module may be built under ``torch.device("meta")``.
+    """
+    return torch.device("cpu")
+
+
 def choose_placement(
     device: str | torch.device | None = None, dtype: str | torch.dtype = "float32"
 ) -> Placement:

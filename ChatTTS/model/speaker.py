@@ -47,12 +47,15 @@ class Speaker:
         self._std: Tensor | None = None
         self._mean: Tensor | None = None
         if statistics:
-            values = np.frombuffer(pybase16384.decode_from_string(statistics), dtype="<f2")
-            if len(values) != 2 * hidden:
+            raw = _decode_base16384(statistics, "statistics of voices (spk_stat)")
+            if len(raw) != 4 * hidden:
                 raise VoiceError(
-                    f"spk_stat holds {len(values)} values; a model of width {hidden} needs "
+                    f"spk_stat holds {len(raw) / 2:g} values; a model of width {hidden} needs "
                     f"{2 * hidden}"
                 )
+            values = np.frombuffer(raw, dtype="<f2")
+            if not np.isfinite(values).all():
+                raise VoiceError("spk_stat holds NaN or infinity")
             self._std, self._mean = torch.from_numpy(values.copy()).to(device).chunk(2)
 
     def sample_random(self) -> str:

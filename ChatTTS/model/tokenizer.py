@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from ..errors import AssetError
+from ..errors import AssetError, ConfigError
+from ..untrusted import parse_json, read_bytes, shown
 
 # What the code prompt is built with; a user's text must not carry its own.
 _RESERVED = re.compile(r"\[(?:Stts|spk_emb|empty_spk)\]")
@@ -25,6 +28,12 @@ _NEEDED = (
     "[Ebreak]",
     "[break_0]",
 )
+# The published file has half a MB.
+_LONGEST_FILE = 4 << 20
+# Put texts of any length in the place of characters; WordPiece needs none of them.
+_REPLACING = ("Precompiled", "Prepend", "Replace")
+# A regular expression that cannot go astray: one class of characters.
+_ONE_CHARACTER = re.compile(r"\[\^?[^\[\]\\&^]+\]")
 
 
 @dataclass(frozen=True)
@@ -61,12 +70,8 @@ class Tokenizer:
 
     def __init__(self, folder: Path) -> None:
         path = folder / "tokenizer.json"
-        if not path.is_file():
-            raise AssetError(f"{path} is missing; run `chattts verify` to see what else is")
-        try:
-            self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises bare Exceptions
-            raise AssetError(f"{path} is not a tokenizer file ({error})") from error
+        self._path = path
+        self._tokenizer = _read(path)
         missing = [token for token in _NEEDED if self._tokenizer.token_to_id(token) is None]
         if missing:
             raise AssetError(f"{path} lacks the control tokens {', '.join(missing)}")
@@ -74,6 +79,20 @@ class Tokenizer:
         self.speaker_slot = self.id("[spk_emb]")
         # Of a refined answer only ids below this one are text.
         self.first_setting = self.id("[break_0]")
+
+    def check_fits(self, num_text_tokens: int) -> None:
+        """Refuse ids that the model's table has no row for.
+
+        Raises:
+            ConfigError: there is one.
+        """
+        largest = max(self._tokenizer.get_vocab(with_added_tokens=True).values())
+        if largest >= num_text_tokens:
+            raise ConfigError(
+                f"{self._path} has {self.size} tokens with ids up to {largest}, and by "
+                f"gpt.num_text_tokens of asset/config.json the model knows {num_text_tokens}: they "
+                "belong to different checkpoints, so restore both"
+            )
 
     @property
     def size(self) -> int:
@@ -123,6 +142,40 @@ class Tokenizer:
     def decode_refined(self, ids: NDArray[np.int64]) -> str:
         """The text of a refined answer, without its settings."""
         return self.text(ids[ids < self.first_setting])
+
+
+def _unbounded(value: Any) -> Iterator[str]:
+    """The types of those parts of a tokenizer that may take any time or memory for a text."""
+    if isinstance(value, dict):
+        kind, pattern = value.get("type"), value.get("pattern")
+        regex = pattern.get("Regex") if isinstance(pattern, dict) else None
+        if kind in _REPLACING or (regex is not None and not _ONE_CHARACTER.fullmatch(str(regex))):
+            yield str(kind)
+        for key, part in value.items():
+            if key not in ("vocab", "added_tokens"):
+                yield from _unbounded(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _unbounded(part)
+
+
+def _read(path: Path) -> tokenizers.Tokenizer:
+    try:
+        text = read_bytes(path, _LONGEST_FILE).decode("utf-8")
+        if refused := next(_unbounded(parse_json(text)), None):
+            raise ValueError(
+                f"{shown(refused)} works with patterns or replacements that can take any time and "
+                "memory"
+            )
+        tokenizer = tokenizers.Tokenizer.from_str(text)
+    except FileNotFoundError:
+        raise AssetError(f"{path} is missing; run `chattts verify` to see what else is") from None
+    except Exception as error:  # the library raises bare Exceptions
+        raise AssetError(f"{path} is not a tokenizer file ({error}); restore the file") from error
+    # Prompts are of any length, and laid side by side by the engines.
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
 
 
 def code_prompt(text: str, prompt: str, *, speaker: bool, transcript: str | None = None) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from ..config import VocosConfig
-from ..errors import ConfigError
+from ..errors import AssetError, ConfigError
+from ..tensor_file import RESTORE
+from .placement import computed
 from .torchaudio_import import import_vocos
 
 # What the vocos package limits magnitudes to.
@@ -23,9 +26,10 @@ class Vocoder(nn.Module):
         vocos = import_vocos()
         mel = config.mel
         self.config = config
-        self.feature_extractor = vocos.feature_extractors.MelSpectrogramFeatures(
-            mel.sample_rate, mel.n_fft, mel.hop_length, mel.n_mels, mel.padding
-        )
+        with computed():
+            self.feature_extractor = vocos.feature_extractors.MelSpectrogramFeatures(
+                mel.sample_rate, mel.n_fft, mel.hop_length, mel.n_mels, mel.padding
+            )
         self.backbone = vocos.models.VocosBackbone(
             mel.n_mels, config.dim, config.intermediate_dim, config.num_layers
         )
@@ -53,6 +57,26 @@ class Vocoder(nn.Module):
                 f"{transform.hop_length}; decode whole utterances with this one"
             )
         return overlap
+
+    @torch.inference_mode()
+    def check_window(self, file: Path) -> None:
+        """Refuse a window that frames cannot be put together with.
+
+        Raises:
+            AssetError: ``file`` holds such a one.
+        """
+        transform: Any = self.head.istft
+        silence = transform.window.new_zeros(1, transform.n_fft // 2 + 1, 2).to(torch.complex64)
+        try:
+            samples = transform(silence)
+        except RuntimeError as error:
+            reason = (str(error).splitlines() or [""])[0]
+            raise AssetError(
+                f"{file}: head.istft.window gives no inverse transform with hop_length "
+                f"{transform.hop_length} ({reason}); {RESTORE}"
+            ) from error
+        if not samples.isfinite().all():
+            raise AssetError(f"{file}: head.istft.window gives NaN for silence; {RESTORE}")
 
     def forward(self, mel: Tensor) -> Tensor:
         """Log-mel [B, n_mels, M] to samples [B, (M - 1) * hop]."""

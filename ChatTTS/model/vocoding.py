@@ -14,6 +14,7 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
+from ..errors import GenerationError
 from .chain import Push
 from .lifetimes import watch
 from .streaming import STAND_INS, Samples, UtteranceDecoder, Work
@@ -206,6 +207,16 @@ class Vocoding:
         track = share.track
         if track not in self._tracks:
             return
+        if not _is_sound(final) or not (flushed is None or _is_sound(flushed)):
+            self.drop([track])
+            track.fail(
+                GenerationError(
+                    "the decoder gave samples that are not finite: the checkpoint's weights are "
+                    "damaged (check them with `chattts verify`) or too large for this dtype (load "
+                    "with dtype='float32')"
+                )
+            )
+            return
         samples = track.decoder.advance(share.work, final, flushed)
         if track.decoder.is_complete:
             del self._tracks[track]
@@ -253,6 +264,11 @@ def decode(work: Sequence[tuple[UtteranceDecoder, Work]]) -> list[tuple[Tensor, 
         (final, None if piece.early is None else next(flushed))
         for final, (_, piece) in zip(finals, work, strict=True)
     ]
+
+
+def _is_sound(samples: Tensor) -> bool:
+    """Whether a listener could be given these; one pass over them."""
+    return not len(samples) or bool(torch.stack(samples.aminmax()).isfinite().all())
 
 
 def _stand_ins(frames: Tensor | None) -> Tensor:

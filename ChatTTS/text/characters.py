@@ -6,7 +6,6 @@ normalisation of ours, which reads, folds or replaces a character before it drop
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import unicodedata
@@ -15,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import TextError
+from ..untrusted import read_json, shown
 from .tags import map_plain, without_tags
 
 logger = logging.getLogger(__name__)
@@ -165,7 +165,7 @@ def load_homophones(path: str | Path) -> dict[str, str]:
         TextError: the file cannot be read, or holds something else.
     """
     try:
-        table = json.loads(Path(path).read_text(encoding="utf-8"))
+        table = read_json(Path(path), unique=False)
     except (OSError, ValueError) as error:
         raise TextError(f"homophone table {path} cannot be read as JSON ({error})") from error
     if not isinstance(table, dict):
@@ -175,7 +175,8 @@ def load_homophones(path: str | Path) -> dict[str, str]:
     for key, value in table.items():
         if not (isinstance(value, str) and len(key) == len(value) == 1):
             raise TextError(
-                f"homophone table {path}: {key!r}: {value!r} must map one character to one"
+                f"homophone table {path}: {shown(key)}: {shown(value)} must map one character to "
+                "one"
             )
     return table
 

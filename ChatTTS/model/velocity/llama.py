@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad, silu
 
+from ...errors import AssetError
 from ..embed import Embed
-from ..llama_config import LlamaShape
+from ..llama_config import LlamaShape, check_rotation, no_rotation
 from ..torchaudio_import import ensure_torchaudio
 from .attention import Attention
 from .batch import Batch, RowKind
@@ -162,10 +163,18 @@ def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
 
 
 def rotary_tables(shape: LlamaShape) -> tuple[Tensor, Tensor]:
-    """Cosines and sines, float32 [positions, head size]."""
+    """Cosines and sines, float32 [positions, head size].
+
+    Raises:
+        AssetError: the settings give no such numbers.
+    """
     positions = torch.arange(shape.max_position_embeddings, dtype=torch.float32)
-    if shape.rope_scaling:
-        return _scaled_tables(shape, positions)
+    cosines, sines = (_scaled_tables if shape.rope_scaling else _plain_tables)(shape, positions)
+    check_rotation(shape.head_dim, cosines, sines)
+    return cosines, sines
+
+
+def _plain_tables(shape: LlamaShape, positions: Tensor) -> tuple[Tensor, Tensor]:
     exponents = torch.arange(0, shape.head_dim, 2, dtype=torch.int64).float() / shape.head_dim
     angles = positions[:, None] * (1.0 / shape.rope_theta**exponents)
     angles = torch.cat([angles, angles], dim=-1)
@@ -179,6 +188,11 @@ def _scaled_tables(shape: LlamaShape, positions: Tensor) -> tuple[Tensor, Tensor
 
     from ..llama import llama_config
 
-    tables = LlamaRotaryEmbedding(llama_config(shape))(positions, positions[None].long())
+    try:
+        tables = LlamaRotaryEmbedding(llama_config(shape))(positions, positions[None].long())
+    except AssetError:
+        raise
+    except Exception as error:  # transformers has many kinds
+        raise no_rotation(f"{type(error).__name__}: {error}") from error
     cosines, sines = (table[0].float() for table in tables)
     return cosines, sines

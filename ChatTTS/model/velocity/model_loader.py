@@ -76,6 +76,8 @@ class ModelLoader:
             return self._load(sizes, file)
 
     def _load(self, sizes: Config, file: LlamaFile) -> LoadedModel:
+        tokenizer = Tokenizer(self._folder / "tokenizer")
+        tokenizer.check_fits(sizes.gpt.num_text_tokens)
         device, dtype = self._placement.device, self._placement.dtype
         embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, self._placement)
         recorder: Recorder | None = None
@@ -91,7 +93,6 @@ class ModelLoader:
             llama, sampler = self._torch(file, embed), TorchSampler()
             how = f"torch, {dtype}, {device}"
         logger.info("velocity computes with %s", how)
-        tokenizer = Tokenizer(self._folder / "tokenizer")
         return LoadedModel(
             sizes, tokenizer, file.shape, embed, llama, sampler, self._placement, how, recorder
         )

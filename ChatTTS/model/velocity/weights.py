@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ...checkpoint import check_tensors, read_tensors
+from ...checkpoint import check_tensors, finite
 from ...errors import EngineUnavailableError
+from ...tensor_file import TensorFile
 from ..llama_config import LlamaShape
 
 
@@ -42,7 +44,8 @@ class LlamaWeights:
 class LlamaFile:
     """``asset/gpt/model.safetensors``, checked as a whole and read layer by layer.
 
-    The file is mapped anew for each layer, so that memory never holds a second set of the weights.
+    It is opened once. Whatever takes its place while layers are read, they are of the file that
+    was checked, and memory never holds a second set of the weights.
 
     Raises:
         AssetError: the file cannot be used, or does not fit ``shape``.
@@ -52,15 +55,8 @@ class LlamaFile:
     def __init__(self, path: Path, shape: LlamaShape) -> None:
         if shape.hidden_act != "silu" or shape.attention_bias or shape.mlp_bias:
             raise EngineUnavailableError(
-                "the velocity engine knows Llamas with silu and without biases, which the "
-                f"config.json beside {path} does not describe; load without use_vllm"
-            )
-        if shape.head_dim % 2 or shape.num_attention_heads % shape.num_key_value_heads:
-            raise EngineUnavailableError(
-                f"the velocity engine needs attention heads of an even size ({shape.head_dim}), in "
-                f"whole groups ({shape.num_attention_heads} of queries to "
-                f"{shape.num_key_value_heads} of keys), which the config.json beside {path} does "
-                "not describe; load without use_vllm"
+                "the velocity engine knows Llamas with silu and without biases, which "
+                f"{path.with_name('config.json')} does not describe; load without use_vllm"
             )
         self.path = path
         self.shape = shape
@@ -68,22 +64,34 @@ class LlamaFile:
         expected: dict[str, tuple[int, ...]] = {"norm.weight": (shape.hidden_size,)}
         for index in range(shape.num_hidden_layers):
             expected |= {f"layers.{index}.{name}": size for name, size in self._sizes.items()}
+        self._tensors = TensorFile(path)
         check_tensors(
             {name: torch.empty(size, device="meta") for name, size in expected.items()},
-            read_tensors(path),
+            self._tensors.infos,
             file=path,
             unused_ok=("embed_tokens.",),
         )
 
+    @property
+    def status(self) -> os.stat_result:
+        """Of the file that is read."""
+        return self._tensors.status
+
     def layer(self, index: int, dtype: torch.dtype = torch.float32) -> LayerWeights:
-        """A copy of one layer's weights."""
-        tensors = read_tensors(self.path)
-        own = {name: tensors[f"layers.{index}.{name}"] for name in self._sizes}
-        return _fused({name: tensor.to(dtype) for name, tensor in own.items()})
+        """One layer's weights.
+
+        Raises:
+            AssetError: they hold what is no number, or the file became shorter.
+        """
+        names = {name: f"layers.{index}.{name}" for name in self._sizes}
+        return _fused({name: self._read(whole, dtype) for name, whole in names.items()})
 
     def final_norm(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """A copy of the last norm's weight."""
-        return read_tensors(self.path)["norm.weight"].to(dtype, copy=True)
+        """The last norm's weight; errors as :meth:`layer`."""
+        return self._read("norm.weight", dtype)
+
+    def _read(self, name: str, dtype: torch.dtype) -> Tensor:
+        return finite(self._tensors[name].to(dtype), name, self.path)
 
 
 def _layer_sizes(shape: LlamaShape) -> dict[str, tuple[int, ...]]:
@@ -105,15 +113,12 @@ def _layer_sizes(shape: LlamaShape) -> dict[str, tuple[int, ...]]:
 
 
 def _fused(tensors: Mapping[str, Tensor]) -> LayerWeights:
-    def copy(name: str) -> Tensor:
-        return tensors[name].contiguous().clone()
-
     return LayerWeights(
         qkv=torch.cat([tensors[f"self_attn.{part}_proj.weight"] for part in "qkv"]),
-        out=copy("self_attn.o_proj.weight"),
-        gate=copy("mlp.gate_proj.weight"),
-        up=copy("mlp.up_proj.weight"),
-        down=copy("mlp.down_proj.weight"),
-        attention_norm=copy("input_layernorm.weight"),
-        mlp_norm=copy("post_attention_layernorm.weight"),
+        out=tensors["self_attn.o_proj.weight"],
+        gate=tensors["mlp.gate_proj.weight"],
+        up=tensors["mlp.up_proj.weight"],
+        down=tensors["mlp.down_proj.weight"],
+        attention_norm=tensors["input_layernorm.weight"],
+        mlp_norm=tensors["post_attention_layernorm.weight"],
     )

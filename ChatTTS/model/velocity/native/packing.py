@@ -138,7 +138,7 @@ def _layers(file: LlamaFile) -> Iterator[tuple[int, LayerWeights]]:
 
 
 def _cache_file(file: LlamaFile, kind: str) -> Path:
-    status = file.path.stat()
+    status = file.status
     about = (
         file.path.resolve(),
         status.st_size,

@@ -260,6 +260,7 @@ def structure() -> list[Case]:
         for part in inner
         for rest in ("", ".class_path", ".init_args")
         for value in (5, None, [], "ab", {}, True, [["a", 1]], "x" * 10**6)
+        if (rest, value) != (".init_args", {})  # then the published sizes hold
     ]
     refused += [(f"{part}.evil", 1, "evil") for part in parts if part != "vocos"]
     refused += [
@@ -295,6 +296,7 @@ def structure() -> list[Case]:
         *(Case(CONFIG, key, value, says=(word,)) for key, value, word in refused),
         *(Case(file, "", text, says=()) for file in (CONFIG, LLAMA) for text in texts),
         *(Case(file, "", "{}", says=None) for file in (CONFIG, LLAMA)),
+        *(Case(CONFIG, f"vocos.{part}.init_args", {}, says=None) for part in inner),
     ]
 
 

@@ -1,11 +1,15 @@
-"""Where this package keeps a user's things, by the customs of each system."""
+"""Where this package keeps a user's things, by the customs of each system, and careful reading."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from .errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,42 @@ def data_folder() -> Path:
     return _folder(_DATA)
 
 
+def read_bounded(path: Path, most: int) -> bytes:
+    """The content of a regular file that has at most ``most`` bytes.
+
+    A pipe or a device is not waited for, and a file that grows while it is read is cut off.
+
+    Raises:
+        OSError: it is missing, no regular file, too long, or cannot be read.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, flags | getattr(os, "O_CLOEXEC", 0)), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
+    return content
+
+
 def _folder(custom: _Custom) -> Path:
     if chosen := os.environ.get(custom.variable):
         base = Path(chosen)
     elif sys.platform == "win32":
-        base = Path(os.environ.get(custom.windows_variable) or Path.home() / custom.windows)
+        found = os.environ.get(custom.windows_variable)
+        base = Path(found) if found else _home(custom.windows_variable) / custom.windows
     elif sys.platform == "darwin":
-        base = Path.home() / custom.macos
+        base = _home(custom.variable) / custom.macos
     else:
-        base = Path.home() / custom.other
+        base = _home(custom.variable) / custom.other
     return base / "chattts-velocity"
+
+
+def _home(variable: str) -> Path:
+    """The user's home folder; ``variable`` is what may be set instead."""
+    try:
+        return Path.home()
+    except RuntimeError:  # no HOME, and a user that the system does not know
+        raise ConfigError(
+            f"this user has no home folder: set HOME, or {variable} to a folder of its own"
+        ) from None

@@ -120,11 +120,7 @@ def load_model(
     except ConfigError as error:
         raise ConfigError(f"{assets.config}: {error}") from None
     tokenizer = ScriptTokenizer(assets.tokenizer)
-    if tokenizer.size > config.gpt.num_text_tokens:
-        raise ConfigError(
-            f"the tokenizer in {assets.tokenizer} has {tokenizer.size} tokens and the model only "
-            f"{config.gpt.num_text_tokens}: they belong to different checkpoints"
-        )
+    tokenizer.check_ids(config.gpt.num_text_tokens)
     gpt = GPT.load_pretrained(
         weights=assets.gpt,
         llama_file=assets.gpt_config,

@@ -92,6 +92,7 @@ class ModelLoader:
             how = f"torch, {dtype}, {device}"
         logger.info("velocity computes with %s", how)
         tokenizer = Tokenizer(self._folder / "tokenizer")
+        tokenizer.check_ids(sizes.gpt.num_text_tokens)
         return LoadedModel(
             sizes, tokenizer, file.shape, embed, llama, sampler, self._placement, how, recorder
         )

@@ -281,7 +281,7 @@ def _from_file(path: Path, width: int) -> dict[str, Any]:
     if ending == ".txt":
         return {"spk_emb": _read_text(path).strip()}
     if ending == ".pt":
-        from .model.speaker import read_legacy_speaker
+        from .model.legacy_speaker import read_legacy_speaker
 
         return {"spk_emb": read_legacy_speaker(path)}
     raise VoiceError(

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import TextError
+from ..folders import read_bounded
 from .tags import map_plain, without_tags
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ _SUBSTITUTES = {chr(code): str(mark) for code, mark in _PUBLISHED_MAP.items()} |
 
 _PLAIN_MARKS = {"，": ",", "、": ",", "。": "."}
 _SHOWN_LETTERS = 60
+_MOST_TABLE = 8 << 20  # bytes of a table of homophones; the published one has a fraction
 
 _FOLDED = (
     dict.fromkeys("‘’‛ʼ`´", "'")
@@ -165,8 +167,8 @@ def load_homophones(path: str | Path) -> dict[str, str]:
         TextError: the file cannot be read, or holds something else.
     """
     try:
-        table = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        table = json.loads(read_bounded(Path(path), _MOST_TABLE))
+    except (OSError, ValueError, RecursionError) as error:
         raise TextError(f"homophone table {path} cannot be read as JSON ({error})") from error
     if not isinstance(table, dict):
         raise TextError(

@@ -57,7 +57,7 @@ def read_bounded(path: Path, most: int) -> bytes:
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
         content = file.read(most + 1)
     if len(content) > most:
-        raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
+        raise OSError(errno.EFBIG, f"it is too long, more than {most} bytes", str(path))
     return content
 
 

@@ -312,7 +312,7 @@ def as_params(kind: type[Q], value: Q | Mapping[str, Any] | None) -> Q:
         unknown = set(value) - known
         if unknown:
             raise ConfigError(
-                f"{kind.__name__} has no {', '.join(sorted(unknown))}; "
+                f"{kind.__name__} has no {', '.join(sorted(map(str, unknown)))}; "
                 f"it has {', '.join(sorted(known))}"
             )
         return kind(**value)

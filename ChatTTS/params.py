@@ -251,14 +251,14 @@ class LowLatency:
     def __post_init__(self) -> None:
         for name in ("first", "lookahead", "largest", "fade"):
             self._require(name, isinstance(getattr(self, name), Integral), "a whole number")
-            self._require(name, getattr(self, name) <= _LARGEST, f"at most {_LARGEST}")
         self._require("growth", isinstance(self.growth, Real), "a number")
-        self._require("growth", self.growth <= _LARGEST, f"at most {_LARGEST}")
         self._require("first", self.first >= 1, "at least 1")
         self._require("lookahead", self.lookahead >= 1, "at least 1")
         self._require("growth", self.growth > 1, "above 1")
         self._require("largest", self.largest >= self.first, "at least first")
         self._require("fade", 0 <= self.fade <= 256, "between 0 and 256")
+        for name in ("first", "lookahead", "growth", "largest"):
+            self._require(name, getattr(self, name) <= _LARGEST, f"at most {_LARGEST}")
 
     def _require(self, name: str, holds: bool, rule: str) -> None:
         if not holds:

@@ -125,7 +125,7 @@ def locate(
         AssetError: files are missing (all are named), or the download failed.
         ConfigError: an unknown source, or ``custom`` without a path.
     """
-    path = None if custom_path is None else Path(custom_path).expanduser().absolute()
+    path = None if custom_path is None else _absolute(custom_path)
     if source == "bundled":
         return _whole(AssetFolder(_BUNDLED, "bundled"))
     if source == "custom":
@@ -137,6 +137,13 @@ def locate(
     if source == "huggingface":
         return (None if force_redownload else _cached(path)) or download(force_redownload, path)
     raise ConfigError(f"source must be one of local, custom, huggingface, bundled, not {source!r}")
+
+
+def _absolute(custom_path: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(custom_path).expanduser().absolute()
+    except (RuntimeError, TypeError) as error:  # a ~ of a user without a home folder; no path
+        raise ConfigError(f"custom_path={custom_path!r} is no folder ({error})") from error
 
 
 def _local(path: Path | None, force_redownload: bool) -> AssetFolder:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from .errors import ConfigError
-from .untrusted import parse_json, read_json, shown
+from .errors import ConfigError, shown
+from .untrusted import parse_json, read_json
 
 T = TypeVar("T")
 

@@ -9,17 +9,18 @@ import functools
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
 import torch
 
-from . import assets
+from . import assets, machine
 from . import params as parameters
 from .audio import reference_audio
 from .call import Call
-from .errors import ChatTTSError, ConfigError, NothingToSpeakError, TextError
+from .errors import ChatTTSError, ConfigError, NothingToSpeakError, TextError, shown
 from .hashes import check_hashes
 from .loading import Model, load_model
 from .model.generation import Cancellation
@@ -35,6 +36,9 @@ from .text import Normalizer, load_homophones, prepare
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
+
+# Draws count the utterances of a text in 32 bits.
+_MOST_UTTERANCES = 2**31
 
 
 def _succeeds(load: Callable[Concatenate[Chat, P], None]) -> Callable[Concatenate[Chat, P], bool]:
@@ -123,8 +127,7 @@ class Chat(Parts):
         """
         placement = choose_placement(device, dtype)
         if num_threads is not None:
-            if num_threads < 1:
-                raise ConfigError(f"num_threads must be at least 1, not {num_threads}")
+            num_threads = machine.checked_threads(num_threads)
             torch.set_num_threads(num_threads)
         options = EngineOptions(
             use_vllm=use_vllm,
@@ -272,7 +275,7 @@ class Chat(Parts):
             raise ConfigError("low_latency is about streams: give stream=True as well")
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
-        texts = [text] if isinstance(text, str) and text else list(text)
+        texts = _texts(text)
         utterances = self._utterances(
             model,
             texts,
@@ -341,13 +344,16 @@ class Chat(Parts):
             raise TextError(
                 "stream speaks one text, a string; infer(texts, stream=True) takes many"
             )
-        if first_utterance < 0:
-            raise ConfigError(f"first_utterance must be 0 or more, not {first_utterance}")
+        if not isinstance(first_utterance, int) or not 0 <= first_utterance < _MOST_UTTERANCES:
+            raise ConfigError(
+                f"first_utterance must be a whole number from 0 to {_MOST_UTTERANCES - 1}, not "
+                f"{shown(first_utterance)}"
+            )
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
         utterances = self._utterances(
             model,
-            [text],
+            _texts(text) or [""],
             lang=lang,
             do_text_normalization=do_text_normalization,
             do_homophone_replacement=do_homophone_replacement,
@@ -422,10 +428,27 @@ class Chat(Parts):
             cancelled.set()
 
 
+def _texts(given: str | Sequence[str]) -> list[str]:
+    """The texts as Python's own strings; ``""`` is none.
+
+    Raises:
+        TextError: one of them is no text.
+    """
+    if isinstance(given, str):
+        return [str.__str__(given)] if given else []
+    if isinstance(given, (bytes, bytearray)) or not isinstance(given, Iterable):
+        raise TextError(f"text must be a string or several, not {shown(given)}")
+    texts = list(given)
+    for text in texts:
+        if not isinstance(text, str):
+            raise TextError(f"each text must be a string, not {shown(text)}")
+    return [str.__str__(text) for text in texts]
+
+
 def _checked_batch(size: int) -> int:
-    if size < 1:
-        raise ConfigError(f"max_split_batch must be at least 1 with split_text, not {size}")
-    return size
+    if not isinstance(size, Real) or not size >= 1:
+        raise ConfigError(f"max_split_batch must be at least 1 with split_text, not {shown(size)}")
+    return int(min(size, _MOST_UTTERANCES))
 
 
 def _as_published(utterances: Sequence[Utterance], rows: int, split_text: bool) -> str | list[str]:

@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 _SHOWN = 40  # characters of a text
+_SHOWN_VALUE = 80  # characters of a value that has no business there
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: how its ``repr`` begins, or its type where that fails."""
+    try:
+        text = repr(value)
+    except Exception:  # of a class of the caller's, or of an int that is too long for text
+        return f"a {type(value).__name__}"
+    return (
+        text if len(text) <= _SHOWN_VALUE else f"{text[:_SHOWN_VALUE]}... ({len(text)} characters)"
+    )
 
 
 class ChatTTSError(Exception):

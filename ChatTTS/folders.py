@@ -1,4 +1,4 @@
-"""Where this package keeps a user's things, by the customs of each system."""
+"""Where this package keeps a user's things, by the customs of each system, and careful reading."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from .errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,20 @@ def _folder(custom: _Custom) -> Path:
     if chosen := os.environ.get(custom.variable):
         base = Path(chosen)
     elif sys.platform == "win32":
-        base = Path(os.environ.get(custom.windows_variable) or Path.home() / custom.windows)
+        found = os.environ.get(custom.windows_variable)
+        base = Path(found) if found else _home(custom.windows_variable) / custom.windows
     elif sys.platform == "darwin":
-        base = Path.home() / custom.macos
+        base = _home(custom.variable) / custom.macos
     else:
-        base = Path.home() / custom.other
+        base = _home(custom.variable) / custom.other
     return base / "chattts-velocity"
+
+
+def _home(variable: str) -> Path:
+    """The user's home folder; ``variable`` is what may be set instead."""
+    try:
+        return Path.home()
+    except RuntimeError:  # no HOME, and a user that the system does not know
+        raise ConfigError(
+            f"this user has no home folder: set HOME, or {variable} to a folder of its own"
+        ) from None

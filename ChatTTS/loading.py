@@ -123,7 +123,7 @@ def load_model(
     except ConfigError as error:
         raise ConfigError(f"{assets.config}: {error}") from None
     tokenizer = ScriptTokenizer(assets.tokenizer)
-    tokenizer.check_fits(config.gpt.num_text_tokens)
+    tokenizer.check_ids(config.gpt.num_text_tokens)
     speaker = _speaker(config, assets.config, placement)
     gpt = GPT.load_pretrained(
         weights=assets.gpt,

@@ -6,6 +6,12 @@ import os
 import platform
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import Any
+
+from .errors import ConfigError, shown
+
+# More than any machine has; the kernels count threads in 32 bits, and start them all.
+_MOST_THREADS = 1024
 
 # What matters for matrix products, as Linux calls it.
 _FEATURES = (
@@ -49,6 +55,20 @@ def usable_cores(root: Path = Path("/")) -> float:
     """Cores that this process can keep busy."""
     limit = cgroup_limit(root)
     return affinity() if limit is None else min(limit, affinity())
+
+
+def checked_threads(given: Any) -> int:
+    """A number of threads that can be started.
+
+    Raises:
+        ConfigError: it is no whole number, or beyond what makes sense.
+    """
+    is_whole = isinstance(given, int) and not isinstance(given, bool)
+    if not is_whole or not 1 <= given <= _MOST_THREADS:
+        raise ConfigError(
+            f"num_threads must be a whole number from 1 to {_MOST_THREADS}, not {shown(given)}"
+        )
+    return int(given)
 
 
 def available_memory(root: Path = Path("/")) -> int:

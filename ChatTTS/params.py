@@ -19,13 +19,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .errors import ConfigError
+from .errors import ConfigError, shown
 
 P = TypeVar("P", bound="RefineTextParams")
 Q = TypeVar("Q", "RefineTextParams", "InferCodeParams", "LowLatency")
 
+_FLAGS = ("show_tqdm", "ensure_non_empty")
+
 # More tokens than any vocabulary has, and still a number that 32 bits hold.
 NO_TOP_K = 2**31 - 1
+_LARGEST = 2**31 - 1  # frames or samples that a number of LowLatency may say
 
 
 class _Named:
@@ -134,13 +137,12 @@ class RefineTextParams(_Named):
         }
         for name in ("top_K", "max_new_token", "min_new_token", "manual_seed"):
             spelled[name] = _whole(spelled[name])
-        for name in ("top_K", "max_new_token", "min_new_token"):
-            # More than 32 bits hold means as much as no bound at all.
-            count: Any = spelled[name]
-            if isinstance(count, Integral):
-                spelled[name] = min(int(count), NO_TOP_K)
-        if isinstance(spelled["min_new_token"], Integral):
-            spelled["min_new_token"] = max(0, int(spelled["min_new_token"]))
+        # Python's own values from here on: they are read in threads that serve other callers, where
+        # no method of a class of the caller's has any business.
+        for name in spelled.keys() - {"temperature"}:  # may be several; `Sampling` reads them
+            spelled[name] = _plain(name, spelled[name])
+        if isinstance(spelled["min_new_token"], int):
+            spelled["min_new_token"] = max(0, spelled["min_new_token"])
         return spelled
 
     def check(self) -> None:
@@ -150,15 +152,11 @@ class RefineTextParams(_Named):
         self._require(Integral, "a whole number", "top_K", "max_new_token", "min_new_token")
         if self.manual_seed is not None:
             self._require(Integral, "a whole number", "manual_seed")
-        temperatures = np.atleast_1d(np.array(self.temperature, dtype=object))
-        if not all(isinstance(t, Real) for t in temperatures.flat):
-            raise ConfigError(
-                f"temperature must be a number, or one for each codebook, not {self.temperature!r}"
-            )
+        temperatures = _temperatures(self.temperature)
         checks = (
             (0 <= self.top_P <= 1, "top_P", "must be between 0 and 1"),
             (self.top_K >= 1, "top_K", "must be at least 1"),
-            (bool((temperatures >= 0).all()), "temperature", "must not be negative"),
+            (all(t >= 0 for t in temperatures), "temperature", "must not be negative"),
             (self.repetition_penalty > 0, "repetition_penalty", "must be above 0"),
             (self.max_new_token >= 1, "max_new_token", "must be at least 1"),
             (
@@ -169,12 +167,12 @@ class RefineTextParams(_Named):
         )
         for holds, name, rule in checks:
             if not holds:
-                raise ConfigError(f"{name} {rule}, not {getattr(self, name)!r}")
+                raise ConfigError(f"{name} {rule}, not {shown(getattr(self, name))}")
 
     def _require(self, kind: type, what: str, *names: str) -> None:
         for name in names:
             if not isinstance(getattr(self, name), kind):
-                raise ConfigError(f"{name} must be {what}, not {getattr(self, name)!r}")
+                raise ConfigError(f"{name} must be {what}, not {shown(getattr(self, name))}")
 
 
 @_remembers
@@ -219,10 +217,9 @@ class InferCodeParams(RefineTextParams):
 
     def check(self) -> None:
         super().check()
-        if self.spk_smp is not None:
-            self._require(str, "text, a sample prompt", "spk_smp")
-        if self.txt_smp:
-            self._require(str, "text", "txt_smp")
+        for name in ("spk_smp", "txt_smp"):
+            if getattr(self, name) is not None:
+                self._require(str, "text", name)
 
 
 @dataclass(frozen=True)
@@ -260,10 +257,13 @@ class LowLatency:
         self._require("growth", self.growth > 1, "above 1")
         self._require("largest", self.largest >= self.first, "at least first")
         self._require("fade", 0 <= self.fade <= 256, "between 0 and 256")
+        for name in ("first", "lookahead", "growth", "largest"):
+            self._require(name, getattr(self, name) <= _LARGEST, f"at most {_LARGEST}")
 
     def _require(self, name: str, holds: bool, rule: str) -> None:
         if not holds:
-            raise ConfigError(f"{name} of LowLatency must be {rule}, not {getattr(self, name)!r}")
+            found = shown(getattr(self, name))
+            raise ConfigError(f"{name} of LowLatency must be {rule}, not {found}")
 
     def chunks(self, reach: float) -> Iterator[tuple[int, int]]:
         """The chunks before the exact stream is joined.
@@ -288,11 +288,13 @@ def as_low_latency(value: bool | LowLatency | Mapping[str, Any]) -> LowLatency |
     Raises:
         ConfigError: an unknown field, or an object of another kind.
     """
-    if isinstance(value, LowLatency):
-        return value
     if isinstance(value, bool):
         return LowLatency() if value else None
-    return as_params(LowLatency, value)
+    given = as_params(LowLatency, value)
+    # Plain numbers: chunks are cut in a thread that serves other callers too.
+    return LowLatency(
+        **{f.name: _plain(f.name, getattr(given, f.name)) for f in fields(LowLatency)}
+    )
 
 
 def as_params(kind: type[Q], value: Q | Mapping[str, Any] | None) -> Q:
@@ -310,7 +312,7 @@ def as_params(kind: type[Q], value: Q | Mapping[str, Any] | None) -> Q:
         unknown = set(value) - known
         if unknown:
             raise ConfigError(
-                f"{kind.__name__} has no {', '.join(sorted(unknown))}; "
+                f"{kind.__name__} has no {', '.join(sorted(map(str, unknown)))}; "
                 f"it has {', '.join(sorted(known))}"
             )
         return kind(**value)
@@ -319,12 +321,48 @@ def as_params(kind: type[Q], value: Q | Mapping[str, Any] | None) -> Q:
 
 def _is(value: Any, default: Any) -> bool:
     """Whether a field has its default; tensors and arrays, which compare item by item, have not."""
-    return isinstance(value, (bool, int, float, str, type(None))) and bool(value == default)
+    try:
+        return isinstance(value, (bool, int, float, str, type(None))) and bool(value == default)
+    except Exception:  # of a class of the caller's
+        return False
 
 
 def _whole(value: Any) -> Any:
     """Change a float such as 20.0, which JSON and sliders give, to its whole number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A number, text or flag as Python's own; anything else stays what it is.
+
+    Raises:
+        ConfigError: it is of a class that fails, or too large for a float.
+    """
+    try:
+        if name in _FLAGS:
+            return bool(value)
+        if isinstance(value, str):
+            return str.__str__(value)
+        if isinstance(value, Integral):
+            return int(value)
+        return float(value) if isinstance(value, Real) else value
+    except Exception as error:
+        raise ConfigError(f"{name} cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _temperatures(given: Any) -> list[float]:
+    """The numbers of a temperature.
+
+    Raises:
+        ConfigError: it holds something else.
+    """
+    try:
+        values = list(np.atleast_1d(np.array(given, dtype=object)).flat)
+        if all(isinstance(value, Real) for value in values):
+            return [float(value) for value in values]
+    except Exception as error:  # of a class of the caller's, or too large for a float
+        raise ConfigError(f"temperature cannot be read ({error})") from error
+    raise ConfigError(f"temperature must be a number, or one for each codebook, not {shown(given)}")
 
 
 def _rounded(value: Any) -> int | None:

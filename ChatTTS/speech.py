@@ -101,6 +101,7 @@ def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
     if speaker is None and params.spk_smp is None and defaults.speaker is not None:
         speaker = defaults.speaker
     if isinstance(speaker, str):
+        speaker = str.__str__(speaker)  # it becomes a key that other callers' strings meet
         speaker = defaults.speakers.get(speaker, speaker)
     sample = None
     if params.spk_smp is not None:

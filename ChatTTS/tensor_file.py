@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .errors import AssetError
-from .untrusted import LONGEST_FILE, open_regular, parse_json, shown
+from .errors import AssetError, shown
+from .untrusted import LONGEST_FILE, open_regular, parse_json
 
 RESTORE = (
     "replace the file by a whole one (`chattts download --force` fetches the published "

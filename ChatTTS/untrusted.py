@@ -12,13 +12,14 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from .errors import shown
+
 # A published table or configuration has some hundred kB; parsing takes twenty times the bytes.
 LONGEST_JSON = 4 << 20
 # The longest published file, of weights, has 1 GB.
 LONGEST_FILE = 16 << 30
 # No size and no setting has more digits, and reading long numbers takes time by their square.
 _MOST_DIGITS = 40
-_SHOWN = 60  # characters of a value
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -99,12 +100,6 @@ def parse_json(text: str, *, unique: bool = True) -> Any:
     return value
 
 
-def shown(value: object) -> str:
-    """A value as a message shows it, however long it is."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
-
-
 def _check(status: os.stat_result, most: int) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = next((name for fits, name in _KINDS if fits(status.st_mode)), "something else")
@@ -123,7 +118,7 @@ def _no_number(name: str) -> float:
 
 def _finite(text: str) -> float:
     if not math.isfinite(value := float(text)):
-        raise ValueError(f"the number {text[:_SHOWN]} is too large")
+        raise ValueError(f"the number {shown(text)} is too large")
     return value
 
 

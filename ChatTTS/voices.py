@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from .config import Config
-from .errors import AudioError, VoiceError
+from .errors import AudioError, VoiceError, shown
 from .folders import data_folder
+from .untrusted import read_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -178,11 +179,18 @@ class VoiceLibrary:
         """
         self.check_free(voice.name, overwrite=overwrite)
         path = self._path(voice.name)
+        try:
+            data = voice.to_json().encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise VoiceError(
+                f"the voice {voice.name!r} has a text with half a character ({error.reason}); give "
+                "whole ones"
+            ) from error
         from .audio.files import write_file
 
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_file(path, voice.to_json().encode("utf-8"))
+            write_file(path, data)
         except (OSError, AudioError) as error:
             raise VoiceError(f"the voice {voice.name!r} cannot be kept: {error}") from error
         return path
@@ -222,10 +230,9 @@ def check_name(name: str) -> str:
             of Windows.
     """
     if not _is_name(name):
-        shown = name if len(name) <= 80 else name[:80] + "..."
         raise VoiceError(
-            f"a voice cannot be called {shown!r}: use 1 to 64 letters (a-z), digits, _ or -, such "
-            "as anna_2"
+            f"a voice cannot be called {shown(name)}: use 1 to 64 letters (a-z), digits, _ or -, "
+            "such as anna_2"
         )
     return name
 
@@ -258,6 +265,8 @@ def find_voice(wanted: str | None, config: Config, library: VoiceLibrary) -> Fou
     defaults, width = config.defaults, config.gpt.hidden_size
     if wanted is None:
         return FoundVoice(defaults.speaker or "the model's own", {})
+    if not isinstance(wanted, str):
+        raise VoiceError(f"a voice is named by text, not {shown(wanted)}")
     if wanted in library:
         return FoundVoice(wanted, library.load(wanted).parameters(width))
     if wanted in defaults.speakers:
@@ -266,10 +275,9 @@ def find_voice(wanted: str | None, config: Config, library: VoiceLibrary) -> Fou
         return FoundVoice(wanted, _from_file(Path(wanted), width))
     if is_speaker_string(wanted):
         return FoundVoice("as given", {"spk_emb": wanted.strip()})
-    names = [*library.names(), *defaults.speakers]
-    shown = wanted if len(wanted) <= 80 else wanted[:80] + "..."
+    names = ", ".join([*library.names(), *defaults.speakers]) or "there are none yet"
     raise VoiceError(
-        f"there is no voice {shown!r}: it is no name ({', '.join(names) or 'there are none yet'}), "
+        f"there is no voice {shown(wanted)}: it is no name ({names}), "
         "no file and no speaker string. `chattts voice new --name NAME` makes one"
     )
 
@@ -281,7 +289,7 @@ def _from_file(path: Path, width: int) -> dict[str, Any]:
     if ending == ".txt":
         return {"spk_emb": _read_text(path).strip()}
     if ending == ".pt":
-        from .model.speaker import read_legacy_speaker
+        from .model.legacy_speaker import read_legacy_speaker
 
         return {"spk_emb": read_legacy_speaker(path)}
     raise VoiceError(
@@ -291,18 +299,13 @@ def _from_file(path: Path, width: int) -> dict[str, Any]:
 
 
 def _is_name(name: str) -> bool:
-    return bool(_NAME.fullmatch(name)) and not _DEVICES.fullmatch(name)
+    return isinstance(name, str) and bool(_NAME.fullmatch(name)) and not _DEVICES.fullmatch(name)
 
 
 def _read_text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-        text = data.decode("utf-8-sig")
+        return read_bytes(path, _MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise VoiceError(f"{path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise VoiceError(f"{path} is no voice: it is not UTF-8 text") from error
-    if len(data) > _MOST_BYTES:
-        raise VoiceError(f"{path} is too long to be a voice")
-    return text

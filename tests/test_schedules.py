@@ -284,7 +284,7 @@ def test_how_fast_frames_must_come(numbers: LowLatency, rounding: float) -> None
 
 def test_what_low_latency_may_be() -> None:
     numbers = LowLatency(first=3)
-    assert as_low_latency(numbers) is numbers
+    assert as_low_latency(numbers) == numbers
     assert as_low_latency(True) == LowLatency()
     assert as_low_latency(False) is None
     assert as_low_latency({"first": 3}) == numbers

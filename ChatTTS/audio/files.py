@@ -8,6 +8,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ FORMATS = tuple(_FORMATS)
 
 # libsndfile's Vorbis writer keeps a whole call's samples on the stack and crashes on minutes.
 _BLOCK = 1 << 16
+# Of all channels that are read at once.
+_VALUES = 1 << 20
 
 
 def save(
@@ -101,7 +104,11 @@ def encode(
 
 
 def read(
-    path: StrPath, sample_rate: int | None = None, *, mono: bool = True
+    path: StrPath,
+    sample_rate: int | None = None,
+    *,
+    mono: bool = True,
+    longest: float | None = None,
 ) -> tuple[Samples, int]:
     """Read a sound file of any format that libsndfile knows.
 
@@ -109,30 +116,54 @@ def read(
         path: the file.
         sample_rate: resample to this rate; ``None`` keeps the file's own.
         mono: mix the channels into one (their mean).
+        longest: refuse a file with more seconds than these, whatever its header says.
 
     Returns:
         float32 samples, full scale 1, of shape ``(n,)``, or ``(channels, n)`` with
         ``mono=False``; and their rate.
 
     Raises:
-        AudioError: the file is missing, not audio, damaged, or holds no samples.
+        AudioError: the file is missing, not audio, damaged, too long, or holds no samples.
     """
     target_rate = None if sample_rate is None else check_rate(sample_rate)
     with _open_sound(Path(path)) as sound:
         rate = int(sound.samplerate)
-        channels: Samples = np.ascontiguousarray(sound.read(dtype="float32", always_2d=True).T)
-    if not channels.size:
+        most = None if longest is None else int(longest * rate)
+        blocks: list[Samples] = []
+        total = 0
+        for block in _blocks(sound):
+            total += block.shape[1]
+            if most is not None and total > most:
+                raise AudioError(f"{path} lasts longer than {longest:g} s")
+            blocks.append(block.mean(axis=0) if mono else block)
+    if not total:
         raise AudioError(f"{path} holds no samples")
-    samples = channels.mean(axis=0) if mono else channels
+    samples: Samples = np.concatenate(blocks, axis=-1)
     if target_rate is None:
         return samples, rate
     return resample(samples, rate, target_rate), target_rate
 
 
-def duration(path: StrPath) -> float:
-    """Seconds of a sound file, from its header; errors as ``read``."""
+@dataclass(frozen=True)
+class Header:
+    """What a sound file says of itself, which need not be true.
+
+    Attributes:
+        seconds: how long it lasts.
+        rate: samples a second.
+        channels: that are played together.
+    """
+
+    seconds: float
+    rate: int
+    channels: int
+
+
+def header(path: StrPath) -> Header:
+    """What a sound file says of itself; errors as ``read``."""
     with _open_sound(Path(path)) as sound:
-        return float(sound.frames / sound.samplerate)
+        rate = int(sound.samplerate)
+        return Header(float(sound.frames / rate), rate, int(sound.channels))
 
 
 def check_target(path: Path) -> None:
@@ -164,6 +195,17 @@ def write_file(path: Path, data: bytes) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise AudioError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _blocks(sound: Any) -> Iterator[Samples]:
+    """The samples of an open file, (channels, n) at a time.
+
+    A header may promise any number of samples, and a small file hold many that are compressed: so
+    no more of them are there at once than are wanted in the end.
+    """
+    length = max(1, _VALUES // sound.channels)
+    while len(block := sound.read(length, dtype="float32", always_2d=True)):
+        yield np.ascontiguousarray(block.T)
 
 
 @contextmanager

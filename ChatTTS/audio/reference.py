@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AudioError
-from .files import duration, read
+from .files import Header, header, read
 from .samples import SAMPLE_RATE, Samples, check_rate, is_path, resample, to_float
 
 MIN_SECONDS = 1.0
@@ -17,6 +17,7 @@ MAX_SECONDS = 30.0
 """Longest reference: above, it fills the model's positions and leaves no room to speak."""
 
 _MAX_CHANNELS = 8
+_HIGHEST_RATE = 384_000
 _SILENT_PEAK = 1e-4  # -80 dB of full scale
 _LARGEST_PEAK = 8.0  # no recording overshoots this far; integers stored as float do
 
@@ -42,8 +43,8 @@ def reference_audio(source: Any, sample_rate: int | None = None) -> Samples:
             )
         name = str(source)
         # The header first, so that an hour of music is refused before it is decoded.
-        _check_length(duration(source), name)
-        samples, rate = read(source)
+        _check_header(header(source), name)
+        samples, rate = read(source, longest=MAX_SECONDS)
     else:
         name = "the reference audio"
         rate = SAMPLE_RATE if sample_rate is None else check_rate(sample_rate)
@@ -64,6 +65,15 @@ def _mix(samples: Samples, name: str) -> Samples:
         )
     mixed: Samples = samples.mean(axis=int(np.argmin(samples.shape)))
     return mixed
+
+
+def _check_header(said: Header, name: str) -> None:
+    _check_length(said.seconds, name)
+    if said.channels > _MAX_CHANNELS or said.rate > _HIGHEST_RATE:
+        raise AudioError(
+            f"{name} has {said.channels} channels and {said.rate} samples a second; a reference "
+            f"has at most {_MAX_CHANNELS}, and at most {_HIGHEST_RATE}"
+        )
 
 
 def _check_length(seconds: float, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,16 +11,20 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from ..errors import ConfigError
-from ..params import RefineTextParams
+from ..errors import ConfigError, shown
+from ..params import NO_TOP_K, RefineTextParams
 from .draws import DrawKey, Pass
 from .tokenizer import Prompt
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+logger = logging.getLogger(__name__)
+
 # Below, float32 logits would overflow; long before, a draw is the most probable token anyway.
 _LEAST_TEMPERATURE = 1e-20
+# Float32 holds more, and its overflow would be a warning, or an error where these are.
+_MOST = 1e30
 
 
 class FinishReason(str, Enum):
@@ -34,10 +39,18 @@ class Cancellation:
     """Ends one call, from any thread.
 
     Args:
-        outer: an event of the caller's that ends the call too.
+        outer: an event of the caller's that ends the call too. One that raises when it is asked
+            counts as set, and the log says so.
+
+    Raises:
+        ConfigError: ``outer`` is no event.
     """
 
-    def __init__(self, outer: threading.Event | None = None) -> None:
+    def __init__(self, outer: threading.Event | Cancellation | None = None) -> None:
+        if outer is not None and not callable(getattr(outer, "is_set", None)):
+            raise ConfigError(
+                f"interrupt must be an event such as threading.Event(), not {shown(outer)}"
+            )
         self._is_set = False
         self._outer = outer
 
@@ -47,7 +60,23 @@ class Cancellation:
 
     def is_set(self) -> bool:
         """Whether the call is to end."""
-        return self._is_set or (self._outer is not None and self._outer.is_set())
+        return self._is_set or (self._outer is not None and self._ask(self._outer))
+
+    def _ask(self, outer: threading.Event | Cancellation) -> bool:
+        """Whether the caller's event is set; whatever it raises stays here.
+
+        An engine's thread asks too, and serves other callers as well.
+        """
+        try:
+            return bool(outer.is_set())
+        except BaseException as error:
+            is_main = threading.current_thread() is threading.main_thread()
+            if is_main and isinstance(error, KeyboardInterrupt):
+                raise  # Ctrl-C
+            self._is_set = True
+            kind = type(error).__name__
+            logger.warning("a call ends, since its interrupt event raised %s", kind, exc_info=error)
+            return True
 
 
 @dataclass(frozen=True)
@@ -75,18 +104,29 @@ class Sampling:
         if len(values) != lanes:
             raise ConfigError(f"temperature has {len(values)} values; this pass draws {lanes}")
         return cls(
-            temperature=tuple(float(v) if v >= _LEAST_TEMPERATURE else 0.0 for v in values),
-            top_p=params.top_P,
-            top_k=params.top_K,
-            repetition_penalty=params.repetition_penalty,
-            min_new=min(params.min_new_token, params.max_new_token),
-            max_new=params.max_new_token,
+            temperature=tuple(usable_temperature(value) for value in values),
+            top_p=float(params.top_P),
+            top_k=min(int(params.top_K), NO_TOP_K),
+            repetition_penalty=usable_penalty(params.repetition_penalty),
+            min_new=min(int(params.min_new_token), int(params.max_new_token), NO_TOP_K),
+            max_new=min(int(params.max_new_token), NO_TOP_K),
         )
 
     @property
     def is_greedy(self) -> bool:
         """Whether no draw depends on the key."""
         return not any(self.temperature)
+
+
+def usable_temperature(value: float) -> float:
+    """A plain float that float32 can divide by; 0, which is greedy, for what is too small."""
+    number = float(value)
+    return min(number, _MOST) if number >= _LEAST_TEMPERATURE else 0.0
+
+
+def usable_penalty(value: float) -> float:
+    """A plain float that float32 holds; beyond these bounds nothing changes any more."""
+    return min(max(float(value), 1 / _MOST), _MOST)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from ..config import GPTConfig
-from ..errors import AssetError
-from ..untrusted import read_json, shown
+from ..errors import AssetError, shown
+from ..untrusted import read_json
 
 _SIZES = (
     "hidden_size",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..errors import ConfigError
+from ..errors import ConfigError, shown
 
 logger = logging.getLogger(__name__)
 
@@ -72,10 +72,12 @@ def _device(device: str | torch.device | None) -> torch.device:
     try:
         chosen = torch.device(device)
         torch.empty(1, device=chosen)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
+        if chosen.type == "meta":
+            raise RuntimeError("it holds no values")
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ConfigError(
-            f"the device {str(device)!r} cannot be used here ({reason}); `chattts doctor` lists "
+            f"the device {shown(device)} cannot be used here ({reason}); `chattts doctor` lists "
             "those that can, and device=None picks one"
         ) from error
     return chosen

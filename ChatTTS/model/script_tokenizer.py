@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -92,7 +92,3 @@ class ScriptTokenizer(Tokenizer):
         if isinstance(sequences, np.ndarray) and sequences.ndim == 1:
             return self._decoded(sequences, skip_special_tokens)
         return [self._decoded(row, skip_special_tokens) for row in sequences]
-
-    def _decoded(self, row: int | Iterable[int], skip_special_tokens: bool) -> str:
-        ids = np.atleast_1d(np.asarray(row)).tolist()
-        return str(self._tokenizer.decode(ids, skip_special_tokens=skip_special_tokens))

@@ -7,8 +7,9 @@ two little-endian uint16 (rows, columns) and raw LZMA2 of the uint16 codes.
 from __future__ import annotations
 
 import lzma
+import math
+import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import VoiceError
+from ..errors import VoiceError, shown
 from .tokenizer import code_prompt, refine_prompt
 
 _FILTERS: list[Mapping[str, Any]] = [
@@ -26,6 +27,8 @@ _FILTERS: list[Mapping[str, Any]] = [
 _HEADER_BYTES = 4
 # The longest a string may unpack to; what is longer is no voice but a mischief.
 _MAX_BYTES = 4 << 20
+# The last character may say how many bytes are padding.
+_BASE16384 = re.compile(r"[\u4e00-\u8dff]+[\u3d01-\u3d06]?")
 _DAMAGED = "the sample prompt (spk_smp) is damaged; make it again from its audio"
 
 
@@ -55,7 +58,7 @@ class Speaker:
                 )
             values = np.frombuffer(raw, dtype="<f2")
             if not np.isfinite(values).all():
-                raise VoiceError("spk_stat holds NaN or infinity")
+                raise VoiceError("spk_stat holds values that are not finite")
             self._std, self._mean = torch.from_numpy(values.copy()).to(device).chunk(2)
 
     def sample_random(self) -> str:
@@ -72,7 +75,8 @@ class Speaker:
     def vector(self, voice: str | Tensor | NDArray[Any]) -> NDArray[np.float32]:
         """The L2-normalised vector [H] of a speaker string, a tensor or an array.
 
-        A string is float16 and normalised in float16; a tensor in its own dtype.
+        A string is float16 and normalised in float16; a tensor in its own dtype, unless its norm
+        is beyond what that holds.
 
         Raises:
             VoiceError: not a speaker of this model.
@@ -80,8 +84,12 @@ class Speaker:
         values = self._checked(
             torch.from_numpy(self._decode(voice)) if isinstance(voice, str) else voice
         )
-        normalised = values / values.norm(p=2).clamp_min(torch.finfo(values.dtype).tiny)
-        return normalised.to("cpu", torch.float32).numpy()
+        norm = values.norm(p=2)
+        if not torch.finfo(values.dtype).tiny <= norm < math.inf:
+            values = values.double()
+            values = values / values.abs().max()
+            norm = values.norm(p=2)
+        return (values / norm).to(torch.float32).numpy()
 
     @property
     def dim(self) -> int:
@@ -180,37 +188,27 @@ class Speaker:
 
     def _checked(self, vector: Tensor | NDArray[Any]) -> Tensor:
         try:
-            values = torch.as_tensor(vector).detach().reshape(-1)
-        except (TypeError, ValueError, RuntimeError) as error:
+            given = torch.as_tensor(vector).detach()
+            if given.numel() == self.hidden:  # else reshaping may copy what was only promised
+                given = given.to("cpu").to_dense().reshape(-1).contiguous()
+            if given.is_floating_point() and given.element_size() == 1:
+                given = given.float()  # nothing is computed in eight bits
+        except Exception as error:  # of devices, layouts, and classes of the caller's
             raise VoiceError(
                 f"a speaker is a speaker string or {self.hidden} floats, not "
                 f"{type(vector).__name__}"
             ) from error
-        if not values.is_floating_point():
-            raise VoiceError(f"a speaker needs floats, not {values.dtype}")
-        if len(values) != self.hidden:
+        if not given.is_floating_point():
+            raise VoiceError(f"a speaker needs floats, not {given.dtype}")
+        if given.numel() != self.hidden:
             raise VoiceError(
-                f"a speaker of this model has {self.hidden} values, this one {len(values)}: "
+                f"a speaker of this model has {self.hidden} values, this one {given.numel()}: "
                 "it belongs to another model"
             )
+        values = given
         if not torch.isfinite(values).all() or not values.any():
             raise VoiceError("a speaker must be finite and not all zero")
         return values
-
-
-def read_legacy_speaker(path: Path) -> Tensor:
-    """Read a speaker tensor from an old ``.pt`` file, without unpickling anything else.
-
-    Raises:
-        VoiceError: the file is missing or holds more than a tensor.
-    """
-    try:
-        value = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch and pickle raise many kinds here
-        raise VoiceError(f"{path} is not a saved speaker tensor ({error})") from error
-    if not isinstance(value, Tensor):
-        raise VoiceError(f"{path} holds a {type(value).__name__}, not a speaker tensor")
-    return value
 
 
 def encode_sample(codes: NDArray[Any]) -> str:
@@ -279,14 +277,16 @@ def _looks_like_sample(data: bytes) -> bool:
 
 
 def _decode_base16384(text: str, what: str) -> bytes:
-    # The alphabet is U+4E00..U+8DFF; the last character may say how many bytes are padding.
-    body = text.strip()
-    if not body or any(
-        not "\u4e00" <= c < "\u8e00"
-        for c in (body[:-1] if "\u3d01" <= body[-1] <= "\u3d06" else body)
-    ):
+    if not isinstance(text, str):
+        raise VoiceError(f"a {what} is text, not {shown(text)}")
+    body = text.strip() if len(text) <= _MAX_BYTES else text
+    # A group of four characters says seven bytes, and the last one may be cut off.
+    if len(body) > _MAX_BYTES or _BASE16384.fullmatch(body) is None:
         raise VoiceError(
             f"this is no {what}: it must be the text that ChatTTS gave, unshortened "
             f"(got {body[:12]!r}...)"
         )
-    return bytes(pybase16384.decode_from_string(body))
+    try:
+        return bytes(pybase16384.decode_from_string(body))
+    except Exception as error:  # of a length that its mark contradicts
+        raise VoiceError(f"this is no {what}, or a damaged one") from error

@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import tokenizers
 from numpy.typing import NDArray
 
-from ..errors import AssetError, ConfigError
-from ..untrusted import parse_json, read_bytes, shown
+from ..errors import AssetError, TextError
+from .tokenizer_file import read_tokenizer, without_panics
 
 # What the code prompt is built with; a user's text must not carry its own.
 _RESERVED = re.compile(r"\[(?:Stts|spk_emb|empty_spk)\]")
-_NEEDED = (
-    "[Stts]",
-    "[Ptts]",
-    "[spk_emb]",
-    "[empty_spk]",
-    "[Sbreak]",
-    "[Pbreak]",
-    "[Ebreak]",
-    "[break_0]",
-)
-# The published file has half a MB.
-_LONGEST_FILE = 4 << 20
-# Put texts of any length in the place of characters; WordPiece needs none of them.
-_REPLACING = ("Precompiled", "Prepend", "Replace")
-# A regular expression that cannot go astray: one class of characters.
-_ONE_CHARACTER = re.compile(r"\[\^?[^\[\]\\&^]+\]")
+_BUILT_WITH = ("[Stts]", "[Ptts]", "[spk_emb]", "[empty_spk]", "[Sbreak]", "[Pbreak]")
+_NEEDED = (*_BUILT_WITH, "[Ebreak]", "[break_0]")
 
 
 @dataclass(frozen=True)
@@ -65,39 +49,39 @@ class Tokenizer:
         folder: ``asset/tokenizer``, which holds ``tokenizer.json``.
 
     Raises:
-        AssetError: the file is missing or damaged, or lacks a control token.
+        AssetError: the file is missing or damaged, holds parts that no tokenizer of ChatTTS has,
+            or lacks a control token.
     """
 
     def __init__(self, folder: Path) -> None:
-        path = folder / "tokenizer.json"
-        self._path = path
-        self._tokenizer = _read(path)
+        self._path = folder / "tokenizer.json"
+        self._tokenizer, unknown = read_tokenizer(self._path)
         missing = [token for token in _NEEDED if self._tokenizer.token_to_id(token) is None]
         if missing:
-            raise AssetError(f"{path} lacks the control tokens {', '.join(missing)}")
+            raise AssetError(f"{self._path} lacks the control tokens {', '.join(missing)}")
+        self._unknown = self.id(unknown)
+        for token in _BUILT_WITH:
+            if self.ids(token).tolist() != [self.id(token)]:
+                raise AssetError(f"{self._path} does not read {token} as one token; restore it")
         self.end_of_refine = self.id("[Ebreak]")
         self.speaker_slot = self.id("[spk_emb]")
         # Of a refined answer only ids below this one are text.
         self.first_setting = self.id("[break_0]")
 
-    def check_fits(self, num_text_tokens: int) -> None:
-        """Refuse ids that the model's table has no row for.
-
-        Raises:
-            ConfigError: there is one.
-        """
-        largest = max(self._tokenizer.get_vocab(with_added_tokens=True).values())
-        if largest >= num_text_tokens:
-            raise ConfigError(
-                f"{self._path} has {self.size} tokens with ids up to {largest}, and by "
-                f"gpt.num_text_tokens of asset/config.json the model knows {num_text_tokens}: they "
-                "belong to different checkpoints, so restore both"
-            )
-
     @property
     def size(self) -> int:
         """Number of text ids, control tokens included."""
         return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+
+    def check_ids(self, known: int) -> None:
+        """Raise AssetError if an id is none of the ``known`` ones that the model has."""
+        vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
+        token = max(vocabulary, key=lambda each: vocabulary[each])
+        if vocabulary[token] >= known:
+            raise AssetError(
+                f"{self._path} gives the token {token!r} the id {vocabulary[token]} and the model "
+                f"knows {known} tokens: they belong to different checkpoints"
+            )
 
     @cached_property
     def control_tokens(self) -> frozenset[str]:
@@ -115,12 +99,19 @@ class Tokenizer:
 
     def knows(self, character: str) -> bool:
         """Whether the vocabulary has a character, and no token for the unknown stands for it."""
-        unknown = self._tokenizer.token_to_id("[UNK]")
-        return unknown not in self.ids(character).tolist()
+        return self._unknown not in self.ids(character).tolist()
 
     def ids(self, text: str) -> NDArray[np.int64]:
-        """Ids [n] of a text in which control tags count as tokens."""
-        return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
+        """Ids [n] of a text in which control tags count as tokens.
+
+        Raises:
+            TextError: the tokenizer cannot read it.
+        """
+        encoding = without_panics(
+            lambda: self._tokenizer.encode(text, add_special_tokens=False),
+            lambda reason: TextError(f"the text {text!r:.40} cannot be read ({reason})"),
+        )
+        return np.array(encoding.ids, dtype=np.int64)
 
     def prompt(
         self,
@@ -137,45 +128,18 @@ class Tokenizer:
 
     def text(self, ids: NDArray[np.int64]) -> str:
         """Ids [n] back to text, control tokens included."""
-        return str(self._tokenizer.decode(ids.tolist(), skip_special_tokens=False))
+        return self._decoded(ids, skip_special_tokens=False)
 
     def decode_refined(self, ids: NDArray[np.int64]) -> str:
         """The text of a refined answer, without its settings."""
         return self.text(ids[ids < self.first_setting])
 
-
-def _unbounded(value: Any) -> Iterator[str]:
-    """The types of those parts of a tokenizer that may take any time or memory for a text."""
-    if isinstance(value, dict):
-        kind, pattern = value.get("type"), value.get("pattern")
-        regex = pattern.get("Regex") if isinstance(pattern, dict) else None
-        if kind in _REPLACING or (regex is not None and not _ONE_CHARACTER.fullmatch(str(regex))):
-            yield str(kind)
-        for key, part in value.items():
-            if key not in ("vocab", "added_tokens"):
-                yield from _unbounded(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _unbounded(part)
-
-
-def _read(path: Path) -> tokenizers.Tokenizer:
-    try:
-        text = read_bytes(path, _LONGEST_FILE).decode("utf-8")
-        if refused := next(_unbounded(parse_json(text)), None):
-            raise ValueError(
-                f"{shown(refused)} works with patterns or replacements that can take any time and "
-                "memory"
-            )
-        tokenizer = tokenizers.Tokenizer.from_str(text)
-    except FileNotFoundError:
-        raise AssetError(f"{path} is missing; run `chattts verify` to see what else is") from None
-    except Exception as error:  # the library raises bare Exceptions
-        raise AssetError(f"{path} is not a tokenizer file ({error}); restore the file") from error
-    # Prompts are of any length, and laid side by side by the engines.
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
+    def _decoded(self, row: int | Iterable[int], skip_special_tokens: bool) -> str:
+        ids = np.atleast_1d(np.asarray(row)).tolist()
+        return without_panics(
+            lambda: str(self._tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)),
+            lambda reason: TextError(f"ids cannot be turned into text ({reason})"),
+        )
 
 
 def code_prompt(text: str, prompt: str, *, speaker: bool, transcript: str | None = None) -> str:

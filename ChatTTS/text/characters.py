@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from ..errors import TextError
-from ..untrusted import read_json, shown
+from ..errors import TextError, shown
+from ..untrusted import read_json
 from .tags import map_plain, without_tags
 
 logger = logging.getLogger(__name__)

@@ -131,6 +131,7 @@ class AsyncLLMEngine:
         """
         if not requests:
             return
+        requests = self.engine.checked(requests)
         sink = ThreadSink(cancelled)
         # Of each request the samples that still run, with their log-probabilities so far.
         running = {
@@ -185,6 +186,7 @@ class AsyncLLMEngine:
         """
         name = f"async-{next(_NUMBERS)}" if request_id is None else request_id
         request = EngineRequest(name, prompt, sampling, key, priority)
+        [request] = self.engine.checked([request])
         sink = LoopSink(cancelled)
         finished = False
         try:
@@ -233,7 +235,7 @@ class AsyncLLMEngine:
         self.engine.reset()
 
     def _add(self, requests: Sequence[EngineRequest], sink: Sink) -> None:
-        """Take requests, all or none, and see to it that somebody steps the engine."""
+        """Take checked requests, all or none, and see to it that somebody steps the engine."""
         with self._lock:
             if self._closed:
                 raise EngineDeadError("the engine was closed; load the model again")
@@ -241,7 +243,7 @@ class AsyncLLMEngine:
             # ends whatever was begun.
             self._tracker.add(sink, [request.request_id for request in requests])
             try:
-                self.engine.add(requests)
+                self.engine.take(requests)
             except Exception:
                 self._tracker.discard(sink)
                 raise

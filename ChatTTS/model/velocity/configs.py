@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from ...errors import ConfigError
+from ...errors import ConfigError, shown
+from ...machine import checked_threads
 
 # Limits of a step on a GPU, where none are given.
 _GPU_TOKENS, _GPU_SEQS = 512, 256
+
+# Of a block and of a step, of a pool, and of a pool's memory.
+_MOST_POSITIONS, _MOST_BLOCKS, _MOST_BYTES = 2**16, 2**31 - 1, 2**62
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -23,26 +28,36 @@ def parse_memory(given: int | str, name: str) -> int:
     """
     if isinstance(given, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", given, re.IGNORECASE)
-        size = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
+        number = float(match[1]) * _UNITS[match[2].lower()] if match else 0.0
     else:
-        size = int(given) if not isinstance(given, bool) else 0
-    if size <= 0:
-        raise ConfigError(f"{name} must be bytes or text such as '512MB' or '2GB', not {given!r}")
-    return size
+        is_number = isinstance(given, Real) and not isinstance(given, bool)
+        number = given if is_number else 0.0
+    # Written so that NaN is none either.
+    if not 1 <= number <= _MOST_BYTES:
+        raise ConfigError(
+            f"{name} must be bytes or text such as '512MB' or '2GB', not {shown(given)}"
+        )
+    return int(number)
 
 
 def parse_sequences(given: int | str | None) -> int | None:
     """The number in text such as ``16 sequences``; ``None`` for anything else."""
-    match = re.fullmatch(r"\s*(\d+)\s*sequences?\s*", given) if isinstance(given, str) else None
+    match = re.fullmatch(r"\s*(\d{1,9})\s*sequences?\s*", given) if isinstance(given, str) else None
     return int(match[1]) if match else None
 
 
-def _at_least(config: Any, **least: int) -> None:
-    """Raise ConfigError for the first field of ``config`` that is below its least value."""
-    for name, value in least.items():
+def _within(config: Any, **bounds: tuple[int, int]) -> None:
+    """Raise ConfigError for the first field of ``config`` that is not within its bounds.
+
+    Kernels count in 32 bits: what is beyond would reach them as another number.
+    """
+    for name, (least, most) in bounds.items():
         found = getattr(config, name)
-        if found is not None and (not isinstance(found, int) or found < value):
-            raise ConfigError(f"{name} must be a whole number of at least {value}, not {found!r}")
+        if found is not None and (not isinstance(found, int) or not least <= found <= most):
+            raise ConfigError(
+                f"{name} must be a whole number of at least {least} and at most {most}, not "
+                f"{shown(found)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -94,7 +109,14 @@ class CacheConfig:
     block_bytes: int = 0
 
     def __post_init__(self) -> None:
-        _at_least(self, block_size=1, memory=1, host_memory=0, num_blocks=1, num_host_blocks=0)
+        _within(
+            self,
+            block_size=(1, _MOST_POSITIONS),
+            memory=(1, _MOST_BYTES),
+            host_memory=(0, _MOST_BYTES),
+            num_blocks=(1, _MOST_BLOCKS),
+            num_host_blocks=(0, _MOST_BLOCKS),
+        )
         if self.sequences is not None and self.sequences < 1:
             raise ConfigError("kv_memory must have room for at least 1 sequence")
 
@@ -124,12 +146,15 @@ class SchedulerConfig:
     recompute_cost: float = 2e-3
 
     def __post_init__(self) -> None:
-        _at_least(self, max_num_batched_tokens=1, max_num_seqs=1)
+        _within(
+            self, max_num_batched_tokens=(1, _MOST_POSITIONS), max_num_seqs=(1, _MOST_POSITIONS)
+        )
         if self.policy not in ("fcfs", "priority"):
             raise ConfigError(f"policy must be 'fcfs' or 'priority', not {self.policy!r}")
         for name in ("ageing", "swap_cost", "recompute_cost"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} must be above 0, not {getattr(self, name)!r}")
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not value > 0:
+                raise ConfigError(f"{name} must be above 0, not {shown(value)}")
 
 
 @dataclass(frozen=True)
@@ -143,7 +168,8 @@ class ParallelConfig:
     num_threads: int | None = None
 
     def __post_init__(self) -> None:
-        _at_least(self, num_threads=1)
+        if self.num_threads is not None:
+            checked_threads(self.num_threads)
 
 
 @dataclass(frozen=True)

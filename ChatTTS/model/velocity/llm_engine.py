@@ -114,7 +114,7 @@ class LLMEngine:
         self.add([EngineRequest(request_id, prompt, sampling, key, priority)])
 
     def add(self, requests: Sequence[EngineRequest]) -> None:
-        """Take requests, all or none.
+        """Take requests, all or none, as they are now: later changes of their arrays are not seen.
 
         Raises:
             TextError, VoiceError, ConfigError: one of them does not fit the model, or its id is
@@ -122,10 +122,20 @@ class LLMEngine:
             GenerationError: a prompt does not fit the memory of the cache.
             EngineDeadError: the engine was closed, or an error ended it.
         """
+        self.take(self.checked(requests))
+
+    def checked(self, requests: Sequence[EngineRequest]) -> list[EngineRequest]:
+        """Copies of plain values for :meth:`take`; any thread may ask for them at any time.
+
+        Raises:
+            TextError, VoiceError, ConfigError: one of the requests does not fit the model.
+        """
+        return [request.checked(self._model) for request in requests]
+
+    def take(self, requests: Sequence[EngineRequest]) -> None:
+        """As :meth:`add`, of what :meth:`checked` gave."""
         if self._refusal is not None:
             raise EngineDeadError(self._refusal)
-        for request in requests:
-            request.check(self._model)
         taken: list[SequenceGroup] = []
         try:
             for request in requests:

@@ -77,7 +77,7 @@ class ModelLoader:
 
     def _load(self, sizes: Config, file: LlamaFile) -> LoadedModel:
         tokenizer = Tokenizer(self._folder / "tokenizer")
-        tokenizer.check_fits(sizes.gpt.num_text_tokens)
+        tokenizer.check_ids(sizes.gpt.num_text_tokens)
         device, dtype = self._placement.device, self._placement.dtype
         embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, self._placement)
         recorder: Recorder | None = None

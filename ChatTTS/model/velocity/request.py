@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...config import Config
-from ...errors import ConfigError, TextError, VoiceError
+from ...errors import ConfigError, TextError, VoiceError, shown
 from ..draws import DrawKey, Pass
 from ..tokenizer import Prompt
 from .sampling_params import SamplingParams
 
 # A draw's counter has so many places for the samples of a prompt.
 _MAX_SAMPLES = 2**16
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,11 @@ class EngineRequest:
         """How many ids each position of the answer has."""
         return model.gpt.num_vq if self.key.kind is Pass.CODE else 1
 
-    def check(self, model: Config) -> None:
-        """Raise for the first thing that the model cannot work with.
+    def checked(self, model: Config) -> EngineRequest:
+        """A copy of plain values, once they fit the model.
+
+        The engine reads it in a thread that serves other callers too. Nothing that its caller
+        still holds, and no method of a class of the caller's, may change it there.
 
         Raises:
             TextError: no text, unknown token ids, or too many positions.
@@ -53,33 +58,101 @@ class EngineRequest:
             ConfigError: sampling settings that do not fit the kind of answer, or a draw key that
                 draws cannot be made from.
         """
-        _check_text(self.prompt, model)
-        _check_voice(self.prompt, model)
-        given, wanted = len(self.sampling.temperature), self.lanes(model)
+        prompt = _copy(self.prompt)
+        _check_text(prompt, model)
+        _check_voice(prompt, model)
+        sampling = _plain_sampling(self.sampling)
+        _check_key(self.key)
+        request = EngineRequest(
+            request_id=_plain_id(self.request_id),
+            prompt=_as_stored(prompt),
+            sampling=sampling,
+            key=_plain_key(self.key),
+            priority=_plain_priority(self.priority),
+        )
+        given, wanted = len(sampling.temperature), request.lanes(model)
         if given != wanted:
             raise ConfigError(f"temperature has {given} values; this pass draws {wanted}")
-        _check_key(self.key)
-        first, past = self.key.sample, self.key.sample + self.sampling.n
+        first, past = request.key.sample, request.key.sample + sampling.n
         if first < 0 or past > _MAX_SAMPLES:
             raise ConfigError(
                 f"samples {first} to {past - 1} are asked for, and a seed has those from 0 to "
                 f"{_MAX_SAMPLES - 1}: take another seed for more"
             )
+        return request
+
+
+def _copy(prompt: Prompt) -> Prompt:
+    """A prompt whose arrays are plain ones of its own, of whatever type."""
+    try:
+        speaker = None if prompt.speaker is None else np.array(prompt.speaker)
+        return Prompt(
+            np.array(prompt.text), np.array(prompt.codes), speaker, np.array(prompt.speaker_slots)
+        )
+    except Exception as error:  # of classes of the caller's
+        raise TextError(
+            f"{shown(prompt)} is no prompt ({type(error).__name__}: {error}); make it with "
+            "Tokenizer.prompt"
+        ) from error
+
+
+def _as_stored(prompt: Prompt) -> Prompt:
+    """The same in the types in which the engine works with it."""
+    speaker = prompt.speaker
+    return Prompt(
+        prompt.text.astype(np.int64),
+        prompt.codes.astype(np.int64) if len(prompt.codes) else np.zeros((0, 0), dtype=np.int64),
+        None if speaker is None else speaker.astype(np.float32),
+        prompt.speaker_slots.astype(np.bool_),
+    )
+
+
+def _plain_sampling(given: SamplingParams) -> SamplingParams:
+    if not isinstance(given, SamplingParams):
+        raise ConfigError(f"sampling must be SamplingParams, not {shown(given)}")
+    return SamplingParams(**{f.name: getattr(given, f.name) for f in fields(SamplingParams)})
+
+
+def _plain_id(given: str) -> str:
+    if not isinstance(given, str):
+        raise ConfigError(f"request_id must be text, not {shown(given)}")
+    return str.__str__(given)
+
+
+def _plain_key(key: DrawKey) -> DrawKey:
+    numbers = (int.__index__(n) for n in (key.utterance, key.sample, key.attempt))
+    return DrawKey(int.__index__(key.seed) % 2**64, Pass(key.kind), *numbers)
+
+
+def _plain_priority(given: float) -> float:
+    try:
+        number = float(given)
+    except Exception:  # of a class of the caller's, or too large
+        number = math.nan
+    if not math.isfinite(number):
+        raise ConfigError(f"priority must be a finite number, not {shown(given)}")
+    return number
 
 
 def _check_key(key: DrawKey) -> None:
+    if not isinstance(key, DrawKey) or key.kind not in tuple(Pass):
+        raise ConfigError(f"the draw key is {shown(key)}; it must be a DrawKey of a Pass")
     # Whole numbers of numpy are bounded, and 64 bits of a seed are too many for them.
     for name in ("seed", "utterance", "sample", "attempt"):
         value = getattr(key, name)
         if not isinstance(value, int):
-            raise ConfigError(f"{name} of a draw key must be an int, not {value!r}")
+            raise ConfigError(f"{name} of a draw key must be an int, not {shown(value)}")
     for name, past in (("utterance", 2**32), ("attempt", 2**16)):
-        value = getattr(key, name)
+        value = int.__index__(getattr(key, name))
         if not 0 <= value < past:
-            raise ConfigError(f"{name} of a draw key must be from 0 to {past - 1}, not {value}")
+            raise ConfigError(
+                f"{name} of a draw key must be from 0 to {past - 1}, not {shown(value)}"
+            )
 
 
 def _check_text(prompt: Prompt, model: Config) -> None:
+    if prompt.text.ndim != 1:
+        raise TextError(f"text ids have the shape {prompt.text.shape}; they must be one row")
     if not len(prompt):
         raise TextError("the prompt is empty: it needs at least one token")
     positions = model.gpt.max_position_embeddings
@@ -88,8 +161,6 @@ def _check_text(prompt: Prompt, model: Config) -> None:
             f"the prompt has {len(prompt)} positions and the model {positions}: shorten the text "
             "or the sample prompt"
         )
-    if prompt.text.ndim != 1:
-        raise TextError(f"text ids have the shape {prompt.text.shape}; they must be one row")
     known = model.gpt.num_text_tokens
     stranger = _outside(prompt.text, known)
     if stranger is not None:
@@ -110,6 +181,10 @@ def _check_voice(prompt: Prompt, model: Config) -> None:
         stranger = _outside(prompt.codes, known)
         if stranger is not None:
             raise VoiceError(f"unknown code {stranger}: sample codes go from 0 to {known - 1}")
+    if prompt.speaker_slots.dtype.kind not in "biu":
+        raise VoiceError(
+            f"speaker_slots holds {prompt.speaker_slots.dtype}; it needs true or false"
+        )
     if prompt.speaker_slots.shape != prompt.text.shape:
         raise VoiceError(
             f"speaker_slots has the shape {prompt.speaker_slots.shape}; it needs one value for "
@@ -123,11 +198,17 @@ def _check_voice(prompt: Prompt, model: Config) -> None:
             f"the speaker vector has the shape {prompt.speaker.shape} and this model needs "
             f"({hidden},): it belongs to another model"
         )
-    if not np.isfinite(prompt.speaker).all():
+    if prompt.speaker.dtype.kind not in "fiu":
+        raise VoiceError(f"the speaker vector holds {prompt.speaker.dtype}; it needs floats")
+    if not (np.abs(prompt.speaker) <= _LARGEST).all():
         raise VoiceError("the speaker vector is not finite; make it again")
 
 
-def _outside(ids: NDArray[Any], count: int) -> Any:
-    """The first of ``ids`` that is no whole number from 0 to ``count`` - 1, or ``None``."""
+def _outside(ids: NDArray[Any], count: int) -> str | None:
+    """The first of ``ids`` that is no whole number from 0 to ``count`` - 1, for a message, or
+    ``None``."""
     strange = ids if ids.dtype.kind not in "iu" else ids[(ids < 0) | (ids >= count)]
-    return strange.flat[0] if strange.size else None
+    if not strange.size:
+        return None
+    first = strange.flat[0]
+    return f"{first}" if isinstance(first, np.number) else shown(first)

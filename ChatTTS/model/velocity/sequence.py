@@ -174,7 +174,8 @@ class SequenceGroup:
         is a number that no id can be.
         """
         prompt = self.prompt
-        text: list[Token] = np.where(prompt.speaker_slots, ~prompt.text, prompt.text).tolist()
+        ids = prompt.text.astype(np.int64, copy=False)  # of a type without a sign ~ is an id again
+        text: list[Token] = np.where(prompt.speaker_slots, ~ids, ids).tolist()
         return text + [tuple(frame) for frame in prompt.codes.tolist()]
 
     @cached_property

@@ -26,7 +26,9 @@ class Sink(ABC):
     """
 
     def __init__(self, cancelled: Cancellation | None = None) -> None:
-        self._cancelled = cancelled
+        # The engine's thread asks it, so what a caller's own event raises must stay there.
+        is_safe = cancelled is None or type(cancelled) is Cancellation
+        self._cancelled = cancelled if is_safe else Cancellation(cancelled)
         self.has_left = False
 
     def leave(self) -> None:

@@ -89,7 +89,7 @@ class Worker:
             self._host = torch.empty(
                 host_blocks, *self._pool.shape[1:], dtype=self._pool.dtype, device="cpu"
             )
-        except (OSError, OverflowError, RuntimeError) as error:
+        except (MemoryError, OSError, OverflowError, RuntimeError, ValueError) as error:
             size = llama.block_bytes
             raise ConfigError(
                 f"there is no memory for a key-value cache of {blocks * size >> 20} MB and "

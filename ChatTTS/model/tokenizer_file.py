@@ -1,0 +1,326 @@
+"""``tokenizer.json``, checked before the library for tokenizers reads it.
+
+That library trusts the file: a padding of a billion ids or a normaliser that lets texts grow takes
+all memory, and a table or an expression that it cannot work with makes it panic. So it is given
+only the parts that tokenizers of ChatTTS are made of, in shapes that are known to be harmless.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+import tokenizers
+
+from ..errors import AssetError, ChatTTSError
+from ..untrusted import parse_json, read_bytes
+
+T = TypeVar("T")
+
+# The published file has half a megabyte.
+_MOST_BYTES = 8 << 20
+_MOST_ADDED = 4096
+_MOST_PARTS = 16  # of a normaliser, a pre-tokenizer or a decoder
+_MOST_CHARACTERS = 256  # of a token
+_MOST_WORD = 1000  # characters of a word that is looked up; the time grows with their square
+_MOST_ID = 2**31 - 1
+
+# One class of characters, perhaps repeated: an expression that takes linear time.
+_CLASS = re.compile(r"(\[\^?(?:\\.|[^\[\]\\&])+\]|\\[sSdDwW])\+?")
+_BEHAVIORS = ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
+
+
+class TokenizerFile(NamedTuple):
+    """What stands in a file.
+
+    Attributes:
+        tokenizer: as the library made it.
+        unknown: the token that stands for what the vocabulary lacks.
+    """
+
+    tokenizer: tokenizers.Tokenizer
+    unknown: str
+
+
+def read_tokenizer(path: Path) -> TokenizerFile:
+    """Read and check a ``tokenizer.json``.
+
+    Padding, truncation and the post-processor are left out: prompts are built without them.
+
+    Raises:
+        AssetError: the file is missing, damaged, or holds something else than such a tokenizer.
+    """
+    try:
+        values = parse_json(read_bytes(path, _MOST_BYTES).decode("utf-8"))
+    except FileNotFoundError:
+        raise AssetError(f"{path} is missing; run `chattts verify` to see what else is") from None
+    except OSError as error:
+        raise AssetError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise AssetError(f"{path} is not a tokenizer file ({error}); restore the file") from error
+    try:
+        parts = _checked(values)
+    except _UnfitError as error:
+        raise AssetError(f"{path} is not a tokenizer file of ChatTTS: {error}") from None
+
+    def refuse(reason: str) -> AssetError:
+        return AssetError(f"{path} is not a tokenizer file ({reason}); restore the file")
+
+    made = without_panics(lambda: tokenizers.Tokenizer.from_str(json.dumps(parts)), refuse)
+    for token in parts["added_tokens"]:
+        # What is normalised to nothing stands everywhere, also within a character: a panic later.
+        if token["normalized"] and not without_panics(partial(_normal, made, token), refuse):
+            raise refuse(f"nothing is left of its token {_shown(token['content'])}")
+    return TokenizerFile(made, parts["model"]["unk_token"])
+
+
+def without_panics(work: Callable[[], T], refuse: Callable[[str], ChatTTSError]) -> T:
+    """What ``work`` gives; each of its errors, and a panic of its library, becomes ``refuse``'s.
+
+    A panic is no ``Exception``: it would pass every handler and end a thread that serves others.
+    """
+    try:
+        return work()
+    except Exception as error:  # the library raises bare ones
+        raise refuse(str(error)) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise refuse(f"its library gave up: {error}") from error
+
+
+def _normal(made: tokenizers.Tokenizer, token: Mapping[str, Any]) -> str:
+    content = str(token["content"])
+    return content if made.normalizer is None else str(made.normalizer.normalize_str(content))
+
+
+class _UnfitError(Exception):
+    """What is wrong with the contents of a file."""
+
+
+def _fail(what: str) -> NoReturn:
+    raise _UnfitError(what)
+
+
+def _checked(values: Any) -> dict[str, Any]:
+    """What the library is to read."""
+    if not isinstance(values, dict):
+        _fail(f"it holds a {type(values).__name__}, not a JSON object")
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": _added(values.get("added_tokens")),
+        "normalizer": _part(values.get("normalizer"), "normalizer", _NORMALIZERS),
+        "pre_tokenizer": _part(values.get("pre_tokenizer"), "pre_tokenizer", _PRE_TOKENIZERS),
+        "post_processor": None,
+        "decoder": _part(values.get("decoder"), "decoder", _DECODERS),
+        "model": _model(values.get("model")),
+    }
+
+
+def _added(tokens: Any) -> list[dict[str, Any]]:
+    """The tokens that are cut out of a text before all else."""
+    if tokens is None:
+        return []
+    if not isinstance(tokens, list) or len(tokens) > _MOST_ADDED:
+        _fail(f"added_tokens must be a list of at most {_MOST_ADDED} tokens")
+    flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
+    checked = []
+    for token in tokens:
+        if not isinstance(token, dict):
+            _fail(f"added_tokens holds {_shown(token)}, which is no token")
+        content, number = token.get("content"), token.get("id")
+        # The library cuts texts at it, and an empty or blank one would stand everywhere.
+        if not isinstance(content, str) or not _is_short(content) or not content.strip():
+            _fail(f"the added token {_shown(content)} must be a text of 1 to 256 characters")
+        if not _is_id(number):
+            _fail(f"the added token {_shown(content)} has the id {_shown(number)}")
+        given = {flag: token.get(flag, False) for flag in flags}
+        if not all(isinstance(value, bool) for value in given.values()):
+            _fail(f"the added token {_shown(content)} has settings that are not true or false")
+        checked.append({"id": number, "content": content, **given})
+    return checked
+
+
+def _model(model: Any) -> dict[str, Any]:
+    """The vocabulary."""
+    if not isinstance(model, dict):
+        _fail("it has no model")
+    kind = model.get("type", "WordPiece")
+    if kind not in ("WordPiece", "WordLevel"):
+        _fail(f"the model {_shown(kind)} is unknown; a WordPiece is needed")
+    vocabulary, unknown = model.get("vocab"), model.get("unk_token")
+    if not isinstance(vocabulary, dict) or not vocabulary:
+        _fail("its vocabulary is missing")
+    for token, number in vocabulary.items():
+        if not _is_short(token) or not _is_id(number):
+            _fail(f"the token {_shown(token)} has the id {_shown(number)}, or is too long")
+    if not isinstance(unknown, str) or unknown not in vocabulary:
+        _fail(f"its vocabulary lacks the token {_shown(unknown)} for what it does not know")
+    checked = {"type": kind, "vocab": vocabulary, "unk_token": unknown}
+    if kind == "WordLevel":
+        return checked
+    prefix = model.get("continuing_subword_prefix", "##")
+    longest = model.get("max_input_chars_per_word", 100)
+    if not isinstance(prefix, str) or len(prefix) > 16:
+        _fail(f"continuing_subword_prefix is {_shown(prefix)}")
+    if type(longest) is not int or not 0 <= longest <= _MOST_WORD:
+        _fail(f"max_input_chars_per_word must be from 0 to {_MOST_WORD}, not {_shown(longest)}")
+    return checked | {"continuing_subword_prefix": prefix, "max_input_chars_per_word": longest}
+
+
+# ---------------------------------------------------------------- normalisers and such
+
+
+class _Kinds(NamedTuple):
+    """What a chain may be made of.
+
+    Attributes:
+        links: the key of a ``Sequence`` that holds its parts.
+        settings: of each type, its settings and what they may be.
+    """
+
+    links: str
+    settings: Mapping[str, Mapping[str, Callable[[Any], bool]]]
+
+
+def _part(part: Any, where: str, kinds: _Kinds) -> dict[str, Any] | None:
+    """A normaliser, pre-tokenizer or decoder, or none."""
+    if part is None:
+        return None
+    chain = _chain(part, where, kinds, depth=0)
+    if len(chain) > _MOST_PARTS:
+        _fail(f"its {where} has more than {_MOST_PARTS} parts")
+    if len(chain) > 1:
+        return {"type": "Sequence", kinds.links: chain}
+    return chain[0] if chain else None
+
+
+def _chain(part: Any, where: str, kinds: _Kinds, depth: int) -> list[dict[str, Any]]:
+    """The parts of a part, one after the other; a ``Sequence`` in a sequence is the same."""
+    if not isinstance(part, dict):
+        _fail(f"its {where} holds {_shown(part)}")
+    kind = part.get("type")
+    if kind == "Sequence":
+        links = part.get(kinds.links)
+        if not isinstance(links, list) or len(links) > _MOST_PARTS or depth == 4:
+            _fail(f"its {where} is nested too deeply, or has too many parts")
+        return [one for link in links for one in _chain(link, where, kinds, depth + 1)]
+    if not isinstance(kind, str) or kind not in kinds.settings:
+        known = ", ".join(kinds.settings)
+        _fail(f"its {where} {_shown(kind)} is none of those that are known: {known}")
+    checked = {"type": kind}
+    for name, fits in kinds.settings[kind].items():
+        if name not in part:
+            continue
+        if not fits(part[name]):
+            _fail(f"{name} of its {where} {kind} is {_shown(part[name])}")
+        checked[name] = part[name]
+    if kind == "Replace" and _grows(checked):
+        _fail(f"its {where} Replace puts a longer text in the place of a shorter one")
+    return [checked]
+
+
+def _is_flag(value: Any) -> bool:
+    return value is None or isinstance(value, bool)
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _MOST_CHARACTERS and _is_unicode(value)
+
+
+def _is_text(value: Any) -> bool:
+    return value == "" or _is_short(value)
+
+
+def _is_unicode(value: str) -> bool:
+    """Whether UTF-8 can say a text; JSON can hold halves of characters, and the library cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_character(value: Any) -> bool:
+    return _is_short(value) and len(value) == 1
+
+
+def _is_behavior(value: Any) -> bool:
+    return value in _BEHAVIORS
+
+
+def _is_id(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= _MOST_ID
+
+
+def _is_words(value: Any) -> bool:
+    """Whether a pattern is a text to be found as it is."""
+    return isinstance(value, dict) and list(value) == ["String"] and _is_short(value["String"])
+
+
+def _is_pattern(value: Any) -> bool:
+    """Whether a pattern is such a text, or one class of characters."""
+    if _is_words(value):
+        return True
+    if not isinstance(value, dict) or list(value) != ["Regex"]:
+        return False
+    expression = value["Regex"]
+    return _is_short(expression) and _CLASS.fullmatch(expression) is not None
+
+
+def _grows(replace: Mapping[str, Any]) -> bool:
+    words = replace.get("pattern", {}).get("String", "")
+    return len(replace.get("content", "").encode()) > len(words.encode())
+
+
+_NORMALIZERS = _Kinds(
+    "normalizers",
+    {
+        "BertNormalizer": {
+            "clean_text": _is_flag,
+            "handle_chinese_chars": _is_flag,
+            "strip_accents": _is_flag,
+            "lowercase": _is_flag,
+        },
+        "Lowercase": {},
+        "NFC": {},
+        "NFD": {},
+        "NFKC": {},
+        "NFKD": {},
+        "StripAccents": {},
+        "Strip": {"strip_left": _is_flag, "strip_right": _is_flag},
+        "Replace": {"pattern": _is_words, "content": _is_text},
+    },
+)
+_PRE_TOKENIZERS = _Kinds(
+    "pretokenizers",
+    {
+        "BertPreTokenizer": {},
+        "Whitespace": {},
+        "WhitespaceSplit": {},
+        "UnicodeScripts": {},
+        "Punctuation": {"behavior": _is_behavior},
+        "Digits": {"individual_digits": _is_flag},
+        "CharDelimiterSplit": {"delimiter": _is_character},
+        "Split": {"pattern": _is_pattern, "behavior": _is_behavior, "invert": _is_flag},
+    },
+)
+_DECODERS = _Kinds(
+    "decoders",
+    {
+        "WordPiece": {"prefix": _is_text, "cleanup": _is_flag},
+        "Fuse": {},
+    },
+)
+
+
+def _shown(value: Any) -> str:
+    """A value of the file in a message: its beginning."""
+    text = repr(value) if not isinstance(value, (dict, list)) else f"a {type(value).__name__}"
+    return text if len(text) <= 60 else text[:60] + "..."

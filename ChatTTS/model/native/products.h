@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "team.h"
@@ -170,7 +171,8 @@ struct Matrix {
       check += row[k] * 0;
     }
     if (check != 0) return NAN;
-    return peak == 0 ? 1 : peak / 127;
+    // A scale that is no normal number would be rounded, or be 0, and the quotients leave [-127, 127].
+    return peak == 0 ? 1 : std::max(peak / 127, std::numeric_limits<float>::min());
   }
 
   static Stored stored(float x, float scale) {

@@ -84,13 +84,15 @@ class KeptFolder:
             if error.errno == errno.ELOOP:
                 raise UnsafeFileError(f"{path} is a link") from error
             raise
-        with os.fdopen(handle, "rb") as file:
+        try:
             status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode):
-                raise UnsafeFileError(f"{path} is no file")
-            if (reason := _why_not_ours(status)) is not None:
+            reason = _why_not_ours(status) if stat.S_ISREG(status.st_mode) else "is no file"
+            if reason is not None:
                 raise UnsafeFileError(f"{path} {reason}")
-            yield file
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                yield file
+        finally:
+            os.close(handle)
 
     @contextmanager
     def writing(self, name: str, mode: int = 0o644) -> Iterator[BinaryIO]:

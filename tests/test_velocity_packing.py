@@ -259,6 +259,19 @@ def assert_made_in_memory(
     assert open_files() <= before
 
 
+def test_no_room_for_a_file(
+    team: Team,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    full = shutil.disk_usage(tmp_path)._replace(free=5)
+    monkeypatch.setattr(packing.shutil, "disk_usage", lambda _: full)
+    file = save_llama(tmp_path, make_shape())
+    assert_made_in_memory(team, file, cache, caplog, "no room")
+
+
 @pytest.mark.parametrize("place", ["write", "fsync", "replace"])
 def test_a_disk_that_fills(
     team: Team,

@@ -214,7 +214,7 @@ template <class Weights>
 inline void panel_product(const typename Weights::Input* in, int rows, int stride,
                           const Matrix<Weights>& matrix, int p, float* sums) {
   constexpr int kStretch = 512;
-  std::memset(sums, 0, sizeof(float) * rows * kPanel);
+  std::fill_n(sums, size_t(rows) * kPanel, 0.0f);
   const int whole = round_up(matrix.inputs, Weights::kStep);
   const int stretch = rows <= kTileRows ? whole : kStretch;
   for (int from = 0; from < whole; from += stretch) {

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import mmap
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -177,8 +178,11 @@ def _write(
 ) -> None:
     """The stretches one after another, and their checksum.
 
-    They are not written through a map: on a full disk that would end the process.
+    They are not written through a map: on a disk that fills meanwhile it would end the process.
     """
+    folder.make()
+    if shutil.disk_usage(folder.path).free < layout.size:  # so as not to pack for nothing
+        raise OSError(f"{folder.path} has no room for {layout.size} bytes")
     sums = Sums()
 
     def room(start: int, end: int) -> Tensor:

@@ -16,7 +16,7 @@ SENTENCE := Hello, this is a small voice that was trained from scratch. It speak
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-gpu test-machines test-busy test-lowest test-plain
-.PHONY: peer-scripts format references clean
+.PHONY: sanitize peer-scripts format references clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -48,6 +48,32 @@ test-on-torch-%: $(INSTALLED_DEV)
 	ATEN_CPU_CAPABILITY=$* $(PYTEST) -m $(QUICK)
 test-on-kernels-%: $(INSTALLED_DEV)
 	CXX="$(or $(CXX),c++) -march=$*" $(PYTEST) -m $(QUICK)
+
+# Checks are compiled into the kernels alone. Their library must be loaded before Python, and makes
+# the compiler slow, which so runs before. They end the process with a report, so pytest captures
+# nothing. Left out are a test that limits addresses, of which the checks take terabytes, and those of
+# the bundled voice, which take long and read no memory that the small models do not.
+SANITIZED := $(patsubst %,tests/test_%.py,native_products native_chain native_convnext \
+  velocity_llama velocity_sampler velocity_packing vocoding)
+SANITIZE := -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all
+GCC_LIBRARY = $(shell g++ -print-file-name=lib$(1).so)
+
+sanitize: sanitize-memory sanitize-threads  ## the kernels under memory, arithmetic and thread checks
+
+sanitize-memory: export CXX = g++ $(SANITIZE) -fno-omit-frame-pointer -g1
+sanitize-memory: $(INSTALLED_DEV)
+	$(BIN)/python -c 'from ChatTTS.model.native import build; build.library()'
+	OMP_NUM_THREADS=1 PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
+	  LD_PRELOAD="$(call GCC_LIBRARY,asan) $(call GCC_LIBRARY,ubsan)" \
+	  $(BIN)/python -m pytest -s -p no:cacheprovider -p no:xdist $(SANITIZED) \
+	  -k "not more_threads_than and not bundled"
+
+# setarch: the checks of GCC 12 do not bear all the places that newer systems give to programs.
+sanitize-threads:
+	mkdir -p build
+	g++ -std=c++17 -O1 -g -pthread -march=native -fsanitize=thread tests/native_threads.cpp \
+	  -o build/native_threads
+	setarch -R build/native_threads
 
 test-busy: $(INSTALLED_DEV)  ## the quick tests, three times beside four busy loops
 	for i in 1 2 3 4; do while :; do :; done & loops="$$loops $$!"; done; \

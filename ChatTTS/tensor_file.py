@@ -131,6 +131,16 @@ class TensorFile(Mapping[str, Tensor]):
     def __len__(self) -> int:
         return len(self.infos)
 
+    def read(self, start: int, count: int) -> bytes:
+        """``count`` bytes from ``start``, counted from the file's beginning.
+
+        Raises:
+            AssetError: the file has become shorter.
+        """
+        room = bytearray(count)
+        self._fill(memoryview(room), start)
+        return bytes(room)
+
     def _fill(self, room: memoryview, start: int) -> None:
         done = 0
         with self._lock:
@@ -145,9 +155,8 @@ class TensorFile(Mapping[str, Tensor]):
         size = self.status.st_size
         if not size:
             raise AssetError(f"{self.path} is empty; {RESTORE}")
-        head = bytearray(min(size, 512))
-        self._fill(memoryview(head), 0)
-        foreign = _foreign_format(bytes(head))
+        head = self.read(0, min(size, 512))
+        foreign = _foreign_format(head)
         if foreign is not None:
             raise AssetError(f"{self.path} is {foreign}, not a safetensors file; {RESTORE}")
         length = int.from_bytes(head[:_LENGTH_BYTES], "little")
@@ -160,9 +169,7 @@ class TensorFile(Mapping[str, Tensor]):
             begin = _LENGTH_BYTES + length
             if begin > size:
                 raise ValueError("its header is not all there")
-            header = bytearray(length)
-            self._fill(memoryview(header), _LENGTH_BYTES)
-            return _infos(_parsed(bytes(header)), begin, size)
+            return _infos(_parsed(self.read(_LENGTH_BYTES, length)), begin, size)
         except ValueError as error:
             raise AssetError(f"{self.path} is damaged or cut off ({error}); {RESTORE}") from error
 

@@ -288,11 +288,11 @@ def test_names_that_are_no_text(tmp_path: Path, name: str) -> None:
 def test_pipes_are_no_voices(tmp_path: Path) -> None:
     for name in ("a.json", "a.txt", "a.pt"):
         os.mkfifo(tmp_path / name)
-    with pytest.raises(VoiceError, match="no regular file"):
+    with pytest.raises(VoiceError, match="it is a pipe, and must be a regular file"):
         read_voice(tmp_path / "a.json")
-    with pytest.raises(VoiceError, match="no regular file"):
+    with pytest.raises(VoiceError, match="it is a pipe, and must be a regular file"):
         read_legacy_speaker(tmp_path / "a.pt")
-    with pytest.raises(TextError, match="no regular file"):
+    with pytest.raises(TextError, match="it is a pipe, and must be a regular file"):
         load_homophones(tmp_path / "a.json")
 
 

@@ -79,8 +79,8 @@ class Tokenizer:
         token = max(vocabulary, key=lambda each: vocabulary[each])
         if vocabulary[token] >= known:
             raise AssetError(
-                f"{self._path} gives the token {token!r} the id {vocabulary[token]} and the model "
-                f"knows {known} tokens: they belong to different checkpoints"
+                f"{self._path} gives the token {token!r} the id {vocabulary[token]}, and "
+                f"config.json has num_text_tokens {known}: they belong to different checkpoints"
             )
 
     @cached_property

@@ -2,6 +2,10 @@
 
 The sources are plain C++17 without torch's headers, so this takes seconds and needs nothing but a
 compiler. Where there is none, the engine computes with torch instead.
+
+A kept library is named after what it was made from and after the hash of its content, and its
+content is read and compared before any of it runs: loading what was cut, damaged or planted by
+another user would end the process, or worse.
 """
 
 from __future__ import annotations
@@ -14,9 +18,10 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
-from ...folders import cache_folder
+from ...kept_files import UNFINISHED, KeptFolder, UnsafeFileError, remove_unfinished
 from ...progress import progress
 
 logger = logging.getLogger(__name__)
@@ -25,28 +30,103 @@ _SOURCES = Path(__file__).parent
 _COMPILERS = ("c++", "g++", "clang++")
 _FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-pthread")
 _SECONDS = 300
+# Bytes that compiling may take on a disk, with room to spare.
+_ROOM = 64 << 20
 
 
 class BuildError(Exception):
     """The kernels cannot be compiled here; the message says why."""
 
 
-def library() -> Path:
+@dataclass(frozen=True)
+class Library:
+    """Compiled kernels.
+
+    Attributes:
+        code: the library's content.
+        path: where it is kept; None if it cannot be.
+        new: whether it was compiled now.
+    """
+
+    code: bytes
+    path: Path | None
+    new: bool
+
+
+def library(*, anew: bool = False) -> Library:
     """The compiled library, made first where it is not there yet.
+
+    Args:
+        anew: compile it in any case.
 
     Raises:
         BuildError: there is no compiler, or it failed.
     """
     compiler = _compiler()
-    name = hashlib.sha256("\n".join([_machine(), *compiler, *_texts()]).encode()).hexdigest()[:24]
-    file = cache_folder() / "kernels" / f"{name}.so"
+    name, folder = _name(compiler), KeptFolder("kernels")
+    found, trouble = (None, []) if anew else _kept(folder, name)
+    if found is not None:
+        return found
+    code = _compile(compiler, folder)
+    for reason in trouble:
+        logger.warning("%s; the CPU kernels were compiled anew", reason)
     try:
-        if file.exists():
-            return file
+        path = _keep(folder, name, code)
     except OSError as error:
-        raise BuildError(f"{file} cannot be read ({error})") from error
-    _compile(compiler, file)
-    return file
+        logger.warning("the CPU kernels are not kept, every start compiles them anew: %s", error)
+        path = None
+    return Library(code, path, new=True)
+
+
+def name() -> str:
+    """What the kernels of this machine are made from, in a word; libraries of one name are alike.
+
+    Raises:
+        BuildError: there is no compiler.
+    """
+    return _name(_compiler())
+
+
+def _name(compiler: list[str]) -> str:
+    about = "\n".join([_machine(), *compiler, *_texts()])
+    return hashlib.sha256(about.encode()).hexdigest()[:24]
+
+
+def _kept(folder: KeptFolder, name: str) -> tuple[Library | None, list[str]]:
+    """A kept library that is whole, and what is wrong with others of its name."""
+    trouble = []
+    try:
+        for file in _files(folder, name):
+            try:
+                with folder.reading(file) as opened:
+                    code = opened.read()
+            except UnsafeFileError as error:
+                trouble.append(str(error))
+                continue
+            if file == _file_name(name, code):
+                return Library(code, folder.path / file, new=False), trouble
+            trouble.append(f"{folder.path / file} was damaged")
+    except OSError:
+        pass  # what cannot be read cannot be kept either, which says why
+    return None, trouble
+
+
+def _keep(folder: KeptFolder, name: str, code: bytes) -> Path:
+    kept = _file_name(name, code)
+    with folder.writing(kept) as file:
+        file.write(code)
+    for other in _files(folder, name):
+        if other != kept:
+            folder.remove(other)
+    return folder.path / kept
+
+
+def _files(folder: KeptFolder, name: str) -> list[str]:
+    return [file for file in folder.names() if file.startswith(f"{name}-")]
+
+
+def _file_name(name: str, code: bytes) -> str:
+    return f"{name}-{hashlib.sha256(code).hexdigest()[:32]}.so"
 
 
 def _compiler() -> list[str]:
@@ -73,7 +153,7 @@ def _for_which_cpu(command: list[str]) -> list[str]:
 
 
 def _machine() -> str:
-    """What a compiled library depends on beside its sources."""
+    """What a compiled library depends on beside its sources and the compiler."""
     about = [platform.system(), platform.machine(), platform.processor()]
     cpus = Path("/proc/cpuinfo")
     if cpus.exists():
@@ -88,26 +168,58 @@ def _texts() -> list[str]:
     return [file.read_text(encoding="utf-8") for file in files]
 
 
-def _compile(command: list[str], file: Path) -> None:
-    """Compile beside the place of ``file`` and put it there whole: others may do so as well."""
+def _compile(command: list[str], folder: KeptFolder) -> bytes:
+    """The content of a new library."""
     logger.info("compiling the CPU kernels, once for this machine")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-            made = Path(folder) / file.name
-            status, said = _run([*command, str(_SOURCES / "velocity.cpp"), "-o", str(made)])
+        with _work_folder(folder) as work:
+            made = Path(work) / "kernels.so"
+            status, said = _run([*command, str(_SOURCES / "velocity.cpp"), "-o", str(made)], work)
             if status != 0:
                 reason = (said.strip() or f"exit status {status}").splitlines()[0]
                 raise BuildError(f"{shlex.join(command)} failed: {reason}")
-            made.replace(file)
+            return made.read_bytes()
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildError(f"{command[0]} could not make {file} ({error})") from error
+        raise BuildError(f"{command[0]} could not make the CPU kernels ({error})") from error
 
 
-def _run(command: list[str]) -> tuple[int, str]:
-    """Exit status and errors of a command that takes its time."""
+def _work_folder(folder: KeptFolder) -> tempfile.TemporaryDirectory[str]:
+    """A folder that is this process's own, where there is room: beside other temporary ones.
+
+    Raises:
+        OSError: there is none, with the reasons.
+    """
+    reasons = []
+    for find in (lambda: Path(tempfile.gettempdir()), lambda: _made(folder)):
+        try:
+            parent = find()
+            remove_unfinished(parent)
+            if shutil.disk_usage(parent).free < _ROOM:
+                reasons.append(f"{parent} has less than {_ROOM >> 20} MB of room")
+                continue
+            # What a stopped compiler still writes there must not turn up as another error.
+            return tempfile.TemporaryDirectory(
+                prefix=UNFINISHED, dir=parent, ignore_cleanup_errors=True
+            )
+        except OSError as error:
+            reasons.append(str(error))
+    raise OSError("; ".join(reasons))
+
+
+def _made(folder: KeptFolder) -> Path:
+    folder.make()
+    return folder.path
+
+
+def _run(command: list[str], work: str) -> tuple[int, str]:
+    """Exit status and errors of a command that takes its time, with ``work`` for what it keeps."""
     process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env={**os.environ, "TMPDIR": work},
     )
     with process, progress("compiling the CPU kernels, once", "second") as bar:
         try:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import operator
+import os
+import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import ConfigError
+from ...kept_files import UNFINISHED
 from . import build
 
 # Weight kinds, as products.h numbers them.
@@ -25,11 +30,52 @@ ALIGNMENT = 64
 ROW_STEP = 16
 
 
+# Sizes and counts stay below it, so that sums of two, and what is rounded up, are 32-bit numbers.
+_LIMIT = 2**30
+
+
+def whole(value: int, what: str, limit: int = _LIMIT) -> int:
+    """``value``, if the kernels can take it as a size or a count: ctypes would cut off its head.
+
+    Args:
+        what: it is, for the message.
+
+    Raises:
+        ConfigError: it is negative, or ``limit`` or more.
+    """
+    number = operator.index(value)
+    if not 0 <= number < limit:
+        raise ConfigError(
+            f"{what} must be at least 0 and below {limit} for the CPU kernels, not {number}"
+        )
+    return number
+
+
 def _fields(kind: Any, names: str) -> list[tuple[str, Any]]:
     return [(name, kind) for name in names.split()]
 
 
-class Sizes(ctypes.Structure):
+# By the types of C that hold sizes and counts.
+_LIMITS: dict[Any, int] = {c_int: _LIMIT, c_int32: _LIMIT, c_int64: 2**62}
+
+
+class _Checked(ctypes.Structure):
+    """A structure whose sizes and counts are looked at when they are set."""
+
+    _limits: ClassVar[dict[str, int]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        fields: Any = cls._fields_
+        cls._limits = {name: _LIMITS[kind] for name, kind in fields if kind in _LIMITS}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._limits:
+            value = whole(value, name, self._limits[name])
+        super().__setattr__(name, value)
+
+
+class Sizes(_Checked):
     """``VelocitySizes`` of llama.h."""
 
     _fields_ = [
@@ -54,7 +100,7 @@ class Weights(ctypes.Structure):
     ]
 
 
-class BatchInputs(ctypes.Structure):
+class BatchInputs(_Checked):
     """``VelocityBatch`` of llama.h."""
 
     _fields_ = [
@@ -63,7 +109,7 @@ class BatchInputs(ctypes.Structure):
     ]
 
 
-class ConvNeXtBlock(ctypes.Structure):
+class ConvNeXtBlock(_Checked):
     """``VelocityConvNeXtBlock`` of convnext.h."""
 
     _fields_ = [
@@ -73,7 +119,7 @@ class ConvNeXtBlock(ctypes.Structure):
     ]
 
 
-class ChainLayer(ctypes.Structure):
+class ChainLayer(_Checked):
     """``VelocityChainLayer`` of chain.h."""
 
     _fields_ = [
@@ -83,7 +129,7 @@ class ChainLayer(ctypes.Structure):
     ]
 
 
-class ChainPush(ctypes.Structure):
+class ChainPush(_Checked):
     """``VelocityChainPush`` of chain.h."""
 
     _fields_ = [
@@ -141,22 +187,100 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
-@functools.cache
-def load() -> ctypes.CDLL:
-    """The library of this machine.
+class Kernels:
+    """The functions of a library, as attributes; sizes and counts are checked on the way.
+
+    Args:
+        found: the library.
 
     Raises:
-        BuildError: it cannot be compiled, or does not load.
+        AttributeError: it lacks a function.
     """
-    file = build.library()
-    try:
-        found = ctypes.CDLL(str(file))
+
+    def __init__(self, found: ctypes.CDLL) -> None:
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(found, name)
             function.restype, function.argtypes = result, arguments
+            setattr(self, name, _checked(function, arguments))
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        raise AttributeError(f"the CPU kernels have no function {name}")
+
+
+def _checked(function: Any, arguments: Sequence[Any]) -> Callable[..., Any]:
+    limits = {place: _LIMITS[kind] for place, kind in enumerate(arguments) if kind in _LIMITS}
+    what = f"a number for {function.__name__}"
+
+    def call(*given: Any) -> Any:
+        for place, limit in limits.items():
+            whole(given[place], what, limit)
+        return function(*given)
+
+    return call
+
+
+@functools.cache
+def load() -> Kernels:
+    """The kernels of this machine.
+
+    Raises:
+        BuildError: they cannot be compiled, or do not load.
+    """
+    found = build.library()
+    try:
+        return Kernels(_opened(found))
     except (OSError, AttributeError) as error:
-        raise build.BuildError(f"{file} does not load ({error}); delete it") from error
-    return found
+        if found.new:
+            raise _useless(error) from error
+    # Kept by another system, it may be: what is compiled here and now must do.
+    try:
+        return Kernels(_opened(build.library(anew=True)))
+    except (OSError, AttributeError) as error:
+        raise _useless(error) from error
+
+
+def _useless(error: Exception) -> build.BuildError:
+    return build.BuildError(
+        f"the CPU kernels were compiled but do not load ({error}); name another compiler in the "
+        "environment variable CXX"
+    )
+
+
+def _opened(library: build.Library) -> ctypes.CDLL:
+    """A library in this process, which no change to its file reaches if the system can do that.
+
+    Raises:
+        OSError: it does not load.
+    """
+    if (found := _from_memory(library.code)) is not None:
+        return found
+    if library.path is not None:
+        return ctypes.CDLL(str(library.path))
+    with tempfile.TemporaryDirectory(prefix=UNFINISHED, ignore_cleanup_errors=True) as folder:
+        path = Path(folder) / "kernels.so"
+        path.write_bytes(library.code)
+        return ctypes.CDLL(str(path))
+
+
+def _from_memory(code: bytes) -> ctypes.CDLL | None:
+    """A library from memory of this process; None where the system does not do that (Linux does).
+
+    The files of a cache may be cut while they are in use, or lie where nothing may be executed.
+    """
+    if not hasattr(os, "memfd_create"):
+        return None
+    try:
+        # Open to the end: the loader takes one name for one library, and a name is this number.
+        handle = os.memfd_create("chattts-kernels", os.MFD_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        with open(handle, "wb", closefd=False) as file:
+            file.write(code)
+        return ctypes.CDLL(f"/proc/{os.getpid()}/fd/{handle}")
+    except OSError:
+        os.close(handle)
+        return None
 
 
 def address(array: Tensor | NDArray[Any]) -> int:
@@ -169,10 +293,12 @@ class Team:
 
     Raises:
         BuildError: there are no kernels here.
-        ConfigError: the system does not give so many threads.
+        ConfigError: ``size`` is no number of threads, or the system does not give so many.
     """
 
     def __init__(self, size: int) -> None:
+        if whole(size, "num_threads") == 0:
+            raise ConfigError("num_threads must be at least 1")
         self.library = load()
         self.size = size
         self.handle = self.library.velocity_team(size)

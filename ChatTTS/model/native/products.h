@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "team.h"
@@ -170,7 +171,8 @@ struct Matrix {
       check += row[k] * 0;
     }
     if (check != 0) return NAN;
-    return peak == 0 ? 1 : peak / 127;
+    // A scale that is no normal number would be rounded, or be 0, and the quotients leave [-127, 127].
+    return peak == 0 ? 1 : std::max(peak / 127, std::numeric_limits<float>::min());
   }
 
   static Stored stored(float x, float scale) {
@@ -212,7 +214,7 @@ template <class Weights>
 inline void panel_product(const typename Weights::Input* in, int rows, int stride,
                           const Matrix<Weights>& matrix, int p, float* sums) {
   constexpr int kStretch = 512;
-  std::memset(sums, 0, sizeof(float) * rows * kPanel);
+  std::fill_n(sums, size_t(rows) * kPanel, 0.0f);
   const int whole = round_up(matrix.inputs, Weights::kStep);
   const int stretch = rows <= kTileRows ? whole : kStretch;
   for (int from = 0; from < whole; from += stretch) {

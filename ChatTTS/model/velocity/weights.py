@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -47,6 +46,9 @@ class LlamaFile:
     It is opened once. Whatever takes its place while layers are read, they are of the file that
     was checked, and memory never holds a second set of the weights.
 
+    Attributes:
+        tensors: of the open file, by name.
+
     Raises:
         AssetError: the file cannot be used, or does not fit ``shape``.
         EngineUnavailableError: a kind of Llama that only the standard engine knows.
@@ -64,18 +66,13 @@ class LlamaFile:
         expected: dict[str, tuple[int, ...]] = {"norm.weight": (shape.hidden_size,)}
         for index in range(shape.num_hidden_layers):
             expected |= {f"layers.{index}.{name}": size for name, size in self._sizes.items()}
-        self._tensors = TensorFile(path)
+        self.tensors = TensorFile(path)
         check_tensors(
             {name: torch.empty(size, device="meta") for name, size in expected.items()},
-            self._tensors.infos,
+            self.tensors.infos,
             file=path,
             unused_ok=("embed_tokens.",),
         )
-
-    @property
-    def status(self) -> os.stat_result:
-        """Of the file that is read."""
-        return self._tensors.status
 
     def layer(self, index: int, dtype: torch.dtype = torch.float32) -> LayerWeights:
         """One layer's weights.
@@ -91,7 +88,7 @@ class LlamaFile:
         return self._read("norm.weight", dtype)
 
     def _read(self, name: str, dtype: torch.dtype) -> Tensor:
-        return finite(self._tensors[name].to(dtype), name, self.path)
+        return finite(self.tensors[name].to(dtype), name, self.path)
 
 
 def _layer_sizes(shape: LlamaShape) -> dict[str, tuple[int, ...]]:

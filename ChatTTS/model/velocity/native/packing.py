@@ -1,30 +1,31 @@
 """Weights as the kernels read them: packed once for a machine, then mapped from a file.
 
 Packing all of a full-size model takes a second or more. The result lies in the cache folder under
-a name that depends on the checkpoint's file, on the kernels and on the precision, and the next
-start maps it into memory instead.
+a name that depends on the checkpoint, on the kernels and on the precision, and the next start maps
+it into memory instead, once its checksum was seen to be right.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import mmap
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ....folders import cache_folder
+from ....kept_files import KeptFolder, UnsafeFileError
 from ....progress import progress
 from ...llama_config import LlamaShape
 from ...native import build
 from ...native.library import ALIGNMENT, Team
 from ..weights import LayerWeights, LlamaFile
+from .fingerprint import Sums, fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -53,41 +54,37 @@ class PackedWeights:
         return self.data.data_ptr() + self.offsets[layer, name]
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """Where weights lie: those of one layer side by side, and the last norm behind them.
+
+    Attributes:
+        offsets: as :class:`PackedWeights` has them.
+        stretches: where each layer, and what comes after them, begins and ends.
+        size: of the whole.
+    """
+
+    offsets: Mapping[tuple[int, str], int]
+    stretches: tuple[tuple[int, int], ...]
+    size: int
+
+
 def packed_weights(team: Team, file: LlamaFile, kind: str) -> PackedWeights:
     """The packed weights of ``file``, from the cache or made now.
 
     Args:
         kind: ``float32``, ``bfloat16`` or ``int8``.
     """
-    offsets, size = _layout(team, file.shape, kind)
-    if size < _LEAST_CACHED:
-        return PackedWeights(
-            _packed(team, file, kind, offsets, torch.empty(size, dtype=torch.uint8)), offsets
-        )
-    path = _cache_file(file, kind)
-    try:
-        if not path.exists() or path.stat().st_size != size:
-            _write(team, file, kind, offsets, size, path)
-            _prune(path)
-        os.utime(path)
-        data = _mapped(str(path), size, shared=False)
-    except (OSError, RuntimeError) as error:
-        logger.info("packed weights are not kept: %s", error)
-        data = _packed(team, file, kind, offsets, _room(size))
-    return PackedWeights(data, offsets)
+    layout = _layout(team, file.shape, kind)
+    data = _kept_or_made(team, file, kind, layout) if layout.size >= _LEAST_CACHED else None
+    if data is None:
+        data = torch.zeros(layout.size, dtype=torch.uint8, device="cpu")
+        for _ in _packed(team, file, kind, layout, lambda start, end: data[start:end]):
+            pass
+    return PackedWeights(data, layout.offsets)
 
 
-def _room(size: int) -> Tensor:
-    return torch.empty(size, dtype=torch.uint8)
-
-
-def _mapped(name: str, size: int, *, shared: bool) -> Tensor:
-    """A file in memory; with ``shared`` what is written reaches the file."""
-    return torch.from_file(name, shared=shared, size=size, dtype=torch.uint8)
-
-
-def _layout(team: Team, shape: LlamaShape, kind: str) -> tuple[dict[tuple[int, str], int], int]:
-    """Offsets of all weights, and the size of the whole."""
+def _layout(team: Team, shape: LlamaShape, kind: str) -> _Layout:
     hidden, inner = shape.hidden_size, shape.intermediate_size
     queries = shape.num_attention_heads * shape.head_dim
     fused = queries + 2 * shape.num_key_value_heads * shape.head_dim
@@ -99,35 +96,46 @@ def _layout(team: Team, shape: LlamaShape, kind: str) -> tuple[dict[tuple[int, s
         "down": team.packed_bytes(kind, hidden, inner),
     }
     norm = -(-4 * hidden // ALIGNMENT) * ALIGNMENT
-    offsets, end = {}, 0
+    offsets: dict[tuple[int, str], int] = {}
+    stretches, end = [], 0
     for layer in range(shape.num_hidden_layers):
+        start = end
         for name in (*_MATRICES, *_NORMS):
             offsets[layer, name] = end
             end += sizes.get(name, norm)
+        stretches.append((start, end))
     offsets[-1, "final_norm"] = end
-    return offsets, end + norm
+    return _Layout(offsets, (*stretches, (end, end + norm)), end + norm)
 
 
 def _packed(
     team: Team,
     file: LlamaFile,
     kind: str,
-    offsets: Mapping[tuple[int, str], int],
-    data: Tensor,
-) -> Tensor:
-    """``data``, filled."""
+    layout: _Layout,
+    room: Callable[[int, int], Tensor],
+) -> Iterator[Tensor]:
+    """Each stretch of the layout in turn, filled.
 
-    def put(values: Tensor, key: tuple[int, str]) -> None:
-        start = offsets[key]
-        data[start : start + 4 * len(values)].view(torch.float32).copy_(values)
-
-    for index, layer in _layers(file):
+    Args:
+        room: gives the zeros for a stretch, by its begin and end.
+    """
+    *stretches, (last, end) = layout.stretches
+    for (index, layer), (start, stop) in zip(_layers(file), stretches, strict=True):
+        data = room(start, stop)
         for name in _MATRICES:
-            team.pack(getattr(layer, name), kind, data[offsets[index, name] :])
+            place = data[layout.offsets[index, name] - start :]
+            team.pack(getattr(layer, name), kind, place)
         for name in _NORMS:
-            put(getattr(layer, name), (index, name))
-    put(file.final_norm(), (-1, "final_norm"))
-    return data
+            _put(getattr(layer, name), data[layout.offsets[index, name] - start :])
+        yield data
+    data = room(last, end)
+    _put(file.final_norm(), data)
+    yield data
+
+
+def _put(values: Tensor, data: Tensor) -> None:
+    data[: 4 * len(values)].view(torch.float32).copy_(values)
 
 
 def _layers(file: LlamaFile) -> Iterator[tuple[int, LayerWeights]]:
@@ -137,48 +145,92 @@ def _layers(file: LlamaFile) -> Iterator[tuple[int, LayerWeights]]:
             bar.update()
 
 
-def _cache_file(file: LlamaFile, kind: str) -> Path:
-    status = file.status
-    about = (
-        file.path.resolve(),
-        status.st_size,
-        status.st_mtime_ns,
-        file.shape,
-        kind,
-        build.library().name,  # the kernels, the compiler and the machine
-    )
-    return cache_folder() / "packed" / hashlib.sha256(repr(about).encode()).hexdigest()[:24]
+# ---------------------------------------------------------------- the file
+
+
+def _kept_or_made(team: Team, file: LlamaFile, kind: str, layout: _Layout) -> Tensor | None:
+    """The mapped file, which is made first where it is not there; None where that cannot be."""
+    folder = KeptFolder("packed")
+    try:
+        folder.remove_unfinished()
+        name = _file_name(file, kind)
+        data = _mapped(folder, name, layout)
+        if data is None:
+            _write(team, file, kind, layout, folder, name)
+            data = _mapped(folder, name, layout)
+        if data is None:
+            raise OSError(f"{folder.path / name} was damaged as soon as it was written")
+    except (OSError, ValueError) as error:
+        logger.warning("packed weights are not kept, every start packs them anew: %s", error)
+        return None
+    _prune(folder, name)
+    return data
+
+
+def _file_name(file: LlamaFile, kind: str) -> str:
+    # The kernels' name tells the compiler and the machine as well.
+    about = (fingerprint(file.tensors), file.shape, kind, build.name())
+    return hashlib.sha256(repr(about).encode()).hexdigest()[:24]
 
 
 def _write(
-    team: Team,
-    file: LlamaFile,
-    kind: str,
-    offsets: Mapping[tuple[int, str], int],
-    size: int,
-    path: Path,
+    team: Team, file: LlamaFile, kind: str, layout: _Layout, folder: KeptFolder, name: str
 ) -> None:
-    """Make the file under another name, and put it there whole: others may do so as well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix="unfinished-")
-    os.close(handle)
+    """The stretches one after another, and their checksum.
+
+    They are not written through a map: on a disk that fills meanwhile it would end the process.
+    """
+    folder.make()
+    if shutil.disk_usage(folder.path).free < layout.size:  # so as not to pack for nothing
+        raise OSError(f"{folder.path} has no room for {layout.size} bytes")
+    sums = Sums()
+
+    def room(start: int, end: int) -> Tensor:
+        return torch.zeros(end - start, dtype=torch.uint8, device="cpu")
+
+    with folder.writing(name, mode=0o600) as written:  # the checkpoint may be a secret
+        for data in _packed(team, file, kind, layout, room):
+            sums.update(data.numpy())
+            written.write(data.numpy().data)
+        written.write(sums.digest())
+
+
+def _mapped(folder: KeptFolder, name: str, layout: _Layout) -> Tensor | None:
+    """A kept file in memory, as a copy of this process's own; None if there is none that is whole.
+
+    Raises:
+        OSError: there can be no such file.
+    """
+    path = folder.path / name
     try:
-        if shutil.disk_usage(path.parent).free < size:  # a mapped page could not say so
-            raise OSError(f"{path.parent} has no room for {size} bytes")
-        os.truncate(name, size)
-        _packed(team, file, kind, offsets, _mapped(name, size, shared=True))
-        with Path(name).open("rb+") as written:  # or a power cut could leave zeros under the name
-            os.fsync(written.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
+        with folder.reading(name) as file:
+            if os.fstat(file.fileno()).st_size != layout.size + Sums.size:
+                logger.warning("%s has another size than it should: packing anew", path)
+                return None
+            memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    except FileNotFoundError:
+        return None
+    except UnsafeFileError as error:
+        logger.warning("%s: packing anew", error)
+        return None
+    whole = torch.frombuffer(memory, dtype=torch.uint8)
+    sums = Sums()
+    for start, end in layout.stretches:
+        sums.update(whole[start:end].numpy())
+    if sums.digest() != whole[layout.size :].numpy().tobytes():
+        logger.warning("%s was damaged: packing anew", path)
+        return None
+    return whole[: layout.size]
 
 
-def _prune(newest: Path) -> None:
+def _prune(folder: KeptFolder, newest: str) -> None:
     """Keep the few files that were used last."""
-    files = sorted(newest.parent.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in files[_FILES_KEPT:]:
-        with suppress(OSError):
-            file.unlink()
+    with suppress(OSError):
+        os.utime(folder.path / newest)
+    times: dict[str, float] = {}
+    with suppress(OSError):
+        for name in folder.names():
+            with suppress(OSError):  # another process does so, too
+                times[name] = (folder.path / name).stat().st_mtime
+    for name in sorted(times, key=times.__getitem__, reverse=True)[_FILES_KEPT:]:
+        folder.remove(name)

@@ -1,0 +1,199 @@
+"""Files that are kept between runs: written whole or not at all, and read only where they are ours.
+
+The cache folder may lie anywhere: in a container's volume, beside other users' things, on a disk
+that is full. What is kept there saves time and is never needed, so each trouble is an ``OSError``
+with which a caller does without.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from .folders import cache_folder
+
+# What a process that was killed leaves behind begins so.
+UNFINISHED = "chattts-unfinished-"
+# Nothing takes as long to write.
+_SECONDS = 3600
+_ROOT = 0
+_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+class UnsafeFileError(OSError):
+    """A file that another user may have written."""
+
+
+class UnsafeFolderError(OSError):
+    """A folder that another user may have filled; the message says what mends it."""
+
+
+class KeptFolder:
+    """A folder inside the cache folder, and the files in it.
+
+    A folder or file counts as ours if this process's user or the administrator owns it and no other
+    user may write to it. The folders above are not looked at: their owners can put another folder
+    or file in place of ours, but cannot make it ours. Windows has no such owners and modes; there a
+    user's folder is left to the user.
+
+    Attributes:
+        path: of the folder, which need not be there.
+
+    Args:
+        name: of the folder.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.path = cache_folder() / name
+
+    def names(self) -> list[str]:
+        """The files in it but for unfinished ones, in order; none where it is not there.
+
+        Raises:
+            OSError: it cannot be read, or is not ours.
+        """
+        if not self.path.exists():
+            return []
+        self._check()
+        return sorted(name for name in os.listdir(self.path) if not name.startswith(UNFINISHED))
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[BinaryIO]:
+        """A file to read from.
+
+        Raises:
+            FileNotFoundError: it is not there.
+            UnsafeFileError: the file is not ours.
+            OSError: it cannot be read, or the folder is not ours.
+        """
+        self._check()
+        path = self.path / name
+        # A link may lead to another file of ours; a pipe would be waited for.
+        flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        try:
+            handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | flags)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise UnsafeFileError(f"{path} is a link") from error
+            raise
+        try:
+            status = os.fstat(handle)
+            reason = _why_not_ours(status) if stat.S_ISREG(status.st_mode) else "is no file"
+            if reason is not None:
+                raise UnsafeFileError(f"{path} {reason}")
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                yield file
+        finally:
+            os.close(handle)
+
+    @contextmanager
+    def writing(self, name: str, mode: int = 0o644) -> Iterator[BinaryIO]:
+        """A file to write to, which has its name once it is complete and on the disk.
+
+        Others may write a file of that name at once: the last one stays. After an exception nothing
+        is left behind.
+
+        Args:
+            mode: who may do what with it, less what the umask takes away.
+
+        Raises:
+            OSError: there is no room or no right to write, or the folder is not ours.
+        """
+        self.make()
+        self.remove_unfinished()
+        path = self.path / (UNFINISHED + secrets.token_hex(8))
+        try:
+            with open(path, "xb", opener=lambda name, given: os.open(name, given, mode)) as file:
+                yield file
+                file.flush()
+                # Else a power cut could leave zeros under the name.
+                os.fsync(file.fileno())
+            path.replace(self.path / name)
+        except BaseException:
+            with suppress(OSError):
+                path.unlink()
+            raise
+        with suppress(OSError):  # not every system has it; all that can be lost is the new name
+            _sync_folder(self.path)
+
+    def make(self) -> None:
+        """Make the folder where it is missing.
+
+        Raises:
+            OSError: it cannot be made, or is not ours.
+        """
+        self.path.parent.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (self.path.parent, self.path):
+            folder.mkdir(mode=0o755, exist_ok=True)
+        self._check()
+
+    def remove(self, name: str) -> None:
+        """Delete a file, if that can be done."""
+        with suppress(OSError):
+            (self.path / name).unlink()
+
+    def remove_unfinished(self) -> None:
+        """Delete what processes left that were killed while they wrote."""
+        remove_unfinished(self.path)
+
+    def _check(self) -> None:
+        for folder in (self.path.parent, self.path):
+            reason = _why_not_ours(folder.stat())
+            if reason is None:
+                continue
+            # A generous umask made it so.
+            with suppress(OSError):
+                folder.chmod(stat.S_IMODE(folder.stat().st_mode) & ~_BY_OTHERS)
+            reason = _why_not_ours(folder.stat())
+            if reason is not None:
+                raise UnsafeFolderError(
+                    f"the cache folder {folder} {reason}: delete it, or name another in the "
+                    "environment variable XDG_CACHE_HOME"
+                )
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Delete this user's files and folders in ``folder`` that begin with ``UNFINISHED``, if old."""
+    oldest = time.time() - _SECONDS
+    try:
+        found = [path for path in folder.iterdir() if path.name.startswith(UNFINISHED)]
+    except OSError:
+        return
+    for path in found:
+        with suppress(OSError):
+            status = path.lstat()
+            if status.st_mtime > oldest or _is_of_another(status):
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                shutil.rmtree(path)  # follows no links
+            else:
+                path.unlink()
+
+
+def _why_not_ours(status: os.stat_result) -> str | None:
+    """What is wrong about the owner or the mode of a file or folder."""
+    if _is_of_another(status) and status.st_uid != _ROOT:
+        return f"belongs to another user (number {status.st_uid})"
+    if hasattr(os, "geteuid") and status.st_mode & _BY_OTHERS:
+        return f"may be written by other users (mode {stat.S_IMODE(status.st_mode):04o})"
+    return None
+
+
+def _is_of_another(status: os.stat_result) -> bool:
+    return hasattr(os, "geteuid") and status.st_uid != os.geteuid()
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,75 @@
+// Teams at work, for the thread sanitizer: `make sanitize-thread`. Callers of several threads share
+// teams of several sizes, which come and go; results are compared with those of one thread.
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "../ChatTTS/model/native/velocity.cpp"
+
+namespace {
+
+constexpr int kOutputs = 150, kInputs = 67, kRows = 9, kLogits = 200, kCallers = 3;
+
+struct Case {
+  std::vector<float> weight, rows, logits;
+
+  Case() : weight(kOutputs * kInputs), rows(kRows * kInputs), logits(kRows * kLogits) {
+    std::mt19937 numbers(1);
+    std::normal_distribution<float> normal;
+    for (auto* values : {&weight, &rows, &logits})
+      for (float& x : *values) x = normal(numbers);
+  }
+
+  // Everything that a team gives for it.
+  std::vector<float> compute(void* team, int kind) const {
+    std::vector<char> packed(velocity_matrix_bytes(kind, kOutputs, kInputs));
+    velocity_pack(team, kind, weight.data(), kOutputs, kInputs, packed.data());
+    std::vector<float> out(kRows * kOutputs + kRows), temperatures(kRows, 1.0f);
+    velocity_product(team, kind, rows.data(), kRows, packed.data(), kOutputs, kInputs, out.data());
+    std::vector<VelocityDraw> draws(kRows);
+    for (VelocityDraw& draw : draws) {
+      draw = {};
+      draw.top_p = draw.penalty = 1;
+      draw.top_k = 20;
+      draw.forbidden = -1;
+    }
+    std::vector<int32_t> ids(kRows);
+    velocity_sample(team, logits.data(), kRows, 1, kLogits, draws.data(), temperatures.data(),
+                    ids.data(), out.data() + kRows * kOutputs);
+    out.insert(out.end(), ids.begin(), ids.end());
+    return out;
+  }
+};
+
+void check(bool good, const char* what) {
+  if (good) return;
+  std::fprintf(stderr, "%s\n", what);
+  std::exit(1);
+}
+
+}  // namespace
+
+int main() {
+  const Case given;
+  for (int kind : {kFloat32, kBfloat16, kInt8}) {
+    void* alone = velocity_team(1);
+    const std::vector<float> expected = given.compute(alone, kind);
+    velocity_dismiss(alone);
+    for (int size : {1, 2, 3, 5}) {
+      void* idle = velocity_team(size);
+      void* team = velocity_team(size);
+      std::vector<std::thread> callers;
+      for (int i = 0; i < kCallers; ++i)
+        callers.emplace_back([&] {
+          for (int round = 0; round < 20; ++round)
+            check(given.compute(team, kind) == expected, "another result");
+        });
+      for (std::thread& caller : callers) caller.join();
+      velocity_dismiss(team);
+      velocity_dismiss(idle);
+    }
+  }
+  std::puts("the teams' threads: nothing found");
+}

@@ -5,7 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from ChatTTS.model.chain import Push
 from ChatTTS.model.generation import Delta, FinishReason
 from ChatTTS.model.schedules import Batches, Listener, Paced
 from ChatTTS.model.streaming import UtteranceDecoder
+from ChatTTS.model.turns import NoTurns
 from ChatTTS.model.vocoding import MOST_FRAMES, Vocoding
 from ChatTTS.speech import Gain, Utterance
 
@@ -67,7 +68,7 @@ def mixer_of(
         return UtteranceDecoder(SYNTHESIZER, Batches(batch, 2 * HOP) if batch else paced)
 
     rows = 1 + max(utterance.row for utterance in utterances)
-    return RowMixer(Vocoding(nullcontext()), utterances, rows, decoder, is_bounded=is_bounded)
+    return RowMixer(Vocoding(NoTurns()), utterances, rows, decoder, is_bounded=is_bounded)
 
 
 def sounds(utterance: Utterance, frames: int) -> np.ndarray:

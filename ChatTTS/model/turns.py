@@ -6,45 +6,58 @@ would wait for each other at every barrier, which costs many times what taking t
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from types import TracebackType
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
 
-from .lifetimes import watch
+from ..locks import new_lock
+
+T = TypeVar("T")
+
+# A thread that waits for ever cannot be interrupted by Ctrl-C on Windows.
+_POLL_SECONDS = 1.0
 
 
-class Turns:
-    """A lock that is fair: nobody who asks again comes before those who wait."""
+class Turns(ABC):
+    """Says when work may be done that needs all cores."""
+
+    @abstractmethod
+    def run(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns; it is called in this thread when its turn comes."""
+
+
+class FairTurns(Turns):
+    """One after another: none that asks again comes before those that wait.
+
+    It is no context manager: leaving one runs Python code, which Ctrl-C may interrupt before it
+    has begun, and the turn would never end.
+    """
 
     def __init__(self) -> None:
-        self.after_fork()
-        watch(self)
+        self._lock = new_lock()
+        self._computes = new_lock()
+        self._last = new_lock()  # held until the last turn that was asked for is over
 
-    def __enter__(self) -> None:
-        mine = object()
-        with self._changed:
-            self._queue.append(mine)
-            try:
-                self._changed.wait_for(lambda: self._queue[0] is mine)
-            except BaseException:  # Ctrl-C while waiting
-                self._queue.remove(mine)
-                self._changed.notify_all()
-                raise
+    def run(self, work: Callable[[], T]) -> T:
+        """See :class:`Turns`."""
+        mine = new_lock()
+        mine.acquire()
+        try:
+            with self._lock:
+                before, self._last = self._last, mine
+            while not before.acquire(timeout=_POLL_SECONDS):
+                pass
+            # Ctrl-C takes a thread out of the line while others still compute before it: the one
+            # behind it then comes early.
+            with self._computes:
+                return work()
+        finally:
+            mine.release()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with self._changed:
-            self._queue.popleft()
-            self._changed.notify_all()
 
-    def at_exit(self) -> None:
-        """Nothing to end."""
+class NoTurns(Turns):
+    """All at once, where cores are not what is short."""
 
-    def after_fork(self) -> None:
-        """Nobody of the parent computes in a forked child."""
-        self._changed = threading.Condition()
-        self._queue: deque[object] = deque()
+    def run(self, work: Callable[[], T]) -> T:
+        """See :class:`Turns`."""
+        return work()

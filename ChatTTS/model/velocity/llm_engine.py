@@ -122,14 +122,32 @@ class LLMEngine:
             GenerationError: a prompt does not fit the memory of the cache.
             EngineDeadError: the engine was closed, or an error ended it.
         """
+        self.begin(self.prepared(requests))
+
+    def prepared(self, requests: Sequence[EngineRequest]) -> list[SequenceGroup]:
+        """Requests as :meth:`begin` takes them; changes nothing.
+
+        Raises:
+            TextError, VoiceError, ConfigError, GenerationError, EngineDeadError: as :meth:`add`.
+        """
         if self._refusal is not None:
             raise EngineDeadError(self._refusal)
         for request in requests:
             request.check(self._model)
+        groups = [self._group(request) for request in requests]
+        for group in groups:
+            self._scheduler.check(group)
+        return groups
+
+    def begin(self, groups: Sequence[SequenceGroup]) -> None:
+        """Take requests that were prepared, all or none.
+
+        Raises:
+            ConfigError: an id is that of an unfinished request.
+        """
         taken: list[SequenceGroup] = []
         try:
-            for request in requests:
-                group = self._group(request)
+            for group in groups:
                 self._scheduler.add(group)
                 taken.append(group)
         except BaseException:

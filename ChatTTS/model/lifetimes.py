@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 import weakref
@@ -50,14 +51,21 @@ def watch(owner: ThreadOwner) -> None:
 
 
 def start(thread: threading.Thread) -> None:
-    """Start a thread.
+    """Start a thread. Where Ctrl-C comes in between, it may have started or not, or hang for ever
+    before its first step.
 
     Raises:
         OutOfThreadsError: the system gives none.
     """
+    before = sys.exc_info()[1]
     try:
         thread.start()
     except RuntimeError as error:
+        # Python waits there for the thread in Python code, and where Ctrl-C comes in between it
+        # leaves a lock that it does not have.
+        interrupt = error.__context__
+        if isinstance(interrupt, KeyboardInterrupt) and interrupt is not before:
+            raise interrupt from None
         raise OutOfThreadsError(
             f"the thread {thread.name!r} cannot be started ({error}): raise the limit of threads "
             "(ulimit -u, or pids of a container), or do less at once"

@@ -6,11 +6,13 @@ would wait for each other at every barrier, which costs many times what taking t
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeVar
 
 from ..locks import new_lock
+from .lifetimes import watch
 
 T = TypeVar("T")
 
@@ -36,11 +38,12 @@ class FairTurns(Turns):
     def __init__(self) -> None:
         self._lock = new_lock()
         self._computes = new_lock()
-        self._last = new_lock()  # held until the last turn that was asked for is over
+        self.after_fork()
+        watch(self)
 
     def run(self, work: Callable[[], T]) -> T:
         """See :class:`Turns`."""
-        mine = new_lock()
+        mine = threading.Lock()
         mine.acquire()
         try:
             with self._lock:
@@ -53,6 +56,13 @@ class FairTurns(Turns):
                 return work()
         finally:
             mine.release()
+
+    def at_exit(self) -> None:
+        """Nothing to end."""
+
+    def after_fork(self) -> None:
+        """None of the parent's other threads comes to its turn in a forked child."""
+        self._last = threading.Lock()  # held until the last turn that was asked for is over
 
 
 class NoTurns(Turns):

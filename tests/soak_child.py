@@ -110,9 +110,16 @@ class Soak:
         child = os.fork()
         if child == 0:
             self.in_child(keys)
-        status = os.waitpid(child, 0)[1]
-        if status:
-            self.failures.append(f"a child ended with {status}")
+        self.await_children()
+
+    def await_children(self) -> None:
+        """Also those that Ctrl-C kept from being awaited before."""
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                status = os.wait()[1]
+                self.counts["child"] += 1
+                if status:
+                    self.failures.append(f"a child ended with {status}")
 
     def in_child(self, keys: list[tuple[str, int]]) -> None:
         """Speak where only this thread has come along, and end."""
@@ -203,6 +210,7 @@ class Soak:
         faulthandler.dump_traceback_later(SILENCE_SECONDS, exit=True)
         for thread in (*threads, killer):
             thread.join()
+        self.await_children()
         self.once(self.reload, dice)
         for text, frames in self.expected:
             key = text, frames
@@ -212,7 +220,7 @@ class Soak:
     def press_ctrl_c(self) -> None:
         dice = random.Random(f"{self.seed} ctrl-c")
         while time.monotonic() < self.deadline:
-            time.sleep(dice.expovariate(15))
+            time.sleep(dice.expovariate(4))
             # Loading takes long: pressed as often there it would never come to its end.
             if not self.is_loading or dice.random() < 0.02:
                 os.kill(os.getpid(), signal.SIGINT)

@@ -38,7 +38,7 @@ class FairTurns(Turns):
     def __init__(self) -> None:
         self._lock = new_lock()
         self._computes = new_lock()
-        self.after_fork()
+        self._last = threading.Lock()  # held until the last turn that was asked for is over
         watch(self)
 
     def run(self, work: Callable[[], T]) -> T:
@@ -62,7 +62,7 @@ class FairTurns(Turns):
 
     def after_fork(self) -> None:
         """None of the parent's other threads comes to its turn in a forked child."""
-        self._last = threading.Lock()  # held until the last turn that was asked for is over
+        self._last = threading.Lock()
 
 
 class NoTurns(Turns):

@@ -198,7 +198,7 @@ class Soak:
             try:
                 if sum(self.counts.values()) != done:
                     done = sum(self.counts.values())
-                    faulthandler.dump_traceback_later(SILENCE_SECONDS, exit=True)
+                    self.lives()
                 self.once(dice.choice(works), dice)
                 if not self.chat.has_loaded():
                     self.load()  # Ctrl-C came before
@@ -207,15 +207,21 @@ class Soak:
             except BaseException:
                 self.failures.append(traceback.format_exc())
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        faulthandler.dump_traceback_later(SILENCE_SECONDS, exit=True)
         for thread in (*threads, killer):
+            self.lives()
             thread.join()
+        self.lives()
         self.await_children()
         self.once(self.reload, dice)
         for text, frames in self.expected:
+            self.lives()
             key = text, frames
             self.compare(key, self.speak(*key))
         self.chat.unload()
+
+    def lives(self) -> None:
+        """Put the watchdog off."""
+        faulthandler.dump_traceback_later(SILENCE_SECONDS, exit=True)
 
     def press_ctrl_c(self) -> None:
         dice = random.Random(f"{self.seed} ctrl-c")

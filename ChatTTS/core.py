@@ -23,8 +23,10 @@ from .call import Call
 from .errors import ChatTTSError, ConfigError, NothingToSpeakError, TextError, shown
 from .hashes import check_hashes
 from .loading import Model, load_model
+from .locks import new_lock
 from .model.generation import Cancellation
 from .model.gpt import EngineOptions
+from .model.lifetimes import ends_in_time
 from .model.placement import choose_placement
 from .model.speaker import encode_sample
 from .params import as_params
@@ -74,7 +76,7 @@ class Chat(Parts):
         self.normalizer = Normalizer()
         # Weak: a call ends with the last reference to it, also a stream that nobody finished.
         self._running: weakref.WeakSet[Cancellation] = weakref.WeakSet()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     # -- loading ---------------------------------------------------------------------------
 
@@ -144,7 +146,8 @@ class Chat(Parts):
         if homophones is None and folder.homophones.exists():
             homophones = folder.homophones
         table = None if homophones is None else load_homophones(homophones)
-        model = load_model(folder, placement, options, coef)
+        with ends_in_time():
+            model = load_model(folder, placement, options, coef)
         defaults = model.config.defaults
         self.normalizer = self.normalizer.adapted(
             homophones=table,
@@ -215,8 +218,9 @@ class Chat(Parts):
             AudioError: unreadable, silent, too short or too long.
         """
         model = self._loaded
-        samples = torch.from_numpy(reference_audio(wav, sample_rate)).to(model.dvae.coef.device)
-        with torch.inference_mode():
+        recording = reference_audio(wav, sample_rate)
+        with ends_in_time(), torch.inference_mode():
+            samples = torch.from_numpy(recording).to(model.dvae.coef.device)
             return encode_sample(model.dvae.encode(samples.unsqueeze(0))[0].cpu().numpy())
 
     # -- speaking --------------------------------------------------------------------------
@@ -276,33 +280,35 @@ class Chat(Parts):
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
         texts = _texts(text)
-        utterances = self._utterances(
-            model,
-            texts,
-            lang=lang,
-            do_text_normalization=do_text_normalization,
-            do_homophone_replacement=do_homophone_replacement,
-            split_text=split_text,
-        )
-        # A stream gives all rows at once, so all of them are generated at once.
-        together = len(texts) if stream or not split_text else 1
-        if split_text:
-            together = max(together, _checked_batch(max_split_batch))
-        if model.gpt.batches_itself and not stream:
-            together = len(utterances)
-        call = self._call(model, len(texts), together, interrupt)
-        if stream and not refine_text_only:
-            production = call.produce(
-                utterances, coding, use_decoder, early, None if skip_refine_text else refining
+        cancelled = self._running_call(interrupt)
+        with ends_in_time(cancelled.set):
+            utterances = self._utterances(
+                model,
+                texts,
+                lang=lang,
+                do_text_normalization=do_text_normalization,
+                do_homophone_replacement=do_homophone_replacement,
+                split_text=split_text,
             )
-            samples = model.synthesizer(use_decoder).samples_per_frame
-            return WaveformStream(production, coding, samples)
-        if refine_text_only or not skip_refine_text:
-            utterances = call.refined(utterances, refining, choose_seed(refining))
-        if refine_text_only:
-            refined = _as_published(utterances, len(texts), split_text)
-            return iter((refined,)) if stream else refined
-        return call.waveforms(utterances, coding, use_decoder)
+            # A stream gives all rows at once, so all of them are generated at once.
+            together = len(texts) if stream or not split_text else 1
+            if split_text:
+                together = max(together, _checked_batch(max_split_batch))
+            if model.gpt.batches_itself and not stream:
+                together = len(utterances)
+            call = Call(model, len(texts), batch_size=max(1, together), cancelled=cancelled)
+            if stream and not refine_text_only:
+                production = call.produce(
+                    utterances, coding, use_decoder, early, None if skip_refine_text else refining
+                )
+                samples = model.synthesizer(use_decoder).samples_per_frame
+                return WaveformStream(production, coding, samples)
+            if refine_text_only or not skip_refine_text:
+                utterances = call.refined(utterances, refining, choose_seed(refining))
+            if refine_text_only:
+                refined = _as_published(utterances, len(texts), split_text)
+                return iter((refined,)) if stream else refined
+            return call.waveforms(utterances, coding, use_decoder)
 
     def stream(
         self,
@@ -351,21 +357,24 @@ class Chat(Parts):
             )
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
-        utterances = self._utterances(
-            model,
-            _texts(text) or [""],
-            lang=lang,
-            do_text_normalization=do_text_normalization,
-            do_homophone_replacement=do_homophone_replacement,
-            split_text=split_text,
-            first=first_utterance,
-            is_strict=True,
-        )
-        together = _checked_batch(max_split_batch) if split_text else 1
-        production = self._call(model, 1, together, interrupt).produce(
-            utterances, coding, use_decoder, early, None if skip_refine_text else refining
-        )
-        return SpeechStream(production, coding)
+        cancelled = self._running_call(interrupt)
+        with ends_in_time(cancelled.set):
+            utterances = self._utterances(
+                model,
+                _texts(text) or [""],
+                lang=lang,
+                do_text_normalization=do_text_normalization,
+                do_homophone_replacement=do_homophone_replacement,
+                split_text=split_text,
+                first=first_utterance,
+                is_strict=True,
+            )
+            together = _checked_batch(max_split_batch) if split_text else 1
+            call = Call(model, 1, batch_size=together, cancelled=cancelled)
+            production = call.produce(
+                utterances, coding, use_decoder, early, None if skip_refine_text else refining
+            )
+            return SpeechStream(production, coding)
 
     def _params(
         self,
@@ -406,19 +415,12 @@ class Chat(Parts):
             utterances += [Utterance(row, i, piece, first) for i, piece in enumerate(pieces)]
         return utterances
 
-    def _call(
-        self, model: Model, rows: int, together: int, interrupt: threading.Event | None
-    ) -> Call:
-        """A call that can be ended by :meth:`interrupt`, and by the caller's own event.
-
-        Args:
-            rows: number of texts.
-            together: utterances that are generated side by side at most.
-        """
-        cancelled = Cancellation(interrupt)
+    def _running_call(self, outer: threading.Event | None) -> Cancellation:
+        """What ends a new call: :meth:`interrupt`, and the caller's own event."""
+        cancelled = Cancellation(outer)
         with self._lock:
             self._running.add(cancelled)
-        return Call(model, rows, batch_size=max(1, together), cancelled=cancelled)
+        return cancelled
 
     def interrupt(self) -> None:
         """End the calls that are running, each on its own; later calls are not touched."""

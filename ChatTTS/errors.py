@@ -59,6 +59,10 @@ class EngineUnavailableError(ChatTTSError, RuntimeError):
     """The engine asked for is not there, with what to use instead."""
 
 
+class OutOfThreadsError(ChatTTSError, RuntimeError):
+    """The system gives no more threads."""
+
+
 class NotLoadedError(ChatTTSError, RuntimeError, AttributeError):
     """A call that needs a checkpoint before one was loaded.
 

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tqdm import tqdm
-
 from .assets import AssetFolder
 from .config import published_facts
 from .errors import AssetError
 from .folders import cache_folder
+from .progress import Bar
 from .untrusted import LONGEST_FILE, open_regular
 
 logger = logging.getLogger(__name__)
@@ -128,7 +127,7 @@ def _check_files(
         name: folder.file(name).stat().st_size for name in expected if folder.file(name).is_file()
     }
     checks = [FileCheck(name, expected[name], None) for name in expected if name not in sizes]
-    with tqdm(
+    with Bar(
         desc="checking hashes",
         total=sum(sizes.values()),
         unit="B",
@@ -165,7 +164,7 @@ def sha256(path: Path, advance: Callable[[int], object] = lambda size: None) -> 
     return digest.hexdigest()
 
 
-def _remembered(path: Path, memory: dict[str, list[Any]], bar: tqdm) -> str:
+def _remembered(path: Path, memory: dict[str, list[Any]], bar: Bar) -> str:
     """Return the hash of a file, which is read only if it has changed since ``memory`` has it."""
     stat, key = path.stat(), str(path.resolve())
     state = [stat.st_size, stat.st_mtime_ns]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from .locks import new_lock
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -39,8 +40,8 @@ class LRU(Generic[K, V]):
     def __init__(self, capacity: int, weigh: Callable[[V], int] = lambda value: 1) -> None:
         self._capacity, self._weigh = capacity, weigh
         self._entries: OrderedDict[K, V] = OrderedDict()
-        self._weight = self._hits = self._misses = 0
-        self._lock = threading.Lock()
+        self._hits = self._misses = 0
+        self._lock = new_lock()
 
     def get(self, key: K) -> V | None:
         """What is kept under ``key``."""
@@ -58,13 +59,14 @@ class LRU(Generic[K, V]):
         if weight > self._capacity:
             return
         with self._lock:
-            if key in self._entries:
-                self._weight -= self._weigh(self._entries.pop(key))
             self._entries[key] = value
-            self._weight += weight
-            while self._weight > self._capacity:
+            self._entries.move_to_end(key)
+            # Counted anew: a sum that is kept would be wrong for good after an interrupt, or in a
+            # child that was forked, between an entry and its weight.
+            weight = self._total()
+            while weight > self._capacity:
                 _, oldest = self._entries.popitem(last=False)
-                self._weight -= self._weigh(oldest)
+                weight -= self._weigh(oldest)
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """What is kept under ``key``, made now if need be; errors of ``make`` keep nothing."""
@@ -78,10 +80,12 @@ class LRU(Generic[K, V]):
         """Forget all entries."""
         with self._lock:
             self._entries.clear()
-            self._weight = 0
 
     @property
     def counts(self) -> CacheCounts:
         """How useful it was so far."""
         with self._lock:
-            return CacheCounts(self._hits, self._misses, len(self._entries), self._weight)
+            return CacheCounts(self._hits, self._misses, len(self._entries), self._total())
+
+    def _total(self) -> int:
+        return sum(map(self._weigh, self._entries.values()))

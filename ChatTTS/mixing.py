@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ChatTTSError
+from .locks import Bell, Waiter
 from .model.generation import FinishReason
 from .model.schedules import SAMPLE_RATE, Listener
 from .model.streaming import UtteranceDecoder
@@ -205,7 +204,7 @@ class RowMixer(Owner):
         is_bounded: bool,
     ) -> None:
         self.vocoding = vocoding
-        self._changed = threading.Condition(vocoding.lock)
+        self._bell = Bell()  # of the vocoding's lock
         self._is_bounded = is_bounded
         self._is_awaited = False
         self._error: BaseException | None = None
@@ -227,23 +226,30 @@ class RowMixer(Owner):
 
     def push(self, gain: Gain) -> None:
         """Take what an utterance gained; waits while all rows are far ahead of the listener."""
+        waiter = Waiter()
+        while True:
+            with self.vocoding.lock:
+                if self._is_over:
+                    return
+                if not self._is_far_ahead:
+                    self._push(gain)
+                    return
+                self._bell.will_wake(waiter)
+            waiter.wait(_POLL_SECONDS)
+
+    def _push(self, gain: Gain) -> None:
         u, delta = gain.utterance, gain.delta
-        with self._changed:
-            while self._is_far_ahead and not self._is_over:
-                self._changed.wait(_POLL_SECONDS)
-            if self._is_over:
-                return
-            line = self._lines[u.row]
-            if gain.is_anew:
-                self._begin_anew(line, self._tracks[u.row, u.index])
-            track = self._tracks[u.row, u.index]
-            track.spoken.text = u.text
-            track.decoder.push(delta)
-            generated = len(delta.ids) * track.decoder.synthesizer.samples_per_frame
-            track.generated += generated
-            line.generated += generated
-            if track is line.current:
-                self.vocoding.add(track)
+        line = self._lines[u.row]
+        if gain.is_anew:
+            self._begin_anew(line, self._tracks[u.row, u.index])
+        track = self._tracks[u.row, u.index]
+        track.spoken.text = u.text
+        track.decoder.push(delta)
+        generated = len(delta.ids) * track.decoder.synthesizer.samples_per_frame
+        track.generated += generated
+        line.generated += generated
+        if track is line.current:
+            self.vocoding.add(track)
 
     def _begin_anew(self, line: RowLine, track: UtteranceTrack) -> None:
         """Put a fresh track in the place of one of which nothing was taken."""
@@ -258,7 +264,7 @@ class RowMixer(Owner):
 
     def fail(self, error: BaseException) -> None:
         """Nothing comes any more; the first error is told to whoever takes the samples."""
-        with self._changed:
+        with self.vocoding.lock:
             self._error = self._error or error
             self._drop()
 
@@ -269,14 +275,13 @@ class RowMixer(Owner):
     def close(self) -> None:
         """As :meth:`leave`, and let go of everything now."""
         self.leave()
-        with self._changed:
+        with self.vocoding.lock:
             for line in self._lines:
                 line.tracks.clear()
             self._drop()
 
     def after_fork(self) -> None:
         """See :class:`~ChatTTS.model.vocoding.Owner`."""
-        self._changed = threading.Condition(self.vocoding.lock)
         self._waiter = None
         self.fail(ChatTTSError("the process was forked, and this call stayed in the parent"))
 
@@ -307,22 +312,31 @@ class RowMixer(Owner):
         Raises:
             BaseException: what ended the work early.
         """
-        with self._changed:
-            while (item := self._next(take)) is None and not self._is_over:
-                with self._awaited():
-                    self._changed.wait(_POLL_SECONDS)
-            return item
+        waiter = Waiter()
+        while True:
+            with self.vocoding.lock:
+                if (item := self._next(take)) is not None or self._is_over:
+                    return item
+                self._begin_waiting()
+                self._bell.will_wake(waiter)
+            try:
+                waiter.wait(_POLL_SECONDS)
+            finally:
+                self._is_awaited = False
 
     async def wait_async(self, take: Callable[[], T | None]) -> T | None:
         """The same in an asyncio loop, which goes on meanwhile."""
         while True:
-            with self._changed:
+            with self.vocoding.lock:
                 if (item := self._next(take)) is not None or self._is_over:
                     return item
+                self._begin_waiting()
                 # By its own name: as soon as the lock is free, whoever notifies forgets it here.
                 self._waiter = waiter = asyncio.get_running_loop().create_future()
-            with self._awaited():
+            try:
                 await waiter
+            finally:
+                self._is_awaited = False
 
     def take(self, least: int = 1, most: int | None = None) -> Samples | None:
         """A chunk (rows, n) of what every unfinished row can give; ``None`` if that is too short.
@@ -353,7 +367,7 @@ class RowMixer(Owner):
 
     def whole(self) -> list[Samples]:
         """All that is ready of each row."""
-        with self._changed:
+        with self.vocoding.lock:
             rows = [np.zeros(line.available, dtype=np.float32) for line in self._lines]
             for line, samples in zip(self._lines, rows, strict=True):
                 line.fill(samples)
@@ -376,7 +390,7 @@ class RowMixer(Owner):
 
     def notify(self) -> None:
         """Wake whoever waits, with the lock held."""
-        self._changed.notify_all()
+        self._bell.ring()
         waiter, self._waiter = self._waiter, None
         if waiter is not None:
             try:
@@ -390,17 +404,11 @@ class RowMixer(Owner):
             raise self._error
         return item
 
-    @contextmanager
-    def _awaited(self) -> Iterator[None]:
-        """Somebody waits for samples meanwhile."""
-        with self._changed:
-            self._is_awaited = True
-            self._changed.notify_all()
-            self.vocoding.wake()
-        try:
-            yield
-        finally:
-            self._is_awaited = False
+    def _begin_waiting(self) -> None:
+        """Let go on what waited for room; called with the lock held, before a wait without it."""
+        self._is_awaited = True
+        self._bell.ring()
+        self.vocoding.wake()
 
 
 def _silence(seconds: float) -> Samples:

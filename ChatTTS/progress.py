@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 from tqdm import tqdm
+
+from .locks import new_rlock
+
+
+class Bar(tqdm):
+    """A bar that bears Ctrl-C and forks, which those of ``tqdm`` do not.
+
+    Theirs share a lock of Python code with all other bars of the process, and take it also where
+    none is shown.
+    """
+
+    _lock = new_rlock()
+    _instances: ClassVar[WeakSet[Any]] = WeakSet()
+    monitor_interval = 0  # no thread
+
+    def refresh(self, nolock: bool = False, lock_args: Any = None) -> bool:
+        """As in ``tqdm``, which leaves the lock taken where Ctrl-C comes in between."""
+        with self._lock:
+            return bool(super().refresh(nolock=True))
+
+    @classmethod
+    def print(cls, line: str, file: Any) -> None:
+        """Write a line between bars, not into them."""
+        with cls._lock:
+            cls.write(line, file=file, nolock=True)
 
 
 def progress(what: str, unit: str, show: bool = True, total: int | None = None) -> Any:
     """A bar on standard error that comes up after two seconds, and only on a terminal."""
-    return tqdm(
+    return Bar(
         desc=what,
         unit=f" {unit}s",
         total=total,

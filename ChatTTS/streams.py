@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .mixing import RowMixer
 from .model.generation import Cancellation
-from .model.lifetimes import watch
+from .model.lifetimes import start, watch
 from .params import InferCodeParams
 from .results import EmptySpeechError, Piece, Spoken
 from .speech import Gain
@@ -35,19 +35,25 @@ class Production:
 
     def __init__(self, gains: Iterator[Gain], mixer: RowMixer, cancelled: Cancellation) -> None:
         self.mixer = mixer
-        self._gains = gains
         self._cancelled = cancelled
         self._has_begun = False
-        self._thread: threading.Thread | None = None
+        self._work = [gains]  # taken by the one thread that does it
+        self._threads: list[threading.Thread] = []
 
     def begin(self) -> None:
-        """Begin, if that has not been done."""
+        """Begin, if that has not been done.
+
+        Raises:
+            OutOfThreadsError: the system gives no thread. It may be tried again.
+        """
         if self._has_begun:
             return
-        self._has_begun = True
         watch(self)
-        self._thread = threading.Thread(target=self._run, name="speech", daemon=True)
-        self._thread.start()
+        # Where Ctrl-C comes before the flag is set, another thread starts that finds no work.
+        thread = threading.Thread(target=self._run, name="speech", daemon=True)
+        self._threads.append(thread)
+        start(thread)
+        self._has_begun = True
 
     def leave(self) -> None:
         """Nobody takes samples any more: the generation ends within a step.
@@ -61,8 +67,9 @@ class Production:
         """As :meth:`leave`, and wait for it."""
         self.leave()
         self.mixer.close()
-        if self._thread is not None:
-            self._thread.join()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
 
     def at_exit(self) -> None:
         """At the interpreter's end: as :meth:`close`."""
@@ -70,11 +77,15 @@ class Production:
 
     def after_fork(self) -> None:
         """In a forked child: the thread stayed in the parent, and the mixer says so."""
-        self._has_begun, self._thread = True, None
+        self._has_begun, self._threads = True, []
 
     def _run(self) -> None:
         try:
-            for gain in self._gains:
+            gains = self._work.pop()
+        except IndexError:
+            return
+        try:
+            for gain in gains:
                 self.mixer.push(gain)
         except BaseException as error:  # it is told to whoever takes the samples
             self.mixer.fail(error)

@@ -5,7 +5,6 @@ import random
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from ChatTTS.model.chain import Push
 from ChatTTS.model.generation import Delta, FinishReason
 from ChatTTS.model.schedules import Batches, Listener, Paced
 from ChatTTS.model.streaming import UtteranceDecoder
+from ChatTTS.model.turns import NoTurns
 from ChatTTS.model.vocoding import MOST_FRAMES, Vocoding
 from ChatTTS.speech import Gain, Utterance
 
@@ -67,7 +67,7 @@ def mixer_of(
         return UtteranceDecoder(SYNTHESIZER, Batches(batch, 2 * HOP) if batch else paced)
 
     rows = 1 + max(utterance.row for utterance in utterances)
-    return RowMixer(Vocoding(nullcontext()), utterances, rows, decoder, is_bounded=is_bounded)
+    return RowMixer(Vocoding(NoTurns()), utterances, rows, decoder, is_bounded=is_bounded)
 
 
 def sounds(utterance: Utterance, frames: int) -> np.ndarray:
@@ -268,14 +268,18 @@ def test_what_comes_just_before_the_loop_waits_is_not_missed(
 ) -> None:
     utterance = Utterance(0, 0, "a")
     mixer = mixer_of([utterance])
-    awaited = mixer._awaited
+    lock = mixer.vocoding.lock
 
-    def late() -> AbstractContextManager[None]:
-        with mixer.vocoding.lock:
-            mixer.notify()  # the look is behind us, the wait has not begun
-        return awaited()
+    class Late:
+        def __enter__(self) -> None:
+            lock.acquire()
 
-    monkeypatch.setattr(mixer, "_awaited", late)
+        def __exit__(self, *error: object) -> None:
+            lock.release()
+            with lock:
+                mixer.notify()  # the look is behind us, the wait has not begun
+
+    monkeypatch.setattr(mixer.vocoding, "lock", Late())
 
     async def read() -> np.ndarray | None:
         pushed = asyncio.to_thread(mixer.push, gain(utterance, 0, 9, FinishReason.STOP))

@@ -257,7 +257,7 @@ def test_ids_beyond_the_embeddings_are_refused(tmp_path: Path, use_vllm: bool) -
     changed = values()
     changed["model"]["vocab"]["[Ebreak]"] = 10**6
     write(folder / "asset" / "tokenizer", changed)
-    with pytest.raises(AssetError, match="1000000, and config.json"):
+    with pytest.raises(AssetError, match=r"1000000, and config\.json"):
         Chat().load_or_raise("custom", custom_path=folder, device="cpu", use_vllm=use_vllm)
 
 

@@ -390,7 +390,7 @@ def test_closing_ends_everything() -> None:
     engine, executor = make_async(max_num_seqs=1)
     requests = [endless(seed) for seed in range(2)]
     waits = [in_thread(lambda r=request: stream(engine, r)) for request in requests]
-    wait_until(lambda: engine.metrics().waiting == 1)
+    wait_until(lambda: (m := engine.metrics()).running + m.waiting == 2)
     executor.hold()
     closing = in_thread(engine.close)
     wait_until(lambda: engine._closed)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import torch
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import GenerationError, NotLoadedError
-from ChatTTS.model.turns import Turns
+from ChatTTS.model.turns import FairTurns
 from ChatTTS.model.velocity.generator import VelocityGenerator
 from ChatTTS.model.velocity.metrics import Metrics
 
@@ -188,22 +189,23 @@ def test_faster_dtypes_speak_and_repeat(dtype: str) -> None:
 
 
 def test_turns_come_in_the_order_of_asking() -> None:
-    turns, order = Turns(), []
-    asked = [threading.Event() for _ in range(4)]
+    turns, order = FairTurns(), []
 
     def ask(i: int) -> None:
-        asked[i].set()
-        with turns:
-            order.append(i)
+        turns.run(lambda: order.append(i))
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(4)]
-    with turns:
-        for i, thread in enumerate(threads):
+
+    def first() -> None:
+        for thread in threads:
+            last = turns._last
             thread.start()
-            assert asked[i].wait(SECONDS)
-            while len(turns._queue) < i + 2:
-                pass
+            deadline = time.monotonic() + SECONDS
+            while turns._last is last:
+                assert time.monotonic() < deadline
         assert order == []
+
+    turns.run(first)
     for thread in threads:
         thread.join(SECONDS)
     assert order == [0, 1, 2, 3]

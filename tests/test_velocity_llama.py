@@ -31,6 +31,7 @@ from .velocity_models import (
     save_llama,
     torch_llama,
 )
+from .watchdog_tools import run_watched
 
 LINEAR = {"rope_type": "linear", "factor": 2.5}
 # Hidden states are about 1; single precision errs by some 1e-6 of that, and bfloat16, which keeps
@@ -299,12 +300,21 @@ def test_other_defaults_of_torch_change_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_child_does_not_write_into_the_parents_blocks(tmp_path: Path) -> None:
-    shape = make_shape()
-    llama = native_llama(save_llama(tmp_path, shape), make_embed(shape.hidden_size), 4)
-    pool = llama.new_pool(2).zero_()
-    child = os.fork()
-    if child == 0:
-        pool.numpy()[:] = 1  # without torch, whose threads may have stayed behind
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert not pool.any()
+    # In a process of its own: a child of this one would have everything that other tests left.
+    run_watched(
+        """
+import os, sys
+from pathlib import Path
+from tests.test_velocity_llama import *
+shape = make_shape()
+llama = native_llama(save_llama(Path(sys.argv[1]), shape), make_embed(shape.hidden_size), 4)
+pool = llama.new_pool(2).zero_()
+child = os.fork()
+if child == 0:
+    pool.numpy()[:] = 1  # without torch, whose threads may have stayed behind
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert not pool.any()
+""",
+        str(tmp_path),
+    )

@@ -15,10 +15,10 @@ import pytest
 def test_fork(forks_in: str) -> None:
     code = """
 import os, sys
-from contextlib import nullcontext
+from ChatTTS.model.turns import NoTurns
 from ChatTTS.model.vocoding import Vocoding
 from tests.vocoding_fakes import FakeOwner, FakeSynthesizer, FakeTrack, threads, wait_until
-vocoding, synthesizer, owner = Vocoding(nullcontext()), FakeSynthesizer(), FakeOwner()
+vocoding, synthesizer, owner = Vocoding(NoTurns()), FakeSynthesizer(), FakeOwner()
 vocoding.own(owner)
 track = FakeTrack(synthesizer).push(100)
 synthesizer.gate.hold()

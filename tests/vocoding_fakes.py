@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -15,7 +15,10 @@ from ChatTTS.model.chain import Push
 from ChatTTS.model.generation import Delta, FinishReason
 from ChatTTS.model.schedules import Batches, Schedule
 from ChatTTS.model.streaming import Samples, UtteranceDecoder
+from ChatTTS.model.turns import Turns
 from ChatTTS.model.vocoding import Owner, Track
+
+T = TypeVar("T")
 
 SECONDS = 20  # what takes longer hangs
 HOP = 4
@@ -53,22 +56,18 @@ class Gate:
             self._inside -= 1
 
 
-class Held:
+class Held(Turns):
     """Turns that know whether somebody has them."""
 
     is_held = False
 
-    def __enter__(self) -> None:
+    def run(self, work: Callable[[], T]) -> T:
         assert not self.is_held
         self.is_held = True
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.is_held = False
+        try:
+            return work()
+        finally:
+            self.is_held = False
 
 
 class Counter:

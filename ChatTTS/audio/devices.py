@@ -5,17 +5,17 @@ sounddevice is an extra; it is imported when a device is asked for.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from ..errors import AudioError
+from ..locks import new_rlock
 from .samples import SAMPLE_RATE
 
 # PortAudio's calls must not meet, also those about different streams. Reentrant, since the garbage
 # collector may end a stream while another is opened.
-portaudio_lock = threading.RLock()
+portaudio_lock = new_rlock()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ not sound, on every system), so what is written waits for it in a short queue.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import deque
 from types import TracebackType
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AudioError
+from ..locks import Bell, Waiter, new_rlock
 from .devices import SoundDevice, find_sound_device, import_sounddevice, portaudio_lock
 from .samples import SAMPLE_RATE, Samples, to_mono
 
@@ -161,7 +161,7 @@ class _Feed:
         self._device = device
         self._stop = stop
         self._blocks: deque[Samples] = deque()
-        self._changed = threading.Condition()
+        self._lock, self._bell = new_rlock(), Bell()
         self._has_begun = False
         self._is_dry = False
         self._has_ended = False
@@ -173,11 +173,17 @@ class _Feed:
 
     def put(self, samples: Samples) -> None:
         """Append samples (n,), as soon as there is room."""
-        with self._changed:
-            while self.is_full:
-                self._wait()
-            self.check()
-            if len(samples):
+        waiter = Waiter()
+        while True:
+            with self._lock:
+                self.check()
+                if not self.is_full:
+                    break
+                self._bell.will_wake(waiter)
+            self._wait(waiter)
+        if len(samples):
+            with self._lock:
+                self.check()
                 # What was missing before the first samples is no gap.
                 self.underruns += self._is_dry and self._has_begun
                 self._has_begun, self._is_dry = True, False
@@ -185,19 +191,25 @@ class _Feed:
 
     def finish(self, rest: Samples) -> None:
         """Append the last samples (n,), and wait until all is heard."""
-        with self._changed:
+        with self._lock:
             self.check()
             self._append(rest)
             self.is_last = True
-            while not self._has_ended:
-                self._wait()
+        waiter = Waiter()
+        while True:
+            with self._lock:
+                if self._has_ended:
+                    return
+                self.check()
+                self._bell.will_wake(waiter)
+            self._wait(waiter)
 
     def close(self) -> None:
         """Drop what waits; whoever writes gets an error."""
-        with self._changed:
+        with self._lock:
             self.is_closed = True
             self._blocks.clear()
-            self._changed.notify_all()
+            self._bell.ring()
 
     def check(self) -> None:
         """Raise AudioError if nothing can be played any more."""
@@ -208,7 +220,7 @@ class _Feed:
 
     def fill(self, out: Samples, frames: int, time: Any, status: Any) -> None:
         """What the device calls for samples: ``out`` (frames, channels)."""
-        with self._changed:
+        with self._lock:
             filled = 0
             while filled < frames and self._blocks:
                 block = self._blocks.popleft()
@@ -221,24 +233,23 @@ class _Feed:
             self.waiting -= filled
             self.underruns += bool(status.output_underflow) and self._has_begun
             self._is_dry = filled < frames
-            self._changed.notify_all()
+            self._bell.ring()
             if self.is_last and self._is_dry:
                 raise self._stop
 
     def end(self) -> None:
         """What the device calls when it has played everything, or has failed."""
-        with self._changed:
+        with self._lock:
             self._has_ended = True
-            self._changed.notify_all()
+            self._bell.ring()
 
     def _append(self, samples: Samples) -> None:
         self._blocks.append(samples)
         self.waiting += len(samples)
 
-    def _wait(self) -> None:
-        """Until something changed, with the lock held."""
-        self.check()
-        if not self._changed.wait(_PATIENCE_SECONDS):
+    def _wait(self, waiter: Waiter) -> None:
+        """Until something changed."""
+        if not waiter.wait(_PATIENCE_SECONDS):
             raise AudioError(f"the sound device {self._device.name} takes no samples any more")
 
 

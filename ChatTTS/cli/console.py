@@ -123,10 +123,10 @@ class _Handler(logging.Handler):
     """Writes records between progress bars, not into them."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        from tqdm import tqdm
+        from ..progress import Bar
 
         message = " ".join(record.getMessage().split())
-        tqdm.write(f"chattts: {record.levelname.lower()}: {message}", file=sys.stderr)
+        Bar.print(f"chattts: {record.levelname.lower()}: {message}", sys.stderr)
 
 
 def _show_warning(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from .llama import StandardEngine, llama_config, load_llama
 from .llama_config import LlamaShape, read_llama_shape
 from .placement import Placement
 from .tokenizer import Tokenizer
-from .turns import Turns
+from .turns import FairTurns, NoTurns, Turns
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +59,7 @@ class GPT:
     Attributes:
         embed: embeddings and heads.
         engine: the :class:`~ChatTTS.model.generation.Generator` behind it.
-        turns: held while the engine computes; whoever needs all cores holds it as well.
+        turns: in which the engine computes, and whoever else needs all cores.
         batches_itself: whether the engine takes any number of requests and decides by itself how
             many run side by side.
     """
@@ -69,7 +68,7 @@ class GPT:
         self,
         embed: Embed,
         engine: Generator,
-        turns: AbstractContextManager[None],
+        turns: Turns,
         *,
         batches_itself: bool = False,
     ) -> None:
@@ -98,7 +97,7 @@ class GPT:
             ConfigError: an option that the engine cannot follow.
         """
         # A GPU that computes leaves the cores to the others.
-        turns = Turns() if placement.device.type == "cpu" else nullcontext()
+        turns: Turns = FairTurns() if placement.device.type == "cpu" else NoTurns()
         if options.use_vllm:
             return cls._on_velocity(weights.parent.parent, placement, options, turns)
         if placement.quantization is not None:
@@ -129,7 +128,7 @@ class GPT:
         asset: Path,
         placement: Placement,
         options: EngineOptions,
-        turns: AbstractContextManager[None],
+        turns: Turns,
     ) -> GPT:
         """The same on the velocity engine, from the folder ``asset``."""
         from .velocity.configs import EngineArgs

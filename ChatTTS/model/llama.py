@@ -8,8 +8,8 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from .embed import Embed
 from .generation import Cancellation, Delta, FinishReason, GenerationRequest
 from .llama_config import LlamaShape, check_rotation
 from .torchaudio_import import ensure_torchaudio
+from .turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class StandardEngine:
         max_positions: the model's positions.
         new_cache: makes the key-value cache of a batch; ``None`` instead of one computes
             everything again at each step, for reference.
-        turns: held while a step computes, by all who need the same cores.
+        turns: in which steps compute, by all who need the same cores.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class StandardEngine:
         end_of_text: int,
         max_positions: int,
         new_cache: Callable[[], Any],
-        turns: AbstractContextManager[None],
+        turns: Turns,
     ) -> None:
         self.model = model
         self.embed = embed
@@ -157,9 +158,8 @@ class StandardEngine:
             if cancelled.is_set():
                 yield batch.abort()
                 return
-            with self.turns:
-                hidden = self._forward(embeds, mask, positions, cache)
-                ids = batch.draw(self._logits(hidden, kind), self._end(kind))
+            step = partial(self._step, batch, kind, embeds, mask, positions, cache)
+            ids, hidden = self.turns.run(step)
             keep, deltas = batch.advance(ids, hidden, self._end(kind))
             yield deltas
             if not keep:
@@ -178,6 +178,19 @@ class StandardEngine:
                 positions = torch.cat([positions, positions[:, -1:] + 1], dim=1)
             else:
                 embeds, positions = last, positions[:, -1:] + 1
+
+    def _step(
+        self,
+        batch: _Batch,
+        kind: Pass,
+        embeds: Tensor,
+        mask: Tensor,
+        positions: Tensor,
+        cache: Any,
+    ) -> tuple[Tensor, Tensor]:
+        """The next ids [B, lanes], and the hidden states [B, hidden] that they are drawn from."""
+        hidden = self._forward(embeds, mask, positions, cache)
+        return batch.draw(self._logits(hidden, kind), self._end(kind)), hidden
 
     def _forward(self, embeds: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> Tensor:
         """The last position's hidden states [B, hidden]."""

@@ -13,7 +13,6 @@ import contextlib
 import importlib
 import logging
 import sys
-import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -22,6 +21,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..locks import new_lock
+
 logger = logging.getLogger(__name__)
 
 # Its `_load_lib` loads the binaries, and answers False for one that is not there (2.11 and later).
@@ -29,7 +30,7 @@ _UTILS = "torchaudio._extension.utils"
 # Earlier releases first ask whether this module can be found.
 _BINARY = "torchaudio.lib._torchaudio"
 
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def import_vocos() -> ModuleType:

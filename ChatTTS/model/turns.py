@@ -7,44 +7,67 @@ would wait for each other at every barrier, which costs many times what taking t
 from __future__ import annotations
 
 import threading
-from collections import deque
-from types import TracebackType
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
 
+from ..locks import new_lock
 from .lifetimes import watch
 
+T = TypeVar("T")
 
-class Turns:
-    """A lock that is fair: nobody who asks again comes before those who wait."""
+# A thread that waits for ever cannot be interrupted by Ctrl-C on Windows.
+_POLL_SECONDS = 1.0
+
+
+class Turns(ABC):
+    """Says when work may be done that needs all cores."""
+
+    @abstractmethod
+    def run(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns; it is called in this thread when its turn comes."""
+
+
+class FairTurns(Turns):
+    """One after another: none that asks again comes before those that wait.
+
+    It is no context manager: leaving one runs Python code, which Ctrl-C may interrupt before it
+    has begun, and the turn would never end.
+    """
 
     def __init__(self) -> None:
-        self.after_fork()
+        self._lock = new_lock()
+        self._computes = new_lock()
+        self._last = threading.Lock()  # held until the last turn that was asked for is over
         watch(self)
 
-    def __enter__(self) -> None:
-        mine = object()
-        with self._changed:
-            self._queue.append(mine)
-            try:
-                self._changed.wait_for(lambda: self._queue[0] is mine)
-            except BaseException:  # Ctrl-C while waiting
-                self._queue.remove(mine)
-                self._changed.notify_all()
-                raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with self._changed:
-            self._queue.popleft()
-            self._changed.notify_all()
+    def run(self, work: Callable[[], T]) -> T:
+        """See :class:`Turns`."""
+        mine = threading.Lock()
+        mine.acquire()
+        try:
+            with self._lock:
+                before, self._last = self._last, mine
+            while not before.acquire(timeout=_POLL_SECONDS):
+                pass
+            # Ctrl-C takes a thread out of the line while others still compute before it: the one
+            # behind it then comes early.
+            with self._computes:
+                return work()
+        finally:
+            mine.release()
 
     def at_exit(self) -> None:
         """Nothing to end."""
 
     def after_fork(self) -> None:
-        """Nobody of the parent computes in a forked child."""
-        self._changed = threading.Condition()
-        self._queue: deque[object] = deque()
+        """None of the parent's other threads comes to its turn in a forked child."""
+        self._last = threading.Lock()
+
+
+class NoTurns(Turns):
+    """All at once, where cores are not what is short."""
+
+    def run(self, work: Callable[[], T]) -> T:
+        """See :class:`Turns`."""
+        return work()

@@ -7,7 +7,6 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from weakref import WeakSet
 
@@ -15,9 +14,11 @@ import torch
 from torch import Tensor
 
 from ..errors import GenerationError
+from ..locks import Bell, Waiter, new_rlock
 from .chain import Push
-from .lifetimes import watch
+from .lifetimes import start, watch
 from .streaming import STAND_INS, Samples, UtteranceDecoder, Work
+from .turns import Turns
 
 # Frames that are decoded in one turn. On a CPU more would be little faster, and holds up the
 # engine; a GPU decodes many in the time of a few.
@@ -64,7 +65,7 @@ class Owner(ABC):
 
     @abstractmethod
     def after_fork(self) -> None:
-        """In a forked child: nothing comes any more, and the lock is another one."""
+        """In a forked child: nothing comes any more."""
 
 
 class Vocoding:
@@ -74,23 +75,23 @@ class Vocoding:
     two turns an engine that needs the same cores can make a step.
 
     Args:
-        turns: held while samples are computed, by all who need the same cores.
+        turns: in which samples are computed, by all who need the same cores.
         most_frames: that are decoded in one turn.
 
     Attributes:
         lock: guards the tracks, their decoders and their owners.
     """
 
-    def __init__(self, turns: AbstractContextManager[None], most_frames: int = MOST_FRAMES) -> None:
+    def __init__(self, turns: Turns, most_frames: int = MOST_FRAMES) -> None:
         self._turns = turns
         self._most_frames = most_frames
         self._owners: WeakSet[Owner] = WeakSet()
+        self.lock = new_rlock()
         self._begin()
         watch(self)
 
     def _begin(self) -> None:
-        self.lock = threading.RLock()
-        self._changed = threading.Condition(self.lock)
+        self._bell = Bell()
         # In the order in which they came, with the time since when they are due.
         self._tracks: dict[Track, float] = {}
         self._thread: threading.Thread | None = None
@@ -108,27 +109,27 @@ class Vocoding:
             self._tracks.setdefault(track, math.inf)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="vocoding", daemon=True)
-                self._thread.start()
-            self._changed.notify()
+                start(self._thread)
+            self._bell.ring()
 
     def drop(self, tracks: Iterable[Track]) -> None:
         """Forget tracks for good, complete or not."""
         with self.lock:
             for track in tracks:
                 self._tracks.pop(track, None)
-            self._changed.notify()
+            self._bell.ring()
 
     def wake(self) -> None:
         """There is room for a track again."""
         with self.lock:
-            self._changed.notify()
+            self._bell.ring()
 
     def at_exit(self) -> None:
         """At the interpreter's end: stop after the turn that is running."""
         with self.lock:
             self._closed, thread = True, self._thread
-            self._changed.notify()
-        if thread is not None:
+            self._bell.ring()
+        if thread is not None and thread.is_alive():
             thread.join()
 
     def after_fork(self) -> None:
@@ -146,13 +147,11 @@ class Vocoding:
         """Decode what is due, as soon as anything is; false where the thread is to end."""
         shares: list[_Share] = []
         try:
-            with self.lock:
-                due = self._await()
-                if not due:
-                    return False
-                self._share(due, shares)
-            with self._turns:
-                outputs = decode([(share.track.decoder, share.work) for share in shares])
+            if not self._await(shares):
+                return False
+            outputs = self._turns.run(
+                lambda: decode([(share.track.decoder, share.work) for share in shares])
+            )
             with self.lock:
                 for share, (final, flushed) in zip(shares, outputs, strict=True):
                     self._deliver(share, final, flushed)
@@ -164,19 +163,24 @@ class Vocoding:
                     track.fail(error)
         return True
 
-    def _await(self) -> list[Track]:
-        """The tracks that are due, as soon as there are any; none where there is no track."""
-        # Ctrl-C may leave a thread behind while it starts: it ends, and another one has begun.
-        while not self._closed and self._thread is threading.current_thread():
-            self.drop([track for track in self._tracks if not track.is_wanted])
-            if not self._tracks:
-                self._thread = None
-                break
-            due, pause = self._look()
-            if due:
-                return due
-            self._changed.wait(min(pause, _POLL_SECONDS))
-        return []
+    def _await(self, shares: list[_Share]) -> bool:
+        """Share out the next turn, as soon as anything is due; false where there is no track."""
+        waiter = Waiter()
+        while True:
+            with self.lock:
+                # Ctrl-C may leave a thread behind while it starts: another one has begun then.
+                if self._closed or self._thread is not threading.current_thread():
+                    return False
+                self.drop([track for track in self._tracks if not track.is_wanted])
+                if not self._tracks:
+                    self._thread = None
+                    return False
+                due, pause = self._look()
+                if due:
+                    self._share(due, shares)
+                    return True
+                self._bell.will_wake(waiter)
+            waiter.wait(min(pause, _POLL_SECONDS))
 
     def _look(self) -> tuple[list[Track], float]:
         """The tracks that are due, and the seconds until the next one is."""

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
+from ..locks import new_lock
+
 OURS = "ChatTTS"
 # A line for each of these is what the server is for; their number has a limit of its own.
 _UNBOUNDED = ("ChatTTS.serving.requests",)
@@ -40,7 +42,7 @@ class Throttle(logging.Filter):
         super().__init__()
         self._burst, self._per_second, self._clock = burst, per_second, clock
         self._kinds: dict[tuple[str, str], _Kind] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """See ``logging.Filter``."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
 from ..errors import TextError
+from ..locks import new_lock
 from .characters import (
     allowed_characters,
     fold,
@@ -75,7 +75,7 @@ class Normalizer:
         self._known_tags = None if known_tags is None else frozenset(known_tags)
         self._language = language if language in LANGUAGES else "en"
         self._knows = knows
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._registered: Mapping[str, TextFunction] = {}
         grammars = WeText()
         self._built_in: Mapping[str, TextFunction] = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 from typing import Protocol
+
+from ..locks import new_lock
 
 logger = logging.getLogger(__name__)
 
@@ -17,7 +18,7 @@ class WeText:
     """Reads numbers in context ("2024-05-03", "3:30", "21st") by the grammars of ``wetext``."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._grammars: dict[str, _Grammar] = {}
         self._missing = False
 

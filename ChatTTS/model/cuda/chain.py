@@ -6,7 +6,6 @@ Whoever has fewer frames in it goes on by those alone; whoever has more takes pa
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ChatTTSError
+from ...locks import new_lock
 from ..chain import Push, check
 from ..code_tables import CodeTables
 from ..dvae import DVAE, MelDecoder
@@ -147,7 +147,7 @@ class DeviceChain:
         self._history = max(stage.span for stage in self._stages) - 1
         self._ticks = torch.arange(-self._history, 2 * self._shapes.chunks[-1], device=device)
         self._passes: dict[tuple[int, int], _RecordedPass] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def begin(self) -> DeviceState:
         """The state of an utterance of which nothing is known yet."""

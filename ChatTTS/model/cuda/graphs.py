@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError
+from ...locks import new_lock
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -94,7 +95,7 @@ class CudaRecorder:
     """
 
     # torch and CUDA allow one capture at a time in a process.
-    _capturing: ClassVar[threading.Lock] = threading.Lock()
+    _capturing: ClassVar[threading.Lock] = new_lock()
 
     def __init__(self, device: torch.device, *, advice: str) -> None:
         self.captures, self.seconds = 0, 0.0

@@ -5,7 +5,6 @@ Recorded steps know the store's address, so it outlives the batches that take bl
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...errors import GenerationError
+from ...locks import new_rlock
 
 # Blocks that a row is given at a time.
 _STRETCH = 4
@@ -34,7 +34,7 @@ class BlockStore:
         self.pool = new_pool(blocks)
         self._free = list(range(blocks))
         # The garbage collector may give blocks back while the lock is held, in the same thread.
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
 
     def take(self, count: int) -> list[int]:
         """So many blocks that nobody else has.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ...locks import new_lock
 from ..llama_config import LlamaShape
 from ..velocity.llama import rotary_tables
 from ..velocity.weights import LlamaFile
@@ -71,7 +71,7 @@ class TELlamaModel:
         self._width = -(-shape.max_position_embeddings // BLOCK_SIZE)
         self._store = BlockStore(self._new_pool, _FIRST_POSITIONS // BLOCK_SIZE)
         # Threads share the recorded steps' inputs.
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._steps: dict[int, tuple[_DecodeInputs, Recording[Tensor]]] = {}
         self._recorded_on: Tensor | None = None
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from dataclasses import replace
 
 from ...errors import ConfigError, EngineDeadError, GenerationError
+from ...locks import new_lock
 from ..draws import DrawKey
 from ..generation import Cancellation
-from ..lifetimes import watch
+from ..lifetimes import start, watch
 from ..tokenizer import Prompt
 from .configs import EngineArgs
 from .llm_engine import LLMEngine
@@ -17,6 +20,7 @@ from .metrics import Metrics
 from .output import RequestOutput
 from .request import EngineRequest
 from .sampling_params import SamplingParams
+from .sequence import SequenceGroup
 from .sinks import LoopSink, Sink, ThreadSink, hand_over
 
 _NUMBERS = itertools.count()
@@ -42,13 +46,14 @@ class RequestTracker:
                     f"the request id {request_id!r} is taken: give each request one of its own"
                 )
             names.add(request_id)
-        self._sinks.update(dict.fromkeys(request_ids, sink))
+        # In this order: a sink that is open can be discarded, wherever Ctrl-C came in between.
         self._open[sink] = names
+        self._sinks.update(dict.fromkeys(request_ids, sink))
 
     def discard(self, sink: Sink) -> None:
         """Forget a sink and its requests."""
         for request_id in self._open.pop(sink, ()):
-            del self._sinks[request_id]
+            self._sinks.pop(request_id, None)
 
     def unwanted(self) -> list[tuple[Sink, list[str]]]:
         """The callers who have left or cancelled, with their unfinished requests."""
@@ -93,7 +98,8 @@ class AsyncLLMEngine:
 
     Every method may be called from any thread. Callers wait for their own requests alone: whoever
     is slow to take what he gets, goes away, or gives the engine something that it cannot do, is
-    not noticed by the others.
+    not noticed by the others. The engine's books are kept by its own thread alone, so that Ctrl-C
+    never leaves them half written.
 
     In a child process after ``os.fork`` the engine is empty and works on; the requests stay with
     the parent. At the interpreter's end it closes itself.
@@ -104,7 +110,10 @@ class AsyncLLMEngine:
         self._tracker = RequestTracker()
         # Held for all that is done with the engine and the tracker, but not while the model
         # computes.
-        self._lock = threading.Lock()
+        self._lock = new_lock()
+        # What the thread does before its next step.
+        self._begun: deque[tuple[Sink, list[SequenceGroup]]] = deque()
+        self._aborted: deque[str] = deque()
         self._thread: threading.Thread | None = None
         self._closed = False
         watch(self)
@@ -201,21 +210,27 @@ class AsyncLLMEngine:
             sink.leave()
 
     def abort(self, request_id: str) -> None:
-        """End a request now; its caller gets ``FinishReason.ABORT``. Unknown ids are ignored."""
+        """End a request within a step; its caller gets ``FinishReason.ABORT``.
+
+        Unknown ids are ignored.
+        """
         with self._lock:
-            self._abort([request_id])
+            if self._thread is not None:
+                self._aborted.append(request_id)
 
     def metrics(self) -> Metrics:
         """Counts up to now."""
         with self._lock:
-            return self.engine.metrics()
+            metrics = self.engine.metrics()
+            coming = sum(len(groups) for _, groups in self._begun)
+            return replace(metrics, waiting=metrics.waiting + coming)
 
     def close(self) -> None:
         """Abort everything, wait for the step that is running, and let go of the model."""
         with self._lock:
             self._closed = True
             thread = self._thread
-        if thread is not None:
+        if thread is not None and thread.is_alive():
             thread.join()
         with self._lock:
             self.engine.close()
@@ -228,8 +243,9 @@ class AsyncLLMEngine:
 
     def after_fork(self) -> None:
         """In a forked child: begin anew, whatever the parent was just doing."""
-        self._lock = threading.Lock()
         self._thread = None
+        self._begun.clear()
+        self._aborted.clear()
         self._tracker.after_fork()
         self._tracker = RequestTracker()
         self.engine.reset()
@@ -239,17 +255,28 @@ class AsyncLLMEngine:
         with self._lock:
             if self._closed:
                 raise EngineDeadError("the engine was closed; load the model again")
+            groups = self.engine.prepared(requests)
             # The tracker first: where Ctrl-C comes in between, the sink that its caller leaves
             # ends whatever was begun.
             self._tracker.add(sink, [request.request_id for request in requests])
-            try:
-                self.engine.take(requests)
-            except Exception:
-                self._tracker.discard(sink)
-                raise
+            self._begun.append((sink, groups))
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="velocity", daemon=True)
-                self._thread.start()
+                start(self._thread)
+
+    def _catch_up(self) -> None:
+        """Do what callers asked for since the last step, with the lock held."""
+        while self._begun:
+            sink, groups = self._begun.popleft()
+            if not sink.has_left:
+                self.engine.begin(groups)
+        while self._aborted:
+            self._abort([self._aborted.popleft()])
+        if self._closed:
+            self._abort(self._tracker.unfinished())
+        for sink, request_ids in self._tracker.unwanted():
+            self._abort(request_ids)
+            self._tracker.discard(sink)
 
     def _abort(self, request_ids: Iterable[str]) -> None:
         """End requests and tell their callers, with the lock held."""
@@ -264,6 +291,8 @@ class AsyncLLMEngine:
         except BaseException as error:  # nobody must be left waiting, whatever it was
             with self._lock:
                 self.engine.fail(error)
+                self._begun.clear()
+                self._aborted.clear()
                 self._tracker.fail(error)
                 self._thread = None
 
@@ -272,11 +301,7 @@ class AsyncLLMEngine:
         with self._lock:
             if self._thread is not threading.current_thread():
                 return False  # Ctrl-C left it behind while it started
-            if self._closed:
-                self._abort(self._tracker.unfinished())
-            for sink, request_ids in self._tracker.unwanted():
-                self._abort(request_ids)
-                self._tracker.discard(sink)
+            self._catch_up()
             flight = self.engine.schedule()
             if flight is None:
                 self._thread = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..turns import NoTurns, Turns
 from .configs import CacheConfig, EngineConfig, SchedulerConfig
 from .plan import Pending, StepPlan, StepResult
 
@@ -76,14 +76,12 @@ class InProcessExecutor(ExecutorBase):
     """One worker in this process, called directly.
 
     Args:
-        turns: held while the worker computes, by all who need the same cores.
+        turns: in which the worker computes, by all who need the same cores; none by default.
     """
 
-    def __init__(
-        self, config: EngineConfig, turns: AbstractContextManager[None] | None = None
-    ) -> None:
+    def __init__(self, config: EngineConfig, turns: Turns | None = None) -> None:
         self._config = config
-        self._turns = nullcontext() if turns is None else turns
+        self._turns = turns or NoTurns()
         self._worker: Worker | None = None
 
     def init_workers(self) -> None:
@@ -106,8 +104,7 @@ class InProcessExecutor(ExecutorBase):
         return replace(scheduler, swap_cost=costs.swap, recompute_cost=costs.recompute)
 
     def execute_model(self, plan: StepPlan) -> StepResult:
-        with self._turns:
-            return self._loaded.submit(plan)()
+        return self._turns.run(lambda: self._loaded.submit(plan)())
 
     def submit(self, plan: StepPlan) -> Pending:
         # Where nothing is gained by it, a step is not begun before it is waited for.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import fields
 
 import torch
@@ -12,6 +12,7 @@ import torch
 from ...errors import GenerationError
 from ..embed import Embed
 from ..generation import Cancellation, Delta, GenerationRequest, Sampling
+from ..turns import Turns
 from .async_llm_engine import AsyncLLMEngine
 from .configs import EngineArgs
 from .executor import InProcessExecutor
@@ -30,8 +31,8 @@ class VelocityGenerator:
         self.engine = engine
 
     @classmethod
-    def load(cls, args: EngineArgs, turns: AbstractContextManager[None]) -> VelocityGenerator:
-        """Load a checkpoint; ``turns`` are held while a step computes.
+    def load(cls, args: EngineArgs, turns: Turns) -> VelocityGenerator:
+        """Load a checkpoint; each step computes in one of ``turns``.
 
         Raises:
             ChatTTSError: a setting that makes no sense, or a file that cannot be used.

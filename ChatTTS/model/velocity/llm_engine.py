@@ -122,24 +122,38 @@ class LLMEngine:
             GenerationError: a prompt does not fit the memory of the cache.
             EngineDeadError: the engine was closed, or an error ended it.
         """
-        self.take(self.checked(requests))
+        self.begin(self.prepared(self.checked(requests)))
 
     def checked(self, requests: Sequence[EngineRequest]) -> list[EngineRequest]:
-        """Copies of plain values for :meth:`take`; any thread may ask for them at any time.
+        """Copies of plain values for :meth:`prepared`; any thread may ask for them at any time.
 
         Raises:
             TextError, VoiceError, ConfigError: one of the requests does not fit the model.
         """
         return [request.checked(self._model) for request in requests]
 
-    def take(self, requests: Sequence[EngineRequest]) -> None:
-        """As :meth:`add`, of what :meth:`checked` gave."""
+    def prepared(self, requests: Sequence[EngineRequest]) -> list[SequenceGroup]:
+        """Checked requests as :meth:`begin` takes them; changes nothing.
+
+        Raises:
+            GenerationError, EngineDeadError: as :meth:`add`.
+        """
         if self._refusal is not None:
             raise EngineDeadError(self._refusal)
+        groups = [self._group(request) for request in requests]
+        for group in groups:
+            self._scheduler.check(group)
+        return groups
+
+    def begin(self, groups: Sequence[SequenceGroup]) -> None:
+        """Take requests that were prepared, all or none.
+
+        Raises:
+            ConfigError: an id is that of an unfinished request.
+        """
         taken: list[SequenceGroup] = []
         try:
-            for request in requests:
-                group = self._group(request)
+            for group in groups:
                 self._scheduler.add(group)
                 taken.append(group)
         except BaseException:

@@ -96,8 +96,8 @@ class Scheduler:
 
     # ------------------------------------------------------------ requests come and go
 
-    def add(self, group: SequenceGroup) -> None:
-        """Take a request; nothing has changed when this raises.
+    def check(self, group: SequenceGroup) -> None:
+        """Raise where a request cannot be taken.
 
         Raises:
             ConfigError: its id is that of an unfinished request, or its priority is no number.
@@ -124,6 +124,15 @@ class Scheduler:
                 f"the prompt has {length} positions and the key-value cache {capacity}: raise "
                 "kv_memory, or shorten the text or the sample prompt"
             )
+
+    def add(self, group: SequenceGroup) -> None:
+        """Take a request; nothing has changed when this raises.
+
+        Raises:
+            ConfigError, TextError, GenerationError: as :meth:`check`.
+        """
+        self.check(group)
+        length, capacity = group.prompt_length, self._blocks.capacity
         group.arrival = self._clock()
         # The id that is drawn from the last position that fits needs no place itself.
         group.limit = min(

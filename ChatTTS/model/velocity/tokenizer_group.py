@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError, EngineDeadError
+from ...locks import new_lock
 from ..draws import Pass
 from ..lifetimes import watch
 from ..tokenizer import Prompt, Tokenizer, code_prompt, refine_prompt
@@ -29,7 +29,7 @@ class TokenizerGroup:
             raise ConfigError(f"threads must be at least 1, not {threads}")
         self.tokenizer = tokenizer
         self._threads = threads
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._pool: ThreadPoolExecutor | None = None
         self._closed = False
         watch(self)
@@ -80,7 +80,6 @@ class TokenizerGroup:
 
     def after_fork(self) -> None:
         """In a forked child: the threads stayed behind in the parent."""
-        self._lock = threading.Lock()
         self._pool = None
 
     def _workers(self) -> ThreadPoolExecutor:

@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
+DOCS := build/docs
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 # Each test process computes on one thread; on a shared core more threads only wait for each other.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
@@ -16,7 +17,7 @@ SENTENCE := Hello, this is a small voice that was trained from scratch. It speak
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-gpu test-machines test-busy test-lowest test-plain
-.PHONY: peer-scripts format references clean
+.PHONY: peer-scripts docs format references clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -69,6 +70,9 @@ test-plain:  ## the quick tests without the optional packages
 peer-scripts: $(INSTALLED_DEV)  ## run the published repository's scripts: make peer-scripts REPO=FOLDER
 	$(BIN)/python -m tests.peer_scripts "$(REPO)"
 
+docs: $(DOCS)/.installed  ## build the documentation into build/site and check its links
+	PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+
 format: $(INSTALLED_DEV)  ## mend what ruff can mend by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -87,6 +91,14 @@ $(BIN)/python:
 	  echo 'Python 3.10 or newer is needed, and $(PYTHON) is not; name one, like this:' >&2; \
 	  echo '  make $(MAKECMDGOALS) PYTHON=/path/to/python3.12' >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+# The site is made from the sources alone, so its environment needs neither torch nor the package.
+# An older pip than 25.1 knows no groups.
+$(DOCS)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -U pip
+	$(DOCS)/bin/python -m pip install -q -c constraints.txt --group docs
+	@touch $@
 
 $(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) -e .

@@ -4,10 +4,17 @@
 PYTHON ?= python3
 WORKERS ?= 2
 VENV := .venv
-BIN := $(VENV)/bin
+DOCS := build/docs
+# Windows keeps the programs of an environment elsewhere, with an ending. Recipes need a POSIX shell.
+ifeq ($(OS),Windows_NT)
+SCRIPTS := Scripts
+EXE := .exe
+else
+SCRIPTS := bin
+endif
+BIN := $(VENV)/$(SCRIPTS)
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
-DOCS := build/docs
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 # Each test process computes on one thread; on a shared core more threads only wait for each other.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
@@ -71,7 +78,7 @@ peer-scripts: $(INSTALLED_DEV)  ## run the published repository's scripts: make 
 	$(BIN)/python -m tests.peer_scripts "$(REPO)"
 
 docs: $(DOCS)/.installed  ## build the documentation into build/site and check its links
-	PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+	PATH="$(CURDIR)/$(DOCS)/$(SCRIPTS):$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
 format: $(INSTALLED_DEV)  ## mend what ruff can mend by itself
 	$(BIN)/ruff check --fix .
@@ -86,7 +93,7 @@ clean:  ## remove the environment, builds, caches and demo.wav
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment without pip is worse than none: the next call would take it for a good one.
-$(BIN)/python:
+$(BIN)/python$(EXE):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
 	  echo 'Python 3.10 or newer is needed, and $(PYTHON) is not; name one, like this:' >&2; \
 	  echo '  make $(MAKECMDGOALS) PYTHON=/path/to/python3.12' >&2; exit 1; }
@@ -96,14 +103,14 @@ $(BIN)/python:
 # An older pip than 25.1 knows no groups.
 $(DOCS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -U pip
-	$(DOCS)/bin/python -m pip install -q -c constraints.txt --group docs
+	$(DOCS)/$(SCRIPTS)/python -m pip install -q --disable-pip-version-check -c constraints.txt -U pip
+	$(DOCS)/$(SCRIPTS)/python -m pip install -q -c constraints.txt --group docs
 	@touch $@
 
-$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
+$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python$(EXE)
 	$(PIP_INSTALL) -e .
 	@touch $@
 
-$(INSTALLED_DEV): pyproject.toml constraints.txt | $(BIN)/python
+$(INSTALLED_DEV): pyproject.toml constraints.txt | $(BIN)/python$(EXE)
 	$(PIP_INSTALL) -e '.[dev]'
 	@touch $@ $(INSTALLED)

@@ -24,7 +24,7 @@ SENTENCE := Hello, this is a small voice that was trained from scratch. It speak
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-gpu test-machines test-busy test-lowest test-plain
-.PHONY: peer-scripts docs format references clean
+.PHONY: peer-scripts format references clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -77,6 +77,7 @@ test-plain:  ## the quick tests without the optional packages
 peer-scripts: $(INSTALLED_DEV)  ## run the published repository's scripts: make peer-scripts REPO=FOLDER
 	$(BIN)/python -m tests.peer_scripts "$(REPO)"
 
+.PHONY: docs
 docs: $(DOCS)/.installed  ## build the documentation into build/site and check its links
 	PATH="$(CURDIR)/$(DOCS)/$(SCRIPTS):$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 

@@ -4,7 +4,15 @@
 PYTHON ?= python3
 WORKERS ?= 2
 VENV := .venv
-BIN := $(VENV)/bin
+DOCS := build/docs
+# Windows keeps the programs of an environment elsewhere, with an ending. Recipes need a POSIX shell.
+ifeq ($(OS),Windows_NT)
+SCRIPTS := Scripts
+EXE := .exe
+else
+SCRIPTS := bin
+endif
+BIN := $(VENV)/$(SCRIPTS)
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
@@ -95,6 +103,10 @@ test-plain:  ## the quick tests without the optional packages
 peer-scripts: $(INSTALLED_DEV)  ## run the published repository's scripts: make peer-scripts REPO=FOLDER
 	$(BIN)/python -m tests.peer_scripts "$(REPO)"
 
+.PHONY: docs
+docs: $(DOCS)/.installed  ## build the documentation into build/site and check its links
+	PATH="$(CURDIR)/$(DOCS)/$(SCRIPTS):$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+
 format: $(INSTALLED_DEV)  ## mend what ruff can mend by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -108,16 +120,24 @@ clean:  ## remove the environment, builds, caches and demo.wav
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment without pip is worse than none: the next call would take it for a good one.
-$(BIN)/python:
+$(BIN)/python$(EXE):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
 	  echo 'Python 3.10 or newer is needed, and $(PYTHON) is not; name one, like this:' >&2; \
 	  echo '  make $(MAKECMDGOALS) PYTHON=/path/to/python3.12' >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
+# The site is made from the sources alone, so its environment needs neither torch nor the package.
+# An older pip than 25.1 knows no groups.
+$(DOCS)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/$(SCRIPTS)/python -m pip install -q --disable-pip-version-check -c constraints.txt -U pip
+	$(DOCS)/$(SCRIPTS)/python -m pip install -q -c constraints.txt --group docs
+	@touch $@
+
+$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python$(EXE)
 	$(PIP_INSTALL) -e .
 	@touch $@
 
-$(INSTALLED_DEV): pyproject.toml constraints.txt | $(BIN)/python
+$(INSTALLED_DEV): pyproject.toml constraints.txt | $(BIN)/python$(EXE)
 	$(PIP_INSTALL) -e '.[dev]'
 	@touch $@ $(INSTALLED)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import torch
 from torch import Tensor
 
 from .errors import AssetError, shown
+from .locks import new_lock
 from .untrusted import LONGEST_FILE, open_regular, parse_json
 
 RESTORE = (
@@ -102,7 +102,7 @@ class TensorFile(Mapping[str, Tensor]):
                 f"{path} cannot be read ({error.strerror or error}); it must be a readable file"
             ) from error
         weakref.finalize(self, self._file.close)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self.infos = self._read_header()
 
     @property

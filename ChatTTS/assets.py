@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from .config import published_facts
-from .errors import AssetError, ConfigError
+from .errors import AssetError, ConfigError, shown
 
 logger = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ def _absolute(custom_path: str | os.PathLike[str]) -> Path:
     try:
         return Path(custom_path).expanduser().absolute()
     except (RuntimeError, TypeError) as error:  # a ~ of a user without a home folder; no path
-        raise ConfigError(f"custom_path={custom_path!r} is no folder ({error})") from error
+        raise ConfigError(f"custom_path={shown(custom_path)} is no folder ({error})") from error
 
 
 def _local(path: Path | None, force_redownload: bool) -> AssetFolder:

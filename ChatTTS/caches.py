@@ -24,7 +24,8 @@ class CacheEntry:
 
 
 def cache_entries() -> list[CacheEntry]:
-    """Say what lies where: ``huggingface`` (the downloaded checkpoint), ``own`` (known hashes)."""
+    """Say what lies where: ``huggingface`` (the downloaded checkpoint), ``own`` (known hashes,
+    kernels and packed weights)."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     folders = {

@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from .errors import AssetError
+from .errors import AssetError, shown
 from .tensor_file import RESTORE, TensorFile
 
 logger = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ def check_tensors(
         if name not in targets and not any(name.startswith(prefix) for prefix in unused_ok)
     ]
     if unused:
-        logger.warning("%s: nothing uses the tensors %s", file, _some(unused, ", "))
+        logger.warning("%s: nothing uses the tensors %s", file, _some(map(shown, unused), ", "))
 
 
 def finite(tensor: Tensor, name: str, file: Path) -> Tensor:
@@ -170,5 +170,5 @@ def _some(items: Iterable[str], separator: str) -> str:
     """Join up to ten items, with a count of the rest."""
     listed = list(items)
     rest = len(listed) - _NAMED_AT_MOST
-    shown = separator.join(listed[:_NAMED_AT_MOST])
-    return f"{shown}{separator}and {rest} more" if rest > 0 else shown
+    named = separator.join(listed[:_NAMED_AT_MOST])
+    return f"{named}{separator}and {rest} more" if rest > 0 else named

@@ -10,7 +10,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
@@ -350,7 +350,8 @@ class Chat(Parts):
             raise TextError(
                 "stream speaks one text, a string; infer(texts, stream=True) takes many"
             )
-        if not isinstance(first_utterance, int) or not 0 <= first_utterance < _MOST_UTTERANCES:
+        is_whole = isinstance(first_utterance, Integral)
+        if not is_whole or not 0 <= first_utterance < _MOST_UTTERANCES:
             raise ConfigError(
                 f"first_utterance must be a whole number from 0 to {_MOST_UTTERANCES - 1}, not "
                 f"{shown(first_utterance)}"
@@ -366,7 +367,7 @@ class Chat(Parts):
                 do_text_normalization=do_text_normalization,
                 do_homophone_replacement=do_homophone_replacement,
                 split_text=split_text,
-                first=first_utterance,
+                first=int(first_utterance),
                 is_strict=True,
             )
             together = _checked_batch(max_split_batch) if split_text else 1

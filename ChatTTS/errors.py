@@ -45,9 +45,10 @@ class NothingToSpeakError(TextError):
     """
 
     def __init__(self, text: str) -> None:
-        shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+        beginning = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
         super().__init__(
-            f"nothing to speak is left of the text {shown!r}; it needs words that the voice knows"
+            f"nothing to speak is left of the text {beginning!r}; it needs words that the voice "
+            "knows"
         )
 
 

@@ -14,11 +14,14 @@ from typing import Any, Literal
 from .assets import AssetFolder
 from .config import published_facts
 from .errors import AssetError
-from .folders import cache_folder
+from .kept_files import KeptFolder
 from .progress import Bar
-from .untrusted import LONGEST_FILE, open_regular
+from .untrusted import LONGEST_FILE, LONGEST_JSON, open_regular, parse_json
 
 logger = logging.getLogger(__name__)
+
+# Where known hashes are kept, in the cache folder.
+_FOLDER, _FILE = "hashes", "sha256.json"
 
 Status = Literal["ok", "different", "missing", "unknown"]
 
@@ -178,28 +181,21 @@ def _remembered(path: Path, memory: dict[str, list[Any]], bar: Bar) -> str:
     return found
 
 
-def _memory_file() -> Path:
-    return cache_folder() / "sha256.json"
-
-
 def _recall() -> dict[str, list[Any]]:
     """Read the known hashes: path to [bytes, time of change in ns, sha256]."""
     try:
-        memory = json.loads(_memory_file().read_text(encoding="utf-8"))
+        with KeptFolder(_FOLDER).reading(_FILE) as file:
+            memory = parse_json(file.read(LONGEST_JSON).decode("utf-8"))
         return {path: [size, time, str(found)] for path, (size, time, found) in memory.items()}
     except (OSError, ValueError, TypeError, AttributeError):
-        return {}  # none yet, or none that can be read: the files are hashed again
+        return {}  # none yet, or none that can be trusted: the files are hashed again
 
 
 def _remember(memory: dict[str, list[Any]]) -> None:
     """Keep the hashes of files that still exist; a cache that cannot be written is no error."""
     kept = {path: entry for path, entry in memory.items() if os.path.exists(path)}
-    file = _memory_file()
-    # Other processes may read meanwhile: they see the old file or the new one, never a part.
-    partial = file.with_suffix(f".{os.getpid()}")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(kept, indent=1), encoding="utf-8")
-        partial.replace(file)
+        with KeptFolder(_FOLDER).writing(_FILE) as file:
+            file.write(json.dumps(kept, indent=1).encode("utf-8"))
     except OSError as error:
         logger.info("the hashes are not remembered: %s", error)

@@ -102,7 +102,7 @@ class KeptFolder:
         is left behind.
 
         Args:
-            mode: who may do what with it, less what the umask takes away.
+            mode: the rights to it, less what the umask takes away.
 
         Raises:
             OSError: there is no room or no right to write, or the folder is not ours.
@@ -155,8 +155,9 @@ class KeptFolder:
             reason = _why_not_ours(folder.stat())
             if reason is not None:
                 raise UnsafeFolderError(
-                    f"the cache folder {folder} {reason}: delete it, or name another in the "
-                    "environment variable XDG_CACHE_HOME"
+                    f"the cache folder {folder} {reason}: delete it, take that right from others "
+                    "(chmod go-w), or name another folder in the environment variable "
+                    "XDG_CACHE_HOME"
                 )
 
 

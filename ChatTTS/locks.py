@@ -5,14 +5,16 @@ Python runs the handler of a signal between two instructions of the main thread.
 both in Python code: an interrupt in there leaves its lock taken for good, and every thread waits.
 Therefore three rules hold in this package:
 
-- locks are entered by ``with``, and by nothing else;
+- locks are entered by ``with``, and by nothing else; those in ``turns.py`` and ``lifetimes.py``
+  that are taken otherwise guard nothing, they are signals;
 - nothing waits for a change with a lock held: it asks a :class:`Bell` to be woken, leaves the lock,
   waits, and looks again;
 - what Ctrl-C may interrupt under a lock leaves others something that they can work with at every
   instruction.
 
 A forked child has none of the parent's other threads, so locks that these held are never left
-there. All locks that are made here are free in a child.
+there. All locks that are made here are free in a child, also those of the forking thread itself: a
+signal handler that forks within a lock's block, and returns, leaves that block with an error.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class LRU(Generic[K, V]):
 
     def __init__(self, capacity: int, weigh: Callable[[V], int] = lambda value: 1) -> None:
         self._capacity, self._weigh = capacity, weigh
-        self._entries: OrderedDict[K, V] = OrderedDict()
+        self._entries: OrderedDict[K, tuple[int, V]] = OrderedDict()  # with their weights
         self._hits = self._misses = 0
         self._lock = new_lock()
 
@@ -51,7 +51,7 @@ class LRU(Generic[K, V]):
                 return None
             self._hits += 1
             self._entries.move_to_end(key)
-            return self._entries[key]
+            return self._entries[key][1]
 
     def put(self, key: K, value: V) -> None:
         """Keep ``value``, if it is not too heavy by itself; the oldest make room."""
@@ -59,14 +59,14 @@ class LRU(Generic[K, V]):
         if weight > self._capacity:
             return
         with self._lock:
-            self._entries[key] = value
+            self._entries[key] = weight, value
             self._entries.move_to_end(key)
             # Counted anew: a sum that is kept would be wrong for good after an interrupt, or in a
             # child that was forked, between an entry and its weight.
-            weight = self._total()
-            while weight > self._capacity:
-                _, oldest = self._entries.popitem(last=False)
-                weight -= self._weigh(oldest)
+            total = self._total()
+            while total > self._capacity:
+                _, (oldest, _) = self._entries.popitem(last=False)
+                total -= oldest
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """What is kept under ``key``, made now if need be; errors of ``make`` keep nothing."""
@@ -88,4 +88,4 @@ class LRU(Generic[K, V]):
             return CacheCounts(self._hits, self._misses, len(self._entries), self._total())
 
     def _total(self) -> int:
-        return sum(map(self._weigh, self._entries.values()))
+        return sum(weight for weight, _ in self._entries.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator
+from numbers import Integral
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -63,8 +64,8 @@ def checked_threads(given: Any) -> int:
     Raises:
         ConfigError: it is no whole number, or beyond what makes sense.
     """
-    is_whole = isinstance(given, int) and not isinstance(given, bool)
-    if not is_whole or not 1 <= given <= _MOST_THREADS:
+    is_whole = isinstance(given, Integral) and not isinstance(given, bool)
+    if not is_whole or not 1 <= int(given) <= _MOST_THREADS:
         raise ConfigError(
             f"num_threads must be a whole number from 1 to {_MOST_THREADS}, not {shown(given)}"
         )

@@ -224,16 +224,20 @@ class RowMixer(Owner):
 
     # ------------------------------------------------------------ who generates
 
-    def push(self, gain: Gain) -> None:
-        """Take what an utterance gained; waits while all rows are far ahead of the listener."""
+    def push(self, gain: Gain) -> bool:
+        """Take what an utterance gained; waits while all rows are far ahead of the listener.
+
+        Returns:
+            False once nothing is taken any more.
+        """
         waiter = Waiter()
         while True:
             with self.vocoding.lock:
                 if self._is_over:
-                    return
+                    return False
                 if not self._is_far_ahead:
                     self._push(gain)
-                    return
+                    return True
                 self._bell.will_wake(waiter)
             waiter.wait(_POLL_SECONDS)
 

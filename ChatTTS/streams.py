@@ -39,6 +39,7 @@ class Production:
         self._has_begun = False
         self._work = [gains]  # taken by the one thread that does it
         self._threads: list[threading.Thread] = []
+        watch(self)
 
     def begin(self) -> None:
         """Begin, if that has not been done.
@@ -48,7 +49,6 @@ class Production:
         """
         if self._has_begun:
             return
-        watch(self)
         # Where Ctrl-C comes before the flag is set, another thread starts that finds no work.
         thread = threading.Thread(target=self._run, name="speech", daemon=True)
         self._threads.append(thread)
@@ -86,7 +86,8 @@ class Production:
             return
         try:
             for gain in gains:
-                self.mixer.push(gain)
+                if not self.mixer.push(gain):
+                    break
         except BaseException as error:  # it is told to whoever takes the samples
             self.mixer.fail(error)
 

@@ -18,7 +18,7 @@ from typing import Any
 from .config import Config
 from .errors import AudioError, VoiceError, shown
 from .folders import data_folder
-from .untrusted import read_bytes
+from .untrusted import parse_json, read_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -92,8 +92,8 @@ class SavedVoice:
             VoiceError: the text is something else; ``where`` names it.
         """
         try:
-            values = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            values = parse_json(text)
+        except ValueError as error:
             raise VoiceError(f"{where} is no JSON ({error}); make the voice anew") from error
         if not isinstance(values, dict) or any(values.get(k) != v for k, v in _FORMAT.items()):
             raise VoiceError(f"{where} is no voice that this version of ChatTTS can read")

@@ -337,12 +337,29 @@ class TestRememberedHashes:
     def test_a_damaged_memory_is_no_memory(
         self, model: Path, own_cache: Path, content: bytes
     ) -> None:
-        own_cache.mkdir(parents=True)
-        (own_cache / "sha256.json").write_bytes(content)
+        (own_cache / "hashes").mkdir(parents=True)
+        (own_cache / "hashes" / "sha256.json").write_bytes(content)
         folder = AssetFolder(model, "huggingface")
         check_hashes(folder)
         self.forge(folder.gpt)
         check_hashes(folder)
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+    def test_a_memory_that_others_could_have_made_is_none(
+        self, model: Path, own_cache: Path
+    ) -> None:
+        folder = AssetFolder(model, "huggingface")
+        check_hashes(folder)
+        self.forge(folder.gpt)
+        check_hashes(folder)
+        memory = own_cache / "hashes" / "sha256.json"
+        memory.chmod(0o666)
+        with pytest.raises(AssetError, match=r"gpt/model\.safetensors"):
+            check_hashes(folder)
+        memory.unlink()
+        os.mkfifo(memory)
+        with pytest.raises(AssetError, match=r"gpt/model\.safetensors"):
+            check_hashes(folder)
 
     def test_a_cache_that_cannot_be_written_is_no_error(
         self, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -355,7 +372,7 @@ class TestRememberedHashes:
         check_hashes(AssetFolder(model, "huggingface"))
         moved = model.rename(model.with_name("moved"))
         check_hashes(AssetFolder(moved, "huggingface"))
-        text = (own_cache / "sha256.json").read_text(encoding="utf-8")
+        text = (own_cache / "hashes" / "sha256.json").read_text(encoding="utf-8")
         assert "moved" in text
         assert str(model / "asset") not in text
 

@@ -15,6 +15,7 @@ from ChatTTS import assets
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
 from ChatTTS.folders import cache_folder, data_folder
+from ChatTTS.machine import checked_threads
 from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.velocity.configs import EngineArgs, SchedulerConfig, parse_memory
 
@@ -120,3 +121,7 @@ def test_folders_that_are_none() -> None:
     for path in ("~nobody-of-this-name/asset", 5):
         with pytest.raises(ConfigError, match="custom_path"):
             assets.locate("custom", path)  # type: ignore[arg-type]
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
+    assert checked_threads(np.int64(2)) == 2

@@ -151,10 +151,14 @@ def test_speakers_of_old_versions_take_no_more_than_they_have(tmp_path: Path) ->
         torch.randn(WIDTH).double(),
         torch.nn.Parameter(torch.randn(WIDTH)),
         torch.randn(3, WIDTH)[1],
+        torch.randn((3 << 20) // (4 * WIDTH), WIDTH)[5],  # saved with all the others
     ],
 )
-def test_speakers_of_old_versions_are_read(tmp_path: Path, tensor: torch.Tensor) -> None:
-    torch.save(tensor, tmp_path / "a.pt")
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_speakers_of_old_versions_are_read(
+    tmp_path: Path, tensor: torch.Tensor, protocol: int
+) -> None:
+    torch.save(tensor, tmp_path / "a.pt", pickle_protocol=protocol)
     found = read_legacy_speaker(tmp_path / "a.pt")
     assert found.dtype == tensor.dtype
     assert torch.equal(found, tensor.detach())

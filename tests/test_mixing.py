@@ -4,7 +4,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -13,12 +13,13 @@ import torch
 from ChatTTS import mixing
 from ChatTTS.mixing import RowMixer
 from ChatTTS.model.chain import Push
-from ChatTTS.model.generation import Delta, FinishReason
+from ChatTTS.model.generation import Cancellation, Delta, FinishReason
 from ChatTTS.model.schedules import Batches, Listener, Paced
 from ChatTTS.model.streaming import UtteranceDecoder
 from ChatTTS.model.turns import NoTurns
 from ChatTTS.model.vocoding import MOST_FRAMES, Vocoding
 from ChatTTS.speech import Gain, Utterance
+from ChatTTS.streams import Production
 
 HOP, REACH = 4, 5
 
@@ -59,6 +60,17 @@ class Counting:
 SYNTHESIZER = Counting()
 
 
+MADE: list[RowMixer] = []
+
+
+@pytest.fixture(autouse=True)
+def _leave() -> Iterator[None]:
+    """Threads that still decode would be seen by other tests."""
+    yield
+    while MADE:
+        MADE.pop().leave()
+
+
 def mixer_of(
     utterances: Sequence[Utterance], batch: int | None = 1, *, is_bounded: bool = False
 ) -> RowMixer:
@@ -67,7 +79,9 @@ def mixer_of(
         return UtteranceDecoder(SYNTHESIZER, Batches(batch, 2 * HOP) if batch else paced)
 
     rows = 1 + max(utterance.row for utterance in utterances)
-    return RowMixer(Vocoding(NoTurns()), utterances, rows, decoder, is_bounded=is_bounded)
+    mixer = RowMixer(Vocoding(NoTurns()), utterances, rows, decoder, is_bounded=is_bounded)
+    MADE.append(mixer)
+    return mixer
 
 
 def sounds(utterance: Utterance, frames: int) -> np.ndarray:
@@ -313,3 +327,14 @@ def test_who_leaves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     thread.join(10)
     assert not thread.is_alive()
     assert mixer.wait(mixer.take) is None
+
+
+def test_a_generation_ends_once_nothing_of_it_is_taken() -> None:
+    utterance = Utterance(0, 0, "a")
+    mixer = mixer_of([utterance])
+    mixer.fail(ValueError("broken"))
+    gains = iter([gain(utterance, 0, 1, None)] * 3)
+    production = Production(gains, mixer, Cancellation())
+    production.begin()
+    production.close()
+    assert len(list(gains)) == 2

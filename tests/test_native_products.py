@@ -321,7 +321,7 @@ from ChatTTS.model.native.library import Team
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), resource.RLIM_INFINITY))
 try:
-    Team(5000)
+    Team(1000)
 except ConfigError as error:
     print(error)
 print(Team(2).size)
@@ -332,7 +332,7 @@ print(Team(2).size)
 def test_more_threads_than_the_system_gives(run_python: Callable[[str], str]) -> None:
     make_team(1)
     refusal, size = run_python(MANY).splitlines()
-    assert refusal == "5000 threads cannot be started here: ask for less (num_threads)"
+    assert refusal == "1000 threads cannot be started here: ask for less (num_threads)"
     assert size == "2"
 
 

@@ -206,7 +206,7 @@ def _plain_controls() -> dict[str, Any]:
         (_bombs()["expression"], "pattern of its pre_tokenizer Split"),
         (_bombs()["model"], "'Unigram' is unknown"),
         (values() | {"normalizer": {"type": ["NFC"]}}, "is none of those"),
-        (values() | {"normalizer": [{}]}, "normalizer holds a list"),
+        (values() | {"normalizer": [{}]}, "normalizer holds"),
         (values() | {"decoder": {"type": "CTC"}}, "decoder 'CTC'"),
         (
             values() | {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}] * 17}},

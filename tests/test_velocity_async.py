@@ -316,6 +316,21 @@ def test_abort_by_name() -> None:
     assert_idle(engine)
 
 
+def test_to_abort_an_unknown_name_ends_no_later_request() -> None:
+    engine, executor = make_async()
+    other, late = endless(), make_request(1)
+    wait_for_other = in_thread(lambda: stream(engine, other))
+    executor.hold()
+    engine.abort(late.request_id)
+    wait = in_thread(lambda: stream(engine, late))
+    wait_until(lambda: engine.metrics().waiting == 1)
+    executor.let_go()
+    wait().check(late)
+    engine.abort(other.request_id)
+    assert wait_for_other().finish(other) is FinishReason.ABORT
+    assert_idle(engine)
+
+
 def test_a_name_is_taken_until_its_request_ends() -> None:
     engine, _ = make_async()
     request = make_request(min_new=50)

@@ -52,7 +52,11 @@ CONFIG = Config(
 
 
 def _hash(key: DrawKey, what: str) -> int:
-    return int.from_bytes(hashlib.blake2b(f"{key} {what}".encode(), digest_size=8).digest(), "big")
+    # As repr(key), which Ctrl-C can break for good: a dataclass notes in there which objects it is
+    # at, and an interrupted one stays noted.
+    said = ", ".join(f"{name}={value!r}" for name, value in vars(key).items())
+    text = f"DrawKey({said}) {what}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 def natural_length(key: DrawKey) -> int:

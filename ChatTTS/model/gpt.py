@@ -59,7 +59,7 @@ class GPT:
     Attributes:
         embed: embeddings and heads.
         engine: the :class:`~ChatTTS.model.generation.Generator` behind it.
-        turns: in which the engine computes, and whoever else needs all cores.
+        turns: in which the engine computes, and all other work that needs the same cores.
         batches_itself: whether the engine takes any number of requests and decides by itself how
             many run side by side.
     """

@@ -22,8 +22,8 @@ from torch import Tensor
 from ..errors import VoiceError, shown
 from ..untrusted import read_bytes
 
-# A speaker has a few kilobytes; somebody may have kept more than that in its storage.
-_MOST_BYTES = 1 << 20
+# A speaker has a few kilobytes. One that was picked from a bank is saved with all of the bank.
+_MOST_BYTES = 16 << 20
 _MOST_OPCODES = 1000
 
 _DTYPES = {
@@ -153,6 +153,10 @@ class _Machine:
             self.stack.append(argument)
         elif name == "GLOBAL":
             self.stack.append(_Name(*str(argument).split(" ", 1)))
+        elif name == "STACK_GLOBAL":
+            self.stack[-2:] = [_Name(str(self.stack[-2]), str(self.stack[-1]))]
+        elif name == "MEMOIZE":
+            self._memo[len(self._memo)] = self.stack[-1]
         elif name in ("BINPUT", "LONG_BINPUT"):
             self._memo[argument] = self.stack[-1]
         elif name in ("BINGET", "LONG_BINGET"):

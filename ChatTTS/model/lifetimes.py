@@ -116,7 +116,7 @@ def _at_exit() -> None:
 
 
 def _after_fork() -> None:
-    _CALLS.clear()  # the forking thread's own call, if any, has nobody to be told by
+    _CALLS.clear()  # no thread of the child ends the forking thread's own call
     # The threads of torch's own operators stay with the parent, and OpenMP waits for them for ever.
     if len(_OWNERS) and torch.get_num_threads() > 1:
         torch.set_num_threads(1)

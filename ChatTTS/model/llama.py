@@ -102,7 +102,7 @@ class StandardEngine:
         max_positions: the model's positions.
         new_cache: makes the key-value cache of a batch; ``None`` instead of one computes
             everything again at each step, for reference.
-        turns: in which steps compute, by all who need the same cores.
+        turns: in which steps compute, as does all work that needs the same cores.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import tokenizers
 
-from ..errors import AssetError, ChatTTSError
+from ..errors import AssetError, ChatTTSError, shown
 from ..untrusted import parse_json, read_bytes
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ def read_tokenizer(path: Path) -> TokenizerFile:
         raise AssetError(f"{path} is missing; run `chattts verify` to see what else is") from None
     except OSError as error:
         raise AssetError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise AssetError(f"{path} is not a tokenizer file ({error}); restore the file") from error
     try:
         parts = _checked(values)
@@ -74,7 +74,7 @@ def read_tokenizer(path: Path) -> TokenizerFile:
     for token in parts["added_tokens"]:
         # What is normalised to nothing stands everywhere, also within a character: a panic later.
         if token["normalized"] and not without_panics(partial(_normal, made, token), refuse):
-            raise refuse(f"nothing is left of its token {_shown(token['content'])}")
+            raise refuse(f"nothing is left of its token {shown(token['content'])}")
     return TokenizerFile(made, parts["model"]["unk_token"])
 
 
@@ -133,16 +133,16 @@ def _added(tokens: Any) -> list[dict[str, Any]]:
     checked = []
     for token in tokens:
         if not isinstance(token, dict):
-            _fail(f"added_tokens holds {_shown(token)}, which is no token")
+            _fail(f"added_tokens holds {shown(token)}, which is no token")
         content, number = token.get("content"), token.get("id")
         # The library cuts texts at it, and an empty or blank one would stand everywhere.
         if not isinstance(content, str) or not _is_short(content) or not content.strip():
-            _fail(f"the added token {_shown(content)} must be a text of 1 to 256 characters")
+            _fail(f"the added token {shown(content)} must be a text of 1 to 256 characters")
         if not _is_id(number):
-            _fail(f"the added token {_shown(content)} has the id {_shown(number)}")
+            _fail(f"the added token {shown(content)} has the id {shown(number)}")
         given = {flag: token.get(flag, False) for flag in flags}
         if not all(isinstance(value, bool) for value in given.values()):
-            _fail(f"the added token {_shown(content)} has settings that are not true or false")
+            _fail(f"the added token {shown(content)} has settings that are not true or false")
         checked.append({"id": number, "content": content, **given})
     return checked
 
@@ -153,24 +153,24 @@ def _model(model: Any) -> dict[str, Any]:
         _fail("it has no model")
     kind = model.get("type", "WordPiece")
     if kind not in ("WordPiece", "WordLevel"):
-        _fail(f"the model {_shown(kind)} is unknown; a WordPiece is needed")
+        _fail(f"the model {shown(kind)} is unknown; a WordPiece is needed")
     vocabulary, unknown = model.get("vocab"), model.get("unk_token")
     if not isinstance(vocabulary, dict) or not vocabulary:
         _fail("its vocabulary is missing")
     for token, number in vocabulary.items():
         if not _is_short(token) or not _is_id(number):
-            _fail(f"the token {_shown(token)} has the id {_shown(number)}, or is too long")
+            _fail(f"the token {shown(token)} has the id {shown(number)}, or is too long")
     if not isinstance(unknown, str) or unknown not in vocabulary:
-        _fail(f"its vocabulary lacks the token {_shown(unknown)} for what it does not know")
+        _fail(f"its vocabulary lacks the token {shown(unknown)} for what it does not know")
     checked = {"type": kind, "vocab": vocabulary, "unk_token": unknown}
     if kind == "WordLevel":
         return checked
     prefix = model.get("continuing_subword_prefix", "##")
     longest = model.get("max_input_chars_per_word", 100)
     if not isinstance(prefix, str) or len(prefix) > 16:
-        _fail(f"continuing_subword_prefix is {_shown(prefix)}")
+        _fail(f"continuing_subword_prefix is {shown(prefix)}")
     if type(longest) is not int or not 0 <= longest <= _MOST_WORD:
-        _fail(f"max_input_chars_per_word must be from 0 to {_MOST_WORD}, not {_shown(longest)}")
+        _fail(f"max_input_chars_per_word must be from 0 to {_MOST_WORD}, not {shown(longest)}")
     return checked | {"continuing_subword_prefix": prefix, "max_input_chars_per_word": longest}
 
 
@@ -202,9 +202,9 @@ def _part(part: Any, where: str, kinds: _Kinds) -> dict[str, Any] | None:
 
 
 def _chain(part: Any, where: str, kinds: _Kinds, depth: int) -> list[dict[str, Any]]:
-    """The parts of a part, one after the other; a ``Sequence`` in a sequence is the same."""
+    """The parts of a part, one after the other; one in another is flattened."""
     if not isinstance(part, dict):
-        _fail(f"its {where} holds {_shown(part)}")
+        _fail(f"its {where} holds {shown(part)}")
     kind = part.get("type")
     if kind == "Sequence":
         links = part.get(kinds.links)
@@ -213,13 +213,13 @@ def _chain(part: Any, where: str, kinds: _Kinds, depth: int) -> list[dict[str, A
         return [one for link in links for one in _chain(link, where, kinds, depth + 1)]
     if not isinstance(kind, str) or kind not in kinds.settings:
         known = ", ".join(kinds.settings)
-        _fail(f"its {where} {_shown(kind)} is none of those that are known: {known}")
+        _fail(f"its {where} {shown(kind)} is none of those that are known: {known}")
     checked = {"type": kind}
     for name, fits in kinds.settings[kind].items():
         if name not in part:
             continue
         if not fits(part[name]):
-            _fail(f"{name} of its {where} {kind} is {_shown(part[name])}")
+            _fail(f"{name} of its {where} {kind} is {shown(part[name])}")
         checked[name] = part[name]
     if kind == "Replace" and _grows(checked):
         _fail(f"its {where} Replace puts a longer text in the place of a shorter one")
@@ -231,20 +231,11 @@ def _is_flag(value: Any) -> bool:
 
 
 def _is_short(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= _MOST_CHARACTERS and _is_unicode(value)
+    return isinstance(value, str) and 0 < len(value) <= _MOST_CHARACTERS
 
 
 def _is_text(value: Any) -> bool:
     return value == "" or _is_short(value)
-
-
-def _is_unicode(value: str) -> bool:
-    """Whether UTF-8 can say a text; JSON can hold halves of characters, and the library cannot."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_character(value: Any) -> bool:
@@ -318,9 +309,3 @@ _DECODERS = _Kinds(
         "Fuse": {},
     },
 )
-
-
-def _shown(value: Any) -> str:
-    """A value of the file in a message: its beginning."""
-    text = repr(value) if not isinstance(value, (dict, list)) else f"a {type(value).__name__}"
-    return text if len(text) <= 60 else text[:60] + "..."

@@ -75,7 +75,7 @@ class Vocoding:
     two turns an engine that needs the same cores can make a step.
 
     Args:
-        turns: in which samples are computed, by all who need the same cores.
+        turns: in which samples are computed, as is all work that needs the same cores.
         most_frames: that are decoded in one turn.
 
     Attributes:

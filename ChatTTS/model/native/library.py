@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ...errors import ConfigError
 from ...kept_files import UNFINISHED
+from ...machine import checked_threads
 from . import build
 
 # Weight kinds, as products.h numbers them.
@@ -297,11 +298,9 @@ class Team:
     """
 
     def __init__(self, size: int) -> None:
-        if whole(size, "num_threads") == 0:
-            raise ConfigError("num_threads must be at least 1")
+        self.size = checked_threads(size)
         self.library = load()
-        self.size = size
-        self.handle = self.library.velocity_team(size)
+        self.handle = self.library.velocity_team(self.size)
         if self.handle is None:
             raise ConfigError(f"{size} threads cannot be started here: ask for less (num_threads)")
         self.about = self.library.velocity_build().decode("ascii")

@@ -55,6 +55,10 @@ class RequestTracker:
         for request_id in self._open.pop(sink, ()):
             self._sinks.pop(request_id, None)
 
+    def sink_of(self, request_id: str) -> Sink | None:
+        """The sink of an unfinished request; ``None`` if there is no such request."""
+        return self._sinks.get(request_id)
+
     def unwanted(self) -> list[tuple[Sink, list[str]]]:
         """The callers who have left or cancelled, with their unfinished requests."""
         return [(sink, list(ids)) for sink, ids in self._open.items() if not sink.is_wanted]
@@ -113,7 +117,7 @@ class AsyncLLMEngine:
         self._lock = new_lock()
         # What the thread does before its next step.
         self._begun: deque[tuple[Sink, list[SequenceGroup]]] = deque()
-        self._aborted: deque[str] = deque()
+        self._aborted: deque[tuple[Sink, str]] = deque()
         self._thread: threading.Thread | None = None
         self._closed = False
         watch(self)
@@ -215,8 +219,9 @@ class AsyncLLMEngine:
         Unknown ids are ignored.
         """
         with self._lock:
-            if self._thread is not None:
-                self._aborted.append(request_id)
+            sink = self._tracker.sink_of(request_id)
+            if sink is not None:
+                self._aborted.append((sink, request_id))
 
     def metrics(self) -> Metrics:
         """Counts up to now."""
@@ -251,7 +256,7 @@ class AsyncLLMEngine:
         self.engine.reset()
 
     def _add(self, requests: Sequence[EngineRequest], sink: Sink) -> None:
-        """Take checked requests, all or none, and see to it that somebody steps the engine."""
+        """Take checked requests, all or none, and see to it that a thread steps the engine."""
         with self._lock:
             if self._closed:
                 raise EngineDeadError("the engine was closed; load the model again")
@@ -271,7 +276,10 @@ class AsyncLLMEngine:
             if not sink.has_left:
                 self.engine.begin(groups)
         while self._aborted:
-            self._abort([self._aborted.popleft()])
+            sink, request_id = self._aborted.popleft()
+            # A later request may have the id of one that has ended meanwhile.
+            if self._tracker.sink_of(request_id) is sink:
+                self._abort([request_id])
         if self._closed:
             self._abort(self._tracker.unfinished())
         for sink, request_ids in self._tracker.unwanted():

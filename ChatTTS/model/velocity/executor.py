@@ -76,7 +76,8 @@ class InProcessExecutor(ExecutorBase):
     """One worker in this process, called directly.
 
     Args:
-        turns: in which the worker computes, by all who need the same cores; none by default.
+        turns: in which the worker computes, as does all work that needs the same cores; none by
+            default.
     """
 
     def __init__(self, config: EngineConfig, turns: Turns | None = None) -> None:

@@ -97,7 +97,7 @@ def _copy(prompt: Prompt) -> Prompt:
 
 
 def _as_stored(prompt: Prompt) -> Prompt:
-    """The same in the types in which the engine works with it."""
+    """A copy in the types in which the engine works with a prompt."""
     speaker = prompt.speaker
     return Prompt(
         prompt.text.astype(np.int64),

@@ -24,7 +24,7 @@ SENTENCE := Hello, this is a small voice that was trained from scratch. It speak
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-gpu test-machines test-busy test-lowest test-plain
-.PHONY: sanitize sanitize-memory sanitize-threads peer-scripts format references clean
+.PHONY: sanitize peer-scripts format references clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile

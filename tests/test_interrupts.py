@@ -154,7 +154,7 @@ def test_locks_turns_and_caches() -> None:
 
 @pytest.mark.parametrize("code", [ENGINE, MIXING, PLAYING], ids=["engine", "mixing", "playing"])
 def test_what_threads_share(code: str) -> None:
-    run_watched(PREAMBLE + code, "3", "47")
+    run_watched(PREAMBLE + code, "3", "131")
 
 
 @pytest.mark.slow

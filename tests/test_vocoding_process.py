@@ -11,7 +11,7 @@ import pytest
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-@pytest.mark.parametrize("forks_in", ["turn", "lock"])
+@pytest.mark.parametrize("forks_in", [pytest.param("turn", marks=pytest.mark.slow), "lock"])
 def test_fork(forks_in: str) -> None:
     code = """
 import os, sys

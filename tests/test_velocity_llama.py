@@ -119,7 +119,7 @@ def test_rotary_tables_are_those_of_transformers() -> None:
 
     shape = make_shape(head_dim=24, rope_theta=777.0)
     positions = torch.arange(shape.max_position_embeddings)[None]
-    expected = LlamaRotaryEmbedding(llama_config(shape))(torch.zeros(1), positions)
+    expected = LlamaRotaryEmbedding(config=llama_config(shape))(torch.zeros(1), positions)
     for found, table in zip(rotary_tables(shape), expected, strict=True):
         assert found.equal(table[0])
 

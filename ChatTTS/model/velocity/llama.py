@@ -189,7 +189,7 @@ def _scaled_tables(shape: LlamaShape, positions: Tensor) -> tuple[Tensor, Tensor
     from ..llama import llama_config
 
     try:
-        tables = LlamaRotaryEmbedding(llama_config(shape))(positions, positions[None].long())
+        tables = LlamaRotaryEmbedding(config=llama_config(shape))(positions, positions[None].long())
     except AssetError:
         raise
     except Exception as error:  # transformers has many kinds

@@ -98,10 +98,18 @@ def are_one_utterance(first: str, second: str, max_characters: int) -> bool:
     """Whether two sentences of a line are spoken in one go, as :func:`split_utterances` has it.
 
     Args:
-        first: may be several sentences that are one utterance already; holds words, as ``second``
-            does.
+        first: may be several sentences that are one utterance already, put together by
+            :func:`join_sentences`; holds words, as ``second`` does.
     """
-    return len(_join_short((first.strip(), second.strip()), max_characters)) == 1
+    return len(_join_short((first, second.strip()), max_characters)) == 1
+
+
+def join_sentences(first: str, second: str) -> str:
+    """Two sentences as one text: a space between them, but none between Chinese ones."""
+    first, second = first.strip(), second.strip()
+    if not first or not second:
+        return first or second
+    return first + ("" if _WIDE.match(first[-1]) and _WIDE.match(second) else " ") + second
 
 
 def _is_end(line: str, match: re.Match[str]) -> bool:
@@ -123,7 +131,7 @@ def _join_short(sentences: Iterable[str], max_characters: int) -> list[str]:
     joined: list[str] = []
     for sentence in sentences:
         if joined and (_is_short(joined[-1]) or _is_short(sentence)):
-            both = _join(joined[-1], sentence)
+            both = join_sentences(joined[-1], sentence)
             if len(both) <= max_characters:
                 joined[-1] = both
                 continue
@@ -135,10 +143,6 @@ def _is_short(text: str) -> bool:
     """One or two words, or up to four Chinese characters."""
     units = _UNIT.findall(without_tags(text))
     return sum(_HAN_IN_WORDS if _WIDE.match(unit) else 1 for unit in units) < _SHORT
-
-
-def _join(first: str, second: str) -> str:
-    return first + ("" if _WIDE.match(first[-1]) and _WIDE.match(second) else " ") + second
 
 
 def _divide(text: str, max_characters: int) -> list[str]:
@@ -173,12 +177,12 @@ def _join_wordless(parts: Iterable[str]) -> list[str]:
     for part in parts:
         alone = joined and not has_words(joined[-1])
         if joined and (alone or not (has_words(part) or _leads(part))):
-            joined[-1] = _join(joined[-1], part)
+            joined[-1] = join_sentences(joined[-1], part)
         else:
             joined.append(part)
     if len(joined) > 1 and not has_words(joined[-1]):
         last = joined.pop()
-        joined[-1] = _join(joined[-1], last)
+        joined[-1] = join_sentences(joined[-1], last)
     return joined
 
 

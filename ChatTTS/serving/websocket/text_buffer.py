@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from itertools import accumulate, pairwise
 
-from ...text.splitter import are_one_utterance, has_words, is_speakable, split_sentences
+from ...text.splitter import (
+    are_one_utterance,
+    has_words,
+    is_speakable,
+    join_sentences,
+    split_sentences,
+)
 
 _LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 # A line that was wrapped to some width goes on where the next one begins with a small letter; the
@@ -88,16 +94,16 @@ class TextBuffer:
         """The utterances in the first ``end`` characters; what is not complete stays."""
         sentences, following = self._sentences(end, is_whole=is_whole)
         given: list[str] = []
-        current = ""
+        current = joined = ""  # as it was written, and as it is spoken
         for sentence in sentences:
-            if self._are_two(current, sentence):
+            if self._are_two(joined, sentence):
                 given.append(self._take(current))
-                current = sentence
-            else:
-                current += sentence
-        if is_whole and not has_words(current):
+                current = joined = ""
+            current += sentence
+            joined = join_sentences(joined, sentence)
+        if is_whole and not has_words(joined):
             self._lead = self._take(current)
-        elif is_whole or self._are_two(current, _TAG_BEGINS.sub("", following)):
+        elif is_whole or self._are_two(joined, _TAG_BEGINS.sub("", following)):
             given.append(self._take(current))
         return given
 

@@ -61,8 +61,9 @@ test-on-kernels-%: $(INSTALLED_DEV)
 # the compiler slow, which so runs before. They end the process with a report, so pytest captures
 # nothing. Left out are a test that limits addresses, of which the checks take terabytes, and those of
 # the bundled voice, which take long and read no memory that the small models do not.
-SANITIZED := $(patsubst %,tests/test_%.py,native_products native_chain native_convnext \
-  velocity_llama velocity_sampler velocity_packing vocoding)
+SANITIZED := $(patsubst %,tests/%.py,model/native/test_products model/native/test_chain \
+  model/native/test_convnext model/velocity/test_llama model/velocity/test_sampler \
+  model/velocity/test_packing pipeline/test_decode_worker)
 SANITIZE := -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all
 GCC_LIBRARY = $(shell g++ -print-file-name=lib$(1).so)
 
@@ -101,7 +102,7 @@ test-plain:  ## the quick tests without the optional packages
 	OMP_NUM_THREADS=1 build/plain/bin/python -m pytest -n $(WORKERS) -m $(QUICK)
 
 peer-scripts: $(INSTALLED_DEV)  ## run the published repository's scripts: make peer-scripts REPO=FOLDER
-	$(BIN)/python -m tests.peer_scripts "$(REPO)"
+	$(BIN)/python -m tests.scripts.peer_scripts "$(REPO)"
 
 .PHONY: docs
 docs: $(DOCS)/.installed  ## build the documentation into build/site and check its links

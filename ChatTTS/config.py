@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from .errors import ConfigError, shown
-from .untrusted import parse_json, read_json
+from .utils.untrusted import parse_json, read_json
 
 T = TypeVar("T")
 

@@ -16,24 +16,26 @@ from typing import Any, Concatenate, ParamSpec
 
 import torch
 
-from . import assets, machine
 from . import params as parameters
 from .audio import reference_audio
-from .call import Call
+from .checkpoints import assets
+from .checkpoints.hashes import check_hashes
+from .checkpoints.loading import load_model
+from .checkpoints.parts import Parts
 from .errors import ChatTTSError, ConfigError, NothingToSpeakError, TextError, shown
-from .hashes import check_hashes
-from .loading import Model, load_model
-from .locks import new_lock
 from .model.generation import Cancellation
 from .model.gpt import EngineOptions
-from .model.lifetimes import ends_in_time
 from .model.placement import choose_placement
 from .model.speaker import encode_sample
 from .params import as_params
-from .parts import Parts
-from .speech import Utterance, choose_seed
-from .streams import SpeechStream, WaveformStream
+from .pipeline.call import Call
+from .pipeline.frame_generation import Utterance, choose_seed
+from .pipeline.model import Model
+from .pipeline.streams import SpeechStream, WaveformStream
 from .text import Normalizer, load_homophones, prepare
+from .utils import machine
+from .utils.locks import new_lock
+from .utils.process_hooks import ends_in_time
 
 logger = logging.getLogger(__name__)
 

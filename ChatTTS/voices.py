@@ -17,8 +17,8 @@ from typing import Any
 
 from .config import Config
 from .errors import AudioError, VoiceError, shown
-from .folders import data_folder
-from .untrusted import parse_json, read_bytes
+from .utils.folders import data_folder
+from .utils.untrusted import parse_json, read_bytes
 
 logger = logging.getLogger(__name__)
 

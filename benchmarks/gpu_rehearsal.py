@@ -28,7 +28,7 @@ def rehearse() -> None:
 def take_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the engine take the way of CUDA on a CPU, until ``monkeypatch`` is undone."""
     from ChatTTS.model.velocity.model_loader import ModelLoader
-    from tests.cuda_twins import use_twins
+    from tests.support.cuda_twins import use_twins
 
     monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
     monkeypatch.setattr(ModelLoader, "_has_triton", lambda loader: True)

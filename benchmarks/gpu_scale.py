@@ -66,7 +66,7 @@ FULL = Scale(
     spread_bytes=256 << 20,
     copy_bytes=2 << 30,
     kv_memory="24GB",
-    tests="test_cuda_*.py",
+    tests="**/cuda/test_*.py",
 )
 # Everything that a run does, in seconds, on a CPU.
 TINY = Scale(
@@ -91,7 +91,7 @@ TINY = Scale(
     spread_bytes=1,
     copy_bytes=1 << 10,
     kv_memory="4MB",
-    tests="test_cuda_passes.py",
+    tests="model/cuda/test_passes.py",
     batched_tokens=16,
 )
 

@@ -24,7 +24,7 @@ from ChatTTS.model.kv_cache import GrowingCache
 from ChatTTS.model.llama import StandardEngine, llama_config, load_llama
 from ChatTTS.model.llama_config import read_llama_shape
 from ChatTTS.model.placement import choose_placement
-from ChatTTS.model.turns import NoTurns
+from ChatTTS.utils.fair_lock import NoTurns
 
 # Frames of a run: transformers' Llama takes long over each.
 _FRAMES = 50

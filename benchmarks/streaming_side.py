@@ -121,8 +121,8 @@ def memory(
     """
     import torch
 
-    from ChatTTS.assets import AssetFolder
-    from ChatTTS.loading import load_model
+    from ChatTTS.checkpoints.assets import AssetFolder
+    from ChatTTS.checkpoints.loading import load_model
     from ChatTTS.model.chain import Push
     from ChatTTS.model.gpt import EngineOptions
     from ChatTTS.model.placement import choose_placement

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from . import kernel_tools  # noqa: F401  before anything imports Triton
+from .support import kernel_tools  # noqa: F401  before anything imports Triton
 
-from ChatTTS import assets  # isort: skip
+from ChatTTS.checkpoints import assets  # isort: skip
 from ChatTTS.core import Chat  # isort: skip
 
-from .chat_tools import DATA
+from .support.places import DATA
 
 # What the extras bring. Without one of them, the modules that import it are skipped, and say so.
 OPTIONAL = {

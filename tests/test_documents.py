@@ -14,12 +14,13 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from .support.places import ROOT
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).resolve().parents[1]
 PATTERNS = ("README*.md", "docs/**/*.md", "examples/README.md", "recipes/**/README.md")
 DOCUMENTS = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)})
 DOCUMENTS.append(ROOT / "benchmarks" / "README.md")

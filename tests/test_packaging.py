@@ -17,12 +17,13 @@ from packaging.utils import canonicalize_name
 
 from ChatTTS.coexistence import check_single_distribution
 
+from .support.places import ROOT
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 

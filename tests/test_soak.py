@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from .chat_tools import DATA
-from .watchdog_tools import ROOT
+from .support.places import DATA
+from .support.watchdog_tools import ROOT
 
 SECONDS = 40
 
@@ -20,7 +20,7 @@ SECONDS = 40
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 @pytest.mark.parametrize("engine", ["standard", "velocity"])
 def test_soak(engine: str) -> None:
-    command = ["-m", "tests.soak_child", str(DATA / "model-a"), engine, "1", str(SECONDS)]
+    command = ["-m", "tests.support.soak_child", str(DATA / "model-a"), engine, "1", str(SECONDS)]
     soak = subprocess.Popen(
         [sys.executable, *command],
         cwd=ROOT,

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import AudioError
-from ..locks import new_rlock
+from ..utils.locks import new_rlock
 from .samples import SAMPLE_RATE
 
 # PortAudio's calls must not meet, also those about different streams. Reentrant, since the garbage

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AudioError
-from ..locks import Bell, Waiter, new_rlock
+from ..utils.locks import Bell, Waiter, new_rlock
 from .devices import SoundDevice, find_sound_device, import_sounddevice, portaudio_lock
 from .samples import SAMPLE_RATE, Samples, to_mono
 

@@ -13,7 +13,7 @@ from .model import ModelChoice, choose_model
 from .options import add_command
 
 if TYPE_CHECKING:
-    from ..assets import AssetFolder
+    from ..checkpoints.assets import AssetFolder
     from .options import Commands
 
 _DOWNLOAD = """\
@@ -65,8 +65,8 @@ def add_to(commands: Commands) -> None:
 
 def run_download(args: argparse.Namespace, console: Console) -> int:
     """Fetch the published checkpoint and check its hashes."""
-    from .. import assets
-    from ..hashes import check_hashes
+    from ..checkpoints import assets
+    from ..checkpoints.hashes import check_hashes
 
     if assets.is_cached() and not args.force:
         console.note("the full model is here already; --force fetches it again")
@@ -79,7 +79,7 @@ def run_download(args: argparse.Namespace, console: Console) -> int:
 
 def run_verify(args: argparse.Namespace, console: Console) -> int:
     """Print a table of files; fails if one is missing or different."""
-    from ..hashes import verify
+    from ..checkpoints.hashes import verify
 
     verification = verify(_folder(choose_model(args.model)))
     console.note(str(verification.folder.asset))
@@ -100,7 +100,7 @@ def run_verify(args: argparse.Namespace, console: Console) -> int:
 
 def _folder(choice: ModelChoice) -> AssetFolder:
     """The folder, whole or not: what is missing is what a check is to show."""
-    from ..assets import AssetFolder
+    from ..checkpoints.assets import AssetFolder
 
     if choice.path is None:
         return choice.find(download=False)
@@ -111,8 +111,8 @@ def _folder(choice: ModelChoice) -> AssetFolder:
 
 def run_cache_list(args: argparse.Namespace, console: Console) -> int:
     """Print where things lie."""
-    from .. import assets
-    from ..caches import cache_entries
+    from ..checkpoints import assets
+    from ..checkpoints.caches import cache_entries
 
     kept = [
         ("bundled", assets.locate("bundled").path, "part of the package"),
@@ -133,7 +133,7 @@ def run_cache_list(args: argparse.Namespace, console: Console) -> int:
 
 def run_cache_clear(args: argparse.Namespace, console: Console) -> int:
     """Delete caches after asking."""
-    from ..caches import cache_entries, clear_cache
+    from ..checkpoints.caches import cache_entries, clear_cache
 
     entries = cache_entries()
     names = args.names or [entry.name for entry in entries]

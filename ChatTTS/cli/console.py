@@ -123,7 +123,7 @@ class _Handler(logging.Handler):
     """Writes records between progress bars, not into them."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        from ..progress import Bar
+        from ..utils.progress import Bar
 
         message = " ".join(record.getMessage().split())
         Bar.print(f"chattts: {record.levelname.lower()}: {message}", sys.stderr)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .. import machine
 from ..coexistence import REMEDY, check_single_distribution
 from ..errors import AudioError, ChatTTSError
+from ..utils import machine
 from ..version import __version__
 from ..voices import VoiceLibrary
 from .console import Console, table
@@ -207,7 +207,7 @@ def _sound() -> Iterator[Finding]:
 
 
 def _models() -> Iterator[Finding]:
-    from .. import assets
+    from ..checkpoints import assets
 
     try:
         yield Finding("bundled", str(assets.locate("bundled").path))

@@ -12,7 +12,7 @@ from ..errors import AssetError
 from .console import Console
 
 if TYPE_CHECKING:
-    from ..assets import AssetFolder
+    from ..checkpoints.assets import AssetFolder
     from ..core import Chat
 
 FULL_MODEL_HINT = (
@@ -42,7 +42,7 @@ class ModelChoice:
         Raises:
             AssetError: it is not there, or not whole.
         """
-        from .. import assets
+        from ..checkpoints import assets
 
         if self.source == "huggingface" and not download and not assets.is_cached():
             raise AssetError(
@@ -54,7 +54,7 @@ class ModelChoice:
 def choose_model(name: str | None) -> ModelChoice:
     """The checkpoint that ``--model`` names; without it the full one if it is cached."""
     if name is None:
-        from .. import assets
+        from ..checkpoints import assets
 
         return ModelChoice("huggingface" if assets.is_cached() else "bundled")
     if name in ("bundled", "huggingface"):

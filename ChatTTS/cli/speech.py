@@ -11,7 +11,7 @@ from .output import Output
 
 if TYPE_CHECKING:
     from ..core import Chat
-    from ..results import Row
+    from ..pipeline.results import Row
 
 _ENDINGS = {
     "length": "cut off at the longest that the model may speak (length); another seed or a "
@@ -49,7 +49,7 @@ class Speech:
         Returns:
             What is wrong with the speech, where there is some all the same.
         """
-        from ..results import EmptySpeechError
+        from ..pipeline.results import EmptySpeechError
 
         failure, start = None, time.perf_counter()
         try:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from ..checkpoint import check_tensors, load_module
+from ..checkpoints.tensor_file import TensorFile
+from ..checkpoints.tensors import check_tensors, load_module
 from ..config import EmbedConfig
-from ..tensor_file import TensorFile
 from .placement import Placement
 
 

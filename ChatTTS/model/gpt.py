@@ -13,6 +13,7 @@ import torch
 
 from ..config import Config
 from ..errors import ConfigError, EngineUnavailableError
+from ..utils.fair_lock import FairTurns, NoTurns, Turns
 from .cuda.support import why_no_kernels
 from .embed import Embed, load_embed
 from .generation import Cancellation, Delta, GenerationRequest, Generator
@@ -20,7 +21,6 @@ from .llama import StandardEngine, llama_config, load_llama
 from .llama_config import LlamaShape, read_llama_shape
 from .placement import Placement
 from .tokenizer import Tokenizer
-from .turns import FairTurns, NoTurns, Turns
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..errors import VoiceError, shown
-from ..untrusted import read_bytes
+from ..utils.untrusted import read_bytes
 
 # A speaker has a few kilobytes. One that was picked from a bank is saved with all of the bank.
 _MOST_BYTES = 16 << 20

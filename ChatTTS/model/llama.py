@@ -17,16 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..checkpoint import load_module
+from ..checkpoints.tensor_file import TensorFile
+from ..checkpoints.tensors import load_module
 from ..errors import AssetError, GenerationError, TextError
-from ..tensor_file import TensorFile
+from ..utils.fair_lock import Turns
 from . import processors
 from .draws import Pass, uniforms
 from .embed import Embed
 from .generation import Cancellation, Delta, FinishReason, GenerationRequest
 from .llama_config import LlamaShape, check_rotation
 from .torchaudio_import import ensure_torchaudio
-from .turns import Turns
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..config import GPTConfig
 from ..errors import AssetError, shown
-from ..untrusted import read_json
+from ..utils.untrusted import read_json
 
 _SIZES = (
     "hidden_size",

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import tokenizers
 
 from ..errors import AssetError, ChatTTSError, shown
-from ..untrusted import parse_json, read_bytes
+from ..utils.untrusted import parse_json, read_bytes
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..locks import new_lock
+from ..utils.locks import new_lock
 
 logger = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from ..checkpoints.tensor_file import RESTORE
 from ..config import VocosConfig
 from ..errors import AssetError, ConfigError
-from ..tensor_file import RESTORE
 from .placement import computed
 from .torchaudio_import import import_vocos
 

@@ -14,7 +14,7 @@ from ..errors import (
     TextError,
     VoiceError,
 )
-from ..results import EmptySpeechError
+from ..pipeline.results import EmptySpeechError
 
 
 class ServingError(ChatTTSError):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
-from ..locks import new_lock
+from ..utils.locks import new_lock
 
 OURS = "ChatTTS"
 # A line for each of these is what the server is for; their number has a limit of its own.

@@ -18,9 +18,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from ..audio.samples import SAMPLE_RATE
-from ..lru import CacheCounts
-from ..model.schedules import FRAMES_PER_SECOND
 from ..model.velocity.metrics import Metrics
+from ..pipeline.schedules import FRAMES_PER_SECOND
+from ..utils.lru import CacheCounts
 from .errors import ServingError
 from .requests import SpeechRequest
 

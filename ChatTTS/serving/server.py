@@ -14,9 +14,9 @@ from fastapi import FastAPI
 
 from ..core import Chat
 from ..errors import EngineDeadError, EngineUnavailableError, NotLoadedError
-from ..lru import CacheCounts
 from ..model.velocity.async_llm_engine import AsyncLLMEngine
 from ..model.velocity.generator import VelocityGenerator
+from ..utils.lru import CacheCounts
 from ..voices import VoiceLibrary
 from .auth import Gate
 from .connections import Connections

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from ..audio.samples import Samples
 from ..core import Chat
 from ..errors import ChatTTSError, EngineDeadError, NothingToSpeakError
-from ..lru import LRU
-from ..results import Piece
-from ..streams import SpeechStream
+from ..pipeline.results import Piece
+from ..pipeline.streams import SpeechStream
+from ..utils.lru import LRU
 from .admission import Admission, AdmissionLimits
 from .errors import (
     OverloadedError,

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ..results import Piece
-from ..streams import SpeechStream
+from ..pipeline.results import Piece
+from ..pipeline.streams import SpeechStream
 from .measures import Record
 from .requests import SpeechRequest
 from .tickets import Ticket

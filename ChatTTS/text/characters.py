@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import TextError, shown
-from ..untrusted import read_json
+from ..utils.untrusted import read_json
 from .tags import map_plain, without_tags
 
 logger = logging.getLogger(__name__)

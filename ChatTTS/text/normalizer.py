@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from ..errors import TextError
-from ..locks import new_lock
+from ..utils.locks import new_lock
 from .characters import (
     allowed_characters,
     fold,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-from ..locks import new_lock
+from ..utils.locks import new_lock
 
 logger = logging.getLogger(__name__)
 

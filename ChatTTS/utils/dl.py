@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..assets import hash_key, locate, published_hashes
+from ..checkpoints.assets import hash_key, locate, published_hashes
+from ..checkpoints.hashes import sha256
 from ..config import published_facts
-from ..hashes import sha256
 from .log import logger
 
 

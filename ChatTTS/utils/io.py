@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from torch import Tensor
 
-from ..checkpoint import read_tensors
+from ..checkpoints.tensors import read_tensors
 from .log import logger
 
 FileLike = str | os.PathLike[str] | IO[bytes]

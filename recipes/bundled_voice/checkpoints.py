@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ChatTTS.checkpoint import load_module, read_tensors
+from ChatTTS.checkpoints.tensors import load_module, read_tensors
 from ChatTTS.errors import AssetError
 
 _MODEL, _AVERAGE, _OPTIMIZER = "model", "average", "optimizer"

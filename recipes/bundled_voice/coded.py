@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from ChatTTS.model.dvae import DVAE
-from ChatTTS.progress import progress
+from ChatTTS.utils.progress import progress
 
 from .checkpoints import checksum
 from .features import fitted

@@ -23,8 +23,8 @@ import numpy as np
 
 import ChatTTS.text
 from ChatTTS.errors import ConfigError
-from ChatTTS.progress import progress
 from ChatTTS.text.tags import without_tags
+from ChatTTS.utils.progress import progress
 
 from .chance import Dice
 from .speech import speak, stretch, to_float, to_int16

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from ChatTTS.assets import locate
+from ChatTTS.checkpoints.assets import locate
 from ChatTTS.core import Chat
-from ChatTTS.results import Waveforms
+from ChatTTS.pipeline.results import Waveforms
 
 from . import texts
 from .data import in_processes

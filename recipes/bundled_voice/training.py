@@ -26,7 +26,7 @@ from torch.optim import Optimizer
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.placement import fast_dtype
-from ChatTTS.progress import progress
+from ChatTTS.utils.progress import progress
 
 from .checkpoints import (
     Position,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ChatTTSError
-from ...locks import new_lock
+from ...utils.locks import new_lock
 from ..chain import Push, check
 from ..code_tables import CodeTables
 from ..dvae import DVAE, MelDecoder

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError
-from ...locks import new_lock
+from ...utils.locks import new_lock
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ...errors import GenerationError
-from ...locks import new_rlock
+from ...utils.locks import new_rlock
 
 # Blocks that a row is given at a time.
 _STRETCH = 4

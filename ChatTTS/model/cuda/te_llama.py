@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ...locks import new_lock
+from ...utils.locks import new_lock
 from ..llama_config import LlamaShape
 from ..velocity.llama import rotary_tables
 from ..velocity.weights import LlamaFile

@@ -21,8 +21,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...kept_files import UNFINISHED, KeptFolder, UnsafeFileError, remove_unfinished
-from ...progress import progress
+from ...utils.kept_files import UNFINISHED, KeptFolder, UnsafeFileError, remove_unfinished
+from ...utils.progress import progress
 
 logger = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import ConfigError
-from ...kept_files import UNFINISHED
-from ...machine import checked_threads
+from ...utils.kept_files import UNFINISHED
+from ...utils.machine import checked_threads
 from . import build
 
 # Weight kinds, as products.h numbers them.

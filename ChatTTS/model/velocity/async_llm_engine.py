@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from dataclasses import replace
 
 from ...errors import ConfigError, EngineDeadError, GenerationError
-from ...locks import new_lock
+from ...utils.locks import new_lock
+from ...utils.process_hooks import start, watch
 from ..draws import DrawKey
 from ..generation import Cancellation
-from ..lifetimes import start, watch
 from ..tokenizer import Prompt
 from .configs import EngineArgs
 from .llm_engine import LLMEngine

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError, shown
-from ...machine import checked_threads
+from ...utils.machine import checked_threads
 
 # Limits of a step on a GPU, where none are given.
 _GPU_TOKENS, _GPU_SEQS = 512, 256

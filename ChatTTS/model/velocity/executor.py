@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..turns import NoTurns, Turns
+from ...utils.fair_lock import NoTurns, Turns
 from .configs import CacheConfig, EngineConfig, SchedulerConfig
 from .plan import Pending, StepPlan, StepResult
 

@@ -10,9 +10,9 @@ from dataclasses import fields
 import torch
 
 from ...errors import GenerationError
+from ...utils.fair_lock import Turns
 from ..embed import Embed
 from ..generation import Cancellation, Delta, GenerationRequest, Sampling
-from ..turns import Turns
 from .async_llm_engine import AsyncLLMEngine
 from .configs import EngineArgs
 from .executor import InProcessExecutor

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...errors import ConfigError, GenerationError
 from ...params import InferCodeParams, RefineTextParams
-from ...progress import progress
+from ...utils.progress import progress
 from ..draws import DrawKey, Pass
 from ..speaker import Speaker
 from ..tokenizer import Prompt, Tokenizer

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ... import machine
 from ...config import Config
+from ...utils import machine
 from ..cuda.graphs import Recorder, new_recorder
 from ..cuda.support import must_fit, why_no_kernels
 from ..embed import Embed, load_embed

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError, EngineDeadError
-from ...locks import new_lock
+from ...utils.locks import new_lock
+from ...utils.process_hooks import watch
 from ..draws import Pass
-from ..lifetimes import watch
 from ..tokenizer import Prompt, Tokenizer, code_prompt, refine_prompt
 
 

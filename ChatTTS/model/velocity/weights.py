@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ...checkpoint import check_tensors, finite
+from ...checkpoints.tensor_file import TensorFile
+from ...checkpoints.tensors import check_tensors, finite
 from ...errors import EngineUnavailableError
-from ...tensor_file import TensorFile
 from ..llama_config import LlamaShape
 
 

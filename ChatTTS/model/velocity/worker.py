@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from ... import machine
 from ...errors import ConfigError
-from ...folders import cache_folder
+from ...utils import machine
+from ...utils.folders import cache_folder
 from .batch import Batch, RowKind
 from .configs import CacheConfig, EngineConfig
 from .model_loader import LoadedModel, ModelLoader

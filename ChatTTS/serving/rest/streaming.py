@@ -16,9 +16,9 @@ from starlette.types import Receive, Scope, Send
 
 from ...audio.samples import SAMPLE_RATE
 from ...errors import ChatTTSError
-from ...model.schedules import FRAMES_PER_SECOND
 from ...model.tokenizer import Tokenizer
-from ...results import Piece
+from ...pipeline.results import Piece
+from ...pipeline.schedules import FRAMES_PER_SECOND
 from ..encoding import Encoder, Format, encoder
 from ..errors import UnavailableError, as_serving_error
 from ..logs import log_request

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from ...results import Piece
+from ...pipeline.results import Piece
 from ..errors import (
     DeadlineError,
     OverloadedError,

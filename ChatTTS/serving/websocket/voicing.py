@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ...results import Piece
+from ...pipeline.results import Piece
 from ..errors import ServingError, as_serving_error
 from ..logs import log_request
 from ..requests import SpeechRequest

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....progress import progress
+from ....utils.progress import progress
 from ...cuda.precision import ieee_float32
 from ...draws import Pass
 from ..batch import RowKind

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ....kept_files import KeptFolder, UnsafeFileError
-from ....progress import progress
+from ....utils.kept_files import KeptFolder, UnsafeFileError
+from ....utils.progress import progress
 from ...llama_config import LlamaShape
 from ...native import build
 from ...native.library import ALIGNMENT, Team

@@ -1,0 +1,1 @@
+"""Checkpoints: found, downloaded, verified, opened and loaded."""

@@ -1,0 +1,201 @@
+"""Compare a checkpoint's files with the published hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ..config import published_facts
+from ..errors import AssetError
+from ..utils.kept_files import KeptFolder
+from ..utils.progress import Bar
+from ..utils.untrusted import LONGEST_FILE, LONGEST_JSON, open_regular, parse_json
+from .assets import AssetFolder
+
+logger = logging.getLogger(__name__)
+
+# Where known hashes are kept, in the cache folder.
+_FOLDER, _FILE = "hashes", "sha256.json"
+
+Status = Literal["ok", "different", "missing", "unknown"]
+
+# Part of a checkpoint that the published one does without.
+_OPTIONAL = ("asset/config.json", "asset/homophones_map.json")
+# Files below this size are hashed faster than anybody notices; larger ones are worth remembering.
+_REMEMBERED_FROM = 32 * 2**20
+_BLOCK = 2**20
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    """One file against its published sha256; None where there is no such hash or no such file."""
+
+    name: str
+    expected: str | None
+    found: str | None
+
+    @property
+    def status(self) -> Status:
+        """``unknown`` is a file that is there and that has no published hash."""
+        if self.found is None:
+            return "missing"
+        if self.expected is None:
+            return "unknown"
+        return "ok" if self.found == self.expected else "different"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What :func:`verify` found, file by file."""
+
+    folder: AssetFolder
+    files: tuple[FileCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every file that was published is there, unchanged."""
+        return all(file.status not in ("different", "missing") for file in self.files)
+
+
+def verify(folder: AssetFolder) -> Verification:
+    """Hash every file of ``folder``, with a progress bar when that takes a while.
+
+    The bundled voice has no published hashes: each of its files is ``unknown``.
+    """
+    hashed: dict[str, list[Any]] = {}
+    checks = _check_files(folder, hashed)
+    if hashed:
+        _remember({**_recall(), **hashed})
+    return Verification(folder, tuple(checks))
+
+
+def check_hashes(folder: AssetFolder) -> None:
+    """Compare ``folder`` with the published checkpoint before it is loaded.
+
+    Files that came from the hub must be the published ones. Elsewhere a difference is one warning:
+    somebody's own checkpoint is welcome. The bundled voice is not checked. A large file that was
+    hashed before and has kept its size and time is not hashed again; :func:`verify` does.
+
+    Raises:
+        AssetError: a file from the hub differs; each is named with both hashes.
+    """
+    if folder.origin == "bundled":
+        return
+    remembered = _recall()
+    memory = dict(remembered)
+    own = folder.origin != "huggingface"
+    checks = _check_files(folder, memory, stop_at_difference=own)
+    if memory != remembered:
+        _remember(memory)
+    different = [check for check in checks if check.status == "different"]
+    if not different:
+        return
+    if own:
+        logger.warning(
+            "%s is not the published checkpoint (%s differs); loading it as a custom one",
+            folder.asset,
+            different[0].name,
+        )
+        return
+    named = "; ".join(
+        f"{check.name} should have sha256 {check.expected} but has {check.found}"
+        for check in different
+    )
+    raise AssetError(
+        f"{folder.asset} is not the published checkpoint: {named}. Run `chattts download --force` "
+        "to fetch it anew; to use these files all the same, pass "
+        f"source='custom', custom_path={str(folder.path)!r}"
+    )
+
+
+def _check_files(
+    folder: AssetFolder, memory: dict[str, list[Any]], *, stop_at_difference: bool = False
+) -> list[FileCheck]:
+    """Hash the files of ``folder``, small ones first, and note the large ones in ``memory``.
+
+    The order makes ``stop_at_difference`` cheap: a custom checkpoint usually shows early.
+    """
+    published: dict[str, str] = published_facts()["sha256"]
+    own = folder.origin == "bundled"
+    expected = {name: None if own else value for name, value in published.items()}
+    expected |= {name: None for name in _OPTIONAL if folder.file(name).is_file()}
+
+    sizes = {
+        name: folder.file(name).stat().st_size for name in expected if folder.file(name).is_file()
+    }
+    checks = [FileCheck(name, expected[name], None) for name in expected if name not in sizes]
+    with Bar(
+        desc="checking hashes",
+        total=sum(sizes.values()),
+        unit="B",
+        unit_scale=True,
+        delay=2.0,
+        leave=False,
+        disable=None,
+    ) as bar:
+        for name in sorted(sizes, key=lambda name: sizes[name]):
+            check = FileCheck(name, expected[name], _remembered(folder.file(name), memory, bar))
+            checks.append(check)
+            if stop_at_difference and check.status == "different":
+                break
+    return checks
+
+
+def sha256(path: Path, advance: Callable[[int], object] = lambda size: None) -> str:
+    """Return the hash of a file, in hexadecimal digits.
+
+    Args:
+        advance: told of the bytes of each block that was read.
+
+    Raises:
+        AssetError: the file cannot be read.
+    """
+    digest = hashlib.sha256()
+    try:
+        with open_regular(path, LONGEST_FILE) as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+                advance(len(block))
+    except OSError as error:
+        raise AssetError(f"{path} cannot be read ({error.strerror or error})") from error
+    return digest.hexdigest()
+
+
+def _remembered(path: Path, memory: dict[str, list[Any]], bar: Bar) -> str:
+    """Return the hash of a file, which is read only if it has changed since ``memory`` has it."""
+    stat, key = path.stat(), str(path.resolve())
+    state = [stat.st_size, stat.st_mtime_ns]
+    known = memory.get(key, [])
+    if known[:2] == state:
+        bar.update(stat.st_size)
+        return str(known[2])
+    found = sha256(path, bar.update)
+    if stat.st_size >= _REMEMBERED_FROM:
+        memory[key] = [*state, found]
+    return found
+
+
+def _recall() -> dict[str, list[Any]]:
+    """Read the known hashes: path to [bytes, time of change in ns, sha256]."""
+    try:
+        with KeptFolder(_FOLDER).reading(_FILE) as file:
+            memory = parse_json(file.read(LONGEST_JSON).decode("utf-8"))
+        return {path: [size, time, str(found)] for path, (size, time, found) in memory.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}  # none yet, or none that can be trusted: the files are hashed again
+
+
+def _remember(memory: dict[str, list[Any]]) -> None:
+    """Keep the hashes of files that still exist; a cache that cannot be written is no error."""
+    kept = {path: entry for path, entry in memory.items() if os.path.exists(path)}
+    try:
+        with KeptFolder(_FOLDER).writing(_FILE) as file:
+            file.write(json.dumps(kept, indent=1).encode("utf-8"))
+    except OSError as error:
+        logger.info("the hashes are not remembered: %s", error)

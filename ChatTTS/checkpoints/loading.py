@@ -1,0 +1,231 @@
+"""A checkpoint's files to the parts of a model, whole or not at all."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from ..config import Config
+from ..errors import AssetError, ConfigError, VoiceError
+from ..model.chain import Chain
+from ..model.cuda.chain import DeviceChain
+from ..model.cuda.graphs import CudaRecorder
+from ..model.cuda.stages import Stage, vocoder_stages
+from ..model.cuda.support import must_fit
+from ..model.dvae import DVAE, MelDecoder
+from ..model.gpt import GPT, EngineOptions
+from ..model.native.build import BuildError
+from ..model.native.chain import NativeChain, VocoderLayers
+from ..model.native.convnext import accelerate
+from ..model.native.library import Team
+from ..model.placement import Placement
+from ..model.script_tokenizer import ScriptTokenizer
+from ..model.speaker import Speaker
+from ..model.synthesis import Synthesizer
+from ..model.vocoder import Vocoder
+from ..params import InferCodeParams, RefineTextParams
+from ..pipeline.decode_worker import MOST_FRAMES, MOST_FRAMES_ON_GPU, Vocoding
+from ..pipeline.model import Model
+from ..utils import machine
+from .assets import AssetFolder
+from .tensor_file import RESTORE, TensorFile
+from .tensors import load_module
+
+logger = logging.getLogger(__name__)
+
+# Numbers of all codes' features together; the published ones are two millions.
+_LARGEST_CODEBOOK = 1 << 25
+
+M = TypeVar("M", bound=torch.nn.Module)
+
+
+def load_model(
+    assets: AssetFolder,
+    placement: Placement,
+    options: EngineOptions,
+    coef: str | None = None,
+) -> Model:
+    """Load every part.
+
+    Args:
+        coef: what the caller believes the mel scale to be; the checkpoint's own wins.
+
+    Raises:
+        ChatTTSError: a file is missing, damaged or does not fit; the message names it.
+    """
+    config = Config.from_file(assets.config)
+    try:
+        _check(config)
+    except ConfigError as error:
+        raise ConfigError(f"{assets.config}: {error}") from None
+    tokenizer = ScriptTokenizer(assets.tokenizer)
+    tokenizer.check_ids(config.gpt.num_text_tokens)
+    speaker = _speaker(config, assets.config, placement)
+    gpt = GPT.load_pretrained(
+        weights=assets.gpt,
+        llama_file=assets.gpt_config,
+        embed_weights=assets.embed,
+        config=config,
+        tokenizer=tokenizer,
+        placement=placement,
+        options=options,
+    )
+    try:
+        decoder, dvae, vocos = _audio_parts(config, assets, placement)
+        from_hiddens, from_codes = _synthesizers(decoder, dvae, vocos, placement, options)
+    except BaseException:
+        gpt.close()
+        raise
+    on_gpu = placement.audio_device.type == "cuda"
+    model = Model(
+        config=config,
+        placement=placement,
+        tokenizer=tokenizer,
+        speaker=speaker,
+        gpt=gpt,
+        decoder=decoder,
+        dvae=dvae,
+        vocos=vocos,
+        from_hiddens=from_hiddens,
+        from_codes=from_codes,
+        vocoding=Vocoding(gpt.turns, MOST_FRAMES_ON_GPU if on_gpu else MOST_FRAMES),
+    )
+    if coef is not None and coef != model.coef:
+        logger.warning("the given coef differs from the checkpoint's own, which is used")
+    return model
+
+
+def _check(config: Config) -> None:
+    """Raise ConfigError where parts do not fit together or the voice's defaults make no sense."""
+    dvae, vq = config.dvae, config.dvae.vq
+    agreements = (
+        ("2 * decoder.idim", 2 * config.decoder.idim, "gpt.hidden_size", config.gpt.hidden_size),
+        ("2 * dvae.decoder.idim", 2 * dvae.decoder.idim, "dvae.vq.dim", vq.dim),
+        ("dvae.encoder.idim", dvae.encoder.idim, "dvae.decoder.odim", dvae.decoder.odim),
+        ("dvae.encoder.odim", dvae.encoder.odim, "dvae.vq.dim", vq.dim),
+        ("dvae.vq.G * dvae.vq.R", vq.G * vq.R, "gpt.num_vq", config.gpt.num_vq),
+        (
+            "the product of dvae.vq.levels",
+            math.prod(vq.levels),
+            "gpt.num_audio_tokens - 1",
+            config.gpt.num_audio_tokens - 1,
+        ),
+    )
+    for name, found, other, wanted in agreements:
+        if found != wanted:
+            raise ConfigError(f"{name} is {found}, but {other} is {wanted}")
+    if vq.dim % vq.G:
+        raise ConfigError(f"dvae.vq.dim is {vq.dim}, which dvae.vq.G, {vq.G}, does not divide")
+    if (numbers := config.gpt.num_audio_tokens * vq.dim * vq.R) > _LARGEST_CODEBOOK:
+        raise ConfigError(
+            f"dvae.vq.dim * dvae.vq.R * gpt.num_audio_tokens is {numbers}, and codebooks have at "
+            f"most {_LARGEST_CODEBOOK} numbers"
+        )
+    RefineTextParams().with_defaults(config.defaults.refine)
+    InferCodeParams().with_defaults(config.defaults.code)
+
+
+def _speaker(config: Config, file: Path, placement: Placement) -> Speaker:
+    try:
+        return Speaker(config.gpt.hidden_size, config.spk_stat, placement.device)
+    except VoiceError as error:
+        raise ConfigError(f"{file}: {error}; correct spk_stat, or leave it empty") from None
+
+
+def _audio_parts(
+    config: Config, assets: AssetFolder, placement: Placement
+) -> tuple[MelDecoder, DVAE, Vocoder]:
+    """The modules from frames to samples, and from samples to codes.
+
+    They are built without memory first, and compared with what the files have.
+    """
+    mels = config.vocos.mel
+    with must_fit("the audio decoder", placement.audio_device, "load with a smaller kv_memory"):
+        with torch.device("meta"):
+            decoder = MelDecoder(config.decoder, mels.n_mels)
+            dvae = DVAE(config.dvae, mels)
+            vocos = Vocoder(config.vocos)
+        decoder = _load(decoder, assets.decoder, placement)
+        dvae = _load(dvae, assets.dvae, placement)
+        vocos = _load(vocos, assets.vocos, placement)
+    for module, file in ((decoder, assets.decoder), (dvae, assets.dvae)):
+        if not module.coef.all():
+            raise AssetError(f"{file}: coef, the mel scale, has zeros; {RESTORE}")
+    vocos.check_window(assets.vocos)
+    return decoder, dvae, vocos
+
+
+def _synthesizers(
+    decoder: MelDecoder,
+    dvae: DVAE,
+    vocos: Vocoder,
+    placement: Placement,
+    options: EngineOptions,
+) -> tuple[Synthesizer, Synthesizer]:
+    """The two ways from frames to samples: recorded on CUDA, on the CPU kernels where these are
+    wanted and work, and else by the modules.
+
+    Who chose a language model of less than float32 gets a Decoder and a vocoder of less as well.
+    The DVAE stays as it is: codes carry less than hidden states, and lose more.
+    """
+    chains: tuple[Chain | None, Chain | None] = None, None
+    stages: list[Stage] = []
+    try:
+        if placement.audio_device.type == "cuda" and torch.version.hip is None:
+            stages = vocoder_stages(vocos, placement.dtype)
+        elif options.use_vllm and placement.audio_device.type == "cpu":
+            chains = _native_chains(decoder, dvae, vocos, placement, options)
+    except BuildError:
+        pass  # the engine said so
+    except ConfigError as error:
+        logger.warning("this checkpoint's sound is decoded whole, not in pieces: %s", error)
+    if stages:
+        chains = _device_chains(decoder, dvae, stages, placement)
+    return Synthesizer(decoder, vocos, chains[0]), Synthesizer(dvae, vocos, chains[1])
+
+
+def _device_chains(
+    decoder: MelDecoder, dvae: DVAE, vocoder: Sequence[Stage], placement: Placement
+) -> tuple[Chain, Chain]:
+    """Recorded passes; those of up to four utterances through the Decoder are recorded now.
+
+    Raises:
+        ConfigError: the device has not enough memory.
+    """
+    advice = "leave more of it free, for example with a smaller kv_memory"
+    recorders = [CudaRecorder(placement.audio_device, advice=advice) for _ in range(2)]
+    chain = DeviceChain(decoder, vocoder, recorders[0], dtype=placement.dtype)
+    chain.warm_up((1, 2, 4))
+    logger.info(
+        "recorded %d passes of the audio decoder in %.1f s",
+        recorders[0].captures,
+        recorders[0].seconds,
+    )
+    return chain, DeviceChain(dvae, vocoder, recorders[1])
+
+
+def _native_chains(
+    decoder: MelDecoder,
+    dvae: DVAE,
+    vocos: Vocoder,
+    placement: Placement,
+    options: EngineOptions,
+) -> tuple[Chain, Chain]:
+    """Modules and chains on the CPU kernels."""
+    team = Team(options.num_threads or max(1, int(machine.usable_cores())))
+    kind = "float32" if placement.dtype is torch.float32 else "bfloat16"
+    accelerate(decoder, team, kind)
+    accelerate(vocos, team, kind)
+    accelerate(dvae, team, "float32")
+    layers = VocoderLayers(vocos, team)
+    return NativeChain(decoder, layers, team), NativeChain(dvae, layers, team)
+
+
+def _load(module: M, file: Path, placement: Placement) -> M:
+    load_module(module, TensorFile(file), file=file)
+    return module.to(placement.audio_device).eval().requires_grad_(False)

@@ -1,0 +1,1 @@
+"""Texts to samples: the call, frames, rows, streams, results, and when to decode."""

@@ -1,0 +1,77 @@
+"""What the pipeline runs on: everything that a checkpoint gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pybase16384
+from numpy.typing import NDArray
+
+from ..config import Config
+from ..errors import ConfigError
+from ..model.dvae import DVAE, MelDecoder
+from ..model.gpt import GPT
+from ..model.placement import Placement
+from ..model.script_tokenizer import ScriptTokenizer
+from ..model.speaker import Speaker
+from ..model.synthesis import Synthesizer
+from ..model.vocoder import Vocoder
+from ..utils.lru import LRU
+from .decode_worker import Vocoding
+
+# Voices that are kept unpacked; a sample of half a minute is 45 kB.
+_VOICES_KEPT = 256
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything that a checkpoint gives.
+
+    Attributes:
+        from_hiddens, from_codes: the two ways from frames to samples.
+        vocoding: the thread that goes them.
+        vectors, samples: what speaker strings and sample prompts were read to.
+    """
+
+    config: Config
+    placement: Placement
+    tokenizer: ScriptTokenizer
+    speaker: Speaker
+    gpt: GPT
+    decoder: MelDecoder
+    dvae: DVAE
+    vocos: Vocoder
+    from_hiddens: Synthesizer
+    from_codes: Synthesizer
+    vocoding: Vocoding
+    vectors: LRU[str, NDArray[np.float32]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
+    samples: LRU[str, NDArray[np.int64]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
+
+    def synthesizer(self, use_decoder: bool) -> Synthesizer:
+        """The way through the Decoder, or the one through the DVAE."""
+        return self.from_hiddens if use_decoder else self.from_codes
+
+    def with_part(self, name: str, part: object) -> Model:
+        """A model with another ``part``, as scripts assign ``chat.decoder``, on plain modules.
+
+        Raises:
+            ConfigError: it is of another class than the one in its place.
+        """
+        kind = type(getattr(self, name))
+        if not isinstance(part, kind):
+            raise ConfigError(f"{name} must be a {kind.__name__}, not {type(part).__name__}")
+        model = replace(self, **{name: part})
+        if name not in ("decoder", "dvae", "vocos"):
+            return model
+        return replace(
+            model,
+            from_hiddens=Synthesizer(model.decoder, model.vocos),
+            from_codes=Synthesizer(model.dvae, model.vocos),
+        )
+
+    @property
+    def coef(self) -> str:
+        """The Decoder's mel scale, as base16384 text of 100 float32."""
+        values = self.decoder.coef.detach().cpu().numpy().astype("<f4")
+        return str(pybase16384.encode_to_string(values.tobytes()))

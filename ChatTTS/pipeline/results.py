@@ -1,0 +1,101 @@
+"""What ``infer`` gives: waveforms that can tell how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ChatTTSError
+from ..model.generation import FinishReason
+
+
+@dataclass
+class Spoken:
+    """One utterance of a row: what was said, how long it is, how it ended.
+
+    Attributes:
+        text: as it went into the speech pass.
+        samples: length at 24 kHz.
+        finish: ``None`` while it is being generated.
+    """
+
+    text: str
+    samples: int = 0
+    finish: FinishReason | None = None
+
+
+@dataclass
+class Row:
+    """The utterances of one text, in order."""
+
+    utterances: list[Spoken] = field(default_factory=list)
+
+    @property
+    def finish_reason(self) -> str | None:
+        """``stop``, ``length`` or ``abort``; ``None`` while an utterance is unfinished."""
+        reasons = [u.finish for u in self.utterances]
+        if None in reasons:
+            return None
+        for reason in (FinishReason.ABORT, FinishReason.LENGTH):
+            if reason in reasons:
+                return reason.value
+        return FinishReason.STOP.value
+
+
+class Waveforms(list[NDArray[np.float32]]):
+    """A list with one 1-D float32 array at 24 kHz for each text.
+
+    Attributes:
+        rows: for each text, its utterances with their lengths and finish reasons.
+    """
+
+    def __init__(self, waveforms: Iterable[NDArray[np.float32]], rows: list[Row]) -> None:
+        super().__init__(waveforms)
+        self.rows = rows
+
+    @property
+    def finish_reasons(self) -> list[str | None]:
+        """How each row ended: ``stop``, ``length`` or ``abort``."""
+        return [row.finish_reason for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of speech, of one utterance.
+
+    Attributes:
+        samples: float32 [n] at 24 kHz, n > 0.
+        position: of the first sample in the whole.
+        utterance: number of the utterance in the text, from 0.
+        text: of the utterance, as it went into the speech pass.
+        finish_reason: in the last piece of an utterance how it ended: ``stop``, ``length`` or
+            ``abort``; ``None`` in the others.
+    """
+
+    samples: NDArray[np.float32]
+    position: int
+    utterance: int
+    text: str
+    finish_reason: str | None
+
+
+class EmptySpeechError(ChatTTSError):
+    """Utterances that ended at once in every attempt.
+
+    Attributes:
+        texts: those utterances.
+        waveforms: what came of all the rows, so that nothing of the others is lost; ``None`` at
+            the end of a stream, which has given it already.
+    """
+
+    def __init__(self, texts: list[str], waveforms: Waveforms | None) -> None:
+        listed = ", ".join(repr(t if len(t) <= 40 else t[:40] + "...") for t in texts)
+        super().__init__(
+            f"nothing was spoken for {listed}: the model ended at once in every attempt. Try "
+            "another seed or more words, or take the empty result with ensure_non_empty=False"
+        )
+        self.texts = texts
+        self.waveforms = waveforms

@@ -1,0 +1,342 @@
+"""The GPU benchmark's own logic, tried on a CPU at a tiny size; never how fast anything is."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ..support.benchmark_tools import BENCHMARKS
+from ..support.places import ROOT
+
+pytest.importorskip("triton")
+
+FOUND_OF_STEPS = {"step_ms", "host_us", "read_us", "floor_ms", "share_of_limit", "frames_per_s"}
+
+
+@pytest.fixture(autouse=True)
+def _scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The benchmarks are scripts, which import one another by their names and set threads."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What all parts share."""
+    return tmp_path_factory.mktemp("gpu")
+
+
+@pytest.fixture
+def on_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpu_rehearsal import take_triton
+
+    take_triton(monkeypatch)
+
+
+def do(module: str, folder: Path, scale: Any = None, **given: Any) -> dict[str, Any]:
+    """A part's ``measure``, and what it put on record."""
+    from gpu_scale import TINY, Record, Task
+
+    file = folder / f"{module}.json"
+    task = Task(scale or TINY, folder, Record(file), time.time())
+    importlib.import_module(module).measure(task, **given)
+    found = json.loads(file.read_text(encoding="utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+def shown(name: str, found: dict[str, Any]) -> str:
+    from gpu_report import table
+
+    return table({"parts": {name: found}})
+
+
+# ---------------------------------------------------------------- parts
+
+
+def test_machine(folder: Path) -> None:
+    found = do("gpu_machine", folder)
+
+    assert found["device"] == "no GPU"
+    assert found["versions"]["torch"] == torch.__version__
+    assert found["copy_gb_s"] > 0
+    assert torch.__version__ in shown("machine", found)
+
+
+@pytest.mark.parametrize("batch_invariant", [True, False])
+def test_steps(folder: Path, on_triton: None, batch_invariant: bool) -> None:
+    found = do("gpu_steps", folder, dtype="float32", batch_invariant=batch_invariant)
+
+    assert list(found["streams"]) == ["1", "3"]
+    for streams, own in found["streams"].items():
+        assert set(own) - {"finite"} == FOUND_OF_STEPS
+        assert own["finite"]
+        assert own["frames_per_s"] == pytest.approx(1000 * int(streams) / own["step_ms"]["median"])
+        assert own["share_of_limit"] == pytest.approx(own["floor_ms"] / own["step_ms"]["median"])
+    # Two layers and the heads, and 40 positions of a stream, all in four bytes.
+    weights = 4 * (2 * (4 * 64 * 64 + 3 * 64 * 128) + 4 * 626 * 64)
+    read = weights + 3 * 40 * 2 * 2 * 64 * 4
+    assert found["streams"]["3"]["floor_ms"] == pytest.approx(read / found["copy_gb_s"] / 1e6)
+    assert found["prompt_ms"]["9"]["median"] > 0
+    assert "a prompt of 9" in shown("steps float32", found)
+
+
+def test_steps_are_timed_where_they_should_be(folder: Path, on_triton: None) -> None:
+    """Around the length that is asked for, every sequence in blocks of its own."""
+    from gpu_scale import TINY, Record, Task
+    from gpu_steps import load
+
+    loaded = load(Task(TINY, folder, Record(folder / "x.json"), time.time()), "float32")
+    tables = loaded.lay_out(3)
+
+    assert len({block for table in tables for block in table}) == 3 * loaded.blocks
+    assert {block for table in tables for block in table} <= set(range(len(loaded.pool)))
+    first = int(loaded.steps._positions[0])
+    assert first < TINY.positions <= first + 1 + TINY.steps
+
+
+def test_engine(folder: Path, on_triton: None) -> None:
+    found = do("gpu_engine", folder, dtype="float32")
+
+    assert {"import_s", "load_s", "cache_s", "first_request_s"} <= set(found)
+    for own in found["streams"].values():
+        assert set(own) == {"frames_per_s", "step_ms", "first_frame_ms", "host_us"}
+        assert all(spread["min"] > 0 for spread in own.values())
+    assert "first frame" in shown("engine float32", found)
+
+
+def test_a_start_alone(folder: Path, on_triton: None) -> None:
+    found = do("gpu_engine", folder, dtype="float32", runs=False)
+
+    assert found["first_request_s"] > 0
+    assert "streams" not in found
+
+
+def test_products(folder: Path, on_triton: None) -> None:
+    found = do("gpu_products", folder, dtype="float32")
+
+    for own in found["rows"].values():
+        assert set(own["us"]) == {"qkv", "out", "gate_up", "down"}
+        for way, total in own["layer_us"].items():
+            assert total == pytest.approx(sum(each[way] for each in own["us"].values()))
+    assert "SKINNY_ROWS" in shown("products float32", found)
+
+
+def test_where_the_kernel_wins() -> None:
+    from gpu_products import _wins
+
+    def rows(kernel: float, library: float) -> dict[str, Any]:
+        return {"layer_us": {"kernel": kernel, "library": library}}
+
+    results = {"1": rows(1, 2), "8": rows(2, 2), "16": rows(3, 2), "32": rows(1, 2)}
+    assert _wins(results) == 8
+    assert _wins({"1": rows(3, 2)}) == 0
+
+
+@pytest.mark.parametrize("part", ["profile", "attention", "standard"])
+def test_other_figures(folder: Path, on_triton: None, part: str) -> None:
+    found = do(f"gpu_{part}", folder, dtype="float32")
+
+    assert "1 streams" in shown(f"{part} float32", found)
+    if part == "profile":
+        for own in found["streams"].values():
+            assert own["busy_us"] == pytest.approx(sum(each["us"] for each in own["kernels"]))
+    elif part == "standard":
+        assert set(found["streams"]) == {"transformers", "accelerated"}
+        assert found["streams"]["accelerated"]["3"]["path_ms"]["median"] > 0
+    else:
+        assert found["streams"]["3"]["gb_s"] > 0
+
+
+def test_sound(folder: Path) -> None:
+    found = do("gpu_sound", folder, dtype="float32")
+
+    assert set(found["first_sound_ms"]) == {"stream", "low_latency"}
+    # Eight frames of a 46.875th of a second.
+    own = found["streams"]["1"]
+    assert own["rtf"] == pytest.approx(own["infer_s"]["median"] / (8 / 46.875))
+    assert "RTF" in shown("sound float32", found)
+
+
+# ---------------------------------------------------------------- checks
+
+
+@pytest.mark.slow
+def test_kernels_are_right(folder: Path) -> None:
+    found = do("gpu_kernels", folder, dtype="float32")
+
+    assert found["wrong"] == []
+    assert len(found["checks"]) > 20
+    assert "checks are right" in shown("kernels float32", found)
+
+
+@pytest.mark.parametrize("harm", ["wrong row", "no result", "one bit"])
+def test_a_broken_kernel_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
+    from gpu_scale import TINY
+
+    from ChatTTS.model.cuda.kernels import attention, products
+
+    right = attention.attend_rows
+
+    def broken(query: Any, *given: Any, **named: Any) -> Any:
+        if harm == "no result":
+            raise RuntimeError("it does not compile")
+        result = right(query, *given, **named)
+        if harm == "wrong row" or len(query) == 1:
+            result[0] *= 1.001 if harm == "wrong row" else 1 + 1e-6
+        return result
+
+    monkeypatch.setattr(attention, "attend_rows", broken)
+    # What is not to be broken goes the quick way.
+    monkeypatch.setattr(products, "product", products.product_torch)
+    with pytest.raises(RuntimeError, match="wrong in float32"):
+        do("gpu_kernels", folder, replace(TINY, check_rows=(1, 2)), dtype="float32")
+    found = json.loads((folder / "gpu_kernels.json").read_text(encoding="utf-8"))
+    wrong = [name for name in found["wrong"] if "attention" in name and "prompt" not in name]
+    if harm == "one bit":
+        assert "bits of attention" in wrong
+    else:
+        assert "attention, 2 rows" in wrong
+    assert not any("norm" in name for name in found["wrong"])
+    assert wrong[0] in shown("kernels float32", found)
+
+
+def test_codes_are_compared_with_the_published_ones(folder: Path) -> None:
+    found = do("gpu_codes", folder, models=["model-a"])
+
+    model = found["models"]["model-a"]
+    assert model["requests"] == 17
+    assert model["frames"] > 500
+    assert all(model["is_right"].values())
+    assert "17 requests" in shown("codes", found)
+
+
+@pytest.mark.parametrize("harm", ["ids", "hiddens", "length"])
+def test_other_codes_are_found(folder: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
+    import gpu_codes
+
+    _, expected = gpu_codes._cases("model-a")
+
+    def answers(name: str, requests: Any, device: str, **settings: Any) -> list[Any]:
+        ids = [codes.copy() for codes in expected]
+        hiddens = [torch.zeros(len(codes), 8) for codes in expected]
+        if device != "cpu":
+            if harm == "ids":
+                ids[3][-1, 2] += 1
+            elif harm == "hiddens":
+                hiddens[5][0, 0] = 3e-5
+            else:
+                ids[7], hiddens[7] = ids[7][:-1], hiddens[7][:-1]
+        return list(map(gpu_codes.Answer, ids, hiddens))
+
+    monkeypatch.setattr(gpu_codes, "_answers", answers)
+    from gpu_scale import TINY
+
+    with pytest.raises(RuntimeError, match="model-a"):
+        do("gpu_codes", folder, replace(TINY, device="cuda:0"), models=["model-a"])
+    right = json.loads((folder / "gpu_codes.json").read_text("utf-8"))["models"]["model-a"][
+        "is_right"
+    ]
+    assert right["codes are the CPU's"] == (harm == "hiddens")
+    assert right["hiddens are the CPU's"] == (harm == "ids")
+    assert right["not a bit depends on the batch"]
+
+
+def test_what_pytest_says_is_understood() -> None:
+    from gpu_tests import command, outcome_of, unread_file
+
+    assert outcome_of("tests/test_a.py::test_b[x] PASSED   [ 10%]") == "PASSED"
+    assert outcome_of("[gw1] [ 10%] FAILED tests/test_a.py::test_b ") == "FAILED"
+    assert outcome_of("FAILED tests/test_a.py::test_b - assert False") is None
+    assert outcome_of("==== 1 FAILED ====") is None
+    collecting = "_____ ERROR collecting tests/test_a.py _____"
+    assert outcome_of(collecting) is None
+    assert unread_file(collecting) == "tests/test_a.py"
+    assert unread_file("tests/test_a.py::test_b ERROR") is None
+
+    whole = command("test_cuda_*.py", without_package=False)
+    assert "tests/model/cuda/test_products.py" in whole
+    assert "--noconftest" not in whole
+    assert "--noconftest" in command("test_cuda_*.py", without_package=True)
+
+
+@pytest.mark.slow
+def test_the_tests_are_run(folder: Path) -> None:
+    found = do("gpu_tests", folder)
+
+    assert set(found["counts"]) == {"PASSED"}
+    assert " PASSED" in shown("tests", found)
+
+
+# ---------------------------------------------------------------- the published package
+
+
+class PretendedPeer:
+    """Takes a second for every frame."""
+
+    def __init__(self, *given: Any) -> None:
+        self.environment = given[-1]
+
+    def __enter__(self) -> PretendedPeer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def call(self, do: str, **given: Any) -> dict[str, Any]:
+        assert str(ROOT) not in self.environment["PYTHONPATH"].split(os.pathsep)
+        if do == "load":
+            return {"load_s": 1.0, "versions": {"package": "ChatTTS 0.2.5"}}
+        count = given["frames"]
+        return {"generate_s": float(count), "frames": [count] * len(given["texts"])}
+
+
+def test_the_peer_is_apart_from_ours(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gpu_peer
+
+    monkeypatch.setattr(gpu_peer, "Worker", PretendedPeer)
+    monkeypatch.setattr(gpu_peer, "whole_checkpoint", lambda task: folder)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv(gpu_peer.SITE, "/site")
+    found = do("gpu_peer", folder)
+
+    assert found["streams"]["8"]["path_ms"]["median"] == 1000
+    assert "ChatTTS 0.2.5" in shown("peer", found)
+
+
+def test_without_the_peer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gpu_peer
+
+    monkeypatch.delenv(gpu_peer.SITE, raising=False)
+    found = do("gpu_peer", folder)
+
+    assert "stands in" in found["skipped"]
+    assert "not done" in shown("peer", found)
+
+
+# ---------------------------------------------------------------- the model
+
+
+def test_a_language_model_is_random_and_written_once(folder: Path, on_triton: None) -> None:
+    from gpu_model import language_model, prompt
+    from gpu_scale import TINY, Record, Task
+
+    task = Task(TINY, folder, Record(folder / "x.json"), time.time())
+    file = language_model(task) / "asset" / "gpt" / "model.safetensors"
+    before = file.stat().st_mtime_ns
+    assert language_model(task) / "asset" / "gpt" / "model.safetensors" == file
+    assert file.stat().st_mtime_ns == before
+    first, second = (prompt(TINY.gpt, 30, number).text for number in (1, 2))
+    assert not np.array_equal(first, second)

@@ -1,0 +1,227 @@
+"""The GPU benchmark as a whole: its parts' processes, their time, the report, the command."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ..support.benchmark_tools import BENCHMARKS
+
+
+@pytest.fixture(autouse=True)
+def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmarks are scripts, which import one another by their names."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+
+
+def scripted(monkeypatch: pytest.MonkeyPatch, scripts: dict[str, str]) -> None:
+    """Have parts do what the scripts say, which are given the file that takes the result."""
+    import gpu
+
+    def command(run: Any, part: Any, file: Path) -> list[str]:
+        script = scripts.get(part.module, "")
+        return [sys.executable, "-S", "-c", f"import json, os, sys, time\n{script}", str(file)]
+
+    monkeypatch.setattr(gpu.Run, "_command", command)
+
+
+def put(values: dict[str, Any]) -> str:
+    return f"open(sys.argv[1], 'w').write(json.dumps({values!r}))\n"
+
+
+def new_run(folder: Path, seconds: float = 60) -> Any:
+    import gpu
+
+    return gpu.Run({"parts": {}}, folder, time.monotonic() + seconds, dry=True)
+
+
+def test_what_a_part_found_is_kept_when_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpu import Part
+
+    scripted(monkeypatch, {"good": put({"x": 1}), "bad": put({"x": 2}) + "sys.exit('no memory')"})
+    run = new_run(tmp_path)
+    run.together([Part("a", "good", 30), Part("b", "bad", 30)])
+
+    parts = run.report["parts"]
+    assert parts["a"]["x"] == 1
+    assert "error" not in parts["a"]
+    assert parts["b"]["x"] == 2
+    assert "status 1" in parts["b"]["error"]
+    assert "no memory" in parts["b"]["log"]
+
+
+def ends(process: int) -> bool:
+    """Whether a process that was killed goes, as soon as the system comes to it."""
+    state = Path(f"/proc/{process}/stat")
+    for _ in range(600):
+        try:
+            if state.read_text().split()[2] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_part_that_takes_too_long_ends_with_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpu import Part
+
+    child = tmp_path / "child"
+    script = (
+        "import subprocess\n"
+        f"child = subprocess.Popen(['sleep', '600'])\nopen({str(child)!r}, 'w')"
+        ".write(str(child.pid))\n" + put({"x": 3}) + "time.sleep(600)"
+    )
+    scripted(monkeypatch, {"slow": script})
+    run = new_run(tmp_path)
+    run.one(Part("a", "slow", 1.5))
+
+    found = run.report["parts"]["a"]
+    assert found["x"] == 3
+    assert "too long" in found["error"]
+    assert ends(int(child.read_text()))
+
+
+def test_no_part_is_begun_when_the_time_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpu import Part
+
+    scripted(monkeypatch, {"good": put({"x": 1})})
+    run = new_run(tmp_path, seconds=2)
+    run.one(Part("a", "good", 30))
+
+    assert run.report["parts"]["a"] == {"error": "not begun: the time was up"}
+
+
+def test_the_report_is_written_and_named_after_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import gpu
+
+    def step(ms: float, name: str = "path_ms") -> dict[str, Any]:
+        return {name: {"median": ms}}
+
+    theirs = {"transformers": {"1": step(30)}}
+    scripts = {
+        "gpu_machine": put({"device": "NVIDIA H100 80GB HBM3"}),
+        "gpu_engine": put({"streams": {"1": step(0.5, "step_ms")}}),
+        "gpu_peer": put({"streams": {"1": step(40)}}),
+        "gpu_standard": put({"streams": theirs}),
+    }
+    scripted(monkeypatch, scripts)
+    wanted = ["engine bfloat16", "peer", "standard float32"]
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--out", str(tmp_path / "new"), "--parts", *wanted])
+    report, file = gpu.measure(gpu.parse(), tmp_path)
+
+    assert file == tmp_path / "new" / "gpu-nvidia-h100-80gb-hbm3.json"
+    assert json.loads(file.read_text(encoding="utf-8")) == report
+    assert list(report["parts"]) == ["machine", "engine bfloat16", "peer", "standard float32"]
+    assert list(report["ratios"].values()) == [80, 60]
+
+
+def test_every_part_has_a_module_and_is_shown_in_its_own_way() -> None:
+    pytest.importorskip("triton")
+    import gpu
+    from gpu_report import _LINES
+
+    parts = (gpu.MACHINE, *gpu.CHECKS, *gpu.FIGURES)
+    assert len({part.name for part in parts}) == len(parts)
+    for part in parts:
+        assert callable(importlib.import_module(part.module).measure)
+        assert part.name.partition(" ")[0] in _LINES
+
+
+def test_the_parts_alone_fit_into_eight_minutes() -> None:
+    """Checks may take as long as they are allowed, and the first figures are there all the same."""
+    import gpu
+
+    checks = max(part.limit for part in gpu.CHECKS)
+    assert gpu.MACHINE.limit + checks + sum(part.limit for part in gpu.FIGURES[:3]) < 450
+
+
+@pytest.mark.slow
+def test_a_dry_run(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHMARKS / "gpu.py"), "--dry-run", "--out", str(tmp_path)]
+    done = subprocess.run(
+        [*command, "--parts", "attention bfloat16"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "gpu-no-gpu.json").read_text(encoding="utf-8"))
+    assert report["command"].startswith("python ")
+    assert report["parts"]["machine"]["versions"]["torch"] == torch.__version__
+    assert set(report["parts"]["attention bfloat16"]["streams"]) == {"1", "3"}
+    assert "== attention bfloat16" in done.stdout
+
+
+# ---------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Callable[..., list[str]]:
+    """Runs gpu.sh with an interpreter that notes what it is called with; safetensors is there."""
+    log, python = tmp_path / "log", tmp_path / "python"
+    python.write_text(
+        '#!/bin/sh\n[ "$1" = -c ] && { [ "$3" = safetensors ]; exit; }\n'
+        f'echo "$CHATTTS_PEER_SITE|$PYTHONPATH|$*" >>{log}\n'
+        'case "$*" in *broken*) exit 1 ;; esac\n'
+    )
+    python.chmod(python.stat().st_mode | stat.S_IEXEC)
+
+    def run(*arguments: str, **environment: str) -> list[str]:
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        subprocess.run(
+            ["bash", str(BENCHMARKS / "gpu.sh"), *arguments],
+            check=True,
+            env={**kept, "PYTHON": str(python), **environment},
+            capture_output=True,
+        )
+        return log.read_text().splitlines()
+
+    return run
+
+
+def test_the_command_installs_what_is_missing_and_there(
+    tmp_path: Path, shell: Callable[..., list[str]]
+) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    for name in ("ChatTTS-0.2.5", "broken-1", "safetensors-1", "torch-2.0", "vocos-0.1"):
+        (wheels / f"{name}-py3-none-any.whl").touch()
+    *installs, run = shell(str(wheels), "--dry-run", OUT="/results")
+
+    installed = [Path(line.split()[-1]).name.partition("-")[0] for line in installs]
+    assert sorted(installed) == ["ChatTTS", "broken", "vocos"]
+    assert all("--no-index" in line and "--no-deps" in line for line in installs)
+    peer, paths, command = run.split("|")
+    targets = {line.split()[-1]: line.split()[-2] for line in installs}
+    assert targets[str(wheels / "vocos-0.1-py3-none-any.whl")] == paths
+    assert targets[str(wheels / "ChatTTS-0.2.5-py3-none-any.whl")] == peer != paths
+    assert "gpu.py --seconds 4" in command
+    assert command.endswith("--out /results --dry-run")
+
+
+def test_the_command_needs_no_wheels(shell: Callable[..., list[str]]) -> None:
+    (run,) = shell("--parts", "codes")
+
+    assert run.startswith("||")
+    assert run.endswith("benchmarks/results --parts codes")

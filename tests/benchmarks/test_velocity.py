@@ -1,0 +1,353 @@
+"""The engine's benchmarks run and report what they say; never how fast."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ..support.benchmark_tools import (
+    BENCHMARKS,
+    FIGURES,
+    TINY,
+    WorkerHere,
+    arguments,
+    peer_python,
+    run_script,
+)
+
+SMALL = "--prompt 10 --frames 8 --threads 1 --rounds 2 --streams 1 3 --sample-frames 100"
+QUICK = [*TINY.split(), *SMALL.split(), *["--read-mb", "1", "--passes", "1", "--kv-memory", "4MB"]]
+
+
+@pytest.fixture(autouse=True)
+def _scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The benchmarks are scripts, which import one another by their names and set threads."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """The whole command on the tiny size, all in this process."""
+    import comparison
+    import ours
+    import velocity
+    from random_checkpoint import config_from, write_checkpoint
+
+    monkeypatch.setattr(WorkerHere, "calls", [], raising=False)
+    monkeypatch.setattr(comparison, "Worker", WorkerHere)
+    monkeypatch.setattr(velocity, "Worker", WorkerHere)
+    given = [*QUICK, "--dtypes", "int8", "--peer-python", "unused"]
+    args = arguments(monkeypatch, velocity, *given)
+    config = config_from(args)
+    write_checkpoint(tmp_path, config)
+    yield velocity.measure(args, config, tmp_path)
+    ours.chat.unload()
+
+
+def test_velocity_reports_every_figure(report: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from picture import draw
+    from velocity_report import table
+
+    assert json.loads(json.dumps(report)) == report
+    assert report["command"].startswith("python ")
+    assert set(report["machine"]) == {"cpu", "cores", "system"}
+    assert set(report["sides"]) == {"int8", "peer"}
+    assert [result["streams"] for result in report["results"]] == [1, 3]
+    for result in report["results"]:
+        for key in ("int8", "peer"):
+            assert set(result["medians"][key]) == FIGURES
+            assert len(result["rounds"][key]) == 2
+            limit = result["limits"][key]
+            assert limit["factor"] == result["medians"][key]["step_ms"] / limit["step_ms"]
+            assert limit["generate_frames_per_s"] > 0
+        assert result["medians"]["peer"]["infer_s"] == 2000
+        assert set(result["ratios"]) == {"int8"}
+        ratio = result["ratios"]["int8"]["infer"]
+        assert ratio["median"] > ratio["min"] > 1
+
+    assert all(rate > 0 for rate in report["limits"]["read_gb_s"].values())
+    assert set(report["limits"]["product_gflop_s"]) == {"float32", "bfloat16", "int8"}
+
+    start = report["starts"]["int8"]
+    for which in ("first", "second"):
+        assert set(start[which]) == {"import_s", "load_s", "grown"}
+        assert start[which]["load_s"] > 0
+    assert start["weights"] > 0
+    assert start["beyond"] == start["second"]["grown"] - start["weights"]
+    assert 3 << 20 < start["pool"] <= 4 << 20
+
+    again = report["again"]["int8"]
+    assert len(again["rounds"]) == 2
+    for one in again["rounds"]:
+        assert one["prompt"] == 136
+        # The second time whole blocks are known, and the last position never is.
+        assert one["computed"][0] == one["prompt"]
+        assert 1 <= one["computed"][1] <= 32
+    assert again["ratio"]["min"] <= again["ratio"]["median"] <= again["ratio"]["max"]
+
+    over = report["overhead"]["int8"]
+    assert over["streams"] == 3
+    assert over["steps"] >= 8
+    assert over["model_s"] + over["engine_s"] < over["wall_s"]
+    assert 0 < over["engine_share"] < over["outside_share"] < 1
+    runner = over["runner"]
+    parts = ("forward_s", "heads_s", "draws_s", "bookkeeping_s")
+    assert all(runner[part] > 0 for part in parts)
+    assert sum(runner[part] for part in parts) == pytest.approx(runner["run_s"])
+
+    printed = table(report)
+    for words in ("velocity int8", "ChatTTS 0.2.5", "times faster", "limit", "the same again"):
+        assert words in printed
+    draw(report, tmp_path / "out.png")
+    assert (tmp_path / "out.png").stat().st_size > 1000
+
+
+def test_velocity_never_gives_a_text_twice(report: dict[str, Any]) -> None:
+    """A prompt that the engine knows costs less."""
+    asked = [
+        given["texts"]
+        for script, _, given in WorkerHere.calls
+        if script == "velocity_side" and "texts" in given
+    ]
+    # Two numbers of streams, a warm-up and two rounds each, in two ways; the two of the overhead.
+    assert len(asked) == 2 * 3 * 2 + 2
+    spoken = [text for texts in asked for text in texts]
+    assert len(set(spoken)) == len(spoken)
+
+
+def test_sides_start_with_cache_folders_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import velocity
+
+    args = arguments(
+        monkeypatch, velocity, "--dtypes", "bfloat16", "float32", "standard:float32", "float32"
+    )
+    sides = velocity.sides(args, tmp_path)
+
+    assert [side.key for side in sides] == ["bfloat16", "float32", "standard:float32"]
+    ours = sides[:2]
+    assert all(side.generates_apart and side.load["use_vllm"] for side in ours)
+    assert len({side.environment["XDG_CACHE_HOME"] for side in ours}) == 2
+    assert sides[2].load == {"dtype": "float32"}
+
+
+def test_limit_of_a_step_is_bytes_or_operations() -> None:
+    from step_limit import Rates, StepWork, weight_bytes
+
+    from ChatTTS.config import EmbedConfig, GPTConfig
+
+    work = StepWork.of(GPTConfig(), "bfloat16", "bfloat16")
+    assert work.position_bytes == 61_440
+    llama = 20 * (4 * 768 * 768 + 3 * 768 * 3072)
+    head = 4 * 626 * 768
+    assert work.weight_bytes == 2 * (llama + head)
+    eight_bits = StepWork.of(GPTConfig(), "int8", "bfloat16")
+    assert eight_bits.weight_bytes == llama + 2 * head
+    everything = weight_bytes(GPTConfig(), EmbedConfig(), "int8", "float32")
+    assert everything == llama + 4 * 41 * 768 + 4 * 2 * 768 * (21178 + 4 * 626)
+
+    slow_memory = Rates(read=1e9, products=1e18)
+    limit = work.limit(slow_memory, streams=2, prompt=50, frames=3)
+    at = [(work.weight_bytes + 2 * length * 61_440) / 1e6 for length in (50, 51, 52)]
+    assert limit["prompt_ms"] == pytest.approx(at[0])
+    assert limit["decode_ms"] == pytest.approx((at[1] + at[2]) / 2)
+    assert limit["step_ms"] == pytest.approx(sum(at) / 3)
+    assert limit["read_bound"] == 1
+
+    slow_products = Rates(read=1e18, products=1e12)
+    limit = work.limit(slow_products, streams=2, prompt=2, frames=2)
+    attention = 20 * 4 * 768  # for a position: products with keys and with values
+    assert limit["prompt_ms"] == pytest.approx(2 * (2 * 2 * llama + 2 * head + 3 * attention) / 1e9)
+    assert limit["decode_ms"] == pytest.approx(2 * (2 * (llama + head) + 3 * attention) / 1e9)
+    assert limit["read_bound"] == 0
+
+
+def test_rates_are_the_best_that_serve_the_weights() -> None:
+    from step_limit import Rates
+
+    measured = {
+        "read_gb_s": {"one way": 10.0, "another": 20.0},
+        "product_gflop_s": {
+            "float32": {"torch": 5.0, "kernels": 4.0},
+            "bfloat16": {"torch": 7.0, "kernels": 9.0},
+            "int8": {"kernels": 8.0},
+        },
+    }
+
+    assert Rates.of(measured, "float32") == Rates(20e9, 5e9)
+    assert Rates.of(measured, "int8") == Rates(20e9, 9e9)
+
+
+def test_memory_knows_the_peak() -> None:
+    from memory import peak_bytes, resident_bytes
+
+    before = resident_bytes()
+    held = b"x" * (64 << 20)
+    grown = resident_bytes()
+    del held
+
+    assert 1 << 20 < before < grown
+    # Linux counts by thread and adds up now and then: a few pages may be missing in either.
+    assert peak_bytes() > grown - (1 << 20) > before
+
+
+def test_many_requests_reports_every_figure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import many_requests
+
+    args = arguments(
+        monkeypatch,
+        many_requests,
+        *[
+            "--requests",
+            "10",
+            "30",
+            "--threads",
+            "1",
+            "--rounds",
+            "2",
+            "--frames",
+            "2",
+            "--prompt",
+            "5",
+            "--running",
+            "4",
+        ],
+    )
+    report = many_requests.measure(args, tmp_path)
+
+    assert report["settings"]["running"] == 4
+    assert list(report["policies"]) == ["fcfs", "priority"]
+    for result in report["policies"].values():
+        assert list(result["request_s"]) == [10, 30]
+        assert [len(own) for own in result["rounds"].values()] == [2, 2]
+        middles = result["request_s"].values()
+        assert result["spread"] == pytest.approx(max(middles) / min(middles) - 1)
+        assert all(result["add_s"][n] < result["request_s"][n] for n in (10, 30))
+    json.dumps(report)
+    assert "spread" in many_requests.table(report)
+
+
+def test_many_requests_finds_out_who_does_less() -> None:
+    import many_requests
+
+    class Lazy:
+        """Ends everything at once."""
+
+        def metrics(self) -> Any:
+            return argparse.Namespace(requests_at_limit=0)
+
+        def add(self, requests: Any) -> None:
+            pass
+
+        def has_unfinished_requests(self) -> bool:
+            return False
+
+    requests = many_requests.Requests(prompt=3, frames=2, tokens=50, lanes=4).take(2)
+    with pytest.raises(RuntimeError, match="0 of 2 requests"):
+        many_requests.run(Lazy(), requests)
+    assert requests[0].prompt.text.tolist() != requests[1].prompt.text.tolist()
+
+
+def test_products_report_the_price_of_invariance(monkeypatch: pytest.MonkeyPatch) -> None:
+    import products
+
+    given = "--threads 1 --rounds 2 --passes 1 --matrices 2 --length 40 --dtypes bfloat16"
+    rows = "--product-rows 1 5 --step-rows 2"
+    args = arguments(monkeypatch, products, *TINY.split(), *given.split(), *rows.split())
+    report = products.measure(args)
+
+    found = report["products"]["bfloat16"]
+    assert [result["rows"] for result in found] == [1, 5]
+    for result in found:
+        each = result["seconds"]
+        assert {"torch", "torch in tiles"} <= set(each)
+        others = min(s for way, s in each.items() if way in ("torch", "oneDNN"))
+        assert result["price"] == {
+            way: each[way] / others for way in ("kernels", "torch in tiles") if way in each
+        }
+        assert all(len(own) == 2 for own in result["rounds"].values())
+    (step,) = report["steps"]["bfloat16"]
+    assert step["rows"] == 2
+    assert step["price"] == step["seconds"]["invariant"] / step["seconds"]["plain"]
+    json.dumps(report)
+    assert "price of invariance" in products.table(report)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_every_way_of_a_product_gives_the_same(dtype: torch.dtype) -> None:
+    """Otherwise the prices would compare different work."""
+    import products
+
+    torch.manual_seed(0)
+    weight, rows = torch.randn(48, 32), torch.randn(5, 32)
+    name = str(dtype).removeprefix("torch.")
+    ways = (
+        products._kernels([weight], name, 1)
+        | products._torch_ways([weight], dtype)
+        | products._onednn([weight], dtype, 5)
+    )
+    for way, (layer,) in ways.items():
+        out = layer(rows if way == "kernels" else rows.to(dtype))
+        torch.testing.assert_close(out.float(), rows @ weight.T, atol=0.2, rtol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("script", "bad"),
+    [
+        ("velocity", "--dtypes float16"),
+        ("velocity", "--sample-frames 4090"),
+        ("velocity", "--read-mb 0"),
+        ("velocity", "--frames 4090"),
+        ("many_requests", "--requests 0"),
+        ("many_requests", "--prompt 255"),
+        ("products", "--length 5000"),
+        ("products", "--step-rows 0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(
+    script: str, bad: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = __import__(script)
+    with pytest.raises(SystemExit):
+        arguments(monkeypatch, module, *bad.split())
+    assert bad.split()[0] in capsys.readouterr().err
+
+
+def run_velocity(tmp_path: Path, *given: str) -> dict[str, Any]:
+    report, printed = run_script("velocity", tmp_path, *QUICK, *given)
+    assert "the same again" in printed
+    return report
+
+
+@pytest.mark.slow
+def test_velocity_runs_all_its_processes(tmp_path: Path) -> None:
+    report = run_velocity(
+        tmp_path, "--dtypes", "bfloat16", "standard:float32", "--plot", str(tmp_path / "out.png")
+    )
+
+    assert set(report["sides"]) == {"bfloat16", "standard:float32"}
+    assert set(report["starts"]) == set(report["again"]) == {"bfloat16"}
+    assert report["starts"]["bfloat16"]["first"]["grown"] > 0
+    assert (tmp_path / "out.png").exists()
+
+
+@pytest.mark.peer
+def test_velocity_runs_the_peer_beside_ours(tmp_path: Path) -> None:
+    report = run_velocity(tmp_path, "--dtypes", "int8", "--peer-python", peer_python())
+
+    assert report["sides"]["peer"]["versions"]["package"] == "ChatTTS 0.2.5"
+    for result in report["results"]:
+        assert set(result["ratios"]["int8"]) == {"generate", "infer"}

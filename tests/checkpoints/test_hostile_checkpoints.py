@@ -1,0 +1,179 @@
+"""Checkpoints from strangers: whatever stands in their files, there is speech or a clear error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from ChatTTS.checkpoints.tensor_file import TensorFile
+from ChatTTS.checkpoints.tensors import load_module
+from ChatTTS.core import Chat
+from ChatTTS.errors import AssetError, GenerationError
+from ChatTTS.model.velocity.weights import LlamaFile
+from ChatTTS.utils.untrusted import open_regular, read_bytes, read_json
+
+from ..support import hostile_cases
+from ..support.hostile_cases import INF, NAN
+from ..support.hostile_tools import ENGINES, GOOD, Case, complaint, run
+from ..support.velocity_models import make_shape, make_tensors
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="its files are of other kinds")
+
+# The table's parts, and of how many cases the quick test takes one.
+TABLE = {
+    hostile_cases.sizes: 11,
+    hostile_cases.neighbours: 83,
+    hostile_cases.agreeing: 2,
+    hostile_cases.llama: 5,
+    hostile_cases.speaking: 47,
+    hostile_cases.structure: 11,
+    hostile_cases.files: 7,
+    hostile_cases.poisons: 13,
+    hostile_cases.tokenizers: 3,
+}
+
+
+def check(cases: Sequence[Case], room: Path) -> None:
+    answers = run(cases, ENGINES, room)
+    complaints = [
+        f"{engine} {case.id} {what}"
+        for engine in ENGINES
+        for case, answer in zip(cases, answers[engine], strict=True)
+        if (what := complaint(case, answer)) is not None
+    ]
+    assert not complaints, "\n".join(complaints)
+
+
+def test_whatever_stands_there_is_one_clear_error_or_speech(tmp_path: Path) -> None:
+    cases = [case for part, step in TABLE.items() for case in part()[::step]]
+    assert len(cases) > 150
+    check(cases, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", TABLE, ids=lambda part: part.__name__)
+def test_the_whole_table(part: Callable[[], list[Case]], tmp_path: Path) -> None:
+    cases = part()
+    for start in range(0, len(cases), 100):
+        room = tmp_path / str(start)
+        room.mkdir()
+        check(cases[start : start + 100], room)
+
+
+# ---------------------------------------------------------------- files that change meanwhile
+
+
+def saved(folder: Path, seed: int = 0) -> Path:
+    path = folder / "model.safetensors"
+    save_file(make_tensors(make_shape(), seed), path)
+    return path
+
+
+@pytest.mark.parametrize("length", [0, 100, 5000, -1])
+def test_a_file_that_is_cut_off_while_it_is_read(tmp_path: Path, length: int) -> None:
+    path = saved(tmp_path)
+    file = LlamaFile(path, make_shape())
+    os.truncate(path, length if length >= 0 else path.stat().st_size - 1)
+    with pytest.raises(AssetError, match=r"model\.safetensors was cut off while it was read"):
+        # In any order; the file's own puts one of these tensors last.
+        _ = [file.final_norm(), *map(file.layer, range(file.shape.num_hidden_layers))]
+
+
+def test_a_file_that_is_replaced_while_it_is_read(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    file, expected = LlamaFile(path, make_shape()), make_tensors(make_shape())
+    other = tmp_path / "other"
+    other.mkdir()
+    smaller = make_shape(hidden=16, head_dim=4)
+    save_file(make_tensors(smaller, 5), other / "model.safetensors")
+    (other / "model.safetensors").replace(path)
+    assert file.layer(1).down.equal(expected["layers.1.mlp.down_proj.weight"])
+    assert file.final_norm().equal(expected["norm.weight"])
+
+
+def test_a_file_that_is_overwritten_in_place(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    file = LlamaFile(path, make_shape())
+    size = path.stat().st_size
+    with path.open("rb+") as stream:
+        stream.write(b"\xff" * size)
+    with pytest.raises(AssetError, match="holds NaN"):
+        file.layer(0)
+
+
+def test_a_closed_file_leaves_no_handle(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    tensors = TensorFile(path)
+    handle = tensors._file
+    del tensors
+    assert handle.closed
+
+
+# ---------------------------------------------------------------- numbers that are none
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("value", [NAN, INF, -INF, 1e38])
+def test_a_weight_that_is_no_number_in_its_dtype(value: float, dtype: torch.dtype) -> None:
+    module = torch.nn.Linear(3, 2, bias=False).to(dtype)
+    tensors = {"weight": torch.tensor([[1, 2, 3], [4, 5, value]], dtype=torch.float64)}
+    if value == 1e38 and dtype is not torch.float16:
+        load_module(module, tensors, file=Path("x"))
+        return
+    with pytest.raises(AssetError, match="x: weight holds NaN") as caught:
+        load_module(module, tensors, file=Path("x"))
+    assert ("dtype='float32'" in str(caught.value)) == (dtype is not torch.float32)
+
+
+@pytest.mark.parametrize("part", ["decoder", "dvae", "vocos"])
+def test_samples_that_are_no_numbers_are_never_delivered(part: str) -> None:
+    chat = Chat()
+    chat.load_or_raise("custom", custom_path=GOOD, device="cpu")
+    module = getattr(chat, part)
+    first = module.backbone.embed if part == "vocos" else module.decoder.conv_out
+    with torch.no_grad():
+        first.weight.fill_(NAN)
+    with pytest.raises(GenerationError, match="samples that are not finite"):
+        chat.infer(
+            "hello",
+            skip_refine_text=True,
+            use_decoder=part != "dvae",
+            params_infer_code={"max_new_token": 8, "min_new_token": 8, "manual_seed": 3},
+        )
+
+
+# ---------------------------------------------------------------- reading
+
+
+def test_a_regular_file_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "good").write_bytes(b"12345")
+    assert read_bytes(tmp_path / "good", 5) == b"12345"
+    with pytest.raises(OSError, match="longer than 4 bytes"):
+        open_regular(tmp_path / "good", 4)
+    os.mkfifo(tmp_path / "pipe")
+    for name, what in (("pipe", "a pipe"), (".", "a folder")):
+        with pytest.raises(OSError, match=what):
+            open_regular(tmp_path / name, 5)
+
+
+def test_a_file_that_says_nothing_of_its_length() -> None:
+    endless = Path("/proc/kallsyms")
+    if not endless.exists():
+        pytest.skip("this system has no such file")
+    with pytest.raises(OSError, match="longer than 100 bytes"):
+        read_bytes(endless, 100)
+
+
+def test_json_that_is_read_as_it_was_written(tmp_path: Path) -> None:
+    values = {"a": [1, -2, 3.5, True, None, "好"], "b": {"a": 10**30}}
+    path = tmp_path / "x.json"
+    for is_ascii in (True, False):
+        path.write_text(json.dumps(values, ensure_ascii=is_ascii), encoding="utf-8")
+        assert read_json(path) == values

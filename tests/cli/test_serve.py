@@ -1,0 +1,259 @@
+"""``chattts serve`` with a server that only records what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import ChatTTS.core
+import ChatTTS.serving.server as server_module
+import ChatTTS.serving.starting as starting
+from ChatTTS.cli import main
+from ChatTTS.serving.settings import Limits, Settings
+
+from ..support.cli_tools import FakeChat
+
+pytestmark = pytest.mark.usefixtures("empty_home")
+
+logger = logging.getLogger("ChatTTS.serving.service")
+
+
+class FakeServe:
+    """In place of ``serve``.
+
+    Attributes:
+        chat, settings: what it was given; ``None`` where it was not called.
+        failure: what it raises once it has announced itself.
+    """
+
+    def __init__(self) -> None:
+        self.chat: Any = None
+        self.settings: Settings | None = None
+        self.failure: BaseException | None = None
+
+    async def __call__(
+        self, chat: Any, settings: Settings, announce: Callable[[Any], None], bound: Any
+    ) -> None:
+        self.chat, self.settings = chat, settings
+        announce(SimpleNamespace(url="http://127.0.0.1:8123", grpc_port=settings.grpc_port))
+        logger.info("a request")
+        if self.failure is not None:
+            raise self.failure
+
+    @property
+    def told(self) -> Settings:
+        """The settings, of a server that was started."""
+        assert self.settings is not None
+        return self.settings
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CHATTTS_API_KEYS", raising=False)
+
+
+@pytest.fixture
+def chat(monkeypatch: pytest.MonkeyPatch) -> FakeChat:
+    fake = FakeChat()
+    monkeypatch.setattr(ChatTTS.core, "Chat", lambda: fake)
+    return fake
+
+
+@pytest.fixture
+def serve(chat: FakeChat, monkeypatch: pytest.MonkeyPatch) -> FakeServe:
+    fake = FakeServe()
+    monkeypatch.setattr(server_module, "serve", fake)
+    monkeypatch.setattr(starting, "reserve", lambda settings: socket.socket())
+    return fake
+
+
+# ---------------------------------------------------------------- options
+
+
+def test_without_options(
+    serve: FakeServe, chat: FakeChat, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve"]) == 0
+    assert serve.told == Settings()
+    assert serve.chat is chat
+    assert chat.loaded["source"] == "bundled"
+    assert (chat.loaded["use_vllm"], chat.loaded["dtype"]) == (True, "float32")
+    assert chat.loaded["kv_memory"] == f"{Limits().running} sequences"
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "ready: http://127.0.0.1:8123" in err
+    assert "127.0.0.1:50051 (gRPC)" in err
+
+
+def test_all_options(serve: FakeServe, chat: FakeChat) -> None:
+    words = """--host 0.0.0.0 --port 1 --grpc-port 2 --tls-cert c.pem --tls-key k.pem
+    --name tts.example --name x --cors https://a.example --cors https://b.example
+    --voice anna --voices here --max-running 3 --max-waiting 4 --max-wait-seconds 0.5
+    --max-characters 6 --trust-proxy 10.0.0.1 --result-cache 7 --drain-delay 7.5
+    --shutdown-seconds 8 --max-connections 9 --max-connections-per-address 5 --open --log-texts
+    --log-format json --model huggingface --dtype auto --device cpu --threads 2 --memory 1GB"""
+    assert main(["serve", *words.split()]) == 0
+    assert serve.told == Settings(
+        host="0.0.0.0",
+        port=1,
+        grpc_port=2,
+        default_voice="anna",
+        voices=Path("here"),
+        tls_certificate=Path("c.pem"),
+        tls_key=Path("k.pem"),
+        names=("tts.example", "x"),
+        trusted_proxies=("10.0.0.1",),
+        cors_origins=("https://a.example", "https://b.example"),
+        result_cache_bytes=7 << 20,
+        drain_seconds=7.5,
+        shutdown_seconds=8,
+        log_texts=True,
+        needs_keys=False,
+        limits=Limits(
+            running=3,
+            waiting=4,
+            wait_seconds=0.5,
+            characters=6,
+            connections=9,
+            connections_per_address=5,
+        ),
+    )
+    assert chat.loaded == {
+        "source": "huggingface",
+        "custom_path": None,
+        "device": "cpu",
+        "use_vllm": True,
+        "dtype": "auto",
+        "num_threads": 2,
+        "kv_memory": "1GB",
+    }
+
+
+def test_without_grpc(serve: FakeServe, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--no-grpc", "--grpc-port", "2"]) == 0
+    assert serve.told.grpc_port is None
+    assert "gRPC" not in capfd.readouterr().err
+
+
+def test_keys_of_the_environment_and_of_a_file(
+    serve: FakeServe, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CHATTTS_API_KEYS", "one, two,,")
+    Path("keys.txt").write_text("# of the readers\nthree\n\n  four\n")
+    assert main(["serve", "--api-keys", "keys.txt"]) == 0
+    assert serve.told.api_keys == ("one", "two", "three", "four")
+    assert "three" not in repr(serve.told)
+    assert "three" not in capfd.readouterr().err
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--engine", "standard"], 2, "--engine velocity"),
+        (["--port", "x"], 2, "--port"),
+        (["--log-format", "xml"], 2, "--log-format"),
+        (["hello"], 2, "hello"),
+        (["--tls-cert", "c.pem"], 1, "both a certificate and a key"),
+        (["--tls-key", "k.pem"], 1, "both a certificate and a key"),
+        (["--api-keys", "gone.txt"], 1, "gone.txt cannot be read"),
+        (["--api-keys", "binary.txt"], 1, "binary.txt cannot be read"),
+        (["--api-keys", "empty.txt"], 1, "empty.txt holds no API key"),
+        (["--max-running", "0"], 1, "running must be above 0"),
+        (["--max-wait-seconds", "nan"], 1, "wait_seconds must be above 0"),
+        (["--result-cache", "-1"], 1, "result_cache_bytes"),
+        (["--shutdown-seconds", "-1"], 1, "shutdown_seconds"),
+        (["--shutdown-seconds", "nan"], 1, "shutdown_seconds"),
+        (["--drain-delay", "-1"], 1, "drain_seconds"),
+        (["--port", "5", "--grpc-port", "5"], 1, "both 5"),
+        (["--open", "--require-keys"], 1, "must not start without API keys"),
+    ],
+)
+def test_what_is_refused(
+    arguments: list[str],
+    status: int,
+    message: str,
+    serve: FakeServe,
+    chat: FakeChat,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """One line, before the model is loaded."""
+    Path("binary.txt").write_bytes(b"\xff\xfe\xff")
+    Path("empty.txt").write_text("# nothing\n\n")
+    assert main(["serve", *arguments]) == status
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("chattts: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert not chat.loaded
+    assert serve.settings is None
+
+
+def test_without_the_packages_of_the_server(
+    chat: FakeChat, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("ChatTTS.serving")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(ChatTTS, "serving")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["serve"]) == 1
+    err = capfd.readouterr().err
+    assert "uvicorn" in err
+    assert "pip install 'chattts-velocity[serve]'" in err
+    assert err.count("\n") == 1
+    assert not chat.loaded
+
+
+def test_help_has_examples(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--help"]) == 0
+    text = capfd.readouterr().out
+    for words in (
+        "chattts serve --host 0.0.0.0 --api-keys keys.txt",
+        "curl 'http://127.0.0.1:8000/tts?text=Hello' -o hello.wav",
+        "CHATTTS_API_KEYS",
+        "--grpc-port",
+        "--shutdown-seconds",
+    ):
+        assert words in text
+    assert main(["--help"]) == 0
+    assert "chattts serve" in capfd.readouterr().out
+
+
+# ---------------------------------------------------------------- its end, and its log
+
+
+def test_a_second_signal_is_an_interruption(
+    serve: FakeServe, capfd: pytest.CaptureFixture[str]
+) -> None:
+    serve.failure = asyncio.CancelledError()
+    assert main(["serve"]) == 130
+    assert "interrupted" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_requests_are_lines(serve: FakeServe, capfd: pytest.CaptureFixture[str], form: str) -> None:
+    serving = logging.getLogger("ChatTTS.serving")
+    before = (list(serving.handlers), serving.level, serving.propagate)
+    assert main(["serve", "--log-format", form]) == 0
+    lines = [line for line in capfd.readouterr().err.splitlines() if "a request" in line]
+    assert len(lines) == 1
+    if form == "json":
+        assert json.loads(lines[0])["message"] == "a request"
+    assert (list(serving.handlers), serving.level, serving.propagate) == before
+
+
+def test_quiet(serve: FakeServe, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "-q"]) == 0
+    assert capfd.readouterr().err == ""

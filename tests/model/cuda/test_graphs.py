@@ -1,0 +1,231 @@
+"""Recorded work: the stand-in is as strict as a graph, and messages have the numbers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from ChatTTS.errors import ConfigError
+from ChatTTS.model.cuda.graphs import CudaRecorder, EagerRecorder, Recorder
+from ChatTTS.model.cuda.precision import ieee_float32
+
+from ...support.kernel_tools import DEVICE
+
+RECORDERS = [
+    pytest.param(EagerRecorder, id="eager"),
+    pytest.param(lambda: CudaRecorder(DEVICE, advice="a test"), id="cuda", marks=pytest.mark.gpu),
+]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    doubled: Tensor
+    others: tuple[Tensor | None, dict[str, Tensor]]
+
+
+@pytest.mark.parametrize("make", RECORDERS)
+def test_a_replay_works_on_what_the_inputs_hold(make: Any) -> None:
+    x = torch.zeros(3, device=DEVICE)
+    recorder: Recorder = make()
+    recording = recorder.record(lambda: Outputs(2 * x, (None, {"whole": (x + 1).long()})))
+    before = recording.result.doubled
+    for value in (1.0, 5.0):
+        x.fill_(value)
+        recording.replay()
+        assert recording.result.doubled is before
+        assert before.tolist() == [2 * value] * 3
+        nothing, others = recording.result.others
+        assert nothing is None
+        assert others["whole"].tolist() == [value + 1] * 3
+
+
+@pytest.mark.parametrize("make", RECORDERS)
+def test_recorded_work_may_change_its_inputs(make: Any) -> None:
+    total = torch.zeros(2, device=DEVICE)
+    recording = make().record(lambda: [total.add_(1), total * 10])
+    total.fill_(5)
+    for expected in (6, 7, 8):
+        recording.replay()
+        same, scaled = recording.result
+        assert same.tolist() == total.tolist() == [expected] * 2
+        assert scaled.tolist() == [expected * 10] * 2
+
+
+@pytest.mark.parametrize("make", RECORDERS)
+def test_captures_are_counted_and_timed(make: Any) -> None:
+    recorder = make()
+    assert (recorder.captures, recorder.seconds) == (0, 0)
+    x = torch.ones(1, device=DEVICE)
+    for count in (1, 2):
+        recorder.record(lambda: x + 1)
+        assert recorder.captures == count
+    assert recorder.seconds > 0
+
+
+def test_results_are_good_until_the_next_replay() -> None:
+    x, flags = torch.ones(2), torch.zeros(2, dtype=torch.bool)
+    recorder = EagerRecorder()
+    first = recorder.record(lambda: (x + 1, (x + 1).int(), ~flags, x.add_(0)))
+    assert first.result[0].isnan().all()
+    second = recorder.record(lambda: x + 2)
+    first.replay()
+    assert first.result[0].tolist() == [2, 2]
+    second.replay()
+    numbers, whole, truth, own = first.result
+    assert numbers.isnan().all()
+    assert whole.tolist() == [2**31 - 1] * 2
+    assert truth.tolist() == [False, False]
+    assert own.tolist() == [1, 1]  # an input, which lies elsewhere
+    assert second.result.tolist() == [3, 3]
+
+
+def test_a_graph_has_one_shape() -> None:
+    kind = SimpleNamespace(size=2, dtype=torch.float32)
+    recording = EagerRecorder().record(lambda: torch.ones(kind.size, dtype=kind.dtype))
+    for size, dtype in ((3, torch.float32), (2, torch.int64)):
+        kind.size, kind.dtype = size, dtype
+        with pytest.raises(RuntimeError, match="one shape"):
+            recording.replay()
+
+
+def test_results_are_tensors() -> None:
+    with pytest.raises(TypeError, match="gives tensors, not int"):
+        EagerRecorder().record(lambda: 5)
+
+
+class FakeCuda:
+    """What a recorder uses of ``torch.cuda``, in the order of its use."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.log: list[Any] = []
+        self.side = self.stream("side")
+        self.devices: list[torch.device] = []
+        self.modes: list[bool] = []
+        for name in ("device", "stream", "graph"):
+            patch.setattr(torch.cuda, name, self.context(name))
+        for name, value in (
+            ("Stream", self.side),
+            ("current_stream", self.stream("current")),
+            ("graph_pool_handle", "pool"),
+            ("CUDAGraph", SimpleNamespace(replay=self.replay)),
+            ("mem_get_info", (2**30, 80 * 2**30)),
+        ):
+            patch.setattr(torch.cuda, name, lambda *_, value=value: value)
+
+    def context(self, name: str) -> Any:
+        @contextmanager
+        def block(*args: Any, **options: Any) -> Iterator[None]:
+            self.log.append((name, *options.items()))
+            if name == "device":
+                self.devices.append(args[0])
+            try:
+                yield
+            except RuntimeError as error:
+                if name == "graph":  # what torch raises as well
+                    raise RuntimeError("operation failed due to a previous error") from error
+                raise
+            finally:
+                self.log.append(f"end of {name}")
+
+        return block
+
+    def stream(self, name: str) -> Any:
+        return SimpleNamespace(
+            name=name,
+            device=torch.device("cuda:1"),
+            wait_stream=lambda other: self.log.append(f"{name} waits for {other.name}"),
+        )
+
+    def replay(self) -> None:
+        self.log.append("replay")
+        self.modes.append(torch.is_inference_mode_enabled())
+
+
+def test_a_capture_is_warmed_up_on_its_own_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = FakeCuda(monkeypatch)
+    recorder = CudaRecorder(torch.device("cuda"), advice="buy memory")
+    cuda.log.clear()
+    cuda.devices.clear()
+    recording = recorder.record(lambda: cuda.log.append("work"))
+    recording.replay()
+    assert cuda.modes == [True]
+    # Not "cuda", which means another device in a thread that has another current one.
+    assert cuda.devices == [torch.device("cuda:1")] * 2
+    pool, *options = ("pool", "pool"), ("stream", cuda.side), ("capture_error_mode", "thread_local")
+    assert cuda.log == [
+        ("device",),
+        "side waits for current",
+        ("stream",),
+        "work",
+        "work",
+        ("graph", pool, *options),
+        "work",
+        "end of graph",
+        "end of stream",
+        "current waits for side",
+        "end of device",
+        ("device",),
+        "replay",
+        "end of device",
+    ]
+
+
+@pytest.mark.parametrize("text", ["CUDA out of memory.", "CUDA error: out of memory"])
+@pytest.mark.parametrize("at", [0, 2])
+def test_too_little_memory_is_said_with_the_numbers(
+    monkeypatch: pytest.MonkeyPatch, text: str, at: int
+) -> None:
+    cuda = FakeCuda(monkeypatch)
+    recorder = CudaRecorder(torch.device("cuda"), advice="lower max_num_seqs")
+    calls: list[int] = []
+
+    def work() -> None:
+        calls.append(1)
+        if len(calls) > at:
+            raise RuntimeError(text)
+
+    with pytest.raises(ConfigError, match="1024 MiB of 81920 MiB are free; lower max_num_seqs"):
+        recorder.record(work)
+    assert cuda.log[-1] == "end of device"
+    assert recorder.captures == 0
+
+
+def test_other_errors_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeCuda(monkeypatch)
+
+    def work() -> None:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    with pytest.raises(RuntimeError, match="not permitted") as caught:
+        CudaRecorder(torch.device("cuda"), advice="").record(work)
+    assert not isinstance(caught.value, ConfigError)
+
+
+def test_precision_is_lent() -> None:
+    for before in ("high", "highest", "medium"):
+        torch.set_float32_matmul_precision(before)
+        try:
+            with ieee_float32():
+                assert torch.get_float32_matmul_precision() == "highest"
+            assert torch.get_float32_matmul_precision() == before
+        finally:
+            torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="an older torch"
+)
+def test_precision_of_the_newer_names_is_lent() -> None:
+    matmul = torch.backends.cuda.matmul
+    before, matmul.fp32_precision = matmul.fp32_precision, "tf32"
+    try:
+        with ieee_float32():
+            assert matmul.fp32_precision == "ieee"
+        assert matmul.fp32_precision == "tf32"
+    finally:
+        matmul.fp32_precision = before

@@ -1,0 +1,79 @@
+"""What a checkpoint on CUDA is decoded with; its modules are on the CPU here."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from ChatTTS.checkpoints import loading
+from ChatTTS.errors import ConfigError
+from ChatTTS.model.cuda.chain import DeviceChain
+from ChatTTS.model.cuda.graphs import EagerRecorder, Recorder
+from ChatTTS.model.gpt import EngineOptions
+from ChatTTS.model.placement import Placement
+from ChatTTS.model.vocoder import Vocoder
+
+from ...support.chain_tools import by_torch, modules, some_frames
+
+
+def load_chains(
+    monkeypatch: pytest.MonkeyPatch,
+    vocoder: Vocoder,
+    recorder: Callable[[], Recorder] = EagerRecorder,
+    dtype: torch.dtype = torch.float32,
+) -> tuple[Any, Any]:
+    """The synthesizers of a placement on CUDA, whose modules are elsewhere."""
+    monkeypatch.setattr(loading, "CudaRecorder", lambda device, advice: recorder())
+    cuda = torch.device("cuda")
+    return loading._synthesizers(
+        modules(True)[0],
+        modules(False)[0],
+        vocoder,
+        Placement(cuda, dtype, cuda),
+        EngineOptions(),
+    )
+
+
+def test_on_cuda_both_ways_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    for own, use_decoder in zip(
+        load_chains(monkeypatch, modules(True)[1]), (True, False), strict=True
+    ):
+        assert isinstance(own._given, DeviceChain)
+        assert not own.is_exact
+        frames = some_frames(own.mel_decoder, 12)
+        expected = by_torch(*modules(use_decoder), frames)
+        torch.testing.assert_close(own.samples(frames), expected, rtol=0, atol=1e-5)
+
+
+def test_a_vocoder_that_is_not_centred_is_used_whole(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    vocoder = copy.deepcopy(modules(True)[1])
+    vocoder.head.istft.padding = "same"
+    for own in load_chains(monkeypatch, vocoder):
+        assert own._given is None
+    assert "decoded whole, not in pieces" in caplog.text
+
+
+def test_a_model_of_less_than_float32_gets_a_decoder_of_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    errors, exact = [], load_chains(monkeypatch, modules(True)[1])
+    less = load_chains(monkeypatch, modules(True)[1], dtype=torch.bfloat16)
+    for own, precise in zip(less, exact, strict=True):
+        frames = some_frames(own.mel_decoder, 12)
+        errors.append((own.samples(frames) - precise.samples(frames)).abs().max().item())
+    from_hiddens, from_codes = errors
+    assert 1e-5 < from_hiddens < 1e-2
+    assert 0 < from_codes < 1e-5  # the DVAE stays, the vocoder is of less
+
+
+def test_too_little_memory_is_no_reason_to_go_on_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(EagerRecorder):
+        def record(self, work: Callable[[], Any]) -> Any:
+            raise ConfigError("1 MiB of 2 MiB are free")
+
+    with pytest.raises(ConfigError, match="MiB"):
+        load_chains(monkeypatch, modules(True)[1], Full)

@@ -1,0 +1,397 @@
+"""Products on the CPU kernels: right to rounding, the same bits beside any neighbours and on any
+number of threads, and damage that stays visible."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from ChatTTS.model.native.library import KINDS, Team
+from ChatTTS.model.native.linear import PackedLinear
+
+from ...support.places import ROOT
+from ...support.velocity_models import make_team
+
+# Outputs and inputs: below a panel, a panel and its neighbours, odd, longer than a stretch.
+SHAPES = [(1, 1), (3, 5), (17, 2), (47, 7), (48, 64), (49, 33), (100, 513), (65, 1025), (130, 1)]
+KINDS_OF_WEIGHTS = sorted(KINDS)
+
+
+@pytest.fixture(scope="module")
+def teams() -> dict[int, Team]:
+    return {size: make_team(size) for size in (1, 2, 3)}
+
+
+def make_case(outputs: int, inputs: int, rows: int = 40) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(outputs * 10_000 + inputs)
+    rows_ = torch.randn(rows, inputs, generator=generator)
+    weight = torch.randn(outputs, inputs, generator=generator)
+    return rows_ * 2 ** torch.randint(-4, 5, (rows, 1), generator=generator), weight
+
+
+def packed(team: Team, weight: Tensor, kind: str) -> Tensor:
+    room = torch.full((team.packed_bytes(kind, *weight.shape),), 0x5A, dtype=torch.uint8)
+    team.pack(weight, kind, room)
+    return room
+
+
+def product(team: Team, rows: Tensor, weight: Tensor, kind: str) -> Tensor:
+    return team.product(rows, packed(team, weight, kind), kind, len(weight))
+
+
+def int8_scales(weight: Tensor) -> Tensor:
+    """What each output's whole numbers are multiplied by, [outputs, 1]."""
+    return weight.abs().amax(dim=1, keepdim=True) / 127
+
+
+def kept(weight: Tensor, kind: str) -> Tensor:
+    """What a kind keeps of weights, in double."""
+    if kind == "bfloat16":
+        return weight.bfloat16().double()
+    if kind == "int8":
+        scales = int8_scales(weight)
+        return (weight / scales).round().double() * scales.double()
+    return weight.double()
+
+
+def given(team: Team, rows: Tensor, kind: str) -> Tensor:
+    """What a kind makes of inputs, in double."""
+    rounds = kind != "float32" and "bfloat16 products" in team.about
+    return (rows.bfloat16() if rounds else rows).double()
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_WEIGHTS)
+@pytest.mark.parametrize(("outputs", "inputs"), SHAPES)
+def test_as_in_double(teams: dict[int, Team], kind: str, outputs: int, inputs: int) -> None:
+    """Each of ``inputs`` sums rounds once or twice: 2^-22 of the sum of all magnitudes each."""
+    rows, weight = make_case(outputs, inputs)
+    found = product(teams[2], rows, weight, kind).double()
+    x, w = given(teams[2], rows, kind), kept(weight, kind)
+    bound = (inputs + 2) * 2.0**-22 * (x.abs() @ w.abs().T) + 1e-30
+    assert found.shape == (40, outputs)
+    assert ((found - x @ w.T).abs() <= bound).all()
+
+
+@pytest.mark.parametrize(("outputs", "inputs"), SHAPES)
+def test_eight_bits_err_by_half_a_step_a_weight(
+    teams: dict[int, Team], outputs: int, inputs: int
+) -> None:
+    rows, weight = make_case(outputs, inputs)
+    found = product(teams[2], rows, weight, "int8").double()
+    x, w = rows.double(), weight.double()
+    of_weights = x.abs().sum(dim=1, keepdim=True) @ (int8_scales(weight).double() / 2).T
+    of_inputs = 2.0**-8 * (x.abs() @ w.abs().T)
+    assert ((found - x @ w.T).abs() <= 1.01 * (of_weights + of_inputs)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_WEIGHTS)
+@pytest.mark.parametrize(("outputs", "inputs"), SHAPES)
+def test_a_row_has_the_same_bits_in_any_company(
+    teams: dict[int, Team], kind: str, outputs: int, inputs: int
+) -> None:
+    rows, weight = make_case(outputs, inputs)
+    held = packed(teams[1], weight, kind)
+    whole = teams[1].product(rows, held, kind, outputs)
+    for count in range(1, 41):
+        assert teams[1].product(rows[:count], held, kind, outputs).equal(whole[:count])
+    for row in range(0, 40, 3):  # at another place, too
+        assert teams[1].product(rows[row : row + 1], held, kind, outputs).equal(whole[row:][:1])
+        last = torch.cat([rows[:7], rows[row : row + 1]])
+        assert teams[1].product(last, held, kind, outputs)[7].equal(whole[row])
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_WEIGHTS)
+@pytest.mark.parametrize(("outputs", "inputs"), SHAPES)
+def test_the_number_of_threads_changes_no_bit(
+    teams: dict[int, Team], kind: str, outputs: int, inputs: int
+) -> None:
+    rows, weight = make_case(outputs, inputs)
+    held = packed(teams[1], weight, kind)
+    for team in teams.values():
+        assert packed(team, weight, kind).equal(held)
+        for count in (1, 8, 9, 40):
+            expected = teams[1].product(rows[:count], held, kind, outputs)
+            assert team.product(rows[:count], held, kind, outputs).equal(expected)
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_WEIGHTS)
+@pytest.mark.parametrize("damage", [float("nan"), float("inf"), -float("inf")])
+def test_damaged_weights_show_in_their_output_alone(
+    teams: dict[int, Team], kind: str, damage: float
+) -> None:
+    rows, weight = make_case(100, 513)
+    sound = product(teams[2], rows, weight, kind)
+    weight[53, 200] = damage
+    found = product(teams[2], rows, weight, kind)
+    assert not found[:, 53].isfinite().any()
+    others = [n for n in range(100) if n != 53]
+    assert found[:, others].equal(sound[:, others])
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_WEIGHTS)
+@pytest.mark.parametrize("damage", [float("nan"), float("inf"), -float("inf")])
+def test_damaged_inputs_show_in_their_row_alone(
+    teams: dict[int, Team], kind: str, damage: float
+) -> None:
+    rows, weight = make_case(100, 513)
+    sound = product(teams[2], rows, weight, kind)
+    rows[11, 512] = damage
+    found = product(teams[2], rows, weight, kind)
+    assert not found[11].isfinite().any()
+    others = [n for n in range(40) if n != 11]
+    assert found[others].equal(sound[others])
+
+
+def plain_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Whole numbers and scales of rows, in double: the float32 arithmetic, one step at a time."""
+    peak = weight.abs().amax(dim=1, keepdim=True)
+    scale = (peak.double() / 127).float().clamp(min=torch.finfo(torch.float32).tiny)
+    scale[peak == 0] = 1
+    scale[~weight.isfinite().all(dim=1)] = float("nan")
+    whole = (weight.double() / scale.double()).float().round().nan_to_num(0)
+    return whole.double(), scale.double()
+
+
+def test_eight_bits_of_extreme_rows(teams: dict[int, Team]) -> None:
+    """Zeros, weights that are no normal numbers, the largest ones, and what is none at all."""
+    smallest, tiny, huge = 2.0**-149, torch.finfo(torch.float32).tiny, 3.4028234e38
+    _, weight = make_case(96, 20)
+    weight = weight / weight.abs().amax(dim=1, keepdim=True)
+    sizes = [0.0, *(smallest * 2**n for n in range(24)), *(tiny * 2**n for n in range(10)), huge]
+    rows = [weight[i] * size for i, size in enumerate(sizes)]
+    for damage in (float("nan"), float("inf"), -float("inf")):
+        rows.append(weight[len(rows)].clone())
+        rows[-1][7] = damage
+    rows.append(torch.full((20,), smallest))
+    rows.append(torch.full((20,), -huge))
+    weight = torch.cat([torch.stack(rows), weight[len(rows) :]])
+
+    whole, scale = plain_int8(weight)
+    assert whole.abs().max() == 127
+    assert ((whole * scale - weight.double()).abs() <= 0.5001 * scale)[scale.isfinite()[:, 0]].all()
+    found = product(teams[1], torch.eye(20), weight, "int8").double().T
+    expected = whole * scale
+    # What is next to nothing may be flushed to 0 by the processor; all else has one value.
+    expected = expected.float().double()
+    same = (found == expected) | ((expected.abs() < tiny) & (found == 0))
+    assert (same | expected.isnan() & found.isnan()).all()
+
+
+def test_bfloat16_rounds_to_nearest_and_ties_to_even(teams: dict[int, Team]) -> None:
+    bits = torch.arange(0x3F800000, 0x3F800000 + (4 << 16), 1 << 12, dtype=torch.int32)
+    near = torch.cat([bits - 1, bits, bits + 1]).view(torch.float32)
+    extremes = torch.tensor([3.4028e38, -3.4028e38, 1e-37, -0.0, 1 + 2**-8, 1 + 3 * 2**-8])
+    values = torch.cat([near, -near, extremes])
+    one = torch.ones(1, 1)
+    found = product(teams[1], one, values[:, None], "bfloat16")[0]
+    assert found.equal(values.bfloat16().float())
+
+
+def test_a_layer_takes_any_float_and_gives_float32(teams: dict[int, Team]) -> None:
+    rows, weight = make_case(49, 33)
+    layer = PackedLinear(teams[2], weight.bfloat16(), "bfloat16")
+    strided = rows.T.contiguous().T
+    assert layer(strided).equal(layer(rows))
+    assert layer(rows.bfloat16()).dtype is torch.float32
+    assert layer(rows[:0]).shape == (0, 49)
+    assert (layer.in_features, layer.out_features) == (33, 49)
+
+
+# ---------------------------------------------------------------- threads
+
+
+def count_threads_of_teams() -> None:
+    """Make teams and let them go; they take as many threads as they have members but one."""
+
+    def threads() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    def check(expected: int) -> None:
+        """A thread is listed for a moment after it has ended, even after it was joined."""
+        deadline = time.monotonic() + 20
+        while threads() != expected:
+            assert time.monotonic() < deadline, (threads(), expected)
+            time.sleep(0.001)
+
+    rows, weight = make_case(100, 33)
+    expected = product(make_team(1), rows, weight, "float32")
+    gc.collect()
+    before = threads()
+    for size in [1, 2, 3, 5] * 8:
+        team = Team(size)
+        if size < 5:  # those of five never work
+            assert product(team, rows, weight, "float32").equal(expected)
+        check(before + size - 1)
+        del team
+    check(before)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="this system lists no threads")
+def test_teams_take_their_threads_with_them() -> None:
+    # In a process of its own: what other tests have left behind may start threads at any time.
+    code = "from tests.model.native.test_products import *; count_threads_of_teams()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_team_serves_one_thread_after_another(teams: dict[int, Team]) -> None:
+    rows, weight = make_case(100, 33)
+    expected = product(teams[1], rows, weight, "float32")
+    found: list[Tensor] = []
+    for _ in range(5):
+        thread = threading.Thread(
+            target=lambda: found.append(product(teams[3], rows, weight, "float32"))
+        )
+        thread.start()
+        thread.join(60)
+        assert not thread.is_alive()
+    assert len(found) == 5
+    assert all(part.equal(expected) for part in found)
+
+
+def test_a_team_serves_threads_that_come_at_once(teams: dict[int, Team]) -> None:
+    """They wait for their turn."""
+    rows, weight = make_case(100, 33)
+    held = packed(teams[1], weight, "float32")
+    expected = teams[1].product(rows, held, "float32", 100)
+    same: list[bool] = []
+
+    def work() -> None:
+        for _ in range(50):
+            same.append(teams[3].product(rows, held, "float32", 100).equal(expected))
+
+    callers = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+    for thread in callers:
+        thread.start()
+    for thread in callers:
+        thread.join(60)
+    assert same == [True] * 200
+
+
+def test_many_small_steps_one_after_another(teams: dict[int, Team]) -> None:
+    """Members sleep and wake in every order; none is lost and none comes too early."""
+    rows, weight = make_case(100, 5)
+    held = packed(teams[3], weight, "float32")
+    expected = teams[1].product(rows, held, "float32", 100)
+    for count in range(400):
+        rows_now = rows[: count % 5 + 1]
+        assert teams[3].product(rows_now, held, "float32", 100).equal(expected[: count % 5 + 1])
+
+
+FORK = """
+import os, torch
+from ChatTTS.model.native.library import Team
+team = Team(3)
+weight, rows = torch.arange(200.0).view(100, 2), torch.ones(2, 2)
+held = torch.empty(team.packed_bytes("float32", 100, 2), dtype=torch.uint8)
+team.pack(weight, "float32", held)
+before = team.product(rows, held, "float32", 100)
+pid = os.fork()
+if pid == 0:
+    same = team.product(rows, held, "float32", 100).equal(before)
+    del team
+    os._exit(0 if same else 1)
+_, status = os.waitpid(pid, 0)
+assert os.waitstatus_to_exitcode(status) == 0, "the child"
+assert team.product(rows, held, "float32", 100).equal(before), "the parent"
+print("both")
+"""
+
+
+MANY = """
+import resource
+from ChatTTS.errors import ConfigError
+from ChatTTS.model.native.library import Team
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), resource.RLIM_INFINITY))
+try:
+    Team(1000)
+except ConfigError as error:
+    print(error)
+print(Team(2).size)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system tells no sizes")
+def test_more_threads_than_the_system_gives(run_python: Callable[[str], str]) -> None:
+    make_team(1)
+    refusal, size = run_python(MANY).splitlines()
+    assert refusal == "1000 threads cannot be started here: ask for less (num_threads)"
+    assert size == "2"
+
+
+END = """
+import threading, torch
+from ChatTTS.model.native.library import Team, address
+busy = threading.Event()
+def work():  # without torch in the loop, which does not bear the end of the interpreter
+    team, rows, out = Team(2), torch.ones(64, 2048), torch.ones(64, 2048)
+    held = torch.zeros(team.packed_bytes("float32", 2048, 2048), dtype=torch.uint8)
+    given = team.handle, 0, address(rows), 64, address(held), 2048, 2048, address(out)
+    while True:
+        team.library.velocity_product(*given)
+        busy.set()
+threading.Thread(target=work, daemon=True).start()
+busy.wait()
+"""
+
+
+def test_the_end_of_the_interpreter_leaves_a_busy_team_alone(
+    run_python: Callable[[str], str],
+) -> None:
+    make_team(1)
+    for _ in range(3):
+        assert run_python(END) == ""
+
+
+def test_results_are_float32_whatever_torch_makes_by_default(teams: dict[int, Team]) -> None:
+    rows, weight = make_case(100, 33)
+    held = packed(teams[1], weight, "float32")
+    expected = teams[1].product(rows, held, "float32", 100)
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = teams[1].product(rows, held, "float32", 100)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert found.dtype is torch.float32
+    assert found.equal(expected)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_team_survives_a_fork(run_python: Callable[[str], str]) -> None:
+    make_team(1)
+    assert run_python(FORK) == "both\n"
+
+
+@pytest.fixture
+def run_python() -> Callable[[str], str]:
+    def run(code: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run

@@ -1,0 +1,279 @@
+"""The engine on the way that it takes on a GPU: recorded steps, and plans that go ahead."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from ChatTTS.core import Chat
+from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.tokenizer import Prompt
+from ChatTTS.model.velocity import model_loader
+from ChatTTS.model.velocity.configs import EngineArgs
+from ChatTTS.model.velocity.executor import InProcessExecutor, Pending
+from ChatTTS.model.velocity.llm_engine import LLMEngine
+from ChatTTS.model.velocity.model_loader import ModelLoader
+from ChatTTS.model.velocity.plan import StepPlan
+from ChatTTS.model.velocity.request import EngineRequest
+from ChatTTS.model.velocity.sampler import Draw
+from ChatTTS.model.velocity.sampling_params import SamplingParams
+from ChatTTS.model.velocity.worker import Worker
+
+from ....support.chat_tools import LIVELY, TEXT
+from ....support.cuda_twins import use_twins
+from ....support.kernel_tools import DEVICE
+from ....support.places import DATA
+from ....support.recorder_tools import ForgetfulRecorder
+from ....support.velocity_driver import STEPS, Driver, everything, make_data
+from ....support.velocity_fakes import Joined, run_all, wait_until
+
+from ChatTTS.model.velocity.cuda.decode import DecodeRow, DecodeSteps  # isort: skip
+
+MODEL = DATA / "model-a"
+
+
+def take_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU as well."""
+    monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
+    monkeypatch.setattr(ModelLoader, "_has_triton", lambda loader: True)
+
+
+def make_worker(**changes: Any) -> Worker:
+    usual: dict[str, Any] = {"block_size": 8, "kv_memory": "8MB", "max_num_seqs": 5}
+    usual |= {"model": MODEL, "device": "cpu"}
+    args = EngineArgs(**(usual | changes))
+    worker = Worker(args.create_engine_config())
+    worker.init_cache()
+    # What nobody wrote is no number.
+    worker._pool.view(torch.uint8).fill_(0xFF)
+    return worker
+
+
+@pytest.mark.parametrize("chunk", [3, 10_000])
+def test_the_ids_of_the_reference(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    """Texts and codes, with and without a speaker or a sample, mixed with each other's prompts."""
+    expected = Driver(make_worker(), everything()).run(STEPS)
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    worker = make_worker()
+    assert worker.depth == 2
+    told = Driver(worker, everything()).run(STEPS, chunk=chunk)
+    for seq_id, own in told.items():
+        assert own.ids == expected[seq_id].ids
+        assert own.logprobs == pytest.approx(expected[seq_id].logprobs, abs=1e-4)
+        assert all(own.finite)
+        difference = torch.stack(own.hiddens) - torch.stack(expected[seq_id].hiddens)
+        assert difference.abs().max() < 2e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["model-a", "model-b"])
+def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Greedy codes of a prompt and three steps behind it, two rows of different length."""
+    hidden = {"model-a": 64, "model-b": 96}[name]
+    greedy = {"temperature": (0.0,) * 4, "hidden": hidden}
+    datas = [make_data(0, length=5, **greedy), make_data(1, length=4, codes=2, **greedy)]
+    sizes = {"model": DATA / name, "max_num_seqs": 2, "max_num_batched_tokens": 16}
+    expected = Driver(make_worker(**sizes), datas).run(4)
+    take_triton(monkeypatch)
+    told = Driver(make_worker(**sizes, device=str(DEVICE)), datas).run(4)
+    for seq_id, own in told.items():
+        assert own.ids == expected[seq_id].ids
+        difference = torch.stack(own.hiddens) - torch.stack(expected[seq_id].hiddens)
+        assert difference.abs().max() < 2e-5
+
+
+def test_what_steps_read_outlives_their_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    recorder = ForgetfulRecorder()
+    monkeypatch.setattr(model_loader, "new_recorder", lambda *_, **__: recorder)
+    worker = make_worker()
+    assert recorder.captures > 4
+    assert recorder.lost() == 0
+    worker.close()
+
+
+@pytest.fixture
+def bare() -> DecodeSteps:
+    """Steps of at most three rows, which compute nothing; one row is laid out."""
+    embed: Any = SimpleNamespace(num_vq=4, num_audio_tokens=626, code=nn.Embedding(8, 16))
+    none: Any = None
+    steps = DecodeSteps(
+        none, embed, torch.zeros(4, 1, 2, 1, 8, 4), none, max_rows=3, max_positions=32
+    )
+    for counter in (steps._positions, steps._state.generated):
+        counter.fill_(2**31 - 1)
+    data = make_data(0)
+    draw = Draw(data.sampling, data.key, 2, np.zeros((2, 4), dtype=np.int32), 625)
+    steps.lay_out([DecodeRow(0, 5, np.zeros(4, dtype=np.int32), draw)])
+    return steps
+
+
+def test_padding_never_comes_to_the_end_of_its_numbers(bare: DecodeSteps) -> None:
+    assert bare._positions.tolist() == [5, 0, 0]
+    assert bare._state.generated.tolist() == [2, 0, 0]
+
+
+def test_what_steps_give_lies_on_the_host(bare: DecodeSteps) -> None:
+    """Whatever device the caller's thread makes tensors on by default."""
+    recording: Any = SimpleNamespace(replay=lambda: None, result=torch.zeros(1, 25).int())
+    bare._recordings[1] = recording
+    with torch.device("meta"):
+        decoded = bare.run([(3,)], 2).wait()
+    assert decoded.ids.shape == (2, 1, 4)
+
+
+# ---------------------------------------------------------------- plans ahead
+
+
+class WatchedExecutor(InProcessExecutor):
+    """Notes the plans, and how many were in flight when each was begun."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.plans: list[StepPlan] = []
+        self.depths: list[int] = []
+        self.flying = 0
+
+    def submit(self, plan: StepPlan) -> Pending:
+        self.plans.append(plan)
+        self.depths.append(self.flying)
+        self.flying += 1
+        pending = super().submit(plan)
+
+        def result() -> Any:
+            self.flying -= 1
+            return pending()
+
+        return result
+
+
+def make_engine(**changes: Any) -> tuple[LLMEngine, WatchedExecutor]:
+    usual = {"block_size": 8, "kv_memory": "8MB", "max_num_seqs": 5}
+    args = EngineArgs(MODEL, device="cpu", **(usual | changes))
+    config = args.create_engine_config()
+    executor = WatchedExecutor(config)
+    return LLMEngine(config, executor), executor
+
+
+def make_requests(count: int) -> list[EngineRequest]:
+    requests = []
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        length = int(rng.integers(4, 40))
+        kind = Pass.REFINE if seed % 5 == 4 else Pass.CODE
+        lanes = 4 if kind is Pass.CODE else 1
+        prompt = Prompt(
+            rng.integers(0, 400, length),
+            rng.integers(0, 625, (int(rng.integers(0, 6)), 4)) if seed % 3 == 0 else NO_CODES,
+            None,
+            np.zeros(length, dtype=np.bool_),
+        )
+        most = int(rng.integers(1, 40))
+        # A high temperature, so that some end by themselves.
+        sampling = SamplingParams(
+            (float(rng.choice([0.0, 1.0, 30.0])),) * lanes,
+            1.0,
+            626,
+            1.1,
+            int(rng.integers(0, 4)),
+            most,
+            n=1 + seed % 3 // 2,
+        )
+        requests.append(EngineRequest(f"r{seed}", prompt, sampling, DrawKey(seed, kind)))
+    return requests
+
+
+NO_CODES = np.zeros((0, 0), dtype=np.int64)
+
+
+def run_staggered(engine: LLMEngine, requests: list[EngineRequest]) -> Joined:
+    """Some come while others run."""
+    joined = Joined()
+    for request in requests:
+        engine.add([request])
+        for _ in range(request.key.seed * 7 % 4):
+            joined.take(engine.step())
+    return run_all(engine, joined)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"max_num_seqs": 2, "max_num_batched_tokens": 7},
+        {"kv_memory": "170KB", "enable_prefix_caching": False},  # too little for all: preempted
+        {"kv_memory": "170KB", "swap_memory": "1MB"},
+    ],
+    ids=["roomy", "narrow", "recomputed", "swapped"],
+)
+def test_going_ahead_changes_no_id(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    requests = make_requests(12)
+    expected = run_staggered(make_engine()[0], requests)
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    engine, executor = make_engine(**changes)
+    joined = run_staggered(engine, requests)
+    for request in requests:
+        for sample in range(request.sampling.n):
+            assert joined.ids(request, sample) == expected.ids(request, sample)
+            assert joined.finish(request, sample) is expected.finish(request, sample)
+    assert max(executor.depths) == 1
+    assert max(plan.steps for plan in executor.plans) > 1
+    metrics = engine.metrics()
+    assert metrics.requests_stopped
+    assert metrics.requests_at_limit
+    if "kv_memory" in changes:
+        assert metrics.preempted_swap if "swap_memory" in changes else metrics.preempted_recompute
+    assert metrics.used_blocks == 0
+
+
+def test_who_waits_for_blocks_does_not_hold_up_those_that_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    engine, executor = make_engine(kv_memory="170KB", enable_prefix_caching=False)
+    none = np.zeros(30, dtype=np.bool_)
+    endless = SamplingParams((0.0,) * 4, 1.0, 626, 1.0, 60, 60)
+    for seed in range(6):
+        prompt = Prompt(np.arange(30) + seed, NO_CODES, None, none)
+        engine.add([EngineRequest(f"r{seed}", prompt, endless, DrawKey(seed, Pass.CODE))])
+    run_all(engine, Joined())
+    assert sum(executor.depths) > len(executor.depths) / 2
+    assert engine.metrics().used_blocks == 0
+
+
+def test_a_chat_on_it(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> None:
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    chat = Chat()
+    chat.load_or_raise("custom", custom_path=MODEL, device="cpu", use_vllm=True)
+    texts = [TEXT, "hello."]
+    settings: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": LIVELY}
+    for found, expected in zip(
+        chat.infer(texts, **settings), standard.infer(texts, **settings), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+    refining = {"params_refine_text": {"manual_seed": 1, "max_new_token": 6}}
+    assert chat.infer(TEXT, refine_text_only=True, **refining) == standard.infer(
+        TEXT, refine_text_only=True, **refining
+    )
+    endless = {**LIVELY, "min_new_token": 900, "max_new_token": 900}
+    stream = chat.stream(TEXT, skip_refine_text=True, params_infer_code=endless)
+    first = next(stream)
+    chat.interrupt()
+    rest = list(stream)
+    assert stream.finish_reason == "abort"
+    assert len(first.samples) + sum(len(piece.samples) for piece in rest) < 1799 * 256
+    metrics = chat.gpt.engine.engine.metrics
+    wait_until(lambda: metrics().used_blocks == metrics().running == 0)
+    chat.unload()

@@ -1,0 +1,210 @@
+"""Who is refused, when, and when he is told to come back."""
+
+import asyncio
+
+import pytest
+
+from ChatTTS.errors import ConfigError
+from ChatTTS.serving.admission import AdmissionLimits
+from ChatTTS.serving.errors import DeadlineError, OverloadedError
+from ChatTTS.serving.requests import Priority
+
+from ..support.admission_tools import play, teach
+
+INTERACTIVE, BATCH = Priority.INTERACTIVE, Priority.BATCH
+
+
+def test_a_full_queue_refuses_at_once():
+    async def scenario(hall):
+        for name in "abc":
+            hall.ask(name)
+        with pytest.raises(OverloadedError, match="2 requests wait already") as caught:
+            hall.ask("d")
+        error = caught.value
+        assert (error.status, error.grpc, error.code) == (
+            503,
+            "RESOURCE_EXHAUSTED",
+            "server_overloaded",
+        )
+        assert error.retry_after == 1  # nothing is known yet
+        await hall.end("a")
+        hall.ask("e")
+
+    play(scenario, waiting=2)
+
+
+def test_a_client_has_a_limit_of_its_own():
+    async def scenario(hall):
+        for n in range(3):
+            hall.ask(f"a{n}")
+        with pytest.raises(OverloadedError, match="of yours") as caught:
+            hall.ask("a3")
+        assert (caught.value.status, caught.value.grpc) == (429, "RESOURCE_EXHAUSTED")
+        assert caught.value.code == "rate_limit_exceeded"
+        hall.ask("b")
+        await hall.end("a0")
+        await hall.end("b")  # whose turn it was
+        hall.ask("a4")
+
+    play(scenario, own=2)
+
+
+def test_no_waiting_at_all_where_the_limit_is_none():
+    async def scenario(hall):
+        hall.ask("a")
+        with pytest.raises(OverloadedError):
+            hall.ask("b")
+
+    play(scenario, waiting=0)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"max_running": 0}, {"max_waiting": -1}, {"ageing_seconds": float("nan")}]
+)
+def test_limits_are_checked(wrong):
+    right = dict.fromkeys(AdmissionLimits.__dataclass_fields__, 1)
+    AdmissionLimits(**right)
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        AdmissionLimits(**right | wrong)
+
+
+@pytest.mark.parametrize("cost", [0, -1, float("inf"), float("nan")])
+def test_a_cost_is_above_nothing(cost):
+    async def scenario(hall):
+        with pytest.raises(ValueError, match="cost"):
+            hall.ask("a", cost=cost)
+
+    play(scenario)
+
+
+# Time
+
+
+@pytest.mark.parametrize(("within", "after"), [(4.0, 4), (20.0, 8), (None, 8)])
+def test_waiting_ends_with_the_deadline_or_the_longest_wait(within, after):
+    async def scenario(hall):
+        hall.ask("a")
+        ticket = hall.ask("b", within=within)
+        hall.ask("c", within=7.5)
+        await asyncio.sleep(after - 0.1)
+        assert ticket.is_waiting
+        await asyncio.sleep(0.2)
+        with pytest.raises(DeadlineError, match=f"within {after} s") as caught:
+            await hall.tasks["b"]
+        assert (caught.value.status, caught.value.grpc) == (503, "DEADLINE_EXCEEDED")
+        assert caught.value.retry_after == 1
+        assert ticket.waited == pytest.approx(after)
+        assert await hall.end_all() == (["a", "c"] if after < 7 else ["a"])
+
+    play(scenario, seconds=8)
+
+
+def test_a_turn_ends_the_deadline():
+    async def scenario(hall):
+        hall.ask("a")
+        hall.ask("b", within=5)
+        await asyncio.sleep(4)
+        await hall.end("a")
+        await asyncio.sleep(100)
+        assert hall.tickets["b"].has_turn
+        assert hall.tickets["b"].waited == 4
+
+    play(scenario)
+
+
+def test_a_deadline_that_has_passed_takes_no_place():
+    async def scenario(hall):
+        with pytest.raises(DeadlineError, match="had passed"):
+            hall.ask("a", within=-1)
+        hall.ask("b", within=0)
+
+    play(scenario)
+
+
+def test_who_would_wait_too_long_is_refused_at_once():
+    async def scenario(hall):
+        await teach(hall, cost=100, seconds=10)  # 10 a second
+        hall.ask("a", cost=30)
+        hall.ask("b", cost=50)
+        await asyncio.sleep(1)
+        # 2 s until a is done, then 5 s of b, who was here first
+        assert hall.admission.expected_wait("c", INTERACTIVE) == pytest.approx(7)
+        hall.ask("c", within=7.1).leave()
+        with pytest.raises(OverloadedError, match="in about 7 s") as caught:
+            hall.ask("c", within=3.5)
+        assert caught.value.retry_after == 4
+        with pytest.raises(OverloadedError, match="too late"):
+            hall.ask("c", priority=BATCH, within=3)
+
+    play(scenario)
+
+
+def test_the_longest_wait_refuses_at_once_too():
+    async def scenario(hall):
+        await teach(hall, cost=100, seconds=10)
+        hall.ask("a", cost=20)
+        for n in range(7):
+            hall.ask(f"b{n}", cost=20)
+        with pytest.raises(OverloadedError, match="too late"):
+            hall.ask("b7")
+        hall.ask("c")  # who shares with b, and need not wait for all of it
+
+    play(scenario, seconds=15)
+
+
+def test_more_places_make_the_wait_shorter():
+    async def scenario(hall):
+        await teach(hall, cost=100, seconds=10)
+        assert hall.admission.snapshot().cost_per_second == 20
+        assert hall.admission.expected_wait("d", INTERACTIVE) == 0
+        hall.ask("a", cost=50)
+        hall.ask("b", cost=20)
+        hall.ask("d", cost=40)
+        assert hall.admission.expected_wait("d", INTERACTIVE) == pytest.approx(2 + 40 / 20)
+
+    play(scenario, running=2)
+
+
+def test_batch_waits_for_the_interactive_work_too():
+    async def scenario(hall):
+        await teach(hall, cost=10, seconds=10)
+        hall.ask("a", cost=1)
+        for n in range(5):
+            hall.ask(f"i{n}", cost=2)
+        hall.ask("b", cost=3, priority=BATCH)
+        assert hall.admission.expected_wait("new", BATCH) == pytest.approx(1 + 10 + 3)
+        assert hall.admission.expected_wait("new", INTERACTIVE) == pytest.approx(1 + 2)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("cost", "seconds", "told"), [(100, 10, 5), (7, 1, 8), (1000, 0.1, 1), (1, 30, 60)]
+)
+def test_retry_after_follows_from_the_throughput(cost, seconds, told):
+    async def scenario(hall):
+        await teach(hall, cost=cost, seconds=seconds)
+        hall.ask("a")
+        hall.ask("b", cost=50)
+        with pytest.raises(OverloadedError) as caught:
+            hall.ask("c")
+        assert caught.value.retry_after == told
+        assert isinstance(caught.value.retry_after, int)
+
+    play(scenario, waiting=1)
+
+
+def test_the_throughput_forgets_and_learns_only_of_what_was_finished():
+    async def scenario(hall):
+        await teach(hall, cost=10, seconds=10)
+        for n in range(200):
+            ticket = hall.admission.enter(client="x", priority=BATCH, cost=6, deadline=None)
+            async with ticket:
+                await asyncio.sleep(2)
+            broken = hall.admission.enter(client="x", priority=BATCH, cost=1e6, deadline=None)
+            with pytest.raises(KeyError):
+                async with broken:
+                    raise KeyError(n)
+        assert hall.admission.snapshot().cost_per_second == pytest.approx(3, rel=0.01)
+
+    play(scenario)

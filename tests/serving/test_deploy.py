@@ -1,0 +1,247 @@
+"""The files in ``deploy/`` name ports, paths and options that there are."""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import http.server
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ChatTTS.cli import _parse
+from ChatTTS.cli.serve import _KEYS_VARIABLE
+from ChatTTS.serving.rest.operations import PUBLIC
+from ChatTTS.serving.settings import Settings
+
+from ..support.places import ROOT
+from ..support.tls_tools import make_certificate
+
+DEPLOY = ROOT / "deploy"
+PORTS = [Settings().port, Settings().grpc_port]
+
+
+def lines() -> list[str]:
+    """The instructions of the Dockerfile, each in one line."""
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)
+    return re.sub(r"\\\n\s*", "", text).split("\n")
+
+
+def instructions(name: str) -> list[str]:
+    """What stands behind each instruction of this name."""
+    return [line.partition(" ")[2] for line in lines() if line.startswith(f"{name} ")]
+
+
+def entry() -> argparse.Namespace:
+    """What the image runs, as the real parser understands it."""
+    program, *arguments = json.loads(instructions("ENTRYPOINT")[-1])
+    assert program == "chattts"
+    return _parse(arguments)
+
+
+def compose() -> dict[str, Any]:
+    service: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    return service["chattts"]
+
+
+def unit() -> configparser.ConfigParser:
+    """The systemd unit; no key stands in it twice."""
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",))
+    parser.optionxform = str  # type: ignore[assignment]
+    parser.read(DEPLOY / "chattts.service", encoding="utf-8")
+    return parser
+
+
+# ---------------------------------------------------------------- Docker
+
+
+def test_the_image_listens_where_it_says() -> None:
+    args = entry()
+    assert [args.port, args.grpc_port] == PORTS
+    assert instructions("EXPOSE") == [" ".join(map(str, PORTS))]
+    assert args.host == "0.0.0.0"
+
+
+def test_the_image_asks_for_keys_or_a_word_that_it_is_open() -> None:
+    assert entry().needs_keys is True
+    _, *arguments = json.loads(instructions("ENTRYPOINT")[-1])
+    assert _parse([*arguments, "--open"]).needs_keys is False
+    # Compose itself refuses to start without any.
+    assert compose()["environment"][_KEYS_VARIABLE].startswith(f"${{{_KEYS_VARIABLE}:?")
+
+
+def test_what_ends_by_itself_is_started_again() -> None:
+    assert unit()["Service"]["Restart"] == "on-failure"
+    assert compose()["restart"] == "unless-stopped"
+
+
+def test_the_image_keeps_voices_and_caches_in_volumes_of_its_user() -> None:
+    volumes = json.loads(instructions("VOLUME")[-1])
+    variables = dict(word.split("=", 1) for word in shlex.split(" ".join(instructions("ENV"))))
+    assert volumes == [str(entry().voices), variables["XDG_CACHE_HOME"]]
+    assert variables["HF_HOME"].startswith(volumes[1])
+    user = instructions("USER")[-1]
+    made = next(line for line in instructions("RUN") if "useradd" in line)
+    assert f"--owner={user}" in made
+    assert all(volume in made for volume in volumes)
+    assert lines().index(f"USER {user}") < lines().index(f"VOLUME {json.dumps(volumes)}")
+
+
+def test_all_that_is_copied_is_there_and_gets_through_the_list() -> None:
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    let_through = {line[1:] for line in ignored if line.startswith("!")}
+    assert ignored[1] == "*"
+    copied = {
+        source
+        for copy in instructions("COPY")
+        if not copy.startswith("--from")
+        for source in copy.split()[:-1]
+    }
+    sources = {source.removeprefix("./") for source in copied}
+    assert sources == let_through
+    assert all((ROOT / source).exists() for source in sources)
+
+
+def test_what_is_installed_first_is_the_version_that_was_tested() -> None:
+    install = next(line for line in instructions("RUN") if "TORCH_INDEX" in line)
+    pattern = re.search(r"grep '(.*?)'", install)
+    assert pattern is not None
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert len([pin for pin in pins if re.match(pattern[1], pin)]) == 1
+    assert any(line.startswith("TORCH_INDEX=https://") for line in instructions("ARG"))
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
+def test_the_image_is_healthy_when_the_server_is_ready(status: int, code: int) -> None:
+    asked = []
+
+    class Ready(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nobody has to read this."""
+
+    check = instructions("HEALTHCHECK")[-1].partition("CMD ")[2]
+    _, *arguments = json.loads(check)
+    with http.server.HTTPServer(("127.0.0.1", 0), Ready) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        here = [word.replace(str(PORTS[0]), str(server.server_port)) for word in arguments]
+        done = subprocess.run([sys.executable, *here], check=False)
+        server.shutdown()
+        thread.join()
+    assert here != arguments
+    assert done.returncode == code
+    assert set(asked) == {"/ready"} <= PUBLIC
+
+
+def test_compose_adds_options_and_variables_that_there_are() -> None:
+    service = compose()
+    _, *arguments = json.loads(instructions("ENTRYPOINT")[-1])
+    assert callable(_parse([*arguments, *service["command"]]).run)
+    assert list(service["environment"]) == [_KEYS_VARIABLE]
+    assert service["ports"] == [f"127.0.0.1:{port}:{port}" for port in PORTS]
+
+
+def test_compose_builds_this_image() -> None:
+    build = compose()["build"]
+    context = (DEPLOY / build["context"]).resolve()
+    assert context == ROOT
+    assert (context / build["dockerfile"]).is_file()
+    assert set(build["args"]) <= {line.partition("=")[0] for line in instructions("ARG")}
+
+
+def test_compose_gives_the_volumes_of_the_image_and_time_to_finish() -> None:
+    service = compose()
+    mounted = [volume.split(":")[1] for volume in service["volumes"]]
+    assert mounted == json.loads(instructions("VOLUME")[-1])
+    seconds = int(service["stop_grace_period"].removesuffix("s"))
+    assert seconds > entry().shutdown_seconds + 5
+
+
+# ---------------------------------------------------------------- systemd
+
+
+def test_the_unit_runs_a_command_that_there_is() -> None:
+    service = unit()["Service"]
+    command, *arguments = shlex.split(service["ExecStart"].replace("%S", "/var/lib"))
+    assert Path(command).name == "chattts"
+    args = _parse(arguments)
+    assert args.host == "127.0.0.1"
+    assert [args.port, args.grpc_port] == PORTS
+    assert args.voices == Path("/var/lib", service["StateDirectory"], "voices")
+    assert int(service["TimeoutStopSec"]) > args.shutdown_seconds + 5
+
+
+def test_the_unit_writes_only_where_it_may() -> None:
+    service = unit()["Service"]
+    assert (service["DynamicUser"], service["ProtectSystem"]) == ("yes", "strict")
+    variables = dict(word.split("=", 1) for word in service["Environment"].split())
+    assert "XDG_CACHE_HOME" in variables
+    assert all(value.startswith(f"%C/{service['CacheDirectory']}") for value in variables.values())
+
+
+def test_the_unit_may_open_a_file_for_each_connection() -> None:
+    most = Settings().limits.connections
+    assert int(unit()["Service"]["LimitNOFILE"]) > 2 * most + 1024  # those of gRPC beside them
+
+
+def test_the_unit_takes_keys_from_a_file() -> None:
+    text = (DEPLOY / "chattts.service").read_text(encoding="utf-8")
+    assert unit()["Service"]["EnvironmentFile"] == "-/etc/chattts/environment"
+    assert f"# {_KEYS_VARIABLE}=" in text
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd")
+def test_systemd_understands_the_unit(tmp_path: Path) -> None:
+    text = (DEPLOY / "chattts.service").read_text(encoding="utf-8")
+    copy = tmp_path / "chattts.service"
+    copy.write_text(re.sub(r"(?<=ExecStart=)\S+", "/bin/true", text), encoding="utf-8")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(copy)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# ---------------------------------------------------------------- nginx
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="no nginx")
+def test_nginx_understands_the_snippet(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    document = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"^```nginx\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
+    ports = set(re.findall(r"127\.0\.0\.1:(\d+)", snippet))
+    assert ports == {str(port) for port in PORTS}
+    snippet = snippet.replace("/etc/nginx/cert.pem", str(certificate))
+    snippet = snippet.replace("/etc/nginx/key.pem", str(key))
+    # It binds what it listens to, also where it only looks.
+    snippet = re.sub(r"listen (\d+)", rf"listen unix:{tmp_path}/\1", snippet)
+    folders = "".join(
+        f"{name}_temp_path {tmp_path / name};\n"
+        for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    conf = tmp_path / "nginx.conf"
+    head = f"pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}}"
+    conf.write_text(f"{head}\nhttp {{ access_log off;\n{folders}{snippet}}}\n")
+    command = ["nginx", "-t", "-c", str(conf)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    # Later versions only warn of the older spelling of HTTP/2.
+    assert "emerg" not in done.stderr

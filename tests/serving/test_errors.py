@@ -1,0 +1,72 @@
+"""What a server answers with for every error."""
+
+import asyncio
+
+import pytest
+
+from ChatTTS import errors
+from ChatTTS.pipeline.results import EmptySpeechError
+from ChatTTS.serving.errors import (
+    AuthenticationError,
+    BadRequestError,
+    OverloadedError,
+    RequestTooLargeError,
+    ServingError,
+    UnknownVoiceError,
+    as_serving_error,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "grpc", "kind"),
+    [
+        (BadRequestError("x"), 400, "INVALID_ARGUMENT", "invalid_request_error"),
+        (AuthenticationError("x"), 401, "UNAUTHENTICATED", "authentication_error"),
+        (UnknownVoiceError("x"), 400, "INVALID_ARGUMENT", "invalid_request_error"),
+        (UnknownVoiceError("x", is_address=True), 404, "NOT_FOUND", "invalid_request_error"),
+        (RequestTooLargeError("x"), 413, "INVALID_ARGUMENT", "invalid_request_error"),
+        (OverloadedError("x", own_limit=True), 429, "RESOURCE_EXHAUSTED", "rate_limit_error"),
+        (OverloadedError("x"), 503, "RESOURCE_EXHAUSTED", "server_error"),
+        (errors.TextError("x"), 400, "INVALID_ARGUMENT", "invalid_request_error"),
+        (errors.VoiceError("x"), 400, "INVALID_ARGUMENT", "invalid_request_error"),
+        (errors.ConfigError("x"), 400, "INVALID_ARGUMENT", "invalid_request_error"),
+        (errors.AudioError("x"), 400, "INVALID_ARGUMENT", "invalid_request_error"),
+        (errors.EngineDeadError("secret"), 503, "UNAVAILABLE", "server_error"),
+        (errors.NotLoadedError("secret"), 503, "UNAVAILABLE", "server_error"),
+        (errors.GenerationError("secret"), 500, "INTERNAL", "server_error"),
+        (errors.AssetError("secret"), 500, "INTERNAL", "server_error"),
+        (EmptySpeechError(["secret"], None), 500, "INTERNAL", "server_error"),
+        (RuntimeError("secret"), 500, "INTERNAL", "server_error"),
+        (asyncio.CancelledError("secret"), 500, "INTERNAL", "server_error"),
+    ],
+)
+def test_any_error_has_an_answer(error, status, grpc, kind):
+    answer = as_serving_error(error)
+    assert isinstance(answer, ServingError)
+    assert (answer.status, answer.grpc) == (status, grpc)
+    said = answer.as_json()
+    assert said == {
+        "message": str(answer),
+        "type": kind,
+        "param": answer.param,
+        "code": answer.code,
+    }
+    assert "secret" not in str(answer)
+    if isinstance(error, ServingError):
+        assert answer is error
+    else:
+        assert answer.__cause__ is error
+        assert answer.status >= 500 or str(answer) == "x"
+
+
+def test_errors_name_the_field_at_fault():
+    assert as_serving_error(errors.TextError("x")).param == "input"
+    assert as_serving_error(errors.VoiceError("x")).param == "voice"
+    assert UnknownVoiceError("x").param == "voice"
+    assert BadRequestError("x").param is None
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_an_instance_does_not_change_its_class(own):
+    OverloadedError("x", own_limit=own, draining=not own)
+    assert (OverloadedError.status, OverloadedError.grpc) == (503, "RESOURCE_EXHAUSTED")

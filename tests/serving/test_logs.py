@@ -1,0 +1,187 @@
+"""What the log says: a line for each refusal, all of one form, and never a flood."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from ChatTTS.serving.log_output import Throttle, log_output
+from ChatTTS.serving.logs import Seldom
+
+from ..support.server_tools import WholeServer, whole_server
+from ..support.serving_tools import PATIENCE
+from ..support.websocket_tools import speaker
+
+KEY = {"Authorization": "Bearer sesame"}
+
+
+class Clock:
+    """Seconds that go by when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+# ------------------------------------------------------------------ refusals
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[WholeServer]:
+    with whole_server(api_keys=("sesame",)) as running:
+        yield running
+
+
+def refusals(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    records = (r for r in caplog.records if r.name == "ChatTTS.serving.refusals")
+    return [record.facts for record in records]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "how", "status", "code"),
+    [
+        ("POST", "/v1/audio/speech", {"json": {"input": "a"}}, 401, "invalid_api_key"),
+        ("GET", "/nowhere", {"headers": KEY}, 404, "not_found"),
+        ("PUT", "/tts", {"headers": KEY}, 405, "method_not_allowed"),
+        ("POST", "/v1/audio/speech", {"headers": KEY, "json": {}}, 400, "invalid_request"),
+        ("GET", "/static/none.js", {}, 404, "not_found"),
+    ],
+)
+def test_each_refusal_is_a_line(
+    server: WholeServer,
+    caplog: pytest.LogCaptureFixture,
+    method: str,
+    path: str,
+    how: dict[str, Any],
+    status: int,
+    code: str,
+) -> None:
+    with caplog.at_level(logging.INFO, "ChatTTS.serving"):
+        answer = httpx.request(method, f"{server.url}{path}", **how)
+    assert answer.status_code == status
+    (facts,) = refusals(caplog)
+    assert (facts["status"], facts["code"]) == (status, code)
+    assert facts["address"] == f"{method} {path}"
+    assert facts["request"] == answer.headers["x-request-id"]
+    assert "sesame" not in str(facts)
+
+
+def test_so_is_that_of_a_socket(server: WholeServer, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "ChatTTS.serving"):
+        with pytest.raises(InvalidStatus) as caught:
+            connect(f"ws://{server.address}/nowhere", proxy=None, open_timeout=PATIENCE)
+        with speaker(server, query="?api_key=wrong") as client:
+            assert client.until_closed() == 4401
+    assert caught.value.response.status_code == 404
+    assert json.loads(caught.value.response.body)["error"]["code"] == "not_found"
+    assert [facts["status"] for facts in refusals(caplog)] == [404, 401]
+    assert not [r for r in caplog.records if r.levelno >= logging.ERROR]
+
+
+# ------------------------------------------------------------------ no flood
+
+
+def record(message: str, name: str = "some.library", **facts: Any) -> logging.LogRecord:
+    made = logging.LogRecord(name, logging.WARNING, "", 0, message, (), None)
+    if facts:
+        made.facts = facts
+    return made
+
+
+def test_lines_of_one_kind_are_bounded_and_the_rest_is_counted() -> None:
+    clock = Clock()
+    throttle = Throttle(burst=3, per_second=0.5, clock=clock)
+    assert [throttle.filter(record("again")) for _ in range(10)] == [True] * 3 + [False] * 7
+    assert throttle.filter(record("another"))
+    clock.now += 2
+    later = record("again")
+    assert throttle.filter(later)
+    assert later.left_out == 7  # type: ignore[attr-defined]
+    assert not throttle.filter(record("again"))
+    clock.now += 1000
+    assert sum(throttle.filter(record("again")) for _ in range(10)) == 3
+
+
+def test_a_flood_of_one_refusal_hides_no_other() -> None:
+    throttle = Throttle(burst=1, clock=Clock())
+    name = "ChatTTS.serving.refusals"
+    codes = ["invalid_api_key"] * 5 + ["not_found"]
+    passed = [throttle.filter(record("%s", name, code=code)) for code in codes]
+    assert passed == [True, False, False, False, False, True]
+
+
+def test_spoken_requests_are_never_left_out() -> None:
+    throttle = Throttle(burst=1, clock=Clock())
+    name = "ChatTTS.serving.requests"
+    assert all(throttle.filter(record("%s", name, finish="stop")) for _ in range(100))
+
+
+def test_what_is_said_seldom_tells_how_often_it_was_not(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    seldom = Seldom(logging.getLogger("ChatTTS.serving.test"), 60, clock)
+    for _ in range(5):
+        seldom.warning("%s is full", "it")
+    seldom.warning("something else")
+    clock.now += 60
+    seldom.warning("%s is full", "it")
+    said = [r.getMessage() for r in caplog.records]
+    assert said == [
+        "it is full",
+        "something else",
+        "it is full (and 4 more since the last such line)",
+    ]
+
+
+# ------------------------------------------------------------------ one form
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_all_lines_have_one_form(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of libraries, of warnings and of threads that fail as well."""
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    for name in ("uvicorn", "uvicorn.error"):  # which a test before may have configured
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+        monkeypatch.setattr(logging.getLogger(name), "level", logging.NOTSET)
+        logging.getLogger(name).manager._clear_cache()
+    before = logging.getLogger("ChatTTS").handlers
+    with log_output(form, logging.INFO):
+        logging.getLogger("ChatTTS.serving").info("of our own\nin two lines")
+        logging.getLogger("ChatTTS.model").debug("too fine")
+        logging.getLogger("uvicorn.error").warning("of %s", "uvicorn")
+        logging.getLogger("uvicorn.error").info("what uvicorn says all the time")
+        logging.getLogger("grpc._cython.cygrpc").error("of gRPC")
+        warnings.warn("a warning", stacklevel=1)
+        failing = threading.Thread(target=lambda: 1 / 0, name="failing")
+        failing.start()
+        failing.join()
+    assert logging.getLogger("ChatTTS").handlers == before
+    lines = written.getvalue().splitlines()
+    if form == "text":
+        assert "of our own in two lines" in lines[0]
+        assert "WARNING of uvicorn" in lines[1]
+        return
+    values = [json.loads(line) for line in lines]
+    assert [value["message"] for value in values[:3]] == [
+        "of our own\nin two lines",
+        "of uvicorn",
+        "of gRPC",
+    ]
+    assert "a warning" in values[3]["message"]
+    assert "failing" in values[4]["message"]
+    assert "ZeroDivisionError" in values[4]["exception"]
+    assert len(values) == 5

@@ -1,0 +1,486 @@
+"""The web page, in a headless Chromium, with a stand-in for the server behind it."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import threading
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import playwright.sync_api as playwright
+import pytest
+import uvicorn
+from fastapi import Request, Response
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from ..support.page_stand_in import RATE, StandIn, refusal, tone
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+
+PATIENCE_MS = 30_000  # of a busy machine
+EVIL = "<img src=x onerror=\"document.title='taken'\">"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[StandIn]:
+    stand_in = StandIn()
+    config = uvicorn.Config(
+        stand_in, port=0, lifespan="off", log_level="critical", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the stand-in server did not start"
+        thread.join(0.01)
+    stand_in.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    yield stand_in
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def server(running: StandIn) -> StandIn:
+    running.reset()
+    return running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    args = ["--no-sandbox", "--autoplay-policy=no-user-gesture-required"]
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=args)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    expect.set_options(timeout=PATIENCE_MS)
+    context = browser.new_context(accept_downloads=True)
+    context.set_default_timeout(PATIENCE_MS)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(server: StandIn, context: BrowserContext) -> Iterator[Page]:
+    """The page, opened; at the end nothing was wrong in the console and no other host was asked."""
+    page = context.new_page()
+    wrong: list[str] = []
+    hosts: set[str] = set()
+    page.on("console", lambda m: wrong.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
+    page.goto(server.url)
+    yield page
+    # Chromium writes refused and broken requests there, which is no fault of the page.
+    ours = [text for text in wrong if not text.startswith("Failed to load resource")]
+    assert ours == []
+    assert hosts - {""} <= {urlsplit(server.url).netloc}  # a blob has no host
+
+
+def speak(page: Page, text: str = "Hello there.") -> None:
+    page.get_by_label("Text to speak").fill(text)
+    page.get_by_role("button", name="Speak").click()
+
+
+def wait_for(page: Page, state: str) -> None:
+    expect(page.locator("#stage")).to_have_attribute("data-state", state)
+
+
+def figure(page: Page, name: str) -> float:
+    return float(page.locator("#stage").get_attribute(f"data-{name}") or "nan")
+
+
+def tallest_bar(page: Page) -> float:
+    """Height of the tallest column that is painted, as a share of the canvas."""
+    share: float = page.evaluate(
+        """() => {
+            const canvas = document.getElementById("wave");
+            const { width, height } = canvas;
+            const copy = new OffscreenCanvas(width, height).getContext("2d");
+            copy.drawImage(canvas, 0, 0);
+            const { data } = copy.getImageData(0, 0, width, height);
+            let most = 0;
+            for (let x = 0; x < width; x++) {
+                let painted = 0;
+                for (let y = 0; y < height; y++) painted += data[4 * (y * width + x) + 3] > 128;
+                if (painted < height) most = Math.max(most, painted); // not the playhead
+            }
+            return most / height;
+        }"""
+    )
+    return share
+
+
+def picture(page: Page) -> str:
+    drawn: str = page.evaluate("document.getElementById('wave').toDataURL()")
+    return drawn
+
+
+def test_speech_is_played_drawn_and_kept_as_it_came(server: StandIn, page: Page) -> None:
+    assert tallest_bar(page) < 0.1
+    page.get_by_label("Voice", exact=True).select_option("anna")
+    page.get_by_role("textbox", name="Seed").fill("77")
+    page.get_by_label("Low latency").check()
+    speak(page)
+    wait_for(page, "playing")
+    earlier = figure(page, "clock")
+    wait_for(page, "ended")
+    assert figure(page, "clock") > earlier
+    assert figure(page, "received") == len(server.sound) / 2
+    assert figure(page, "position") == pytest.approx(0.5, abs=1e-3)
+    assert figure(page, "underruns") == 0
+    expect(page.locator("#seed-used")).to_have_text("77")
+    expect(page.locator("#first-sound")).to_have_text(re.compile(r"^\d+(\.\d+)? m?s$"))
+    expect(page.locator("#factor")).to_have_text(re.compile(r"^\d+\.\d\d×$"))
+    page.wait_for_timeout(300)  # the bars grow smoothly
+    assert tallest_bar(page) > 0.5
+    assert server.spoken == [
+        {
+            "model": "chattts",
+            "input": "Hello there.",
+            "voice": "anna",
+            "response_format": "pcm",
+            "stream_format": "sse",
+            "speed": 1,
+            "seed": 77,
+            "refine": False,
+            "low_latency": True,
+        }
+    ]
+
+    with page.expect_download() as download:
+        page.get_by_role("button", name="wav", exact=True).click()
+    assert download.value.suggested_filename == "chattts-anna-77.wav"
+    with wave.open(io.BytesIO(download.value.path().read_bytes())) as file:
+        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (RATE, 1, 2)
+        assert file.readframes(file.getnframes()) == server.sound
+    assert len(server.spoken) == 1
+
+    with page.expect_download() as download:
+        page.get_by_role("button", name="mp3").click()
+    assert download.value.suggested_filename == "chattts-anna-77.mp3"
+    assert download.value.path().read_bytes() == b"bytes of mp3"
+    del server.spoken[0]["stream_format"]
+    assert server.spoken[1] == {**server.spoken[0], "response_format": "mp3", "stream": False}
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_stopping_lets_the_server_go(server: StandIn, page: Page, again: bool) -> None:
+    server.answer = server.endless
+    speak(page)
+    wait_for(page, "playing")
+    if again:  # the newest request takes the place of the one before
+        server.answer = server.speak
+        speak(page)
+    else:
+        page.get_by_role("button", name="Stop").click()
+    assert server.left.wait(PATIENCE_MS / 1000)
+    wait_for(page, "ended")
+    if again:
+        assert figure(page, "received") == len(server.sound) / 2
+        expect(page.locator(".entry")).to_have_count(2)
+        return
+    expect(page.get_by_role("button", name="Stop")).to_be_disabled()
+    expect(page.locator(".entry")).to_have_count(1)  # what was heard is kept
+    expect(page.locator("#notice")).to_be_hidden()
+
+
+@pytest.mark.parametrize("has_worklet", [True, False])
+def test_a_dry_player_waits_and_goes_on(server: StandIn, page: Page, has_worklet: bool) -> None:
+    if not has_worklet:  # as on a page without https
+        page.evaluate("delete BaseAudioContext.prototype.audioWorklet")
+    server.answer = server.halting
+    speak(page)
+    expect(page.locator("#stage")).to_have_attribute("data-underruns", "1")
+    wait_for(page, "waiting")
+    server.go_on.set()
+    wait_for(page, "ended")
+    assert figure(page, "underruns") == 1
+    expect(page.locator("#underruns")).to_have_text("1")
+    assert figure(page, "position") == pytest.approx(0.5, abs=1e-3)
+
+
+def test_the_audio_thread_gets_every_sample_once(server: StandIn, page: Page) -> None:
+    heard = page.evaluate(
+        """async ([samples, sizes]) => {
+            const { WorkletRun } = await import("/static/runs.js");
+            for (let pause = 30, dry = 0; ; pause *= 2) { // until all messages come in time
+                const context = new OfflineAudioContext(1, 24000, 24000);
+                await context.audioWorklet.addModule("/static/worklet.js");
+                const note = ({ underruns }) => { dry = underruns; };
+                const run = new WorkletRun(context, context.destination, 0, note);
+                for (let at = 0, i = 0; at < samples.length; at += sizes[i++ % sizes.length])
+                    run.feed(new Float32Array(samples.slice(at, at + sizes[i % sizes.length])));
+                run.finish();
+                context.suspend(0).then(() => setTimeout(() => context.resume(), pause));
+                const heard = await context.startRendering();
+                await new Promise((done) => setTimeout(done, pause)); // for the last report
+                if (!dry || pause > 5000) return [...heard.getChannelData(0)];
+            }
+        }""",
+        [list(range(1, 3001)), [7, 128, 900, 1]],
+    )
+    expected, played = np.arange(1, 3001), np.array(heard)
+    begin = int(np.flatnonzero(played)[0]) - 1  # the very first is faded from 0
+    assert np.array_equal(played[begin + 128 : begin + 3000], expected[128:])
+    assert not played[begin + 3000 :].any()
+    assert (np.diff(played[begin : begin + 128]) > 0).all()  # faded in
+
+
+def test_seeking_and_pausing(server: StandIn, page: Page) -> None:
+    server.sound = tone(70)
+    speak(page)
+    wait_for(page, "playing")
+    page.get_by_role("button", name="Pause", exact=True).click()
+    wait_for(page, "paused")
+    expect(page.get_by_role("button", name="wav", exact=True)).to_be_enabled()  # all of it is there
+    wave = page.get_by_role("slider", name="Position")
+    expect(wave).to_have_attribute("aria-valuemax", "70")
+    box = wave.bounding_box()
+    assert box
+    wave.click(position={"x": box["width"] / 2, "y": box["height"] / 2})
+    halfway = re.compile(r"^3[45]\.")
+    expect(page.locator("#stage")).to_have_attribute("data-position", halfway)
+    wait_for(page, "paused")
+    wave.press("ArrowRight")
+    expect(wave).to_have_attribute("aria-valuetext", re.compile("^3[56] of 70 seconds$"))
+    wave.press("Home")
+    expect(wave).to_have_attribute("aria-valuenow", "0")
+    wave.press("End")
+    wave.press(" ")
+    wait_for(page, "ended")
+    page.get_by_role("button", name="Play", exact=True).click()
+    wait_for(page, "playing")
+    page.keyboard.press("Escape")
+    wait_for(page, "ended")
+
+
+def test_a_busy_server_says_when(server: StandIn, page: Page) -> None:
+    async def busy(body: dict[str, Any], request: Request) -> Response:
+        return refusal(429, f"Too many {EVIL}", retry_after="1")
+
+    server.answer = busy
+    empty = picture(page)
+    speak(page)
+    alert = page.get_by_role("alert").first
+    expect(alert).to_have_text(f"The server is busy: try again in 1 s. Too many {EVIL}")
+    for _ in range(100):
+        if picture(page) == empty:
+            break
+        page.wait_for_timeout(20)
+    assert picture(page) == empty  # it no longer looks as if something came
+    server.answer = server.speak
+    page.get_by_role("button", name="Try again", exact=True).click()  # once it is enabled
+    wait_for(page, "ended")
+    expect(page.locator("#notice")).to_be_hidden()
+    assert len(server.spoken) == 2
+    assert page.title() == "ChatTTS"
+
+
+def test_a_key_is_asked_for(server: StandIn, page: Page) -> None:
+    server.key = "secret"
+    page.reload()
+    expect(page.get_by_role("alert").first).to_have_text("Give an API key.")
+    expect(page.locator("#queue-text")).to_have_text("Key needed")
+    page.get_by_label("API key").fill("secret")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("API key")).to_be_hidden()
+    expect(page.locator("#queue-text")).to_have_text("Ready")
+    expect(page.get_by_role("option", name="Anna")).to_have_count(1)
+    speak(page)
+    wait_for(page, "ended")
+    page.reload()
+    expect(page.get_by_role("option", name="Anna")).to_have_count(1)
+
+
+def test_a_broken_connection_is_told(server: StandIn, page: Page) -> None:
+    server.answer = server.breaking
+    speak(page)
+    wait_for(page, "playing")
+    server.go_on.set()
+    expect(page.get_by_role("alert").first).to_contain_text("The connection broke")
+    expect(page.get_by_role("button", name="Try again")).to_be_enabled()
+    expect(page.locator(".entry")).to_have_count(1)
+
+
+def test_history(server: StandIn, page: Page) -> None:
+    speak(page, EVIL)
+    wait_for(page, "ended")
+    entry = page.locator(".entry")
+    expect(entry.locator(".entry-text")).to_have_text(EVIL)
+    expect(entry.locator(".entry-meta")).to_have_text("The server's own · seed 1234 · 0:00.5")
+    entry.get_by_role("button", name="Play").click()
+    wait_for(page, "ended")
+    assert len(server.spoken) == 1  # from memory
+
+    page.reload()
+    page.get_by_label("Text to speak").fill("")
+    entry.get_by_role("button", name="Play").click()
+    wait_for(page, "ended")
+    assert server.spoken[1] == {**server.spoken[0], "seed": 1234}  # spoken again
+    expect(entry).to_have_count(1)
+    entry.get_by_role("button", name="Put the text").click()
+    expect(page.get_by_label("Text to speak")).to_have_value(EVIL)
+    expect(page.get_by_role("textbox", name="Seed")).to_have_value("1234")
+    with page.expect_download() as download:
+        entry.get_by_role("button", name="Download").click()
+    assert download.value.path().read_bytes()[44:] == server.sound
+    entry.get_by_role("button", name="Delete").click()
+    expect(entry).to_have_count(0)
+    assert json.loads(page.evaluate("sessionStorage.getItem('chattts.history')")) == []
+    assert page.title() == "ChatTTS"
+
+
+def test_voices_come_and_go(server: StandIn, page: Page, tmp_path: Path) -> None:
+    recording = tmp_path / "me.wav"
+    recording.write_bytes(b"RIFF and so on")
+    page.get_by_role("button", name="Add a voice").click()
+    dialog = page.get_by_role("dialog", name="Add a voice")
+    dialog.get_by_label("Recording").set_input_files(recording)
+    dialog.get_by_label("Name").fill("anna")
+    dialog.get_by_label("Transcript").fill("What I say.")
+    dialog.get_by_role("button", name="Add voice").click()
+    assert server.uploads == []  # without consent
+    dialog.get_by_label("The speaker agreed").check()
+    dialog.get_by_role("button", name="Add voice").click()
+    expect(dialog.get_by_role("alert")).to_have_text("a voice is called 'anna' already")
+    dialog.get_by_label("Name").fill("me_2")
+    dialog.get_by_role("button", name="Add voice").click()
+    expect(dialog).to_be_hidden()
+    assert server.uploads[-1] == {
+        "name": "me_2",
+        "consent": "true",
+        "ref_text": "What I say.",
+        "audio_sample": recording.read_bytes(),
+    }
+    expect(page.get_by_label("Voice", exact=True)).to_have_value("me_2")
+    page.get_by_role("button", name="Delete this voice").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("option", name="me_2")).to_have_count(0)
+    expect(page.get_by_role("button", name="Delete this voice")).to_be_hidden()
+
+
+def test_examples_are_in_languages_that_a_voice_speaks(server: StandIn, page: Page) -> None:
+    example = page.get_by_role("button", name="中文")
+    expect(example).to_be_visible()  # of no voice the language is known
+    server.voices = [{"id": "anna", "name": "Anna", "language": "en"}]
+    page.reload()
+    expect(example).to_be_hidden()
+    expect(page.get_by_role("button", name="Greeting")).to_be_visible()
+
+
+def test_text_tags_and_settings(server: StandIn, page: Page) -> None:
+    page.get_by_role("button", name="Speak").click()
+    expect(page.get_by_role("alert").first).to_contain_text("Type a text first")
+    text = page.get_by_label("Text to speak")
+    text.fill("Well")
+    page.get_by_role("button", name="Insert laughter").click()
+    expect(text).to_have_value("Well [laugh] ")
+    expect(text).to_be_focused()
+    expect(page.locator("#count")).to_have_text("13 characters")
+    for name, value in (("Speed", "2"), ("Temperature", "0.7")):
+        page.get_by_role("slider", name=name).fill(value)
+    page.get_by_label("Refine").check()
+    page.get_by_role("button", name="Draw a seed").click()
+    text.press("Control+Enter")
+    wait_for(page, "ended")
+    sent = server.spoken[0]
+    assert (sent["speed"], sent["temperature"], sent["refine"]) == (4, 0.7, True)
+    assert 0 <= sent["seed"] < 2**31
+    page.get_by_role("button", name="Reset").click()
+    text.press("Control+Enter")
+    wait_for(page, "ended")
+    assert server.spoken[1]["speed"] == 1
+    assert not server.spoken[1].keys() & {"temperature", "seed"}
+
+
+def test_the_queue_is_watched_while_somebody_looks(
+    server: StandIn, context: BrowserContext
+) -> None:
+    server.status = {"running": 4, "waiting": 3, "limit": 4}
+    page = context.new_page()
+    page.clock.install()
+    page.goto(server.url)
+    expect(page.locator("#queue-text")).to_have_text("4 of 4 speaking, 3 waiting")
+    server.status = {"running": 0, "waiting": 0, "limit": 4}
+    page.clock.run_for(2500)
+    expect(page.locator("#queue-text")).to_have_text("Ready")
+    look = """hidden => {
+        Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    page.evaluate(look, True)
+    asked = server.asked_status
+    page.clock.run_for(60_000)
+    server.status = {"running": 1, "waiting": 0, "limit": 4}
+    page.evaluate(look, False)
+    expect(page.locator("#queue-text")).to_have_text("1 of 4 speaking")
+    assert server.asked_status == asked + 1
+
+
+def test_nothing_sticks_out(server: StandIn, page: Page) -> None:
+    server.voices = [{"id": "v", "name": "w" * 90}]
+    speak(page, "x" * 300)
+    wait_for(page, "ended")
+    page.evaluate("document.getElementById('notice').hidden = false")
+    page.evaluate("document.getElementById('key-row').hidden = false")
+    for dialog in (False, True):
+        if dialog:
+            page.get_by_role("button", name="Add a voice").click()
+        for width in (320, 390, 820):
+            page.set_viewport_size({"width": width, "height": 700})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of ``#rrggbb``, as WCAG 2 defines it."""
+    parts = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
+def test_contrast(page: Page) -> None:
+    pairs = [
+        *[(ink, ground, 4.5) for ink in ("ink", "soft") for ground in ("page", "card", "control")],
+        *[("ink", "danger-tint", 4.5), ("danger", "card", 4.5), ("accent-strong", "tint", 4.5)],
+        *[("on-accent", "accent", 4.5), ("on-danger", "danger", 4.5), ("edge", "card", 3)],
+        *[("accent", "card", 3), ("focus", "page", 3), ("focus", "card", 3)],
+        ("wave-heard", "card", 3),
+    ]
+    style = "n => getComputedStyle(document.documentElement).getPropertyValue('--' + n).trim()"
+    pages = set()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        pages.add(page.evaluate(style, "page"))
+        for front, ground, least in pairs:
+            dark, light = sorted(luminance(page.evaluate(style, n)) for n in (front, ground))
+            assert (light + 0.05) / (dark + 0.05) >= least, (scheme, front, ground)
+    assert len(pages) == 2
+
+
+def test_everything_has_a_name(page: Page) -> None:
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("button, input, select, textarea, canvas, dialog")]
+            .filter((e) => !e.textContent.trim() && !e.ariaLabel && !(e.labels && e.labels.length))
+            .map((e) => e.outerHTML)"""
+    )
+    assert nameless == []
+
+
+def test_speech_that_was_cut_is_told(server: StandIn, page: Page) -> None:
+    server.finish_reason = "length"
+    speak(page)
+    expect(page.get_by_role("alert").first).to_contain_text("found no end")
+    page.get_by_role("button", name="Try again").click()  # with another seed
+    expect(page.locator(".entry")).to_have_count(2)

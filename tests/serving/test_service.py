@@ -1,0 +1,167 @@
+"""The service behind all interfaces: its threads, its results, its last requests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ChatTTS.core import Chat
+from ChatTTS.serving.auth import Gate
+from ChatTTS.serving.errors import OverloadedError
+from ChatTTS.serving.measures import Record
+from ChatTTS.serving.requests import SpeechRequest
+from ChatTTS.serving.rest import create_app
+from ChatTTS.serving.server import make_service
+from ChatTTS.serving.service import SpeechService
+from ChatTTS.serving.settings import Limits, Settings
+
+from ..support.serving_tools import PATIENCE, loaded_chat
+
+TEXT = "Hello there."
+MANY = 20  # more than the service has threads for short work
+
+
+@pytest.fixture(scope="module")
+def chat() -> Iterator[Chat]:
+    chat = loaded_chat()
+    yield chat
+    chat.unload()
+
+
+def make(chat: Chat, folder: Path, **settings: Any) -> SpeechService:
+    return make_service(chat, Settings(voices=folder, **settings))
+
+
+async def samples(service: SpeechService, seed: int = 7) -> int:
+    async with service.speak(SpeechRequest(TEXT, seed=seed)) as speech:
+        return sum([len(piece.samples) async for piece in speech])
+
+
+def test_who_refines_leaves_threads_to_who_speaks(
+    chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on = threading.Event()
+
+    def slow(*args: Any, **options: Any) -> str:
+        assert may_go_on.wait(PATIENCE)
+        return TEXT
+
+    async def main() -> None:
+        service = make(chat, tmp_path, limits=Limits(running=MANY + 1))
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(chat, "infer", slow)
+                refined = [
+                    asyncio.ensure_future(service.refine(SpeechRequest(TEXT))) for _ in range(MANY)
+                ]
+                while service.admission.running < MANY:
+                    await asyncio.sleep(0)
+                try:
+                    assert await asyncio.wait_for(samples(service), PATIENCE / 2) > 0
+                finally:
+                    may_go_on.set()
+                assert await asyncio.gather(*refined) == [[TEXT]] * MANY
+        finally:
+            service.end()
+
+    asyncio.run(main())
+
+
+def test_who_sends_recordings_leaves_threads_to_who_speaks(chat: Chat, tmp_path: Path) -> None:
+    may_go_on = threading.Event()
+
+    async def main() -> None:
+        service = make(chat, tmp_path)
+        read = [
+            asyncio.ensure_future(service.read(lambda: may_go_on.wait(PATIENCE)))
+            for _ in range(MANY)
+        ]
+        try:
+            assert await asyncio.wait_for(samples(service), PATIENCE / 2) > 0
+        finally:
+            may_go_on.set()
+            await asyncio.gather(*read)
+            service.end()
+
+    asyncio.run(main())
+
+
+def test_results_are_not_given_by_a_server_that_ends(chat: Chat, tmp_path: Path) -> None:
+    async def main() -> None:
+        service = make(chat, tmp_path, result_cache_bytes=1 << 20)
+        try:
+            assert await samples(service) == await samples(service)
+            assert service.results.counts.hits == 1
+            service.admission.drain()
+            with pytest.raises(OverloadedError) as caught:
+                await samples(service)
+            assert caught.value.draining
+        finally:
+            service.end()
+
+    asyncio.run(main())
+
+
+def test_what_ends_between_two_utterances_is_not_whole(
+    chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        service = make(chat, tmp_path, result_cache_bytes=1 << 20)
+        try:
+            async with service.speak(SpeechRequest(TEXT, seed=7)) as speech:
+                pieces = [piece async for piece in speech]
+            assert pieces[-1].finish_reason == speech.finish_reason == "stop"
+            # The next utterance of a longer text was ended before its first sample.
+            request = SpeechRequest(f"{TEXT} It is very late now.", seed=7)
+            async with service.speak(request) as speech:
+                assert speech._stream is not None
+                monkeypatch.setattr(type(speech._stream), "finish_reason", "abort")
+                async for piece in speech:
+                    assert piece.finish_reason in (None, "stop")
+            assert speech.finish_reason == "abort"
+            assert service.results.counts.size == 1
+        finally:
+            service.end()
+
+    asyncio.run(main())
+
+
+def test_a_batch_that_was_taken_is_spoken_wholly(chat: Chat, tmp_path: Path) -> None:
+    async def main() -> None:
+        service = make(chat, tmp_path, limits=Limits(running=1))
+        app = create_app(service, Gate(()), service.settings)
+        batch = {"items": [{"input": TEXT}] * 3, "response_format": "pcm"}
+        try:
+            async with httpx.AsyncClient(
+                transport=httpx.ASGITransport(app), base_url="http://localhost"
+            ) as client:
+                asked = asyncio.ensure_future(client.post("/v1/audio/speech/batch", json=batch))
+                while not service.admission.running:
+                    await asyncio.sleep(0)
+                service.admission.drain()
+                results = (await asked).json()["data"]
+                assert [result["error"] for result in results] == [None] * 3
+                late = (await client.post("/v1/audio/speech/batch", json=batch)).json()["data"]
+                assert {result["error"]["code"] for result in late} == {"shutting_down"}
+        finally:
+            service.end()
+
+    asyncio.run(main())
+
+
+def test_a_faster_tempo_needs_the_samples_sooner() -> None:
+    now = 0.0
+    record = Record(SpeechRequest(TEXT, speed=2.0), clock=lambda: now)
+    record.heard(24_000)  # heard for half a second
+    now = 0.4
+    record.heard(2_400)
+    assert record.underruns == 0
+    now = 0.7
+    record.heard(2_400)
+    assert record.underruns == 1

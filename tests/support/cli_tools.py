@@ -1,0 +1,100 @@
+"""What the tests of ``chattts say`` share: a Chat that only records what it is asked for."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ChatTTS.model.generation import FinishReason
+from ChatTTS.pipeline.results import Piece, Row, Spoken, Waveforms
+
+RATE = 24_000
+TONE = (0.5 * np.sin(np.arange(RATE) / 10)).astype(np.float32)
+
+
+class FakeChat:
+    """Speaks a second of a tone, in three pieces when it streams.
+
+    Attributes:
+        loaded, asked: the arguments of the latest ``load_or_raise``, and ``infer`` or ``stream``.
+        streamed: what the latest ``stream`` gave.
+    """
+
+    finish = FinishReason.STOP
+    spoken = TONE
+    failure: BaseException | None = None
+
+    def __init__(self) -> None:
+        self.device = SimpleNamespace(type="cpu")
+        self.config = SimpleNamespace(gpt=SimpleNamespace(hidden_size=256))
+        self.loaded: dict[str, Any] = {}
+        self.asked: dict[str, Any] = {}
+        self.streamed: FakeStream | None = None
+
+    def load_or_raise(self, source: str, **options: Any) -> None:
+        self.loaded = {"source": source, **options}
+
+    def sample_audio_speaker(self, wav: Any) -> str:
+        return f"codes of {wav}"
+
+    def infer(self, text: str, **arguments: Any) -> Any:
+        self.asked = {"text": text, **arguments}
+        if arguments.get("refine_text_only"):
+            return f"{text} [uv_break]"
+        if self.failure is not None:
+            raise self.failure
+        return Waveforms([self.spoken], [self.row(text)])
+
+    def stream(self, text: str, **arguments: Any) -> FakeStream:
+        self.asked = {"text": text, **arguments}
+        self.streamed = FakeStream(self, self.row(text))
+        return self.streamed
+
+    def row(self, text: str) -> Row:
+        return Row([Spoken(text, len(self.spoken), self.finish)])
+
+
+class FakeStream:
+    """Three pieces, then an error if there is to be one.
+
+    Attributes:
+        is_left: whether the command is through with it.
+        events: what had happened to the sound device before.
+    """
+
+    def __init__(self, chat: FakeChat, row: Row) -> None:
+        self.rows, self._chat = [row], chat
+        self._left = np.array_split(chat.spoken, 3)
+        self.is_left = False
+        self.events: list[str] = []
+
+    def __next__(self) -> Piece:
+        if self._left:
+            return Piece(self._left.pop(0), 0, 0, self.rows[0].utterances[0].text, None)
+        raise self._chat.failure or StopIteration
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self
+
+    def __enter__(self) -> FakeStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_left = True
+        played = getattr(sys.modules.get("sounddevice"), "streams", ())
+        self.events = [event for stream in played for event in stream.events]
+
+
+def pipe_in(monkeypatch: pytest.MonkeyPatch, text: str | bytes) -> None:
+    data = text if isinstance(text, bytes) else text.encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def pcm(samples: np.ndarray) -> bytes:
+    return np.rint(samples * 32768).astype("<i2").tobytes()

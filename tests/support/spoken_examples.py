@@ -1,0 +1,56 @@
+"""Everything that the page, the documents and the examples say, and how long a teacher takes."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+
+from .places import ROOT
+
+TEACHER = ROOT / "tests" / "data" / "examples.json"
+_PAGE = ROOT / "ChatTTS" / "serving" / "web" / "index.html"
+_EXAMPLE = re.compile(r'<button(?P<more>[^>]*) data-example="(?P<text>[^"]*)"')
+# A sentence in quotation marks; three of them begin a docstring.
+_QUOTED = re.compile(r'(?<!")"([A-Z][^"\n]{10,}[.?!\]])"(?!")')
+
+
+def page_examples() -> list[str]:
+    """Return the English texts of the page's buttons."""
+    found = _EXAMPLE.finditer(_PAGE.read_text(encoding="utf-8"))
+    return [html.unescape(match["text"]) for match in found if "lang=" not in match["more"]]
+
+
+def all_examples() -> list[str]:
+    """Return these and all sentences in quotation marks, each once, in the order of files."""
+    files = [ROOT / "README.md", ROOT / "examples" / "README.md"]
+    files += sorted((ROOT / "docs").glob("*.md"))
+    files += sorted(f for f in (ROOT / "examples").glob("*/*") if f.suffix in (".py", ".sh"))
+    quoted = [text for f in files for text in _QUOTED.findall(f.read_text(encoding="utf-8"))]
+    return list(dict.fromkeys([*page_examples(), *quoted]))
+
+
+def teacher_seconds() -> dict[str, float]:
+    """Return how long the recipe's teacher takes over each text."""
+    found: dict[str, float] = json.loads(TEACHER.read_text(encoding="utf-8"))
+    return found
+
+
+def main() -> None:
+    """Ask the teacher (flite, see ``recipes/bundled_voice``) for all of them anew."""
+    from ChatTTS.core import Chat
+    from ChatTTS.text import prepare
+    from recipes.bundled_voice.speech import speak
+
+    chat = Chat()
+    chat.load_or_raise("bundled", device="cpu")
+    found = {}
+    for text in all_examples():
+        utterances = prepare(text, chat.normalizer)
+        samples = sum(len(speak(u.lower(), "rms").samples) for u in utterances)
+        found[text] = round(samples / 24_000, 2)
+    TEACHER.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

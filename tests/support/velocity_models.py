@@ -1,0 +1,300 @@
+"""Small Llamas of any shape, a slow double-precision one that the fast ones are held against, and
+sequences that are moved through the models by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ChatTTS.config import EmbedConfig
+from ChatTTS.model.embed import Embed
+from ChatTTS.model.llama_config import LlamaShape
+from ChatTTS.model.native.build import BuildError
+from ChatTTS.model.native.library import Team
+from ChatTTS.model.velocity.attention import TorchAttention
+from ChatTTS.model.velocity.batch import Batch, RowKind
+from ChatTTS.model.velocity.llama import LlamaModel, TorchLlama, rotary_tables
+from ChatTTS.model.velocity.native.llama import NativeLlama
+from ChatTTS.model.velocity.native.packing import packed_weights
+from ChatTTS.model.velocity.weights import LlamaFile, LlamaWeights
+
+from .places import DATA
+
+NUM_VQ, CODES, TEXTS = 4, 60, 50
+CPU = torch.device("cpu")
+
+
+def make_team(size: int) -> Team:
+    """Threads on the kernels; the test is skipped where nothing compiles them."""
+    try:
+        return Team(size)
+    except BuildError as error:
+        pytest.skip(f"no kernels: {error}")
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+def make_shape(
+    hidden: int = 64,
+    heads: int = 4,
+    kv_heads: int = 4,
+    head_dim: int = 16,
+    *,
+    inner: int = 100,
+    layers: int = 2,
+    **others: object,
+) -> LlamaShape:
+    return LlamaShape(
+        hidden_size=hidden,
+        intermediate_size=inner,
+        num_attention_heads=heads,
+        num_hidden_layers=layers,
+        max_position_embeddings=160,
+        num_key_value_heads=kv_heads,
+        head_dim=head_dim,
+        **others,
+    )
+
+
+def make_tensors(shape: LlamaShape, seed: int = 0) -> dict[str, Tensor]:
+    """Random weights under the names of Llama checkpoints."""
+    generator = torch.Generator().manual_seed(seed)
+    hidden, inner = shape.hidden_size, shape.intermediate_size
+    queries = shape.num_attention_heads * shape.head_dim
+    keys = shape.num_key_value_heads * shape.head_dim
+
+    def matrix(outputs: int, inputs: int) -> Tensor:
+        return torch.randn(outputs, inputs, generator=generator) * 1.5 / math.sqrt(inputs)
+
+    def norm() -> Tensor:
+        return 0.5 + torch.rand(hidden, generator=generator)
+
+    tensors = {"norm.weight": norm()}
+    for index in range(shape.num_hidden_layers):
+        own = {
+            "self_attn.q_proj": matrix(queries, hidden),
+            "self_attn.k_proj": matrix(keys, hidden),
+            "self_attn.v_proj": matrix(keys, hidden),
+            "self_attn.o_proj": matrix(hidden, queries),
+            "mlp.gate_proj": matrix(inner, hidden),
+            "mlp.up_proj": matrix(inner, hidden),
+            "mlp.down_proj": matrix(hidden, inner),
+            "input_layernorm": norm(),
+            "post_attention_layernorm": norm(),
+        }
+        tensors |= {f"layers.{index}.{name}.weight": tensor for name, tensor in own.items()}
+    return tensors
+
+
+def make_embed(hidden: int, dtype: torch.dtype = torch.float32) -> Embed:
+    embed = Embed(EmbedConfig(hidden, CODES, TEXTS, NUM_VQ))
+    generator = torch.Generator().manual_seed(1)
+    for parameter in embed.parameters():
+        torch.nn.init.normal_(parameter, generator=generator)
+    return embed.to(dtype).requires_grad_(False)
+
+
+def save_llama(folder: Path, shape: LlamaShape) -> LlamaFile:
+    path = folder / "model.safetensors"
+    save_file(make_tensors(shape), path)
+    return LlamaFile(path, shape)
+
+
+def copy_checkpoint(folder: Path, name: str = "model-a") -> Path:
+    """A conformance model that a test may damage."""
+    return Path(shutil.copytree(DATA / name, folder / name))
+
+
+def change_json(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | changes), "utf-8")
+
+
+def torch_llama(
+    file: LlamaFile,
+    embed: Embed,
+    block_size: int,
+    dtype: torch.dtype = torch.float32,
+    *,
+    batch_invariant: bool = True,
+) -> TorchLlama:
+    layers = tuple(file.layer(index, dtype) for index in range(file.shape.num_hidden_layers))
+    return TorchLlama(
+        file.shape,
+        LlamaWeights(layers, file.final_norm(dtype)),
+        embed,
+        TorchAttention(file.shape, block_size, dtype, CPU),
+        rotary_tables(file.shape),
+        batch_invariant=batch_invariant,
+    )
+
+
+def native_llama(
+    file: LlamaFile, embed: Embed, block_size: int, kind: str = "float32", threads: int = 2
+) -> NativeLlama:
+    team = make_team(threads)
+    weights = packed_weights(team, file, kind)
+    return NativeLlama(
+        team, file.shape, weights, kind, embed, rotary_tables(file.shape), block_size
+    )
+
+
+# ---------------------------------------------------------------- the slow one
+
+
+def recompute(tensors: dict[str, Tensor], shape: LlamaShape, x: Tensor, rope: float = 1) -> Tensor:
+    """Hidden states [positions, hidden] of inputs [positions, hidden], all at once, in double.
+
+    Args:
+        rope: what positions are divided by.
+    """
+    weights = {name: tensor.double() for name, tensor in tensors.items()}
+    length, size = len(x), shape.head_dim
+    frequencies = shape.rope_theta ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
+    angles = torch.outer(torch.arange(length, dtype=torch.float64) / rope, frequencies)
+    turn = torch.polar(torch.ones_like(angles), angles).unsqueeze(1)
+
+    def norm(x: Tensor, weight: Tensor) -> Tensor:
+        return x / (x.pow(2).mean(-1, keepdim=True) + shape.rms_norm_eps).sqrt() * weight
+
+    def rotated(x: Tensor) -> Tensor:
+        turned = torch.complex(*x.chunk(2, dim=-1)) * turn
+        return torch.cat([turned.real, turned.imag], dim=-1)
+
+    x = x.double()
+    groups = shape.num_attention_heads // shape.num_key_value_heads
+    future = torch.ones(length, length, dtype=torch.bool).triu(1)
+    for index in range(shape.num_hidden_layers):
+        own = {n.split(".")[-2]: w for n, w in weights.items() if f"layers.{index}." in n}
+        normed = norm(x, own["input_layernorm"])
+        q, k, v = ((normed @ own[f"{n}_proj"].T).view(length, -1, size) for n in "qkv")
+        k, v = (part.repeat_interleave(groups, dim=1) for part in (rotated(k), v))
+        scores = torch.einsum("qhd,khd->hqk", rotated(q), k) / math.sqrt(size)
+        scores = scores.masked_fill(future, -math.inf).softmax(-1)
+        x = x + torch.einsum("hqk,khd->qhd", scores, v).flatten(1) @ own["o_proj"].T
+        normed = norm(x, own["post_attention_layernorm"])
+        gate = normed @ own["gate_proj"].T
+        x = x + (gate * gate.sigmoid() * (normed @ own["up_proj"].T)) @ own["down_proj"].T
+    return norm(x, weights["norm.weight"])
+
+
+# ---------------------------------------------------------------- sequences
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of one sequence.
+
+    Attributes:
+        kinds: uint8 [positions].
+        ids: int32 [positions, NUM_VQ].
+        speaker: float32 [hidden].
+    """
+
+    kinds: np.ndarray
+    ids: np.ndarray
+    speaker: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def embedded(self, embed: Embed) -> Tensor:
+        """Vectors [positions, hidden], in double."""
+        rows = []
+        for kind, ids in zip(self.kinds.tolist(), self.ids.tolist(), strict=True):
+            if kind == RowKind.VECTOR:
+                rows.append(torch.from_numpy(self.speaker).double())
+            elif kind == RowKind.TEXT:
+                rows.append(embed.text.weight[ids[0]].double())
+            else:
+                own = [lane * CODES + code for lane, code in enumerate(ids)]
+                rows.append(embed.code.weight[own].double().sum(dim=0))
+        return torch.stack(rows)
+
+
+def make_inputs(length: int, hidden: int, seed: int) -> Inputs:
+    """Text with the speaker's vector in two places, then codes, then text and codes mixed."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(0, 2, length).astype(np.uint8)
+    kinds[: length // 3] = RowKind.TEXT
+    kinds[length // 3 : 2 * length // 3] = RowKind.CODE
+    kinds[[min(1, length - 1), length // 4]] = RowKind.VECTOR
+    ids = rng.integers(0, [[TEXTS], [CODES], [1]], (3, length)).astype(np.int32)
+    wide = rng.integers(0, CODES, (length, NUM_VQ)).astype(np.int32)
+    wide[:, 0] = ids[kinds, np.arange(length)]
+    return Inputs(kinds, wide, rng.standard_normal(hidden).astype(np.float32))
+
+
+@dataclass
+class Machine:
+    """A model whose blocks are dealt out in a scrambled order, over memory full of NaN.
+
+    Attributes:
+        hiddens: of every sequence, all positions that were computed.
+    """
+
+    llama: LlamaModel
+    block_size: int
+    sequences: Sequence[Inputs]
+    seed: int = 0
+    hiddens: list[list[Tensor]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        counts = [-(-len(inputs) // self.block_size) for inputs in self.sequences]
+        order = np.random.default_rng(self.seed).permutation(sum(counts) + 3).astype(np.int32)
+        self.tables = np.split(order, np.cumsum(counts))[:-1]
+        self.pool = self.llama.new_pool(len(order))
+        self.pool.view(torch.uint8).fill_(0xFF)
+        self.hiddens = [[] for _ in self.sequences]
+
+    def step(self, work: Sequence[tuple[int, int]]) -> None:
+        """Move sequences forward, each (index, positions)."""
+        starts = [sum(len(part) for part in self.hiddens[index]) for index, _ in work]
+        own = [
+            (self.sequences[index], slice(start, start + count))
+            for (index, count), start in zip(work, starts, strict=True)
+        ]
+        counts = [len(inputs.kinds[part]) for inputs, part in own]
+        kinds = np.concatenate([inputs.kinds[part] for inputs, part in own])
+        ids = np.concatenate([inputs.ids[part] for inputs, part in own])
+        table_of = np.repeat(np.arange(len(work), dtype=np.int32), counts)
+        vectors = kinds == RowKind.VECTOR
+        ids[vectors, 0] = table_of[vectors]
+        width = max(len(self.tables[index]) for index, _ in work)
+        tables = np.full((len(work), width), -1, dtype=np.int32)
+        for row, (index, _) in enumerate(work):
+            tables[row, : len(self.tables[index])] = self.tables[index]
+        positions = [np.arange(s, s + n) for s, n in zip(starts, counts, strict=True)]
+        batch = Batch(
+            kinds=kinds,
+            ids=ids,
+            vectors=np.stack([inputs.speaker for inputs, _ in own]),
+            positions=np.concatenate(positions).astype(np.int32),
+            tables=tables,
+            table_of=table_of,
+            draws=np.arange(len(kinds), dtype=np.int32),
+        )
+        parts = self.llama.forward(batch, self.pool).split(counts)
+        for (index, _), part in zip(work, parts, strict=True):
+            self.hiddens[index].append(part)
+
+    def run(self, chunk: int) -> list[Tensor]:
+        """All sequences to their ends, side by side, so many positions at a time."""
+        done = 0
+        while work := [(i, chunk) for i, s in enumerate(self.sequences) if len(s) > done]:
+            self.step(work)
+            done += chunk
+        return self.results()
+
+    def results(self) -> list[Tensor]:
+        return [torch.cat(parts) for parts in self.hiddens]

@@ -1,0 +1,222 @@
+"""What the tests of the decoding thread share: gates, and synthesizers and tracks that can wait."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ChatTTS.model.chain import Push
+from ChatTTS.model.generation import Delta, FinishReason
+from ChatTTS.pipeline.decode_worker import Owner, Track
+from ChatTTS.pipeline.decoding import Samples, UtteranceDecoder
+from ChatTTS.pipeline.schedules import Batches, Schedule
+from ChatTTS.utils.fair_lock import Turns
+
+T = TypeVar("T")
+
+SECONDS = 20  # what takes longer hangs
+HOP = 4
+STOP = FinishReason.STOP
+
+
+class Gate:
+    """Lets whoever comes pass, or holds him."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._is_open = True
+        self._inside = 0
+
+    def hold(self) -> None:
+        """From now on nobody passes."""
+        with self._changed:
+            self._is_open = False
+
+    def wait(self) -> None:
+        """Until somebody is held."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._inside > 0, SECONDS), "nobody came"
+
+    def open(self) -> None:
+        with self._changed:
+            self._is_open = True
+            self._changed.notify_all()
+
+    def pass_by(self) -> None:
+        with self._changed:
+            self._inside += 1
+            self._changed.notify_all()
+            assert self._changed.wait_for(lambda: self._is_open, SECONDS), "nobody opened"
+            self._inside -= 1
+
+
+class Held(Turns):
+    """Turns that know whether somebody has them."""
+
+    is_held = False
+
+    def run(self, work: Callable[[], T]) -> T:
+        assert not self.is_held
+        self.is_held = True
+        try:
+            return work()
+        finally:
+            self.is_held = False
+
+
+class Counter:
+    """The frames of an utterance so far."""
+
+    ended = False
+
+    def __init__(self, frames: Sequence[float] = ()) -> None:
+        self.frames = list(frames)
+
+    def copy(self) -> Counter:
+        return Counter(self.frames)
+
+
+class FakeSynthesizer:
+    """A frame of value v sounds as 2 HOP samples of v, all at once final but for the last HOP.
+
+    Attributes:
+        advances: for each turn, how many frames each of its utterances had.
+        broken: raised by the next turn.
+        everybodys: whose turns there were, where several share the list.
+        turns: that must be held while it computes.
+    """
+
+    hop, reach, samples_per_frame, is_exact = HOP, 1, 2 * HOP, True
+
+    def __init__(self, turns: Held | None = None) -> None:
+        self.gate = Gate()
+        self.advances: list[list[int]] = []
+        self.broken: BaseException | None = None
+        self.everybodys: list[FakeSynthesizer] = []
+        self._turns = turns
+
+    def frames(self, ids: Tensor, hiddens: Tensor) -> Tensor:
+        return hiddens
+
+    def length(self, frames: int) -> int:
+        return max(0, 2 * frames - 1) * HOP
+
+    def final(self, frames: int) -> int:
+        return max(0, 2 * frames - self.reach) * HOP
+
+    def samples(self, frames: Tensor) -> Tensor:
+        self._compute([len(frames)])
+        return frames.flatten().repeat_interleave(2 * HOP)[: self.length(len(frames))]
+
+    def begin(self) -> Counter:
+        return Counter()
+
+    def advance(self, pushes: Sequence[Push]) -> list[Tensor]:
+        self._compute([0 if p.frames is None else len(p.frames) for p in pushes])
+        return [self._advance(push.state, push.frames, push.last) for push in pushes]
+
+    def _compute(self, counts: list[int]) -> None:
+        self.advances.append(counts)
+        self.everybodys.append(self)
+        assert self._turns is None or self._turns.is_held
+        self.gate.pass_by()
+        error, self.broken = self.broken, None
+        if error is not None:
+            raise error
+
+    def _advance(self, state: Counter, frames: Tensor | None, last: bool) -> Tensor:
+        assert not state.ended
+        state.ended = last
+        given = self.final(len(state.frames))
+        state.frames += [] if frames is None else frames.flatten().tolist()
+        count = len(state.frames)
+        sound = torch.tensor(state.frames, dtype=torch.float32).repeat_interleave(2 * HOP)
+        return sound[given : self.length(count) if last else self.final(count)]
+
+
+class FakeTrack(Track):
+    """Keeps what it is given.
+
+    Attributes:
+        delays: of the pieces.
+        done: set when nothing more comes.
+    """
+
+    def __init__(self, synthesizer: FakeSynthesizer, schedule: Schedule | None = None) -> None:
+        self.decoder = UtteranceDecoder(synthesizer, schedule or Batches(1, 2 * HOP))
+        self.pieces: list[Samples] = []
+        self.delays: list[float] = []
+        self.error: BaseException | None = None
+        self.done = threading.Event()
+        self.wanted = self.room = True
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.wanted
+
+    @property
+    def has_room(self) -> bool:
+        return self.room
+
+    def deliver(self, samples: Samples, delay: float) -> None:
+        self.pieces.append(samples)
+        self.delays.append(delay)
+        if self.decoder.is_complete:
+            self.done.set()
+
+    def fail(self, error: BaseException) -> None:
+        self.error = error
+        self.done.set()
+
+    @property
+    def joined(self) -> list[float]:
+        return np.concatenate([np.empty(0), *self.pieces]).tolist()
+
+    def push(self, count: int, finish: FinishReason | None = STOP, first: float = 0) -> FakeTrack:
+        """More frames: first, first + 1, ..."""
+        hiddens = (first + torch.arange(count)).unsqueeze(1).float()
+        self.decoder.push(Delta(0, torch.zeros(count, 4, dtype=torch.int64), hiddens, finish))
+        return self
+
+    def expected(self) -> list[float]:
+        """All samples, of frames 0, 1, ..."""
+        count = self.decoder.frames
+        return np.repeat(np.arange(count), 2 * HOP)[: max(0, 2 * count - 1) * HOP].tolist()
+
+    def check(self) -> None:
+        """Raise unless all came, and comes soon."""
+        assert self.done.wait(SECONDS), "a track was forgotten"
+        assert self.error is None
+        assert self.joined == self.expected()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Wait, but not for ever."""
+    deadline = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "this takes too long"
+        time.sleep(0.001)
+
+
+# Decoding threads that other tests of this process have left with unfinished streams.
+OTHERS: set[threading.Thread] = set()
+
+
+def threads() -> list[threading.Thread]:
+    alive = [thread for thread in threading.enumerate() if thread.name == "vocoding"]
+    return [thread for thread in alive if thread not in OTHERS]
+
+
+class FakeOwner(Owner):
+    """Counts the forks that it is told of."""
+
+    told = 0
+
+    def after_fork(self) -> None:
+        self.told += 1

@@ -1,0 +1,166 @@
+"""Forks while others hold locks, ends in mid-call, and threads that do not come."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ChatTTS.core import Chat
+from ChatTTS.errors import OutOfThreadsError
+from ChatTTS.pipeline.streams import SpeechStream
+
+from ..support.places import DATA
+from ..support.vocoding_fakes import wait_until
+from ..support.watchdog_tools import run_watched
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+
+LOADED = """
+import os, signal, sys, threading, time
+import ChatTTS
+chat = ChatTTS.Chat()
+velocity = sys.argv[2] == "velocity"
+chat.load_or_raise("custom", custom_path=sys.argv[1], device="cpu", use_vllm=velocity)
+params = dict(max_new_token=12, min_new_token=12, manual_seed=1)
+def speak(**changed):
+    return chat.infer("hello the world", skip_refine_text=True, params_infer_code=params | changed)
+"""
+MODEL = str(DATA / "model-a")
+
+
+@needs_fork
+@pytest.mark.parametrize("engine", [pytest.param("standard", marks=pytest.mark.slow), "velocity"])
+def test_a_child_speaks_whatever_lock_was_held_when_it_was_forked(engine: str) -> None:
+    printed = run_watched(
+        LOADED
+        + """
+from tqdm import tqdm
+from ChatTTS import locks
+first = speak()[0]
+chat.normalizer("It is 3:30.", lang="en")
+def checked():
+    signal.alarm(30)
+    assert (speak()[0] == first).all()
+    streamed = chat.stream("hello the world", skip_refine_text=True, params_infer_code=params)
+    assert sum(len(piece.samples) for piece in streamed) == len(first)
+    chat.normalizer("It is 3:30.", lang="en")
+    chat.interrupt()
+    chat.unload()
+
+held = [*locks._LOCKS, tqdm.get_lock()]
+for lock in held:
+    has, may_go = threading.Event(), threading.Event()
+    def hold():
+        lock.acquire()
+        has.set()
+        may_go.wait()
+        lock.release()
+    thread = threading.Thread(target=hold)
+    thread.start()
+    has.wait()
+    child = os.fork()
+    if child == 0:
+        checked()
+        os._exit(0)
+    may_go.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+assert (speak()[0] == first).all()
+print(len(held))
+""",
+        MODEL,
+        engine,
+        seconds=120,
+    )
+    assert int(printed) >= 8
+
+
+@needs_fork
+def test_a_child_takes_its_turn_though_others_stood_in_line() -> None:
+    run_watched("""
+import os, signal, threading
+from ChatTTS.utils.fair_lock import FairTurns
+turns, inside, over = FairTurns(), threading.Event(), threading.Event()
+def work():
+    inside.set()
+    over.wait()
+threads = [threading.Thread(target=turns.run, args=(work,)) for _ in range(3)]
+for thread in threads:
+    thread.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    os._exit(turns.run(lambda: 0))
+assert os.waitpid(child, 0)[1] == 0
+over.set()
+for thread in threads:
+    thread.join()
+turns.run(lambda: 0)
+""")
+
+
+# What a daemon thread does at the interpreter's end is a matter of moments, so several are tried.
+ENDING = """
+children = []
+for delay in (0.0, 0.01, 0.03):
+    children.append(os.fork())
+    if children[-1]:
+        continue
+    signal.alarm(100)
+    def work():
+        while True:
+            speak(max_new_token=100, min_new_token=100)
+    for _ in range(2):
+        threading.Thread(target=work, daemon=True).start()
+    time.sleep(delay)
+    sys.exit(7)
+for child in children:
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+print("ended", end="")
+"""
+
+
+@needs_fork
+@pytest.mark.parametrize("engine", ["standard", pytest.param("velocity", marks=pytest.mark.slow)])
+def test_daemon_threads_that_speak_do_not_change_the_exit_status(engine: str) -> None:
+    assert run_watched(LOADED + ENDING, MODEL, engine, seconds=120, by_alarm=True) == "ended"
+
+
+@pytest.mark.parametrize("name", ["speech", "vocoding", "velocity"])
+def test_a_thread_that_cannot_start_is_one_callers_error(
+    small: Chat, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    if name == "velocity" and not small.gpt.batches_itself:
+        pytest.skip("the standard engine has no thread")
+    params = {"max_new_token": 12, "min_new_token": 12, "manual_seed": 1}
+
+    def stream() -> SpeechStream:
+        return small.stream("hello the world", skip_refine_text=True, params_infer_code=params)
+
+    def joined(pieces: SpeechStream) -> NDArray[np.float32]:
+        return np.concatenate([piece.samples for piece in pieces])
+
+    start = threading.Thread.start
+
+    def refused(self: threading.Thread) -> None:
+        if self.name == name:
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    expected, pieces = joined(stream()), stream()
+    wait_until(lambda: not any(t.name == name for t in threading.enumerate()))
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        with pytest.raises(OutOfThreadsError, match=name):
+            next(pieces)
+        if name != "speech":
+            with pytest.raises(OutOfThreadsError, match=name):
+                small.infer("hello", skip_refine_text=True, params_infer_code=params)
+    if name == "speech":
+        np.testing.assert_array_equal(joined(pieces), expected)
+    np.testing.assert_array_equal(joined(stream()), expected)

@@ -1,0 +1,225 @@
+"""Ctrl-C at every instruction: no lock stays taken, and whatever comes next works."""
+
+from __future__ import annotations
+
+import ast
+import threading
+
+import pytest
+
+from ChatTTS.errors import OutOfThreadsError
+from ChatTTS.utils import process_hooks as lifetimes
+from ChatTTS.utils.lru import LRU
+
+from ..support.watchdog_tools import ROOT, run_watched
+
+# A Ctrl-C that falls into a finalizer is reported by Python, and lost.
+PREAMBLE = """
+import sys, threading
+sys.unraisablehook = lambda failed: None
+from tests.support.interrupt_tools import at_every_instruction
+"""
+
+LOCKS = """
+from ChatTTS.utils.locks import Bell, Waiter, new_lock, new_rlock
+from ChatTTS.utils.lru import LRU
+from ChatTTS.utils.fair_lock import FairTurns
+
+for lock in (new_lock(), new_rlock()):
+    def enter():
+        with lock:
+            return len("entered")
+    assert at_every_instruction(enter, enter) > 5
+
+turns = FairTurns()
+assert at_every_instruction(
+    lambda: turns.run(lambda: len("mine")), lambda: turns.run(lambda: True)
+) > 20
+
+lock, bell = new_lock(), Bell()
+def ring():
+    waiter = Waiter()
+    with lock:
+        bell.will_wake(waiter)
+    with lock:
+        bell.ring()
+    assert waiter.wait(10)
+    return True
+assert at_every_instruction(ring, ring) > 20
+
+cache = LRU(3, len)
+def keep():
+    for value in ("a", "bb", "c", "dd"):
+        cache.put(value, value)
+    assert cache.get("dd") == "dd"
+    counts = cache.counts
+    assert counts.weight == 3 and counts.size == 2, counts
+    return True
+assert at_every_instruction(keep, keep) > 100
+"""
+
+ENGINE = """
+from tests.support.velocity_fakes import *
+engine, executor = make_async()
+
+def speak():
+    request, joined = make_request(1, min_new=3), Joined()
+    for outputs in engine.stream([request]):
+        joined.take(outputs)
+    joined.check(request)
+    return True
+
+first, step = map(int, sys.argv[1:])
+assert at_every_instruction(speak, speak, first, step) > 1000 / step
+wait_until(lambda: not any(thread.is_alive() for thread in engine_threads()))
+speak()
+metrics = engine.metrics()
+assert (metrics.running, metrics.waiting, metrics.used_blocks) == (0, 0, 0)
+assert not engine._tracker.unfinished() and not engine._tracker._open
+"""
+
+MIXING = """
+from tests.pipeline.test_assembly import *
+from ChatTTS.utils.fair_lock import FairTurns
+from ChatTTS.params import InferCodeParams
+from ChatTTS.pipeline.streams import Production, SpeechStream
+from ChatTTS.model.generation import Cancellation
+
+vocoding, utterance = Vocoding(FairTurns()), Utterance(0, 0, "a")
+params = InferCodeParams(ensure_non_empty=False)
+
+def decoder(utterance, listener):
+    return UtteranceDecoder(SYNTHESIZER, Batches(1, 2 * HOP))
+
+def gains():
+    return [gain(utterance, 0, 2, None), gain(utterance, 2, 2, FinishReason.STOP)]
+
+def whole():
+    mixer = RowMixer(vocoding, [utterance], 1, decoder, is_bounded=False)
+    try:
+        for part in gains():
+            mixer.push(part)
+        mixer.wait(lambda: mixer.is_complete or None)
+    finally:
+        mixer.leave()
+    np.testing.assert_array_equal(mixer.whole()[0], sounds(utterance, 4))
+    return True
+
+def in_pieces():
+    mixer = RowMixer(vocoding, [utterance], 1, decoder, is_bounded=True)
+    with SpeechStream(Production(iter(gains()), mixer, Cancellation()), params) as pieces:
+        joined = np.concatenate([piece.samples for piece in pieces])
+    np.testing.assert_array_equal(joined, sounds(utterance, 4))
+    return True
+
+first, step = map(int, sys.argv[1:])
+for work in (whole, in_pieces):
+    assert at_every_instruction(work, work, first, step) > 1000 / step
+"""
+
+PLAYING = """
+from types import SimpleNamespace
+import numpy as np
+from ChatTTS.audio.playback import _Feed
+
+def play():
+    feed = _Feed(SimpleNamespace(rate=100, name="none"), StopIteration)
+    out = np.zeros((40, 1), dtype=np.float32)
+
+    def device():
+        try:
+            while not feed.is_closed:
+                feed.fill(out, 40, None, SimpleNamespace(output_underflow=False))
+        except StopIteration:
+            feed.end()
+
+    thread = threading.Thread(target=device, daemon=True)
+    try:
+        thread.start()
+        for _ in range(3):
+            feed.put(np.ones(30, dtype=np.float32))
+        feed.finish(np.ones(1, dtype=np.float32))
+    finally:
+        feed.close()
+    return True
+
+first, step = map(int, sys.argv[1:])
+assert at_every_instruction(play, play, first, step) > 300 / step
+"""
+
+
+def test_locks_turns_and_caches() -> None:
+    run_watched(PREAMBLE + LOCKS)
+
+
+@pytest.mark.parametrize("code", [ENGINE, MIXING, PLAYING], ids=["engine", "mixing", "playing"])
+def test_what_threads_share(code: str) -> None:
+    run_watched(PREAMBLE + code, "3", "131")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1, 5))
+@pytest.mark.parametrize("code", [ENGINE, MIXING, PLAYING], ids=["engine", "mixing", "playing"])
+def test_what_threads_share_at_every_instruction(code: str, first: int) -> None:
+    run_watched(PREAMBLE + code, str(first), "4", seconds=300)
+
+
+def test_an_interrupt_while_a_thread_starts_is_no_lack_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(self: threading.Thread) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RuntimeError("release unlocked lock")  # as Event.wait does
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        lifetimes.start(threading.Thread())
+
+
+def test_a_lack_of_threads_while_an_interrupt_is_handled_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        with pytest.raises(OutOfThreadsError, match="'one' cannot be started"):
+            lifetimes.start(threading.Thread(name="one"))
+
+
+def test_a_cache_whose_values_were_dropped_in_mid_work_goes_on() -> None:
+    cache: LRU[str, str] = LRU(2, len)
+    cache.put("a", "aa")
+    cache._entries.pop("a")  # and here the interrupt came
+    for value in ("b", "cc", "d"):
+        cache.put(value, value)
+    assert (cache.counts.size, cache.counts.weight) == (1, 1)
+
+
+# ---------------------------------------------------------------- the rules of utils/locks.py
+
+# Of `threading`, what takes its lock in Python code, or is not renewed in a forked child.
+UNSAFE = {"Condition", "Semaphore", "BoundedSemaphore", "Barrier", "Lock", "RLock"}
+# The locks themselves; and those that stay in one thread's hands, or are renewed by their owners.
+ALLOWED = {"locks.py", "model/lifetimes.py", "model/turns.py"}
+
+
+def test_all_locks_are_of_the_kind_that_bears_signals_and_forks() -> None:
+    package = ROOT / "ChatTTS"
+    made = {
+        f"{path.relative_to(package)}: {node.func.attr}"
+        for path in package.rglob("*.py")
+        if path.relative_to(package).as_posix() not in ALLOWED
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "threading"
+        and node.func.attr in UNSAFE
+    }
+    assert made == set()

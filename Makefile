@@ -46,6 +46,7 @@ test-gpu: $(INSTALLED_DEV)  ## the tests that need a CUDA device
 
 # Computers of users: NumPy's BLAS, torch's operators and our kernels as they are on other processors.
 # One of them: make test-on-blas-Haswell. A processor must know the instructions that it is given.
+# Compilers that tune for Zen take fused multiply-adds apart where they may.
 MACHINES := $(addprefix blas-,Nehalem Sandybridge Haswell SkylakeX Zen) \
   $(addprefix torch-,default avx2) $(addprefix kernels-,x86-64 x86-64-v2 x86-64-v3)
 test-machines: $(addprefix test-on-,$(MACHINES))  ## the quick tests, as on ten other processors
@@ -55,7 +56,7 @@ test-on-blas-%: $(INSTALLED_DEV)
 test-on-torch-%: $(INSTALLED_DEV)
 	ATEN_CPU_CAPABILITY=$* $(PYTEST) -m $(QUICK)
 test-on-kernels-%: $(INSTALLED_DEV)
-	CXX="$(or $(CXX),c++) -march=$*" $(PYTEST) -m $(QUICK)
+	CXX="$(or $(CXX),c++) -march=$* -mtune=znver3" $(PYTEST) -m $(QUICK)
 
 # Checks are compiled into the kernels alone. Their library must be loaded before Python, and makes
 # the compiler slow, which so runs before. They end the process with a report, so pytest captures

@@ -40,7 +40,7 @@ _PARAMS = (
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request came to: ids [n, num_vq] and hidden states [n, hidden]."""
+    """What a request came to: ids [n, num_codebooks] and hidden states [n, hidden]."""
 
     ids: np.ndarray
     hiddens: Tensor
@@ -97,7 +97,7 @@ def _cases(name: str) -> tuple[list[EngineRequest], list[np.ndarray]]:
     folder = DATA / name
     facts = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     tensors = load_file(folder / "expected.safetensors")
-    lanes = Config.from_file(folder / "asset" / "config.json").gpt.num_vq
+    num_codebooks = Config.from_file(folder / "asset" / "config.json").gpt.num_vq
     tokenizer = Tokenizer(folder / "asset" / "tokenizer")
     vector = tensors["speaker_vector"].float().numpy()
     vector /= np.linalg.norm(vector)
@@ -106,7 +106,7 @@ def _cases(name: str) -> tuple[list[EngineRequest], list[np.ndarray]]:
     expected: list[np.ndarray] = []
     for case in facts["cases"]:
         params = InferCodeParams(**{param: case[param] for param in _PARAMS})
-        settings = Sampling.from_params(params, lanes=lanes)
+        settings = Sampling.from_params(params, num_codebooks=num_codebooks)
         wanted = SamplingParams(**{f.name: getattr(settings, f.name) for f in fields(Sampling)})
         has_speaker, has_sample = case["spk_emb"] is not None, case["spk_smp"] is not None
         for row, text in enumerate(case["texts"]):

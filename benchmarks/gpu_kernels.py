@@ -232,17 +232,17 @@ def _products(given: Inputs, rows: int) -> Iterator[Check]:
 
 def _draws(given: Inputs, rows: int) -> Iterator[Check]:
     gpt = given.scale.gpt
-    lanes, end = gpt.num_vq, gpt.num_audio_tokens - 1
+    num_codebooks, end = gpt.num_vq, gpt.num_audio_tokens - 1
 
     def check() -> tuple[float, float]:
-        logits = 3 * given.normal(rows, lanes, gpt.num_audio_tokens, dtype=torch.float32)
+        logits = 3 * given.normal(rows, num_codebooks, gpt.num_audio_tokens, dtype=torch.float32)
         draws = []
         for row in range(rows):
             temperature = (0.0, 0.3, 1.0)[row % 3]
-            settings = Sampling((temperature,) * lanes, 0.7, 20, 1.05, row, 10_000)
-            window = given.whole(end, 16, lanes).numpy()
+            settings = Sampling((temperature,) * num_codebooks, 0.7, 20, 1.05, row, 10_000)
+            window = given.whole(end, 16, num_codebooks).numpy()
             draws.append(Draw(settings, key(row), 40 + row, window, end))
-        packed = sampling.pack_draws(draws, lanes)
+        packed = sampling.pack_draws(draws, num_codebooks)
 
         def drawn(way: Callable[..., None]) -> Callable[..., Tensor]:
             def ids_of(logits: Tensor) -> Tensor:
@@ -250,7 +250,7 @@ def _draws(given: Inputs, rows: int) -> Iterator[Check]:
                     name: torch.from_numpy(values.copy()).to(logits.device)
                     for name, values in packed.items()
                 }
-                ids = torch.full((rows, lanes), -1, dtype=torch.int32, device=logits.device)
+                ids = torch.full((rows, num_codebooks), -1, dtype=torch.int32, device=logits.device)
                 logprobs, finite = torch.empty_like(ids, dtype=torch.float32), ids[:, 0].byte()
                 way(logits, sampling.DrawState(**put), end, ids, logprobs, finite)
                 return ids.cpu()

@@ -59,7 +59,7 @@ def engine_args(task: Task, dtype: str, *, batch_invariant: bool = True) -> Engi
 def sampling(gpt: GPTConfig, frames: int) -> Sampling:
     """The package's own settings, for exactly so many frames."""
     params = InferCodeParams(max_new_token=frames, min_new_token=frames)
-    return Sampling.from_params(params, lanes=gpt.num_vq)
+    return Sampling.from_params(params, num_codebooks=gpt.num_vq)
 
 
 def prompt(gpt: GPTConfig, positions: int, number: int) -> Prompt:

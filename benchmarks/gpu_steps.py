@@ -181,7 +181,7 @@ def _prompt(loaded: Loaded, rows: int, device: torch.device) -> dict[str, float]
         model.llama,
         loaded.pool,
         model.recorder,
-        num_vq=scale.gpt.num_vq,
+        num_codebooks=scale.gpt.num_vq,
         hidden=scale.gpt.hidden_size,
         max_rows=rows,
         max_sequences=1,

@@ -69,11 +69,11 @@ class Run:
 class Requests:
     """Makes requests of which no two begin alike, so that no prompt is known."""
 
-    def __init__(self, prompt: int, frames: int, tokens: int, lanes: int) -> None:
+    def __init__(self, prompt: int, frames: int, tokens: int, num_codebooks: int) -> None:
         self._numbers = itertools.count()
         self._prompt, self._tokens = prompt, tokens
         # The package's own settings of the speech pass, with the end forbidden.
-        self._sampling = SamplingParams((0.3,) * lanes, 0.7, 20, 1.05, frames, frames)
+        self._sampling = SamplingParams((0.3,) * num_codebooks, 0.7, 20, 1.05, frames, frames)
         self._priorities = random.Random(0)
 
     def take(self, count: int) -> list[EngineRequest]:

@@ -182,7 +182,7 @@ def _request(
     decorated = code_prompt(text, wanted.prompt, speaker=False, transcript=transcript)
     return GenerationRequest(
         chat.tokenizer.prompt(decorated, codes=sample),
-        Sampling.from_params(wanted, lanes=chat.config.embed.num_vq),
+        Sampling.from_params(wanted, num_codebooks=chat.config.embed.num_vq),
         DrawKey(0, Pass.CODE),
     )
 

@@ -201,7 +201,7 @@ def test_other_attributes_of_scripts_do_no_harm() -> None:
     ],
 )
 def test_values_that_the_published_package_accepts(given: dict, meant: dict) -> None:
-    sampling = Sampling.from_params(InferCodeParams(**given).with_defaults({}), lanes=4)
+    sampling = Sampling.from_params(InferCodeParams(**given).with_defaults({}), num_codebooks=4)
     assert {name: getattr(sampling, name) for name in meant} == meant
 
 

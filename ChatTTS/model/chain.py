@@ -32,7 +32,7 @@ class Push:
 
     Attributes:
         state: of this utterance, from the chain's ``begin``; it goes on by these frames.
-        frames: codes [n, num_vq] or hidden states [n, hidden], or ``None`` for none.
+        frames: codes [n, num_codebooks] or hidden states [n, hidden], or ``None`` for none.
         last: whether the utterance ends with these frames.
     """
 

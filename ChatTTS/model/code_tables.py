@@ -18,7 +18,7 @@ class CodeTables:
     the rows of the group's first codebook.
 
     Attributes:
-        codebooks: number of codes in a frame.
+        num_codebooks: codes of a frame.
 
     Args:
         quantizer: with its weights, on any device; nothing of it is kept.
@@ -38,7 +38,7 @@ class CodeTables:
         # For each residual [G, n, dim / G].
         self._tables = [torch.stack(rows).float().numpy() for rows in zip(*groups, strict=True)]
         self._groups = np.arange(len(groups))
-        self.codebooks = len(groups) * len(self._tables)
+        self.num_codebooks = len(groups) * len(self._tables)
 
     def __call__(self, codes: Tensor) -> Tensor:
         """Codes [n, G * R] to float32 features [n, dim].

@@ -54,18 +54,20 @@ def philox(counter: NDArray[np.uint64], key: NDArray[np.uint64]) -> NDArray[np.u
     return np.stack([x0, x1, x2, x3])
 
 
-def uniforms(keys: Sequence[DrawKey], positions: Sequence[int], lanes: int) -> NDArray[np.float32]:
+def uniforms(
+    keys: Sequence[DrawKey], positions: Sequence[int], num_codebooks: int
+) -> NDArray[np.float32]:
     """One number in [0, 1) for each row and codebook, of 24 random bits.
 
     Args:
         keys: one for each row.
         positions: index of the token or frame that each row draws, counted from 0.
-        lanes: number of codebooks (1 for text).
+        num_codebooks: number of codebooks (1 for text).
 
     Returns:
-        float32 of shape (rows, lanes).
+        float32 of shape (rows, num_codebooks).
     """
-    groups = np.arange((lanes + 3) // 4, dtype=np.uint64)
+    groups = np.arange((num_codebooks + 3) // 4, dtype=np.uint64)
     rows = np.array(
         [
             (
@@ -83,7 +85,7 @@ def uniforms(keys: Sequence[DrawKey], positions: Sequence[int], lanes: int) -> N
     words = [np.broadcast_to(column[:, None], shape) for column in rows.T]
     words[1] = words[1] | groups
     out = philox(np.stack(words[:4]), np.stack(words[4:]))  # (4, rows, groups)
-    bits = out.transpose(1, 2, 0).reshape(len(rows), -1)[:, :lanes] >> np.uint64(8)
+    bits = out.transpose(1, 2, 0).reshape(len(rows), -1)[:, :num_codebooks] >> np.uint64(8)
     return np.ascontiguousarray(bits, dtype=np.float32) * np.float32(2.0**-24)
 
 

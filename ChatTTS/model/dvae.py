@@ -164,24 +164,24 @@ class DVAE(MelDecoder):
         self.vq_layer = Quantizer(config.vq)
 
     def forward(self, inp: Tensor, mode: str = "decode") -> Tensor:
-        """Features [B, dim, T] or codes [B, num_vq, T] to log-mel; samples to codes, if ``mode`` is
-        ``encode``."""
+        """Features [B, dim, T] or codes [B, num_codebooks, T] to log-mel; samples to codes, if
+        ``mode`` is ``encode``."""
         if mode == "encode":
             return self.encode(inp if inp.dim() > 1 else inp.unsqueeze(0))
         return super().forward(inp if inp.is_floating_point() else self.vq_layer.embed(inp))
 
     @torch.inference_mode()
     def sample_audio(self, wav: NDArray[np.float32] | Tensor) -> Tensor:
-        """Samples [n] at 24 kHz to codes [num_vq, T]; ``Chat.sample_audio_speaker`` checks them."""
+        """Encode samples [n] at 24 kHz, unchecked, to codes [num_codebooks, T]."""
         return self(torch.as_tensor(wav).to(self.coef), "encode")[0]
 
     def encode(self, samples: Tensor) -> Tensor:
-        """Samples [B, n] at 24 kHz to codes [B, num_vq, T], 46.875 a second."""
+        """Samples [B, n] at 24 kHz to codes [B, num_codebooks, T], 46.875 a second."""
         mel = self.preprocessor_mel(samples) / self.coef
         return self.vq_layer(self.encoder(self.downsample_conv(mel)))
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Codes [B, num_vq, T] to log-mel [B, n_mels, 2 T]."""
+        """Codes [B, num_codebooks, T] to log-mel [B, n_mels, 2 T]."""
         return self(self.vq_layer.embed(codes))
 
 

@@ -23,7 +23,7 @@ class Embed(nn.Module):
 
     def __init__(self, config: EmbedConfig) -> None:
         super().__init__()
-        self.num_vq = config.num_vq
+        self.num_codebooks = config.num_vq
         self.num_audio_tokens = config.num_audio_tokens
         codes = config.num_vq * config.num_audio_tokens
         self.text = nn.Embedding(config.num_text_tokens, config.hidden_size)
@@ -42,7 +42,7 @@ class Embed(nn.Module):
         return self.text(ids)
 
     def embed_codes(self, codes: Tensor) -> Tensor:
-        """Frames [..., num_vq] to vectors [..., hidden], the sum over the codebooks."""
+        """Frames [..., num_codebooks] to vectors [..., hidden], the sum over the codebooks."""
         return self.code(codes + self.offsets).sum(dim=-2)
 
     @torch.inference_mode()
@@ -50,7 +50,7 @@ class Embed(nn.Module):
         """Prompts as ``chat.tokenizer.encode`` gives them to vectors [B, T, hidden].
 
         Args:
-            input_ids: [B, T, num_vq].
+            input_ids: [B, T, num_codebooks].
             text_mask: [B, T], true where a position is text.
         """
         weight = self.text.weight
@@ -65,9 +65,9 @@ class Embed(nn.Module):
         return self.head_text(hidden).float().unsqueeze(1)
 
     def code_logits(self, hidden: Tensor) -> Tensor:
-        """hidden [B, hidden] to float32 logits [B, num_vq, audio tokens]."""
+        """hidden [B, hidden] to float32 logits [B, num_codebooks, audio tokens]."""
         logits = self.head_code(hidden).float()
-        return logits.view(-1, self.num_vq, self.num_audio_tokens)
+        return logits.view(-1, self.num_codebooks, self.num_audio_tokens)
 
 
 def published_sizes(config: EmbedConfig) -> dict[str, tuple[int, ...]]:
@@ -81,7 +81,7 @@ def published_sizes(config: EmbedConfig) -> dict[str, tuple[int, ...]]:
     return sizes
 
 
-def from_published(tensors: Mapping[str, Tensor], num_vq: int) -> dict[str, Tensor]:
+def from_published(tensors: Mapping[str, Tensor], num_codebooks: int) -> dict[str, Tensor]:
     """Rename and merge the tensors of ``Embed.safetensors`` into those of :class:`Embed`.
 
     The heads are weight-normed in the file (magnitude ``original0``, direction ``original1``):
@@ -94,9 +94,9 @@ def from_published(tensors: Mapping[str, Tensor], num_vq: int) -> dict[str, Tens
 
     return {
         "text.weight": tensors["emb_text.weight"],
-        "code.weight": torch.cat([tensors[f"emb_code.{i}.weight"] for i in range(num_vq)]),
+        "code.weight": torch.cat([tensors[f"emb_code.{i}.weight"] for i in range(num_codebooks)]),
         "head_text.weight": head("head_text"),
-        "head_code.weight": torch.cat([head(f"head_code.{i}") for i in range(num_vq)]),
+        "head_code.weight": torch.cat([head(f"head_code.{i}") for i in range(num_codebooks)]),
     }
 
 

@@ -97,12 +97,14 @@ class Sampling:
     max_new: int
 
     @classmethod
-    def from_params(cls, params: RefineTextParams, lanes: int) -> Sampling:
-        """Take the fields that concern drawing; one temperature is repeated for all lanes."""
+    def from_params(cls, params: RefineTextParams, num_codebooks: int) -> Sampling:
+        """Take the fields that concern drawing; one temperature is repeated for all codebooks."""
         given = params.temperature
-        values = np.ravel(given).tolist() * (lanes if np.ndim(given) == 0 else 1)
-        if len(values) != lanes:
-            raise ConfigError(f"temperature has {len(values)} values; this pass draws {lanes}")
+        values = np.ravel(given).tolist() * (num_codebooks if np.ndim(given) == 0 else 1)
+        if len(values) != num_codebooks:
+            raise ConfigError(
+                f"temperature has {len(values)} values; this pass draws {num_codebooks}"
+            )
         return cls(
             temperature=tuple(usable_temperature(value) for value in values),
             top_p=float(params.top_P),
@@ -148,7 +150,8 @@ class Delta:
 
     Attributes:
         row: index of the request in the call.
-        ids: int64 on the CPU: [n, num_vq] frames, or [n, 1] text ids. The end is never among them.
+        ids: int64 on the CPU: [n, num_codebooks] frames, or [n, 1] text ids. The end is never
+            among them.
         hiddens: [n, hidden], each the one that its frame was drawn from.
         finish: why the request ended with this delta, or ``None`` while it goes on.
     """

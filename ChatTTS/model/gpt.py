@@ -173,7 +173,7 @@ class GPT:
         """Cut what a script generated itself out of its buffer.
 
         Args:
-            inputs_ids: [B, T, num_vq].
+            inputs_ids: [B, T, num_codebooks].
             start_idx: where the generated positions begin.
             end_idx: how many of them each row has, [B].
             hiddens: [B, hidden] of each step, or none.

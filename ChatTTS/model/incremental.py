@@ -151,7 +151,7 @@ def _mel_stages(module: MelDecoder) -> Iterator[Stage]:
 
 
 def _features(module: DVAE, codes: Tensor) -> Tensor:
-    """Codes [n, num_vq] to features [n, dim]."""
+    """Codes [n, num_codebooks] to features [n, dim]."""
     return module.vq_layer.embed(codes.to(module.coef.device).T.unsqueeze(0))[0].T
 
 

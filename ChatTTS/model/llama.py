@@ -188,7 +188,7 @@ class StandardEngine:
         positions: Tensor,
         cache: Any,
     ) -> tuple[Tensor, Tensor]:
-        """The next ids [B, lanes], and the hidden states [B, hidden] that they are drawn from."""
+        """Draw the next ids [B, num_codebooks]; return them and their hidden states [B, hidden]."""
         hidden = self._forward(embeds, mask, positions, cache)
         return batch.draw(self._logits(hidden, kind), self._end(kind)), hidden
 
@@ -211,7 +211,7 @@ class StandardEngine:
         return self.embed.num_audio_tokens - 1 if kind is Pass.CODE else self.end_of_text
 
     def _embed_ids(self, ids: Tensor, kind: Pass) -> Tensor:
-        """Ids [B, lanes] to the next input [B, 1, hidden]."""
+        """Ids [B, num_codebooks] to the next input [B, 1, hidden]."""
         if kind is Pass.CODE:
             return self.embed.embed_codes(ids).unsqueeze(1)
         return self.embed.embed_text(ids)
@@ -269,7 +269,7 @@ class _Batch:
         self._settle()
 
     def _settle(self) -> None:
-        """Lay the rows' sampling settings out as tensors, [B, 1 or lanes, 1]."""
+        """Lay the rows' sampling settings out as tensors, [B, 1 or num_codebooks, 1]."""
 
         def column(values: list[Any], dtype: torch.dtype) -> Tensor:
             return torch.tensor(values, dtype=dtype, device=self.mask.device).unsqueeze(-1)
@@ -283,7 +283,7 @@ class _Batch:
         self._penalty = column([[s.repetition_penalty] for s in settings], torch.float32)
 
     def draw(self, logits: Tensor, end: int) -> Tensor:
-        """Ids [B, lanes] on the CPU from float32 logits [B, lanes, vocabulary]."""
+        """Ids [B, num_codebooks] on the CPU from float32 logits [B, num_codebooks, vocabulary]."""
         if not torch.isfinite(logits).all():
             raise GenerationError(
                 "the model gave logits that are not finite: its weights are damaged (check them "

@@ -121,7 +121,7 @@ class Speaker:
         Args:
             emb: [B, T, H]; changed with ``inplace``.
             spk_emb: a speaker string, or its vector.
-            input_ids: [B, T, num_vq].
+            input_ids: [B, T, num_codebooks].
             spk_emb_ids: the id of ``[spk_emb]``.
             device: where ``emb`` lies.
         """
@@ -145,14 +145,14 @@ class Speaker:
 
     @staticmethod
     def encode_prompt(prompt: Tensor) -> str:
-        """Codes [num_vq, frames] to a sample prompt string."""
+        """Codes [num_codebooks, frames] to a sample prompt string."""
         if prompt.dim() != 2:
             raise VoiceError(f"a sample prompt has 2 dimensions, this one {prompt.dim()}")
         return encode_sample(prompt.cpu().numpy())
 
     @staticmethod
     def decode_prompt(prompt: str) -> Tensor:
-        """A sample prompt string to codes, int32 [num_vq, frames]."""
+        """A sample prompt string to codes, int32 [num_codebooks, frames]."""
         return torch.from_numpy(_unpack_sample(prompt).astype(np.int32))
 
     def _sample_random(self) -> Tensor:
@@ -212,35 +212,35 @@ class Speaker:
 
 
 def encode_sample(codes: NDArray[Any]) -> str:
-    """Codes [num_vq, frames] to a sample prompt string."""
+    """Codes [num_codebooks, frames] to a sample prompt string."""
     rows, columns = codes.shape
     header = np.array([rows, columns], dtype="<u2").tobytes()
     packed = _compress(np.ascontiguousarray(codes, dtype="<u2").tobytes())
     return str(pybase16384.encode_to_string(header + packed))
 
 
-def decode_sample(sample: str, num_vq: int, num_codes: int) -> NDArray[np.int64]:
-    """A sample prompt string to codes [frames, num_vq], all below ``num_codes``.
+def decode_sample(sample: str, num_codebooks: int, num_codes: int) -> NDArray[np.int64]:
+    """A sample prompt string to codes [frames, num_codebooks], all below ``num_codes``.
 
     Raises:
         VoiceError: not a sample prompt of this model.
     """
-    codes = _unpack_sample(sample, num_vq)
+    codes = _unpack_sample(sample, num_codebooks)
     if codes.max() >= num_codes:
         raise VoiceError(_DAMAGED)
     return codes.T.astype(np.int64)
 
 
-def _unpack_sample(sample: str, num_vq: int | None = None) -> NDArray[np.uint16]:
-    """A sample prompt string to codes [num_vq, frames], of whatever size."""
+def _unpack_sample(sample: str, num_codebooks: int | None = None) -> NDArray[np.uint16]:
+    """A sample prompt string to codes [num_codebooks, frames], of whatever size."""
     raw = _decode_base16384(sample, "sample prompt")
     if len(raw) <= _HEADER_BYTES:
         raise VoiceError("the sample prompt (spk_smp) is too short to be one")
     rows, columns = (int(n) for n in np.frombuffer(raw[:_HEADER_BYTES], dtype="<u2"))
-    if rows == 0 or columns == 0 or (num_vq is not None and rows != num_vq):
+    if rows == 0 or columns == 0 or (num_codebooks is not None and rows != num_codebooks):
         raise VoiceError(
             f"this is no sample prompt of this model: it says {rows} x {columns} codes where "
-            f"{num_vq} rows are needed; was a speaker string (spk_emb) given as spk_smp?"
+            f"{num_codebooks} rows are needed; was a speaker string (spk_emb) given as spk_smp?"
         )
     codes = _decompress(raw[_HEADER_BYTES:], "sample prompt")
     if codes.size != rows * columns:

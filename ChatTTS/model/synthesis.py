@@ -46,7 +46,7 @@ class Synthesizer:
         return self._given is not None and self._given.exact
 
     def frames(self, ids: Tensor, hiddens: Tensor) -> Tensor:
-        """Of a delta's codes [n, num_vq] and hidden states [n, hidden], those that are used."""
+        """The codes [n, num_codebooks] or the hidden states [n, hidden], as the decoder reads."""
         return ids if isinstance(self.mel_decoder, DVAE) else hiddens
 
     def length(self, frames: int) -> int:
@@ -59,7 +59,7 @@ class Synthesizer:
 
     @torch.inference_mode()
     def mel(self, frames: Tensor) -> Tensor:
-        """Frames [n, num_vq or hidden] to log-mel [n_mels, 2 n]."""
+        """Frames [n, num_codebooks or hidden] to log-mel [n_mels, 2 n]."""
         columns, coef = frames.T.unsqueeze(0), self.mel_decoder.coef
         if isinstance(self.mel_decoder, DVAE):
             return self.mel_decoder.decode(columns.to(coef.device))[0]
@@ -67,7 +67,7 @@ class Synthesizer:
 
     @torch.inference_mode()
     def samples(self, frames: Tensor) -> Tensor:
-        """Frames [n, num_vq or hidden], n > 0, to float32 samples [(2 n - 1) * hop] on the CPU."""
+        """Decode n > 0 frames [n, num_codebooks or hidden] to CPU samples [(2 n - 1) * hop]."""
         if self._given is not None:
             return self._given.advance([Push(self._given.begin(), frames, last=True)])[0]
         return self.vocoder(self.mel(frames).unsqueeze(0))[0].float().cpu()

@@ -28,7 +28,7 @@ class Prompt:
 
     Attributes:
         text: ids, int64 [n].
-        codes: sample codes, int64 [frames, num_vq].
+        codes: sample codes, int64 [frames, num_codebooks].
         speaker: vector that takes the place of every ``[spk_emb]``, float32 [hidden], or ``None``.
         speaker_slots: where in ``text`` those are, bool [n].
     """
@@ -121,7 +121,7 @@ class Tokenizer:
         codes: NDArray[np.int64] | None = None,
     ) -> Prompt:
         """A prompt from its decorated text, a speaker vector [hidden] and sample codes
-        [frames, num_vq]."""
+        [frames, num_codebooks]."""
         ids = self.ids(decorated)
         sample = np.zeros((0, 0), dtype=np.int64) if codes is None else codes
         return Prompt(ids, sample, speaker, ids == self.speaker_slot)

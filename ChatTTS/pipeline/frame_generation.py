@@ -63,7 +63,7 @@ class Voice:
 
     Attributes:
         speaker: float32 [hidden].
-        sample: codes, int64 [frames, num_vq].
+        sample: codes, int64 [frames, num_codebooks].
         transcript: what the sample says; without a sample, words before the text.
     """
 
@@ -158,7 +158,7 @@ def refine(
     An answer that stays empty leaves the utterance as it was, with a warning, since its text can
     be spoken all the same. So does an interrupt.
     """
-    sampling = Sampling.from_params(params, lanes=1)
+    sampling = Sampling.from_params(params, num_codebooks=1)
     requests = {
         u: _request(
             model,
@@ -215,7 +215,7 @@ def speak(
         TextError, VoiceError, ConfigError: a prompt, voice or setting that does not fit.
     """
     named = resolve_voice(model, params)
-    sampling = Sampling.from_params(params, lanes=model.config.embed.num_vq)
+    sampling = Sampling.from_params(params, num_codebooks=model.config.embed.num_vq)
     steady = not named.is_named and model.config.defaults.samples_trained
     tries = MAX_RUNAWAYS if may_begin_anew and params.ensure_non_empty else 1
     if sampling.is_greedy:

@@ -38,11 +38,12 @@ class SpeechBatch(_Tensors):
 
     Attributes:
         ids: text ids, int64 [B, L]; 0 elsewhere.
-        codes: code frames as they are read, int64 [B, L, num_vq]; 0 elsewhere.
+        codes: code frames as they are read, int64 [B, L, num_codebooks]; 0 elsewhere.
         is_code: bool [B, L].
         is_slot: bool [B, L], where the speaker stands.
         points: speakers, float32 [B, 4]; zeros without one.
-        targets: codes to predict, the end among them, int64 [B, L, num_vq], else ``IGNORED``.
+        targets: codes to predict, the end among them, int64 [B, L, num_codebooks], else
+            ``IGNORED``.
         spoken: first and last text position that the predicted frame speaks, int64 [B, L, 2];
             -1 where none.
         sounds: the sound of the predicted frame and the one that comes after that sound, int64
@@ -87,13 +88,13 @@ def speech_batch(
             that it should not have drawn.
     """
     size, length = len(sequences), max(map(len, sequences))
-    num_vq = sequences[0].codes.shape[1]
+    num_codebooks = sequences[0].codes.shape[1]
     ids = np.zeros((size, length), np.int64)
-    codes = np.zeros((size, length, num_vq), np.int64)
+    codes = np.zeros((size, length, num_codebooks), np.int64)
     is_code = np.zeros((size, length), np.bool_)
     is_slot = np.zeros_like(is_code)
     points = np.zeros((size, COORDINATES), np.float32)
-    targets = np.full((size, length, num_vq), IGNORED, np.int64)
+    targets = np.full((size, length, num_codebooks), IGNORED, np.int64)
     spoken = np.full((size, length, 2), -1, np.int64)
     sounds = np.full_like(spoken, IGNORED)
     frames = np.concatenate([s.codes for s in sequences])
@@ -137,11 +138,13 @@ def _corrupted(
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
     """Some frames replaced: by frames of the batch, or by random codes in some codebooks."""
-    count, num_vq = codes.shape
+    count, num_codebooks = codes.shape
     hit = rng.random((count, 1)) < rng.uniform(0, most)
     foreign = others[rng.integers(len(others), size=count)]
     noise = np.where(
-        rng.random((count, num_vq)) < 0.5, rng.integers(end, size=(count, num_vq)), codes
+        rng.random((count, num_codebooks)) < 0.5,
+        rng.integers(end, size=(count, num_codebooks)),
+        codes,
     )
     changed = np.where(rng.random((count, 1)) < 0.5, foreign, noise)
     return np.where(hit, changed, codes)

@@ -120,7 +120,7 @@ def published_embed(embed: Embed) -> dict[str, Tensor]:
     heads = {"head_text": _weight(embed.head_text)}
     tensors = {"emb_text.weight": embed.text.weight.detach()}
     size = embed.num_audio_tokens
-    for number in range(embed.num_vq):
+    for number in range(embed.num_codebooks):
         rows = slice(number * size, (number + 1) * size)
         tensors[f"emb_code.{number}.weight"] = embed.code.weight.detach()[rows]
         heads[f"head_code.{number}"] = _weight(embed.head_code)[rows]

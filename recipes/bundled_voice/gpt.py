@@ -40,7 +40,7 @@ REFINE_PAIRS = 50_000
 # Codes need a hundredth of the room of speech, so the language model gets more utterances than are
 # kept as speech: nothing helps a voice as much as many different words.
 CORPUS_TIMES = 4
-NUM_VQ, NUM_CODES = 4, 625  # the id 625 ends an utterance
+NUM_CODEBOOKS, NUM_CODES = 4, 625  # the id 625 ends an utterance
 _POSITIONS = 4096  # of a pass that nothing is learned from, padding included
 
 
@@ -70,13 +70,13 @@ class GPTSizes:
             max_position_embeddings=self.positions,
             num_audio_tokens=NUM_CODES + 1,
             num_text_tokens=len(TOKENS),
-            num_vq=NUM_VQ,
+            num_vq=NUM_CODEBOOKS,
         )
 
     @property
     def embed(self) -> EmbedConfig:
         """The embeddings' part of the same."""
-        return EmbedConfig(self.hidden, NUM_CODES + 1, len(TOKENS), NUM_VQ)
+        return EmbedConfig(self.hidden, NUM_CODES + 1, len(TOKENS), NUM_CODEBOOKS)
 
     @property
     def llama(self) -> LlamaShape:

@@ -24,7 +24,7 @@ class Coded:
         text, voice, speed: as in ``Spoken``.
         point: the speaker, float32 [4], see ``speakers``.
         is_voice: whether that is the voice itself.
-        codes: int16 [frames, num_vq].
+        codes: int16 [frames, num_codebooks].
         starts: int32 [len(text)], the frame at which each character begins to be spoken.
         sounds: int8 [frames], which of ``SOUNDS`` each frame is.
     """
@@ -45,7 +45,7 @@ class Sequence:
 
     Attributes:
         ids: int64 [n].
-        codes: int64 [m, num_vq], the sample's frames first.
+        codes: int64 [m, num_codebooks], the sample's frames first.
         given: positions, from the first, that inference is given; the rest it generates.
         slot: where in ``ids`` the speaker stands, or None.
         point: that speaker, float32 [4], or None.
@@ -119,13 +119,13 @@ class Prompts:
             sounds=np.concatenate(sounds),
         )
 
-    def refine(self, pair: RefinePair, num_vq: int = 4) -> Sequence:
+    def refine(self, pair: RefinePair, num_codebooks: int = 4) -> Sequence:
         """A plain text, and the refined one as the answer."""
         given = self._ids(refine_prompt(pair.text, pair.prompt))
         answer = [*self._ids(pair.refined), self._end_of_refine]
         return Sequence(
             ids=np.array([*given, *answer], dtype=np.int64),
-            codes=np.zeros((0, num_vq), np.int64),
+            codes=np.zeros((0, num_codebooks), np.int64),
             given=len(given),
         )
 

@@ -255,7 +255,7 @@ def test_many_requests_finds_out_who_does_less() -> None:
         def has_unfinished_requests(self) -> bool:
             return False
 
-    requests = many_requests.Requests(prompt=3, frames=2, tokens=50, lanes=4).take(2)
+    requests = many_requests.Requests(prompt=3, frames=2, tokens=50, num_codebooks=4).take(2)
     with pytest.raises(RuntimeError, match="0 of 2 requests"):
         many_requests.run(Lazy(), requests)
     assert requests[0].prompt.text.tolist() != requests[1].prompt.text.tolist()

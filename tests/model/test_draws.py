@@ -27,8 +27,8 @@ def test_philox_known_answers(counter: str, key: str, expected: str) -> None:
 
 def test_a_row_does_not_depend_on_its_neighbours() -> None:
     keys = [DrawKey(seed, Pass.CODE) for seed in (1, 2, 3)]
-    together = uniforms(keys, [5, 9, 0], lanes=4)
-    alone = uniforms([keys[1]], [9], lanes=4)
+    together = uniforms(keys, [5, 9, 0], num_codebooks=4)
+    alone = uniforms([keys[1]], [9], num_codebooks=4)
     assert together[1].tolist() == alone[0].tolist()
 
 
@@ -43,7 +43,7 @@ def test_every_part_of_the_counter_counts() -> None:
         DrawKey(7, Pass.CODE, 1, 2, 1),
         DrawKey(7, Pass.CODE, 1, 1, 2),
     ]
-    numbers = uniforms([*keys, base], [3] * len(keys) + [4], lanes=6)
+    numbers = uniforms([*keys, base], [3] * len(keys) + [4], num_codebooks=6)
     assert len(set(numbers.flatten().tolist())) == numbers.size
 
 
@@ -53,7 +53,7 @@ def test_negative_seeds_are_their_64_bits() -> None:
 
 
 def test_numbers_are_uniform_and_below_one() -> None:
-    numbers = uniforms([DrawKey(0, Pass.CODE)] * 5000, list(range(5000)), lanes=4)
+    numbers = uniforms([DrawKey(0, Pass.CODE)] * 5000, list(range(5000)), num_codebooks=4)
     assert numbers.dtype == np.float32
     assert numbers.min() >= 0
     assert numbers.max() < 1

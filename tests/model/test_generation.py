@@ -141,7 +141,7 @@ def test_greedy_does_not_depend_on_the_seed(model: Model) -> None:
 def test_extremes_do_not_overflow(model: Model) -> None:
     def ids(**changes: float) -> list:
         params = InferCodeParams(max_new_token=20, **changes)
-        sampling = Sampling.from_params(params, lanes=4)
+        sampling = Sampling.from_params(params, num_codebooks=4)
         return run(model, [code_request(model, "hello", 1, sampling)])[0][0]
 
     greedy = ids(temperature=0)
@@ -154,9 +154,9 @@ def test_extremes_do_not_overflow(model: Model) -> None:
 def test_numbers_of_numpy_are_temperatures() -> None:
     for given in (np.float32(0.5), 0.5, [0.5] * 4, np.full(4, 0.5)):
         params = InferCodeParams(temperature=given)
-        assert Sampling.from_params(params, lanes=4).temperature == (0.5,) * 4
+        assert Sampling.from_params(params, num_codebooks=4).temperature == (0.5,) * 4
     with pytest.raises(ConfigError, match="3 values"):
-        Sampling.from_params(InferCodeParams(temperature=[0.5] * 3), lanes=4)
+        Sampling.from_params(InferCodeParams(temperature=[0.5] * 3), num_codebooks=4)
 
 
 def test_cancelling_ends_every_row_within_a_step(model: Model) -> None:

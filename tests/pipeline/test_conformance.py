@@ -154,7 +154,7 @@ def test_token_ids_and_masks(conformance: Conformance, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["spk", "smp"])
 def test_prompt_embeddings(conformance: Conformance, kind: str) -> None:
-    sampling = Sampling.from_params(InferCodeParams(), lanes=4)
+    sampling = Sampling.from_params(InferCodeParams(), num_codebooks=4)
     for row, prompt in enumerate(conformance.prompts(kind)):
         request = GenerationRequest(prompt, sampling, DrawKey(0, Pass.CODE))
         expected = conformance.tensors[f"emb_{kind}"][row][-len(prompt) :]

@@ -272,11 +272,13 @@ def _standard_path(shape: LlamaShape, dtype: torch.dtype, batches: tuple[int, ..
 def _draws() -> None:
     """Draws where steps are not recorded, from codes and from the ids of a small text model."""
     for rows in (1, 3):
-        for lanes, vocabulary in ((CODEBOOKS, CODES), (1, 4096)):
-            sampling = Sampling.from_params(InferCodeParams(temperature=[1.0] * lanes), lanes)
-            window = np.zeros((0, lanes), dtype=np.int32)
+        for num_codebooks, vocabulary in ((CODEBOOKS, CODES), (1, 4096)):
+            sampling = Sampling.from_params(
+                InferCodeParams(temperature=[1.0] * num_codebooks), num_codebooks
+            )
+            window = np.zeros((0, num_codebooks), dtype=np.int32)
             draw = Draw(sampling, DrawKey(1, Pass.CODE), 0, window, vocabulary - 1)
-            TritonSampler()(torch.zeros(rows, lanes, vocabulary), [draw] * rows)
+            TritonSampler()(torch.zeros(rows, num_codebooks, vocabulary), [draw] * rows)
 
 
 def _products(dtype: torch.dtype) -> None:

@@ -1,7 +1,8 @@
 """Loads checkpoints that mean harm, one after another, and speaks with those that load.
 
 Run as ``python -m tests.support.hostile_child``: reads lines of JSON with the id, the folder and
-the engine of each, and answers one line to each. It never catches what would end a program of a user's.
+the engine of each, and answers one line to each. It never catches what would
+end a program of a user's.
 """
 
 from __future__ import annotations

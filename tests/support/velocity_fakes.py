@@ -27,7 +27,7 @@ from ChatTTS.model.velocity.plan import SequenceData, StepPlan, StepResult, Work
 from ChatTTS.model.velocity.request import EngineRequest
 from ChatTTS.model.velocity.sampling_params import SamplingParams
 
-NUM_VQ = 4
+NUM_CODEBOOKS = 4
 HIDDEN = 8
 CODES = 100  # the last one ends
 TEXT_TOKENS = 500
@@ -42,9 +42,9 @@ CONFIG = Config(
         max_position_embeddings=POSITIONS,
         num_audio_tokens=CODES,
         num_text_tokens=TEXT_TOKENS,
-        num_vq=NUM_VQ,
+        num_vq=NUM_CODEBOOKS,
     ),
-    embed=EmbedConfig(HIDDEN, CODES, TEXT_TOKENS, NUM_VQ),
+    embed=EmbedConfig(HIDDEN, CODES, TEXT_TOKENS, NUM_CODEBOOKS),
 )
 
 
@@ -65,10 +65,10 @@ def natural_length(key: DrawKey) -> int:
 
 
 def row_of(key: DrawKey, position: int) -> list[int]:
-    """The ids [NUM_VQ] that are drawn at a position of the answer; no end is among them."""
+    """The ids [NUM_CODEBOOKS] that are drawn at a position of the answer; no end is among them."""
     if key.kind is Pass.REFINE:
         return [10 + _hash(key, str(position)) % (TEXT_TOKENS - 10), 0, 0, 0]
-    return [_hash(key, f"{position} {lane}") % (CODES - 1) for lane in range(NUM_VQ)]
+    return [_hash(key, f"{position} {codebook}") % (CODES - 1) for codebook in range(NUM_CODEBOOKS)]
 
 
 def hidden_of(key: DrawKey, position: int) -> torch.Tensor:
@@ -82,11 +82,11 @@ def logprob_of(key: DrawKey, position: int) -> float:
 
 def expected(key: DrawKey, sampling: SamplingParams) -> tuple[list[list[int]], FinishReason]:
     """What a sample gives, whatever runs beside it."""
-    lanes = NUM_VQ if key.kind is Pass.CODE else 1
+    num_codebooks = NUM_CODEBOOKS if key.kind is Pass.CODE else 1
     natural = max(natural_length(key), sampling.min_new)
     count = min(natural, sampling.max_new)
     finish = FinishReason.STOP if natural < sampling.max_new else FinishReason.LENGTH
-    return [row_of(key, i)[:lanes] for i in range(count)], finish
+    return [row_of(key, i)[:num_codebooks] for i in range(count)], finish
 
 
 class FakeExecutor(ExecutorBase):
@@ -158,7 +158,9 @@ class FakeExecutor(ExecutorBase):
         drawing = [work for work in plan.work if work.draws]
         drawn = [self._draw(self.known[work.seq_id], work) for work in drawing]
         return StepResult(
-            ids=np.array([ids for ids, _, _, _ in drawn], dtype=np.int64).reshape(-1, NUM_VQ),
+            ids=np.array([ids for ids, _, _, _ in drawn], dtype=np.int64).reshape(
+                -1, NUM_CODEBOOKS
+            ),
             hiddens=torch.stack([h for _, h, _, _ in drawn]) if drawn else torch.empty(0, HIDDEN),
             logprobs=np.array([logprob for _, _, logprob, _ in drawn], dtype=np.float32),
             finite=np.array([finite for _, _, _, finite in drawn], dtype=np.bool_),
@@ -170,7 +172,7 @@ class FakeExecutor(ExecutorBase):
         ids = row_of(key, position)
         if position >= max(natural_length(key), data.sampling.min_new):
             # The end, in whichever codebook.
-            ids[position % NUM_VQ if key.kind is Pass.CODE else 0] = (
+            ids[position % NUM_CODEBOOKS if key.kind is Pass.CODE else 0] = (
                 CODES - 1 if key.kind is Pass.CODE else END_OF_TEXT
             )
         finite = position < 2 or key.sample > 0 or key.seed not in self.bad_seeds
@@ -223,8 +225,10 @@ def make_request(
     priority: float = 0,
     request_id: str | None = None,
 ) -> EngineRequest:
-    lanes = NUM_VQ if kind is Pass.CODE else 1
-    sampling = SamplingParams((1.0,) * lanes, 0.7, 20, 1.0, min_new, max_new, n=n, best=best)
+    num_codebooks = NUM_CODEBOOKS if kind is Pass.CODE else 1
+    sampling = SamplingParams(
+        (1.0,) * num_codebooks, 0.7, 20, 1.0, min_new, max_new, n=n, best=best
+    )
     return EngineRequest(
         request_id or f"request-{next(_NUMBERS)}",
         make_prompt(length, 20 + seed % 50),

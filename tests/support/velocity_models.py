@@ -30,7 +30,7 @@ from ChatTTS.model.velocity.weights import LlamaFile, LlamaWeights
 
 from .places import DATA
 
-NUM_VQ, CODES, TEXTS = 4, 60, 50
+NUM_CODEBOOKS, CODES, TEXTS = 4, 60, 50
 CPU = torch.device("cpu")
 
 
@@ -98,7 +98,7 @@ def make_tensors(shape: LlamaShape, seed: int = 0) -> dict[str, Tensor]:
 
 
 def make_embed(hidden: int, dtype: torch.dtype = torch.float32) -> Embed:
-    embed = Embed(EmbedConfig(hidden, CODES, TEXTS, NUM_VQ))
+    embed = Embed(EmbedConfig(hidden, CODES, TEXTS, NUM_CODEBOOKS))
     generator = torch.Generator().manual_seed(1)
     for parameter in embed.parameters():
         torch.nn.init.normal_(parameter, generator=generator)
@@ -197,7 +197,7 @@ class Inputs:
 
     Attributes:
         kinds: uint8 [positions].
-        ids: int32 [positions, NUM_VQ].
+        ids: int32 [positions, NUM_CODEBOOKS].
         speaker: float32 [hidden].
     """
 
@@ -217,7 +217,7 @@ class Inputs:
             elif kind == RowKind.TEXT:
                 rows.append(embed.text.weight[ids[0]].double())
             else:
-                own = [lane * CODES + code for lane, code in enumerate(ids)]
+                own = [codebook * CODES + code for codebook, code in enumerate(ids)]
                 rows.append(embed.code.weight[own].double().sum(dim=0))
         return torch.stack(rows)
 
@@ -230,7 +230,7 @@ def make_inputs(length: int, hidden: int, seed: int) -> Inputs:
     kinds[length // 3 : 2 * length // 3] = RowKind.CODE
     kinds[[min(1, length - 1), length // 4]] = RowKind.VECTOR
     ids = rng.integers(0, [[TEXTS], [CODES], [1]], (3, length)).astype(np.int32)
-    wide = rng.integers(0, CODES, (length, NUM_VQ)).astype(np.int32)
+    wide = rng.integers(0, CODES, (length, NUM_CODEBOOKS)).astype(np.int32)
     wide[:, 0] = ids[kinds, np.arange(length)]
     return Inputs(kinds, wide, rng.standard_normal(hidden).astype(np.float32))
 

@@ -27,7 +27,7 @@ from ChatTTS.model.velocity.scheduler import Scheduler
 from ChatTTS.model.velocity.sequence import Sequence as Sample
 from ChatTTS.model.velocity.sequence import SequenceGroup, SequenceStatus
 
-NUM_VQ = 4
+NUM_CODEBOOKS = 4
 END = 99
 MAX_POSITIONS = 64
 LOGPROB = -0.5  # of every row; a sum of these is exact
@@ -47,15 +47,15 @@ def make_prompt(
     ids = np.array(list(text), dtype=np.int64)
     return Prompt(
         text=ids,
-        codes=np.array(codes, dtype=np.int64).reshape(-1, NUM_VQ),
+        codes=np.array(codes, dtype=np.int64).reshape(-1, NUM_CODEBOOKS),
         speaker=None if speaker is None else np.array(speaker, dtype=np.float32),
         speaker_slots=np.isin(np.arange(len(ids)), list(slots)),
     )
 
 
 def make_sampling(max_new: int = 4, n: int = 1, kind: Pass = Pass.CODE) -> SamplingParams:
-    lanes = NUM_VQ if kind is Pass.CODE else 1
-    return SamplingParams((1.0,) * lanes, 0.7, 20, 1.0, 0, max_new, n=n)
+    num_codebooks = NUM_CODEBOOKS if kind is Pass.CODE else 1
+    return SamplingParams((1.0,) * num_codebooks, 0.7, 20, 1.0, 0, max_new, n=n)
 
 
 @dataclass
@@ -93,10 +93,10 @@ class Requests:
 
 
 def make_result(rows: Sequence[Row], finite: Sequence[bool] | None = None) -> StepResult:
-    """Ids [n, num_vq], all with one log-probability; the scheduler never looks at hiddens."""
+    """Ids [n, num_codebooks], all with one log-probability; hidden states are missing."""
     hiddens: Any = None
     return StepResult(
-        ids=np.array(rows, dtype=np.int64).reshape(-1, NUM_VQ),
+        ids=np.array(rows, dtype=np.int64).reshape(-1, NUM_CODEBOOKS),
         hiddens=hiddens,
         logprobs=np.full(len(rows), LOGPROB, dtype=np.float32),
         finite=np.array([True] * len(rows) if finite is None else finite, dtype=bool),
@@ -109,7 +109,7 @@ def make_result(rows: Sequence[Row], finite: Sequence[bool] | None = None) -> St
 def draw(key: DrawKey, index: int) -> Row:
     """What a sample draws as its ``index``-th: few ids, so that prefixes meet again."""
     mixed = hash((key.seed, key.sample, key.kind.value, index))
-    return tuple(mixed >> (3 * lane) & 1 for lane in range(NUM_VQ))
+    return tuple(mixed >> (3 * codebook) & 1 for codebook in range(NUM_CODEBOOKS))
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ class FakeModel:
     def row(self, key: DrawKey, index: int) -> Row:
         row = draw(key, index)
         if self.ends(key) == index:
-            lane = index % NUM_VQ if key.kind is Pass.CODE else 0
-            row = (*row[:lane], END, *row[lane + 1 :])
+            codebook = index % NUM_CODEBOOKS if key.kind is Pass.CODE else 0
+            row = (*row[:codebook], END, *row[codebook + 1 :])
         elif key.kind is Pass.REFINE:
             row = (*row[:-1], END)  # only the first column counts in a text
         return row
@@ -137,14 +137,14 @@ class FakeModel:
         """What a sample must come to, and why it must end, if it may have ``most`` positions."""
         group = seq.group
         limit = min(group.sampling.max_new, most - len(group.prompt))
-        lanes = NUM_VQ if group.key.kind is Pass.CODE else 1
+        num_codebooks = NUM_CODEBOOKS if group.key.kind is Pass.CODE else 1
         rows: list[Row] = []
         for index in range(limit):
             if self.breaks(seq.key, index):
                 return rows, FinishReason.ABORT
             if self.ends(seq.key) == index:
                 return rows, FinishReason.STOP
-            rows.append(self.row(seq.key, index)[:lanes])
+            rows.append(self.row(seq.key, index)[:num_codebooks])
         return rows, FinishReason.LENGTH
 
 

@@ -135,7 +135,7 @@ class DeviceChain:
         self._tables = CodeTables(mel_decoder.vq_layer) if isinstance(mel_decoder, DVAE) else None
         # The halves of a frame's features are two rows, one after the other.
         self._features = 2 * self._stages[0].channels
-        self._width = self._features if self._tables is None else self._tables.codebooks
+        self._width = self._features if self._tables is None else self._tables.num_codebooks
         # What all passes have in common: the frames, behind one of zeros, and the kept rows.
         kept = sum(stage.kept for stage in self._stages)
         self._frames = torch.zeros(self._shapes.most_frames + 1, self._features, device=device)

@@ -18,7 +18,7 @@ struct Float32Cache {
   static Floats widen(const Stored* at) { return load<Floats>(at); }
   // Adds q[d] * key[d] for the positions of one vector, to a sum for each of kStep members.
   static inline void add(Floats (&sums)[kStep], const float* q, const Stored* at) {
-    sums[0] += splat(q[0]) * load<Floats>(at);
+    sums[0] = multiply_add(splat(q[0]), load<Floats>(at), sums[0]);
   }
 };
 
@@ -29,8 +29,8 @@ struct Bfloat16Cache {
   static Floats widen(const Stored* at) { return velocity::widen(at); }
   static inline void add(Floats (&sums)[kStep], const float* q, const Stored* at) {
     const Words pairs = load<Words>(at);
-    sums[0] += splat(q[0]) * even_members(pairs);
-    sums[1] += splat(q[1]) * odd_members(pairs);
+    sums[0] = multiply_add(splat(q[0]), even_members(pairs), sums[0]);
+    sums[1] = multiply_add(splat(q[1]), odd_members(pairs), sums[1]);
   }
 };
 
@@ -163,7 +163,8 @@ class Blocks {
     for (int j = 0; j < Vectors; ++j) held[j] = load<Floats>(sums + j * kLanes);
     for (int t = 0; t < count; ++t)
       for (int j = 0; j < Vectors; ++j)
-        held[j] += splat(weights[t]) * Cache::widen(values + t * width + j * kLanes);
+        held[j] = multiply_add(splat(weights[t]), Cache::widen(values + t * width + j * kLanes),
+                               held[j]);
     for (int j = 0; j < Vectors; ++j) store(sums + j * kLanes, held[j]);
   }
 

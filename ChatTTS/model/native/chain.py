@@ -91,7 +91,7 @@ class NativeChain:
         # The halves of a frame's features are two rows, one after the other.
         self._features = 2 * layers[0].inputs
         self._tables = CodeTables(mel_decoder.vq_layer) if isinstance(mel_decoder, DVAE) else None
-        self._width = self._features if self._tables is None else self._tables.codebooks
+        self._width = self._features if self._tables is None else self._tables.num_codebooks
 
     def begin(self) -> NativeState:
         """The state of an utterance of which nothing is known yet."""

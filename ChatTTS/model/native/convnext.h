@@ -39,13 +39,13 @@ inline int pieces(int n, int size) { return (n + size - 1) / size; }
 inline Floats gelu(Floats x) {
   const Floats zero = {};
   const Floats size = x < zero ? -x : x;
-  const Floats t = 1.0f / (1.0f + size * 0.23164189f);  // 0.3275911 / sqrt(2)
-  Floats p = t * 1.061405429f - 1.453152027f;
-  p = p * t + 1.421413741f;
-  p = p * t - 0.284496736f;
-  p = p * t + 0.254829592f;
+  const Floats t = 1.0f / multiply_add(size, splat(0.23164189f), 1.0f);  // 0.3275911 / sqrt(2)
+  Floats p = multiply_add(t, splat(1.061405429f), -1.453152027f);
+  p = multiply_add(p, t, 1.421413741f);
+  p = multiply_add(p, t, -0.284496736f);
+  p = multiply_add(p, t, 0.254829592f);
   const Floats tail = p * t * 0.5f * exponential(x * x * -0.5f);
-  return (x > zero ? x : zero) - size * tail;
+  return multiply_add(-size, tail, x > zero ? x : zero);
 }
 
 inline void put(float* to, Floats v) { store(to, v); }
@@ -66,12 +66,12 @@ inline void normalise(const float* weight, const float* bias, float eps, int cha
   Floats squares = {};
   for (int c = 0; c < width; c += kLanes) {
     const Floats v = load<Floats>(row + c);
-    squares += v * v;
+    squares = multiply_add(v, v, squares);
   }
   const float factor = 1.0f / std::sqrt(sum(squares) / channels + eps);
   for (int c = 0; c < width; c += kLanes)
-    put(out + c, load<Floats>(row + c) * factor * load<Floats>(weight + c) +
-                     load<Floats>(bias + c));
+    put(out + c, multiply_add(load<Floats>(row + c) * factor, load<Floats>(weight + c),
+                              load<Floats>(bias + c)));
 }
 
 // The outputs of a layer for everything that is computed together. An output depends on a window
@@ -126,8 +126,8 @@ class ConvNeXt {
     for (int c = 0; c < width_; c += kLanes) {
       Floats total = load<Floats>(block_.taps_bias + c);
       for (int k = 0; k < block_.kernel; ++k)
-        total += load<Floats>(window + k * step + c) *
-                 load<Floats>(block_.taps + size_t(k) * width_ + c);
+        total = multiply_add(load<Floats>(window + k * step + c),
+                             load<Floats>(block_.taps + size_t(k) * width_ + c), total);
       store(row + c, total);
     }
     normalise(block_.norm, block_.norm_bias, block_.eps, block_.channels, row, out);
@@ -147,7 +147,7 @@ class ConvNeXt {
       const float* skip = rows.in + size_t(rows.from[i] + centre) * width_ + column;
       const Floats y = sum + load<Floats>(block_.down_bias + column);
       store(rows.out + size_t(rows.to[i]) * width_ + column,
-            load<Floats>(skip) + y * load<Floats>(block_.scale + column));
+            multiply_add(y, load<Floats>(block_.scale + column), load<Floats>(skip)));
     });
   }
 

@@ -80,7 +80,7 @@ class Sizes(_Checked):
     """``VelocitySizes`` of llama.h."""
 
     _fields_ = [
-        *_fields(c_int32, "hidden intermediate layers heads kv_heads head_size lanes"),
+        *_fields(c_int32, "hidden intermediate layers heads kv_heads head_size num_codebooks"),
         *_fields(c_int32, "block_size audio_tokens"),
         ("eps", c_float),
     ]

@@ -11,7 +11,7 @@ extern "C" {
 
 // The order and types are those of native/library.py.
 struct VelocitySizes {
-  int32_t hidden, intermediate, layers, heads, kv_heads, head_size, lanes, block_size;
+  int32_t hidden, intermediate, layers, heads, kv_heads, head_size, num_codebooks, block_size;
   int32_t audio_tokens;  // rows of the code table for each codebook
   float eps;
 };
@@ -132,14 +132,14 @@ class Llama : public LlamaBase {
   void embed(const VelocityBatch& batch, int row) {
     const int hidden = sizes_.hidden;
     float* x = &x_[size_t(row) * hidden];
-    const int32_t* ids = batch.ids + size_t(row) * sizes_.lanes;
+    const int32_t* ids = batch.ids + size_t(row) * sizes_.num_codebooks;
     if (batch.kinds[row] == kVector) {
       std::copy_n(batch.vectors + size_t(ids[0]) * hidden, hidden, x);
     } else if (batch.kinds[row] == kText) {
       read_row(weights_.text_table, ids[0], x, false);
     } else {
-      for (int lane = 0; lane < sizes_.lanes; ++lane)
-        read_row(weights_.code_table, lane * sizes_.audio_tokens + ids[lane], x, lane > 0);
+      for (int codebook = 0; codebook < sizes_.num_codebooks; ++codebook)
+        read_row(weights_.code_table, codebook * sizes_.audio_tokens + ids[codebook], x, codebook > 0);
     }
   }
 
@@ -157,7 +157,7 @@ class Llama : public LlamaBase {
     int d = 0;
     for (; d + kLanes <= sizes_.hidden; d += kLanes) {
       Floats v = load<Floats>(x + d);
-      squares += v * v;
+      squares = multiply_add(v, v, squares);
     }
     float total = sum(squares);
     for (; d < sizes_.hidden; ++d) total += x[d] * x[d];

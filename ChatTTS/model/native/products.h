@@ -36,7 +36,7 @@ struct SingleInputs {
     for (int j = 0; j < kPanelVectors; ++j) w[j] = widen(at + j * kLanes);
     for (int m = 0; m < Rows; ++m) {
       Floats x = splat(in[m * stride]);
-      for (int j = 0; j < kPanelVectors; ++j) sums[m][j] += x * w[j];
+      for (int j = 0; j < kPanelVectors; ++j) sums[m][j] = multiply_add(x, w[j], sums[m][j]);
     }
   }
 };
@@ -114,8 +114,10 @@ struct Bfloat16Weights {
     }
     for (int m = 0; m < Rows; ++m) {
       Floats x = splat(in[m * stride]), y = splat(in[m * stride + 1]);
-      for (int j = 0; j < kPanelVectors; ++j) sums[m][j] += x * first[j];
-      for (int j = 0; j < kPanelVectors; ++j) sums[m][j] += y * second[j];
+      for (int j = 0; j < kPanelVectors; ++j)
+        sums[m][j] = multiply_add(x, first[j], sums[m][j]);
+      for (int j = 0; j < kPanelVectors; ++j)
+        sums[m][j] = multiply_add(y, second[j], sums[m][j]);
     }
   }
 };

@@ -40,26 +40,26 @@ inline void philox(uint32_t (&x)[4], uint32_t k0, uint32_t k1) {
 }
 
 // The number in [0, 1) of one draw; see draws.py for the counter.
-inline float uniform(const VelocityDraw& draw, int lane) {
-  uint32_t x[4] = {uint32_t(draw.position), draw.stream | uint32_t(lane / 4), draw.sample,
+inline float uniform(const VelocityDraw& draw, int codebook) {
+  uint32_t x[4] = {uint32_t(draw.position), draw.stream | uint32_t(codebook / 4), draw.sample,
                    draw.utterance};
   philox(x, uint32_t(draw.seed), uint32_t(draw.seed >> 32));
-  return float(x[lane % 4] >> 8) * 0x1p-24f;
+  return float(x[codebook % 4] >> 8) * 0x1p-24f;
 }
 
 class LaneSampler {
  public:
   // One id from logits[size]; sets its log-probability under the plain logits. Returns -1 where
   // the logits are not all finite.
-  int draw(const float* logits, int size, const VelocityDraw& settings, int lane,
+  int draw(const float* logits, int size, const VelocityDraw& settings, int codebook,
            float* logprob) {
     const float plain_norm = log_sum(logits, size);
     if (!std::isfinite(plain_norm)) return -1;
-    prepare(logits, size, settings, lane);
+    prepare(logits, size, settings, codebook);
     keep_top(settings);
     std::sort(order_.begin(), order_.end());
     if (settings.forbidden >= 0) forbid(settings.forbidden);
-    const int id = settings.temperature == 0 ? best() : random(settings, lane);
+    const int id = settings.temperature == 0 ? best() : random(settings, codebook);
     *logprob = logits[id] - plain_norm;
     return id;
   }
@@ -92,16 +92,16 @@ class LaneSampler {
     return sum(total) + rest;
   }
 
-  void prepare(const float* logits, int size, const VelocityDraw& s, int lane) {
+  void prepare(const float* logits, int size, const VelocityDraw& s, int codebook) {
     x_.assign(logits, logits + size);
     if (s.temperature != 0 && s.temperature != 1)
       for (float& x : x_) x /= s.temperature;
     if (s.penalty != 1) {
       for (int i = 0; i < s.history; ++i) {
-        const int id = s.window[i * s.stride + lane];
+        const int id = s.window[i * s.stride + codebook];
         int count = 0, before = 0;
         for (int j = 0; j < s.history; ++j) {
-          const bool same = s.window[j * s.stride + lane] == id;
+          const bool same = s.window[j * s.stride + codebook] == id;
           count += same;
           before += same && j < i;
         }
@@ -150,10 +150,10 @@ class LaneSampler {
                              [this](int a, int b) { return x_[a] < x_[b]; });
   }
 
-  int random(const VelocityDraw& s, int lane) const {
+  int random(const VelocityDraw& s, int codebook) const {
     double total = 0;
     for (int id : order_) total += p_[id];
-    const double target = double(uniform(s, lane)) * total;
+    const double target = double(uniform(s, codebook)) * total;
     double reached = 0;
     for (int id : order_) {
       reached += p_[id];

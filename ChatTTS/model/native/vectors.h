@@ -1,13 +1,15 @@
 // Vectors of floats in the compiler's own notation, so that one source serves AVX-512, AVX2, NEON
-// and whatever comes next. Only the bfloat16 product has an instruction of its own.
+// and whatever comes next. Fused multiply-adds and the bfloat16 product are named by instruction.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(__FMA__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #if defined(__AVX512F__) && defined(__AVX512BF16__)
@@ -52,6 +54,22 @@ inline void store(void* to, Vector v) {
 }
 
 inline Floats splat(float x) { return Floats{} + x; }
+
+// a * b + c, rounded once where the processor can. Compilers would fuse some such sums and not others,
+// by the code around them and the processor they tune for; so they are built to fuse none, and this
+// is the one place that does. Bits then depend on the instruction set alone.
+inline Floats multiply_add(Floats a, Floats b, Floats c) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+  return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__aarch64__)
+  return (Floats)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+  return a * b + c;
+#endif
+}
+inline Floats multiply_add(Floats a, Floats b, float c) { return multiply_add(a, b, splat(c)); }
 
 inline constexpr int round_up(int n, int step) { return (n + step - 1) / step * step; }
 
@@ -103,14 +121,15 @@ inline Floats exponential(Floats x) {
   Floats bounded = x < low ? low : x;
   bounded = bounded > high ? high : bounded;
   const Floats magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to a whole number
-  Floats n = (bounded * 1.44269504f + magic) - magic;
-  Floats r = bounded - n * 0.693359375f + n * 2.12194440e-4f;
-  Floats p = r * (1.0f / 720) + (1.0f / 120);
-  p = p * r + (1.0f / 24);
-  p = p * r + (1.0f / 6);
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
+  Floats n = multiply_add(bounded, splat(1.44269504f), magic) - magic;
+  Floats r = multiply_add(n, splat(-0.693359375f), bounded);
+  r = multiply_add(n, splat(2.12194440e-4f), r);
+  Floats p = multiply_add(r, splat(1.0f / 720), 1.0f / 120);
+  p = multiply_add(p, r, 1.0f / 24);
+  p = multiply_add(p, r, 1.0f / 6);
+  p = multiply_add(p, r, 0.5f);
+  p = multiply_add(p, r, 1.0f);
+  p = multiply_add(p, r, 1.0f);
   Ints power = (__builtin_convertvector(n, Ints) + 127) << 23;
   Floats result = x < low ? Floats{} : p * load<Floats>(&power);
   return x == x ? result : x;  // NaN stays NaN, so that damaged weights are seen

@@ -128,18 +128,18 @@ void velocity_chain(void* team, const VelocityChainLayer* layers, int depth,
   Chain(layers, depth, pushes, count, crew.size()).run(crew);
 }
 
-// Draws for `rows` rows of `lanes` codebooks: logits [rows][lanes][size].
-//   temperatures: [rows][lanes]; ids, logprobs (out): [rows][lanes], -1 where nothing can be drawn.
-void velocity_sample(void* team, const float* logits, int rows, int lanes, int size,
+// Draws for `rows` rows of `num_codebooks` codebooks: logits [rows][num_codebooks][size].
+//   temperatures: [rows][num_codebooks]; ids, logprobs (out): [rows][num_codebooks], -1 where nothing can be drawn.
+void velocity_sample(void* team, const float* logits, int rows, int num_codebooks, int size,
                      const VelocityDraw* draws, const float* temperatures, int32_t* ids,
                      float* logprobs) {
   Team& crew = *static_cast<Team*>(team);
   std::vector<LaneSampler> samplers(crew.size());
   crew.run([&](Team::Member& member) {
-    member.each(rows * lanes, [&](int i) {
-      VelocityDraw settings = draws[i / lanes];
+    member.each(rows * num_codebooks, [&](int i) {
+      VelocityDraw settings = draws[i / num_codebooks];
       settings.temperature = temperatures[i];
-      ids[i] = samplers[member.rank].draw(logits + size_t(i) * size, size, settings, i % lanes,
+      ids[i] = samplers[member.rank].draw(logits + size_t(i) * size, size, settings, i % num_codebooks,
                                           &logprobs[i]);
     });
   });

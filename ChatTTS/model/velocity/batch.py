@@ -23,8 +23,8 @@ class Batch:
 
     Attributes:
         kinds: uint8 [rows], see :class:`RowKind`.
-        ids: int32 [rows, num_vq]: a text id or the index of a vector in the first column, or the
-            codes of a frame.
+        ids: int32 [rows, num_codebooks]: a text id or the index of a vector in the first column, or
+            the codes of a frame.
         vectors: float32 [n, hidden], speaker vectors.
         positions: int32 [rows], in the sequence. All rows of a sequence follow one another, in the
             order of positions.

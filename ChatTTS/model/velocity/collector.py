@@ -29,7 +29,7 @@ class OutputCollector:
     """The requests whose callers wait, and their outputs: the last one of each exactly once.
 
     Args:
-        num_vq: codebooks of a frame.
+        num_codebooks: codebooks of a frame.
         max_positions: what the model can read.
         no_hiddens: [0, hidden], the hidden states of a delta without ids.
 
@@ -38,8 +38,8 @@ class OutputCollector:
         counts: for ``Metrics``, by its names.
     """
 
-    def __init__(self, num_vq: int, max_positions: int, no_hiddens: Tensor) -> None:
-        self._num_vq = num_vq
+    def __init__(self, num_codebooks: int, max_positions: int, no_hiddens: Tensor) -> None:
+        self._num_codebooks = num_codebooks
         self._max_positions = max_positions
         self._no_hiddens = no_hiddens
         # With `best`: what each sample gained, until all are done.
@@ -69,17 +69,17 @@ class OutputCollector:
         return aborted(group.request_id, given, self._lanes(group), self._no_hiddens)
 
     def _lanes(self, group: SequenceGroup) -> int:
-        return self._num_vq if group.key.kind is Pass.CODE else 1
+        return self._num_codebooks if group.key.kind is Pass.CODE else 1
 
     def _delta(self, advances: list[Advance], result: StepResult) -> CompletionDelta:
         """What a sample gained in the steps of a plan."""
         seq, finish = advances[-1].sequence, advances[-1].finish
         group = seq.group
-        lanes = self._lanes(group)
+        num_codebooks = self._lanes(group)
         rows = [advance.row for advance in advances if advance.row is not None]
         if not rows:
             assert finish is not None
-            return nothing(seq.sample, lanes, self._no_hiddens, finish, seq.logprob)
+            return nothing(seq.sample, num_codebooks, self._no_hiddens, finish, seq.logprob)
         self.counts["generated_tokens"] += len(rows)
         room = self._max_positions - group.prompt_length
         if finish is FinishReason.LENGTH and group.limit == room < group.sampling.max_new:
@@ -88,7 +88,7 @@ class OutputCollector:
                 group.request_id,
             )
         # Copies: whoever keeps a delta must not keep what all others gained in the step.
-        ids, hiddens = result.ids[rows, :lanes], result.hiddens[rows]
+        ids, hiddens = result.ids[rows, :num_codebooks], result.hiddens[rows]
         return CompletionDelta(seq.sample, ids, hiddens, finish, seq.logprob)
 
     def _output(self, group: SequenceGroup, deltas: list[CompletionDelta]) -> RequestOutput | None:

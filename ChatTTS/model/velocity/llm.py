@@ -72,8 +72,8 @@ class LLM:
 
     def default_sampling_params(self, kind: Pass = Pass.CODE) -> SamplingParams:
         """What ``generate`` takes where nothing is given: the checkpoint's own settings."""
-        lanes = self._config.gpt.num_vq if kind is Pass.CODE else 1
-        sampling = SamplingParams.from_params(self._defaults(kind), lanes)
+        num_codebooks = self._config.gpt.num_vq if kind is Pass.CODE else 1
+        sampling = SamplingParams.from_params(self._defaults(kind), num_codebooks)
         assert isinstance(sampling, SamplingParams)
         return sampling
 

@@ -182,8 +182,8 @@ class LLMEngine:
         Args:
             samples: those that still ran, with their log-probabilities so far.
         """
-        lanes = request.lanes(self._model)
-        return aborted(request.request_id, samples, lanes, self._no_hiddens)
+        num_codebooks = request.num_codebooks(self._model)
+        return aborted(request.request_id, samples, num_codebooks, self._no_hiddens)
 
     def has_unfinished_requests(self) -> bool:
         """Whether there is anything to do."""

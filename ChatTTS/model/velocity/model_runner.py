@@ -26,17 +26,17 @@ class SequenceState:
 
     Attributes:
         kinds: uint8 [room].
-        ids: int32 [room, num_vq].
+        ids: int32 [room, num_codebooks].
         length: positions that are known.
     """
 
-    def __init__(self, data: SequenceData, num_vq: int, max_positions: int) -> None:
+    def __init__(self, data: SequenceData, num_codebooks: int, max_positions: int) -> None:
         prompt = data.prompt
         room = min(max_positions, len(prompt) + data.sampling.max_new)
         self.data = data
         self.prompt_length = self.length = len(prompt)
         self.kinds = np.full(room, RowKind.CODE, dtype=np.uint8)
-        self.ids = np.zeros((room, num_vq), dtype=np.int32)
+        self.ids = np.zeros((room, num_codebooks), dtype=np.int32)
         texts = len(prompt.text)
         self.kinds[:texts] = RowKind.TEXT
         self.ids[:texts, 0] = prompt.text
@@ -85,7 +85,7 @@ class ModelRunner:
         self._pool = pool
         self.states: dict[int, SequenceState] = {}
         embed = model.embed
-        self._num_vq = embed.num_vq
+        self._num_codebooks = embed.num_codebooks
         self.ends = {
             Pass.CODE: embed.num_audio_tokens - 1,
             Pass.REFINE: model.tokenizer.end_of_refine,
@@ -100,7 +100,7 @@ class ModelRunner:
         """Take sequences that have their first work."""
         for data in new:
             self.states[data.seq_id] = SequenceState(
-                data, self._num_vq, self._model.shape.max_position_embeddings
+                data, self._num_codebooks, self._model.shape.max_position_embeddings
             )
 
     def submit(self, plan: StepPlan) -> Pending:
@@ -114,7 +114,7 @@ class ModelRunner:
         hiddens = self._model.llama.forward(self._batch(works), self._pool)
         drawing = [self.states[work.seq_id] for work in works if work.draws]
         result = StepResult(
-            ids=np.zeros((len(drawing), self._num_vq), dtype=np.int64),
+            ids=np.zeros((len(drawing), self._num_codebooks), dtype=np.int64),
             hiddens=hiddens,
             logprobs=np.zeros(len(drawing), dtype=np.float32),
             finite=np.ones(len(drawing), dtype=np.bool_),
@@ -153,7 +153,7 @@ class ModelRunner:
         rows = int(counts.sum())
         ends = counts.cumsum()
         kinds = np.empty(rows, dtype=np.uint8)
-        ids = np.empty((rows, self._num_vq), dtype=np.int32)
+        ids = np.empty((rows, self._num_codebooks), dtype=np.int32)
         tables = np.zeros((len(works), max(len(w.block_table) for w in works)), dtype=np.int32)
         vectors: list[NDArray[np.float32]] = []
         for index, (work, end) in enumerate(zip(works, ends.tolist(), strict=True)):

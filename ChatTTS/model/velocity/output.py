@@ -20,7 +20,7 @@ class CompletionDelta:
 
     Attributes:
         sample: index among the samples of the request.
-        ids: int64, frames [n, num_vq] or text ids [n, 1]. The end is never among them.
+        ids: int64, frames [n, num_codebooks] or text ids [n, 1]. The end is never among them.
         hiddens: [n, hidden] on the CPU, each the one that its ids were drawn from.
         finish: why the sample ended with this delta, or ``None`` while it goes on.
         logprob: sum over all ids of the sample so far.
@@ -55,7 +55,7 @@ class Completion:
 
     Attributes:
         sample: index among the samples of the request.
-        ids: int64, frames [n, num_vq] or text ids [n, 1].
+        ids: int64, frames [n, num_codebooks] or text ids [n, 1].
         hiddens: [n, hidden] on the CPU.
         finish: why it ended.
         mean_logprob: over its ids; minus infinity where there are none.
@@ -98,25 +98,25 @@ def mean_logprob(whole: CompletionDelta) -> float:
 
 
 def nothing(
-    sample: int, lanes: int, no_hiddens: Tensor, finish: FinishReason, logprob: float
+    sample: int, num_codebooks: int, no_hiddens: Tensor, finish: FinishReason, logprob: float
 ) -> CompletionDelta:
     """A delta that only says why the sample ended; ``no_hiddens`` is [0, hidden]."""
-    ids = np.empty((0, lanes), dtype=np.int64)
+    ids = np.empty((0, num_codebooks), dtype=np.int64)
     return CompletionDelta(sample, ids, no_hiddens, finish, logprob)
 
 
 def aborted(
-    request_id: str, samples: Mapping[int, float], lanes: int, no_hiddens: Tensor
+    request_id: str, samples: Mapping[int, float], num_codebooks: int, no_hiddens: Tensor
 ) -> RequestOutput:
     """The last output of a request that was aborted.
 
     Args:
         samples: those that still ran, with their log-probabilities so far.
-        lanes: ids of a position.
+        num_codebooks: ids of a position.
         no_hiddens: [0, hidden].
     """
     deltas = (
-        nothing(sample, lanes, no_hiddens, FinishReason.ABORT, logprob)
+        nothing(sample, num_codebooks, no_hiddens, FinishReason.ABORT, logprob)
         for sample, logprob in samples.items()
     )
     return RequestOutput(request_id, tuple(deltas), finished=True)

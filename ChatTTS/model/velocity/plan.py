@@ -97,7 +97,7 @@ class StepResult:
     """What was drawn, for the plan's work with ``draws``, in the plan's order, step after step.
 
     Attributes:
-        ids: int64 [n, num_vq]; a text id stands in the first column.
+        ids: int64 [n, num_codebooks]; a text id stands in the first column.
         hiddens: float [n, hidden] on the CPU, each the one that its ids were drawn from.
         logprobs: float32 [n], log-probability of the ids under the plain model (before
             temperature and the rest; the mean over the codebooks of a frame).

@@ -42,7 +42,7 @@ class EngineRequest:
         """Samples that the caller is given."""
         return 1 if self.sampling.best else self.sampling.n
 
-    def lanes(self, model: Config) -> int:
+    def num_codebooks(self, model: Config) -> int:
         """How many ids each position of the answer has."""
         return model.gpt.num_vq if self.key.kind is Pass.CODE else 1
 
@@ -70,7 +70,7 @@ class EngineRequest:
             key=_plain_key(self.key),
             priority=_plain_priority(self.priority),
         )
-        given, wanted = len(sampling.temperature), request.lanes(model)
+        given, wanted = len(sampling.temperature), request.num_codebooks(model)
         if given != wanted:
             raise ConfigError(f"temperature has {given} values; this pass draws {wanted}")
         first, past = request.key.sample, request.key.sample + sampling.n

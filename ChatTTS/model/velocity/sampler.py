@@ -26,7 +26,7 @@ class Draw:
 
     Attributes:
         position: index of the id among the generated ones.
-        window: the last generated ids, int32 [at most 16, lanes or more].
+        window: the last generated ids, int32 [at most 16, num_codebooks or more].
         end: the id that ends a sequence, forbidden before ``sampling.min_new``.
     """
 
@@ -42,8 +42,8 @@ class Drawn:
     """What came of it.
 
     Attributes:
-        ids: int64 [rows, lanes].
-        logprobs: float32 [rows], under the plain logits, the mean over the lanes.
+        ids: int64 [rows, num_codebooks].
+        logprobs: float32 [rows], under the plain logits, the mean over the num_codebooks.
         finite: bool [rows]; ids of a row without it mean nothing.
     """
 
@@ -56,7 +56,7 @@ class Sampler(Protocol):
     """Logits to ids."""
 
     def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
-        """Draw from float32 ``logits`` [rows, lanes, vocabulary]."""
+        """Draw from float32 ``logits`` [rows, num_codebooks, vocabulary]."""
         ...
 
 
@@ -71,8 +71,8 @@ class TorchSampler:
         return Drawn(ids.cpu().numpy(), logprobs.cpu().numpy(), finite.cpu().numpy())
 
     def _draw(self, logits: Tensor, rows: Sequence[Draw]) -> Tensor:
-        """Ids [rows, lanes] from finite logits."""
-        device, lanes = logits.device, logits.shape[1]
+        """Ids [rows, num_codebooks] from finite logits."""
+        device, num_codebooks = logits.device, logits.shape[1]
 
         def column(values: list[Any], dtype: torch.dtype) -> Tensor:
             return torch.tensor(values, dtype=dtype, device=device).unsqueeze(-1)
@@ -85,7 +85,7 @@ class TorchSampler:
         logits = torch.cat(
             [
                 processors.penalise_repetition(
-                    row_logits, _window(row, lanes).to(device), row_penalty
+                    row_logits, _window(row, num_codebooks).to(device), row_penalty
                 ).unsqueeze(0)
                 for row_logits, row, row_penalty in zip(logits, rows, penalty, strict=True)
             ]
@@ -98,11 +98,11 @@ class TorchSampler:
         for place, row in enumerate(rows):
             if row.position < row.sampling.min_new:
                 logits[place, :, row.end] = -torch.inf
-        numbers = uniforms([r.key for r in rows], [r.position for r in rows], lanes)
+        numbers = uniforms([r.key for r in rows], [r.position for r in rows], num_codebooks)
         drawn = processors.draw(logits, torch.from_numpy(numbers).to(device))
         return torch.where(greedy.squeeze(-1), logits.argmax(dim=-1), drawn)
 
 
-def _window(row: Draw, lanes: int) -> Tensor:
-    """The history of a row, int64 [lanes, n]."""
-    return torch.from_numpy(row.window[:, :lanes].T.astype(np.int64))
+def _window(row: Draw, num_codebooks: int) -> Tensor:
+    """The history of a row, int64 [num_codebooks, n]."""
+    return torch.from_numpy(row.window[:, :num_codebooks].T.astype(np.int64))

@@ -361,7 +361,7 @@ class Scheduler:
         return advances
 
     def _gain(self, seq: Sequence, row: int, ids: list[int], logprob: float) -> Advance:
-        """A sequence drew ``ids`` [num_vq], in row ``row``."""
+        """A sequence drew ``ids`` [num_codebooks], in row ``row``."""
         group = seq.group
         drawn = group.row(ids)
         if group.is_end(drawn):

@@ -185,7 +185,7 @@ class SequenceGroup:
         return b"" if speaker is None else hashlib.blake2b(speaker.tobytes()).digest()
 
     def row(self, ids: list[int]) -> tuple[int, ...]:
-        """What counts of drawn ids [num_vq]: a frame's codes, or the one text id."""
+        """What counts of drawn ids [num_codebooks]: a frame's codes, or the one text id."""
         return tuple(ids) if self.key.kind is Pass.CODE else (ids[0],)
 
     def is_end(self, row: tuple[int, ...]) -> bool:

@@ -50,7 +50,7 @@ class TokenizerGroup:
             kind: whether the text is to be spoken or refined.
             tags: control tags such as ``[speed_5]`` or ``[oral_2][laugh_0]``.
             speaker: float32 [hidden], for speech.
-            codes, transcript: a sample prompt, int64 [frames, num_vq], and what it says.
+            codes, transcript: a sample prompt, int64 [frames, num_codebooks], and what it says.
         """
         if kind is Pass.REFINE:
             return self.tokenizer.prompt(refine_prompt(text, tags))

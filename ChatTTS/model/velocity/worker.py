@@ -229,7 +229,7 @@ def _dummy(rows: int, block_size: int, model: LoadedModel) -> Batch:
     blocks = -(-rows // block_size)
     return Batch(
         kinds=np.full(rows, RowKind.TEXT, dtype=np.uint8),
-        ids=np.zeros((rows, model.embed.num_vq), dtype=np.int32),
+        ids=np.zeros((rows, model.embed.num_codebooks), dtype=np.int32),
         vectors=np.empty((0, model.shape.hidden_size), dtype=np.float32),
         positions=np.arange(rows, dtype=np.int32),
         tables=np.arange(blocks, dtype=np.int32).reshape(1, blocks),

@@ -78,14 +78,16 @@ def test_swiglu_of_large_numbers() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize(("rows", "hidden", "num_vq"), [(17, 48, 4), (1, 768, 4), (6, 16, 3)])
-def test_embedding(rows: int, hidden: int, num_vq: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    ("rows", "hidden", "num_codebooks"), [(17, 48, 4), (1, 768, 4), (6, 16, 3)]
+)
+def test_embedding(rows: int, hidden: int, num_codebooks: int, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(rows)
     text_table = random(30, hidden, dtype=dtype)
-    code_table = random(num_vq * 11, hidden, dtype=dtype, seed=1)
+    code_table = random(num_codebooks * 11, hidden, dtype=dtype, seed=1)
     vectors = random(2, hidden, seed=2)
     kinds = torch.randint(0, 3, (rows,), generator=generator, dtype=torch.uint8)
-    ids = torch.randint(0, 11, (rows, num_vq), generator=generator, dtype=torch.int32)
+    ids = torch.randint(0, 11, (rows, num_codebooks), generator=generator, dtype=torch.int32)
     ids[kinds == RowKind.TEXT, 0] += 19
     ids[kinds == RowKind.VECTOR, 0] %= 2
     arguments = (kinds.to(DEVICE), ids.to(DEVICE), vectors, text_table, code_table)

@@ -49,14 +49,18 @@ def _quiet_interpreter() -> Iterator[None]:
         yield
 
 
-def make_rows(seed: int, count: int, lanes: int = LANES) -> list[Draw]:
+def make_rows(seed: int, count: int, num_codebooks: int = LANES) -> list[Draw]:
     """Rows, each with settings and a history of its own; few ids, so that they come again."""
     rng = np.random.default_rng(seed)
     rows = []
     for row in range(count):
         position = int(rng.integers(0, 60))
-        window = rng.integers(0, 12, (min(position, 16), lanes + 1), dtype=np.int32)
-        hot = rng.choice(TEMPERATURES, lanes) if row % 2 else [rng.choice(TEMPERATURES)] * lanes
+        window = rng.integers(0, 12, (min(position, 16), num_codebooks + 1), dtype=np.int32)
+        hot = (
+            rng.choice(TEMPERATURES, num_codebooks)
+            if row % 2
+            else [rng.choice(TEMPERATURES)] * num_codebooks
+        )
         sampling = Sampling(
             temperature=tuple(float(value) for value in hot),
             top_p=float(rng.choice(TOP_PS)),
@@ -79,18 +83,18 @@ def make_key(rng: np.random.Generator) -> DrawKey:
     )
 
 
-def make_logits(seed: int, count: int, lanes: int = LANES, size: int = SIZE) -> Tensor:
+def make_logits(seed: int, count: int, num_codebooks: int = LANES, size: int = SIZE) -> Tensor:
     """Some rows flat, some steep; ids 0 to 11, of which histories consist, are probable."""
     rng = np.random.default_rng(seed)
     spread = rng.choice([0.3, 2.0, 8.0], (count, 1, 1))
-    logits = (rng.standard_normal((count, lanes, size)) * spread).astype(np.float32)
+    logits = (rng.standard_normal((count, num_codebooks, size)) * spread).astype(np.float32)
     logits[..., :12] += 2 * spread.astype(np.float32)
     return torch.from_numpy(logits)
 
 
-def make_state(rows: list[Draw], lanes: int = LANES) -> DrawState:
-    packed = pack_draws(rows, lanes)
-    state = DrawState.zeros(len(rows), lanes, DEVICE)
+def make_state(rows: list[Draw], num_codebooks: int = LANES) -> DrawState:
+    packed = pack_draws(rows, num_codebooks)
+    state = DrawState.zeros(len(rows), num_codebooks, DEVICE)
     assert set(packed) == {field.name for field in fields(DrawState)}
     for name, values in packed.items():
         place: Tensor = getattr(state, name)
@@ -101,9 +105,9 @@ def make_state(rows: list[Draw], lanes: int = LANES) -> DrawState:
 
 def draw(logits: Tensor, state: DrawState, end: int) -> tuple[Tensor, Tensor, Tensor]:
     """Ids, log-probabilities and what is finite, on the CPU."""
-    rows, lanes, _ = logits.shape
-    ids = torch.full((rows, lanes), -7, dtype=torch.int32, device=DEVICE)
-    logprobs = torch.full((rows, lanes), math.nan, device=DEVICE)
+    rows, num_codebooks, _ = logits.shape
+    ids = torch.full((rows, num_codebooks), -7, dtype=torch.int32, device=DEVICE)
+    logprobs = torch.full((rows, num_codebooks), math.nan, device=DEVICE)
     finite = torch.full((rows,), 7, dtype=torch.uint8, device=DEVICE)
     draw_codes(logits.to(DEVICE), state, end, ids, logprobs, finite)
     return ids.cpu(), logprobs.cpu(), finite.cpu()
@@ -123,9 +127,11 @@ def assert_like_the_reference(logits: Tensor, rows: list[Draw]) -> Tensor:
 
 
 @triton.jit
-def _draw_bits(words: tl.tensor, positions: tl.tensor, out: tl.tensor, lanes: tl.constexpr) -> None:
+def _draw_bits(
+    words: tl.tensor, positions: tl.tensor, out: tl.tensor, num_codebooks: tl.constexpr
+) -> None:
     row = tl.program_id(0)
-    lane = tl.program_id(1)
+    codebook = tl.program_id(1)
     key = words + row * 5
     bits = uniform_bits(
         tl.load(positions + row),
@@ -134,9 +140,9 @@ def _draw_bits(words: tl.tensor, positions: tl.tensor, out: tl.tensor, lanes: tl
         tl.load(key + 4),
         tl.load(key),
         tl.load(key + 1),
-        lane,
+        codebook,
     )
-    tl.store(out + row * lanes + lane, bits)
+    tl.store(out + row * num_codebooks + codebook, bits)
 
 
 def test_random_numbers_are_the_hosts_bit_for_bit() -> None:
@@ -158,19 +164,22 @@ def test_random_numbers_are_the_hosts_bit_for_bit() -> None:
     np.testing.assert_array_equal(found.cpu().numpy() * 2.0**-24, expected)
 
 
-@pytest.mark.parametrize(("count", "lanes"), [(1, 4), (2, 4), (17, 2)])
-def test_ids_are_the_references(count: int, lanes: int) -> None:
+@pytest.mark.parametrize(("count", "num_codebooks"), [(1, 4), (2, 4), (17, 2)])
+def test_ids_are_the_references(count: int, num_codebooks: int) -> None:
     for seed in range(MANY):
-        assert_like_the_reference(make_logits(seed, count, lanes), make_rows(seed, count, lanes))
+        assert_like_the_reference(
+            make_logits(seed, count, num_codebooks), make_rows(seed, count, num_codebooks)
+        )
 
 
-@pytest.mark.parametrize(("lanes", "size"), [(1, 626), (5, 7), (2, 3), (1, 512), (1, 3000)])
-def test_other_shapes(lanes: int, size: int) -> None:
+@pytest.mark.parametrize(("num_codebooks", "size"), [(1, 626), (5, 7), (2, 3), (1, 512), (1, 3000)])
+def test_other_shapes(num_codebooks: int, size: int) -> None:
     for seed in range(MANY):
-        rows = [replace(row, end=2) for row in make_rows(seed, 4, lanes)]
+        rows = [replace(row, end=2) for row in make_rows(seed, 4, num_codebooks)]
         rows = [replace(row, window=row.window % size) for row in rows]
         logits = torch.from_numpy(
-            np.random.default_rng(seed).standard_normal((4, lanes, size)).astype(np.float32) * 3
+            np.random.default_rng(seed).standard_normal((4, num_codebooks, size)).astype(np.float32)
+            * 3
         )
         assert_like_the_reference(logits, rows)
 

@@ -25,7 +25,7 @@ from ChatTTS.model.velocity.output import join
 from ...support.velocity_fakes import (
     CODES,
     HIDDEN,
-    NUM_VQ,
+    NUM_CODEBOOKS,
     POSITIONS,
     TEXT_TOKENS,
     FakeExecutor,
@@ -144,7 +144,7 @@ def altered(**changes: object) -> Prompt:
 
 
 NO_CODES = np.zeros((0, 0), dtype=np.int64)
-FRAMES = np.zeros((5, NUM_VQ), dtype=np.int64)
+FRAMES = np.zeros((5, NUM_CODEBOOKS), dtype=np.int64)
 TEXT = make_prompt().text
 
 

@@ -73,12 +73,12 @@ def test_another_prompt_is_not_found(name: str) -> None:
     assert hits(engine, prompt) == 8
 
 
-@pytest.mark.parametrize("lane", range(4))
-def test_all_codebooks_of_a_frame_count(lane: int) -> None:
+@pytest.mark.parametrize("codebook", range(4))
+def test_all_codebooks_of_a_frame_count(codebook: int) -> None:
     engine = Engine()
     hits(engine, make_prompt(TEXT, CODES))
     frame = list(CODES[0])
-    frame[lane] += 1
+    frame[codebook] += 1
     assert hits(engine, make_prompt([*TEXT, 1], [tuple(frame), *CODES[1:]])) == 8
     assert hits(engine, make_prompt(TEXT, [tuple(frame), *CODES[1:], CODES[0]])) == 8
     assert hits(engine, make_prompt(TEXT, [*CODES, CODES[0]])) == 12

@@ -95,9 +95,9 @@ def test_the_ids_of_the_standard_path(
     """Two kinds in one step, and windows of the penalty that are full."""
     told = Driver(make_worker(), everything()).run(STEPS, chunk=chunk)
     for seq_id, (ids, hiddens) in standard(reference, everything()).items():
-        lanes = ids.shape[1]
-        assert [row[:lanes] for row in told[seq_id].ids] == ids.tolist()
-        assert not np.any([row[lanes:] for row in told[seq_id].ids])
+        num_codebooks = ids.shape[1]
+        assert [row[:num_codebooks] for row in told[seq_id].ids] == ids.tolist()
+        assert not np.any([row[num_codebooks:] for row in told[seq_id].ids])
         assert (torch.stack(told[seq_id].hiddens) - hiddens).abs().max() < 1e-4
         assert all(told[seq_id].finite)
 

@@ -39,21 +39,25 @@ def native() -> NativeSampler:
 def make_rows(
     seed: int, count: int, form: tuple[int, int], history: int | None = None
 ) -> tuple[Tensor, list[Draw]]:
-    """Logits [count, lanes, vocabulary] and rows, each with settings of its own."""
+    """Logits [count, num_codebooks, vocabulary] and rows, each with settings of its own."""
     rng = np.random.default_rng(seed)
-    lanes, size = form
+    num_codebooks, size = form
     spread = rng.choice([0.3, 2.0, 8.0], (count, 1, 1))
-    logits = (rng.standard_normal((count, lanes, size)) * spread).astype(np.float32)
+    logits = (rng.standard_normal((count, num_codebooks, size)) * spread).astype(np.float32)
     best = logits.argsort(axis=-1)[:, :, ::-1]
     rows = []
     for row in range(count):
         length = int(rng.integers(0, 17)) if history is None else history
         # Histories repeat themselves, and hold what is probable.
-        few = np.concatenate([best[row, :, :4], rng.integers(0, size, (lanes, 3))], axis=1)
-        places = rng.integers(0, few.shape[1], (length, lanes))
-        window = np.zeros((length, lanes + 1), dtype=np.int32)
-        window[:, :lanes] = few[np.arange(lanes), places]
-        hot = rng.choice(TEMPERATURES, lanes) if row % 2 else [rng.choice(TEMPERATURES)] * lanes
+        few = np.concatenate([best[row, :, :4], rng.integers(0, size, (num_codebooks, 3))], axis=1)
+        places = rng.integers(0, few.shape[1], (length, num_codebooks))
+        window = np.zeros((length, num_codebooks + 1), dtype=np.int32)
+        window[:, :num_codebooks] = few[np.arange(num_codebooks), places]
+        hot = (
+            rng.choice(TEMPERATURES, num_codebooks)
+            if row % 2
+            else [rng.choice(TEMPERATURES)] * num_codebooks
+        )
         sampling = Sampling(
             temperature=tuple(float(value) for value in hot),
             top_p=float(rng.choice(TOP_PS)),
@@ -64,7 +68,7 @@ def make_rows(
         )
         key = DrawKey(
             seed=int(rng.integers(-(2**62), 2**62)),
-            kind=Pass.CODE if lanes > 1 else Pass.REFINE,
+            kind=Pass.CODE if num_codebooks > 1 else Pass.REFINE,
             utterance=int(rng.integers(0, 2**32)),
             sample=int(rng.integers(0, 2**16)),
             attempt=int(rng.integers(0, 2**16)),
@@ -96,7 +100,7 @@ def test_the_kernels_draw_what_the_reference_draws(
 
 @pytest.mark.parametrize("form", [CODE, TEXT])
 def test_draws_of_the_standard_path(native: NativeSampler, form: tuple[int, int]) -> None:
-    lanes, size = form
+    num_codebooks, size = form
     nothing = np.zeros(1, dtype=np.int64)
     prompt = Prompt(nothing, np.zeros((0, 0), dtype=np.int64), None, nothing > 0)
     embed = Embed(EmbedConfig(4, size, size, 4))
@@ -107,7 +111,7 @@ def test_draws_of_the_standard_path(native: NativeSampler, form: tuple[int, int]
         requests = [GenerationRequest(prompt, row.sampling, row.key) for row in rows]
         batch = _Batch(requests, range(32), embed, 10_000)
         batch._history = torch.from_numpy(
-            np.stack([row.window[:, :lanes].T for row in rows]).astype(np.int64)
+            np.stack([row.window[:, :num_codebooks].T for row in rows]).astype(np.int64)
         )
         for state, row in zip(batch.rows, rows, strict=True):
             state.generated = row.position

@@ -16,7 +16,7 @@ from ChatTTS.model.velocity.sequence import SequenceGroup, SequenceStatus
 
 from ...support.velocity_tools import (
     END,
-    NUM_VQ,
+    NUM_CODEBOOKS,
     Engine,
     FakeModel,
     Requests,
@@ -213,17 +213,17 @@ def test_the_end_is_not_kept_and_the_last_of_the_limit_is(max_new: int, end: int
     assert seq.finish is (FinishReason.STOP if stops else FinishReason.LENGTH)
 
 
-@pytest.mark.parametrize("lane", range(NUM_VQ))
+@pytest.mark.parametrize("codebook", range(NUM_CODEBOOKS))
 @pytest.mark.parametrize("kind", Pass)
-def test_a_frame_ends_in_any_codebook_and_a_text_in_its_one_id(kind: Pass, lane: int) -> None:
+def test_a_frame_ends_in_any_codebook_and_a_text_in_its_one_id(kind: Pass, codebook: int) -> None:
     engine = Engine()
     group = engine.requests.make(3, kind=kind)
     engine.scheduler.add(group)
     plan = engine.scheduler.schedule()
     assert plan is not None
-    row = [END if lane == i else 0 for i in range(NUM_VQ)]
+    row = [END if codebook == i else 0 for i in range(NUM_CODEBOOKS)]
     (advance,) = engine.scheduler.update(plan, make_result([tuple(row)]))
-    ends = kind is Pass.CODE or lane == 0
+    ends = kind is Pass.CODE or codebook == 0
     assert advance.finish is (FinishReason.STOP if ends else None)
     assert advance.row == (None if ends else 0)
     assert group.sequences[0].ids == ([] if ends else [(0,)])

@@ -17,16 +17,17 @@ def embed_rows(
 
     Args:
         kinds: uint8 [rows], of :class:`~ChatTTS.model.velocity.batch.RowKind`.
-        ids: int32 [rows, num_vq]: a text id or the index of a vector in the first column, or the
-            codes of a frame.
+        ids: int32 [rows, num_codebooks]: a text id or the index of a vector in the first column, or
+            the codes of a frame.
         vectors: float32 [n, hidden]; n may be 0 where no row wants one.
         text_table: [text ids, hidden], of any float dtype.
-        code_table: [num_vq * codes, hidden], of the same; codebook q begins at row q * codes.
+        code_table: [num_codebooks * codes, hidden], of that dtype; codebook q begins at
+            row q * codes.
 
     Returns:
         [rows, hidden] in the dtype of the tables; the codes of a frame are summed in float32.
     """
-    rows, num_vq = ids.shape
+    rows, num_codebooks = ids.shape
     hidden = text_table.shape[1]
     out = text_table.new_empty(rows, hidden)
     if rows:
@@ -37,8 +38,8 @@ def embed_rows(
             text_table,
             code_table,
             out,
-            num_vq,
-            code_table.shape[0] // num_vq,
+            num_codebooks,
+            code_table.shape[0] // num_codebooks,
             hidden,
             int(RowKind.TEXT),
             int(RowKind.CODE),
@@ -52,9 +53,11 @@ def embed_rows_torch(
     kinds: Tensor, ids: Tensor, vectors: Tensor, text_table: Tensor, code_table: Tensor
 ) -> Tensor:
     """Twin of :func:`embed_rows`."""
-    num_vq = ids.shape[1]
+    num_codebooks = ids.shape[1]
     out = text_table.new_empty(len(kinds), text_table.shape[1])
-    offsets = torch.arange(num_vq, device=ids.device) * (code_table.shape[0] // num_vq)
+    offsets = torch.arange(num_codebooks, device=ids.device) * (
+        code_table.shape[0] // num_codebooks
+    )
     for row, kind in enumerate(kinds.tolist()):
         if kind == RowKind.TEXT:
             out[row] = text_table[ids[row, 0]]
@@ -73,7 +76,7 @@ def _embed_rows(
     text_table: tl.tensor,
     code_table: tl.tensor,
     out: tl.tensor,
-    num_vq: tl.constexpr,
+    num_codebooks: tl.constexpr,
     codes: tl.constexpr,
     hidden: tl.constexpr,
     text_kind: tl.constexpr,
@@ -84,13 +87,13 @@ def _embed_rows(
     columns = tl.arange(0, block)
     inside = columns < hidden
     kind = tl.load(kinds + row)
-    first = tl.load(ids + row * num_vq).to(tl.int64)
+    first = tl.load(ids + row * num_codebooks).to(tl.int64)
     x = tl.zeros([block], dtype=tl.float32)
     if kind == text_kind:
         x += tl.load(text_table + first * hidden + columns, mask=inside, other=0.0).to(tl.float32)
     elif kind == code_kind:
-        for codebook in tl.static_range(num_vq):
-            code = tl.load(ids + row * num_vq + codebook).to(tl.int64) + codebook * codes
+        for codebook in tl.static_range(num_codebooks):
+            code = tl.load(ids + row * num_codebooks + codebook).to(tl.int64) + codebook * codes
             place = code_table + code * hidden + columns
             x += tl.load(place, mask=inside, other=0.0).to(tl.float32)
     else:

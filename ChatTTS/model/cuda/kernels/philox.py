@@ -17,7 +17,7 @@ def uniform_bits(
     utterance: tl.tensor,
     seed_low: tl.tensor,
     seed_high: tl.tensor,
-    lane: tl.tensor,
+    codebook: tl.tensor,
 ) -> tl.tensor:
     """The 24 bits of a uniform number; times 2**-24 it is the number itself, in [0, 1).
 
@@ -26,14 +26,14 @@ def uniform_bits(
         stream, sample, utterance: int32, bit patterns of counter words 1 to 3; the group of
             codebooks is not yet in ``stream``.
         seed_low, seed_high: int32, bit patterns of the key.
-        lane: int32, the codebook.
+        codebook: int32, the codebook.
 
     Returns:
         int64 of the arguments' shape.
     """
     # Words of 32 bits in 64, so that products are whole and nothing wraps by itself.
     x0 = _word(position)
-    x1 = _word(stream) | _word(lane // 4)
+    x1 = _word(stream) | _word(codebook // 4)
     x2 = _word(sample)
     x3 = _word(utterance)
     k0 = _word(seed_low)
@@ -47,7 +47,7 @@ def uniform_bits(
         x3 = p0 & 0xFFFFFFFF
         k0 = (k0 + 0x9E3779B9) & 0xFFFFFFFF
         k1 = (k1 + 0xBB67AE85) & 0xFFFFFFFF
-    word = lane % 4
+    word = codebook % 4
     chosen = tl.where(word < 2, tl.where(word == 0, x0, x1), tl.where(word == 2, x2, x3))
     return (chosen >> 8).to(tl.int64)
 

@@ -43,7 +43,7 @@ class DrawState:
     """What draws need to know of every sequence, on the device; all of it is contiguous.
 
     Attributes:
-        temperature: float32 [rows, lanes]; 0 is greedy.
+        temperature: float32 [rows, num_codebooks]; 0 is greedy.
         top_p: float32 [rows].
         top_k: int32 [rows].
         penalties: float32 [rows, 17], the repetition penalty to the powers 0 to 16.
@@ -51,7 +51,8 @@ class DrawState:
         words: int32 [rows, 5], bit patterns of a draw's key: seed (low, high), stream, sample,
             utterance.
         generated: int32 [rows], ids so far, and so the number of the next one.
-        window: int32 [rows, 16, lanes], a ring: number g stands at g % 16; -1 where there is none.
+        window: int32 [rows, 16, num_codebooks], a ring: number g stands at g % 16; -1 where
+            there is none.
     """
 
     temperature: Tensor
@@ -64,7 +65,7 @@ class DrawState:
     window: Tensor
 
     @classmethod
-    def zeros(cls, rows: int, lanes: int, device: torch.device) -> DrawState:
+    def zeros(cls, rows: int, num_codebooks: int, device: torch.device) -> DrawState:
         """Rows of no sequence: greedy, without a penalty or a history."""
 
         def whole(*size: int) -> Tensor:
@@ -74,27 +75,29 @@ class DrawState:
             return torch.zeros(*size, dtype=torch.float32, device=device)
 
         return cls(
-            temperature=real(rows, lanes),
+            temperature=real(rows, num_codebooks),
             top_p=real(rows),
             top_k=whole(rows),
             penalties=real(rows, PENALTY_WINDOW + 1) + 1,
             min_new=whole(rows),
             words=whole(rows, 5),
             generated=whole(rows),
-            window=whole(rows, PENALTY_WINDOW, lanes) - 1,
+            window=whole(rows, PENALTY_WINDOW, num_codebooks) - 1,
         )
 
 
-def pack_draws(rows: Sequence[Draw], lanes: int) -> dict[str, NDArray[Any]]:
+def pack_draws(rows: Sequence[Draw], num_codebooks: int) -> dict[str, NDArray[Any]]:
     """The fields of a :class:`DrawState` for ``rows`` on the host, by name.
 
     ``end`` is not among them: all rows of a model share it.
     """
     settings = [row.sampling for row in rows]
-    window = np.full((len(rows), PENALTY_WINDOW, lanes), -1, dtype=np.int32)
+    window = np.full((len(rows), PENALTY_WINDOW, num_codebooks), -1, dtype=np.int32)
     for ring, row in zip(window, rows, strict=True):
         count = len(row.window)
-        ring[np.arange(row.position - count, row.position) % PENALTY_WINDOW] = row.window[:, :lanes]
+        ring[np.arange(row.position - count, row.position) % PENALTY_WINDOW] = row.window[
+            :, :num_codebooks
+        ]
     # Powers in float64 and then rounded, as a good float32 power does it.
     penalty = np.array([s.repetition_penalty for s in settings], dtype=np.float32)
     with np.errstate(over="ignore"):
@@ -134,24 +137,24 @@ def draw_codes(
     ``state.generated`` is left alone: whoever runs the step counts.
 
     Args:
-        logits: float32 [rows, lanes, vocabulary], contiguous; at most 2**15 ids, and best few
-            thousand, for a program holds them all.
+        logits: float32 [rows, num_codebooks, vocabulary], contiguous; at most 2**15 ids, and best
+            few thousand, for a program holds them all.
         state: of these rows; more rows than ``logits`` has may follow.
         end: the id that is forbidden while ``generated`` is below ``min_new``.
-        ids: int32 [rows, lanes], contiguous, is written.
-        logprobs: float32 [rows, lanes], contiguous, is written: of the ids, under the plain
+        ids: int32 [rows, num_codebooks], contiguous, is written.
+        logprobs: float32 [rows, num_codebooks], contiguous, is written: of the ids, under the plain
             logits.
         finite: uint8 [rows], is written: 0 where a logit of the row is not finite, and where the
             ids mean nothing.
     """
-    rows, lanes, vocabulary = logits.shape
+    rows, num_codebooks, vocabulary = logits.shape
     if not rows:
         return
     block = triton.next_power_of_2(vocabulary)
     id_bits = block.bit_length() - 1
     # A sum of all weights and, below it, a count of all ids must fit into 62 bits.
     digits = min(_DIGITS, 61 - 2 * id_bits)
-    _draw_codes[(rows, lanes)](
+    _draw_codes[(rows, num_codebooks)](
         logits,
         state.temperature,
         state.top_p,
@@ -165,7 +168,7 @@ def draw_codes(
         logprobs,
         finite,
         end,
-        lanes,
+        num_codebooks,
         vocabulary,
         block,
         id_bits,
@@ -180,20 +183,22 @@ def draw_codes_torch(
     logits: Tensor, state: DrawState, end: int, ids: Tensor, logprobs: Tensor, finite: Tensor
 ) -> None:
     """Twin of :func:`draw_codes`, on the functions of the standard path."""
-    rows, lanes, _ = logits.shape
+    rows, num_codebooks, _ = logits.shape
     sound = logits.isfinite().flatten(1).all(dim=1)
     plain = torch.where(sound[:, None, None], logits, torch.zeros_like(logits))
     temperature = state.temperature[:rows].unsqueeze(-1)
     greedy = temperature == 0
     x = processors.apply_temperature(plain, temperature.masked_fill(greedy, 1.0))
-    window = state.window[:rows].transpose(1, 2).long()  # [rows, lanes, 16]
+    window = state.window[:rows].transpose(1, 2).long()  # [rows, num_codebooks, 16]
     counts = torch.zeros_like(x).scatter_add_(-1, window.clamp_min(0), (window >= 0).to(x))
-    factor = state.penalties[:rows].unsqueeze(1).expand(-1, lanes, -1).gather(2, counts.long())
+    factor = (
+        state.penalties[:rows].unsqueeze(1).expand(-1, num_codebooks, -1).gather(2, counts.long())
+    )
     x = torch.where(x > 0, x / factor, x * factor).nan_to_num()
     x = processors.keep_top(x, state.top_p[:rows, None, None], state.top_k[:rows, None, None])
     number = state.generated[:rows]
     x = processors.forbid(x, end, number < state.min_new[:rows])
-    drawn = processors.draw(x, _uniforms(state, rows, lanes).to(x.device))
+    drawn = processors.draw(x, _uniforms(state, rows, num_codebooks).to(x.device))
     ids.copy_(torch.where(greedy.squeeze(-1), x.argmax(dim=-1), drawn))
     of_ids = plain.log_softmax(dim=-1).gather(-1, ids.long().unsqueeze(-1))
     logprobs.copy_(of_ids.squeeze(-1))
@@ -201,16 +206,16 @@ def draw_codes_torch(
     state.window[torch.arange(rows), (number % PENALTY_WINDOW).long()] = ids
 
 
-def _uniforms(state: DrawState, rows: int, lanes: int) -> Tensor:
-    """The numbers of :func:`ChatTTS.model.draws.uniforms` for the next ids, [rows, lanes]."""
+def _uniforms(state: DrawState, rows: int, num_codebooks: int) -> Tensor:
+    """Uniform numbers of :mod:`ChatTTS.model.draws` for the next ids, [rows, num_codebooks]."""
     bits = state.words[:rows].cpu().numpy().view(np.uint32).astype(np.uint64).T
     seed, stream, sample, utterance = bits[:2], bits[2], bits[3], bits[4]
     number = state.generated[:rows].cpu().numpy().astype(np.uint64)
     groups = [
         philox(np.stack([number, stream | np.uint64(group), sample, utterance]), seed)
-        for group in range((lanes + 3) // 4)
+        for group in range((num_codebooks + 3) // 4)
     ]
-    words = np.ascontiguousarray(np.concatenate(groups)[:lanes].T) >> np.uint64(8)
+    words = np.ascontiguousarray(np.concatenate(groups)[:num_codebooks].T) >> np.uint64(8)
     return torch.from_numpy(words.astype(np.float32) * np.float32(2.0**-24))
 
 
@@ -229,7 +234,7 @@ def _draw_codes(
     logprobs: tl.tensor,
     finite: tl.tensor,
     end: tl.tensor,
-    lanes: tl.constexpr,
+    num_codebooks: tl.constexpr,
     vocabulary: tl.constexpr,
     block: tl.constexpr,
     id_bits: tl.constexpr,
@@ -238,27 +243,31 @@ def _draw_codes(
     min_kept: tl.constexpr,
 ) -> None:
     row = tl.program_id(0).to(tl.int64)
-    lane = tl.program_id(1)
+    codebook = tl.program_id(1)
     tokens = tl.arange(0, block)
     real = tokens < vocabulary
     number = tl.load(generated + row)
 
-    plain = tl.load(logits + (row * lanes + lane) * vocabulary + tokens, mask=real, other=0.0)
+    plain = tl.load(
+        logits + (row * num_codebooks + codebook) * vocabulary + tokens, mask=real, other=0.0
+    )
     # One bad logit spoils the row in all its codebooks. As in the reference it is then drawn from
     # level logits, so that nobody ever reads an id that does not exist.
     sound = tokens >= 0
-    for other in tl.static_range(lanes):
-        x = tl.load(logits + (row * lanes + other) * vocabulary + tokens, mask=real, other=0.0)
+    for other in tl.static_range(num_codebooks):
+        x = tl.load(
+            logits + (row * num_codebooks + other) * vocabulary + tokens, mask=real, other=0.0
+        )
         sound = sound & (tl.abs(x) < float("inf"))
     all_sound = tl.min(sound.to(tl.int32), axis=0)
     plain = tl.where(all_sound > 0, plain, 0.0)
 
-    temperature = tl.load(temperatures + row * lanes + lane)
+    temperature = tl.load(temperatures + row * num_codebooks + codebook)
     greedy = temperature == 0.0
     x = tl.div_rn(plain, tl.where(greedy, 1.0, temperature))
     counts = tl.zeros([block], dtype=tl.int32)
     for slot in tl.static_range(history):
-        lately = tl.load(windows + (row * history + slot) * lanes + lane)
+        lately = tl.load(windows + (row * history + slot) * num_codebooks + codebook)
         counts += (tokens == lately).to(tl.int32)
     factor = tl.load(penalties + row * (history + 1) + counts)
     x = tl.where(x > 0.0, tl.div_rn(x, factor), x * factor)
@@ -283,7 +292,7 @@ def _draw_codes(
         tl.load(key + 4),
         tl.load(key),
         tl.load(key + 1),
-        lane,
+        codebook,
     )
     # The first id whose cumulative weight is above the number has a weight above zero.
     target = _share(tl.sum(weights, axis=0), bits)
@@ -294,10 +303,10 @@ def _draw_codes(
     peak = tl.max(masked, axis=0)
     total = tl.sum(tl.exp(masked - peak), axis=0)
     of_chosen = tl.sum(tl.where(tokens == chosen, plain, 0.0), axis=0)
-    tl.store(ids + row * lanes + lane, chosen)
-    tl.store(logprobs + row * lanes + lane, of_chosen - peak - tl.log(total))
-    tl.store(windows + (row * history + number % history) * lanes + lane, chosen)
-    if lane == 0:
+    tl.store(ids + row * num_codebooks + codebook, chosen)
+    tl.store(logprobs + row * num_codebooks + codebook, of_chosen - peak - tl.log(total))
+    tl.store(windows + (row * history + number % history) * num_codebooks + codebook, chosen)
+    if codebook == 0:
         tl.store(finite + row, all_sound.to(tl.uint8))
 
 

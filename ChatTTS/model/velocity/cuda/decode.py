@@ -32,7 +32,7 @@ class DecodeRow:
     Attributes:
         seq_id: which.
         position: of its last id, which is the input.
-        ids: these, int32 [num_vq].
+        ids: these, int32 [num_codebooks].
         draw: how to draw the next ones.
     """
 
@@ -47,7 +47,7 @@ class Decoded:
     """What steps gave, on the host; see ``StepResult``.
 
     Attributes:
-        ids: int64 [steps, rows, num_vq].
+        ids: int64 [steps, rows, num_codebooks].
         hiddens: float32 [steps, rows, hidden].
         logprobs: float32 [steps, rows].
         finite: bool [steps, rows].
@@ -65,19 +65,19 @@ class PendingSteps:
     Args:
         packed: int32 [steps, rows, width], where the device puts what they give.
         done: is reached then; ``None`` where nothing is waited for.
-        num_vq: codebooks.
+        num_codebooks: codebooks.
     """
 
-    def __init__(self, packed: Tensor, done: torch.cuda.Event | None, num_vq: int) -> None:
-        self._packed, self._done, self._num_vq = packed, done, num_vq
+    def __init__(self, packed: Tensor, done: torch.cuda.Event | None, num_codebooks: int) -> None:
+        self._packed, self._done, self._num_codebooks = packed, done, num_codebooks
 
     def wait(self) -> Decoded:
         """What they gave, once they are done."""
         if self._done is not None:
             self._done.synchronize()
-        hidden = self._packed.shape[2] - 2 * self._num_vq - 1
+        hidden = self._packed.shape[2] - 2 * self._num_codebooks - 1
         hiddens, ids, logprobs, finite = self._packed.split(
-            [hidden, self._num_vq, self._num_vq, 1], dim=2
+            [hidden, self._num_codebooks, self._num_codebooks, 1], dim=2
         )
         return Decoded(
             ids=ids.numpy().astype(np.int64),
@@ -109,7 +109,7 @@ class DecodeSteps:
         max_rows: int,
         max_positions: int,
     ) -> None:
-        device, lanes = pool.device, embed.num_vq
+        device, num_codebooks = pool.device, embed.num_codebooks
         self._llama, self._embed, self._pool, self._recorder = llama, embed, pool, recorder
         self._most = max_positions
         self._end = embed.num_audio_tokens - 1
@@ -120,12 +120,12 @@ class DecodeSteps:
         self._no_vectors = torch.empty(
             0, embed.code.weight.shape[1], dtype=torch.float32, device=device
         )
-        self._ids = torch.zeros(max_rows, lanes, **whole)
+        self._ids = torch.zeros(max_rows, num_codebooks, **whole)
         self._positions = torch.zeros(max_rows, **whole)
         self._tables = torch.zeros(max_rows, width, **whole)
         self._table_of = torch.full((max_rows,), -1, **whole)
-        self._state = DrawState.zeros(max_rows, lanes, device)
-        self._logprobs = torch.zeros(max_rows, lanes, dtype=torch.float32, device=device)
+        self._state = DrawState.zeros(max_rows, num_codebooks, device)
+        self._logprobs = torch.zeros(max_rows, num_codebooks, dtype=torch.float32, device=device)
         self._finite = torch.zeros(max_rows, dtype=torch.uint8, device=device)
         self._host_tables = np.zeros((max_rows, width), dtype=np.int32)
         # Of each row what the device's table says.
@@ -212,9 +212,9 @@ class DecodeSteps:
         """One step of the first so many rows, all on the device.
 
         Returns:
-            int32 [rows, hidden + 2 * num_vq + 1]: the bits of the hidden states, the ids, the bits
-            of their log-probabilities, and whether the logits were finite: what the host is to
-            know, in one piece.
+            int32 [rows, hidden + 2 * num_codebooks + 1], all that the host is to know: the bits of
+            the hidden states, the ids, the bits of their log-probabilities, and whether the
+            logits were finite.
         """
         ids, logprobs, finite = self._ids[:rows], self._logprobs[:rows], self._finite[:rows]
         places = Rows(

@@ -30,7 +30,7 @@ class RecordedLlama:
         llama: computes the steps.
         pool: of blocks, the only one that steps may be asked for.
         recorder: records a step for every bucket.
-        num_vq: codebooks.
+        num_codebooks: codebooks.
         hidden: size of a vector.
         max_rows: rows that a step may have.
         max_sequences: sequences that it may have.
@@ -43,7 +43,7 @@ class RecordedLlama:
         pool: Tensor,
         recorder: Recorder,
         *,
-        num_vq: int,
+        num_codebooks: int,
         hidden: int,
         max_rows: int,
         max_sequences: int,
@@ -56,7 +56,7 @@ class RecordedLlama:
             return torch.zeros(*sizes, dtype=dtype, device=device)
 
         self._kinds = whole(max_rows, dtype=torch.uint8)
-        self._ids = whole(max_rows, num_vq)
+        self._ids = whole(max_rows, num_codebooks)
         self._vectors = whole(max_sequences, hidden, dtype=torch.float32)
         self._positions = whole(max_rows)
         self._table_of = whole(max_rows) - 1

@@ -116,7 +116,7 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
         llama,
         pool,
         recorder,
-        num_vq=model.embed.num_vq,
+        num_codebooks=model.embed.num_codebooks,
         hidden=model.shape.hidden_size,
         max_rows=limits.max_num_batched_tokens,
         max_sequences=limits.max_num_batched_tokens,

@@ -22,17 +22,17 @@ class TritonSampler:
         self._texts = TorchSampler()
 
     def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
-        count, lanes, vocabulary = logits.shape
+        count, num_codebooks, vocabulary = logits.shape
         if vocabulary > _MOST_IDS:
             return self._texts(logits, rows)
         device = logits.device
-        packed = pack_draws(rows, lanes)
+        packed = pack_draws(rows, num_codebooks)
         state = DrawState(
             **{name: torch.from_numpy(values).to(device) for name, values in packed.items()}
         )
         whole: dict[str, Any] = {"dtype": torch.int32, "device": device}
-        ids = torch.empty(count, lanes, **whole)
-        logprobs = torch.empty(count, lanes, dtype=torch.float32, device=device)
+        ids = torch.empty(count, num_codebooks, **whole)
+        logprobs = torch.empty(count, num_codebooks, dtype=torch.float32, device=device)
         finite = torch.empty(count, dtype=torch.uint8, device=device)
         # All rows of a pass have one end.
         draw_codes(logits.contiguous(), state, rows[0].end, ids, logprobs, finite)

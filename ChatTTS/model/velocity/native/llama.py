@@ -52,7 +52,7 @@ class NativeLlama:
             heads=shape.num_attention_heads,
             kv_heads=shape.num_key_value_heads,
             head_size=shape.head_dim,
-            lanes=embed.num_vq,
+            num_codebooks=embed.num_codebooks,
             block_size=block_size,
             audio_tokens=embed.num_audio_tokens,
             eps=shape.rms_norm_eps,

@@ -23,16 +23,16 @@ class NativeSampler:
 
     def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
         logits = logits.contiguous()
-        n, lanes, size = logits.shape
+        n, num_codebooks, size = logits.shape
         draws = np.array([_record(row) for row in rows], dtype=DRAW)
         temperatures = np.array([row.sampling.temperature for row in rows], dtype=np.float32)
-        ids = np.empty((n, lanes), dtype=np.int32)
-        logprobs = np.zeros((n, lanes), dtype=np.float32)
+        ids = np.empty((n, num_codebooks), dtype=np.int32)
+        logprobs = np.zeros((n, num_codebooks), dtype=np.float32)
         self._team.library.velocity_sample(
             self._team.handle,
             address(logits),
             n,
-            lanes,
+            num_codebooks,
             size,
             address(draws),
             address(temperatures),

@@ -102,7 +102,7 @@ def test_what_steps_read_outlives_their_recording(monkeypatch: pytest.MonkeyPatc
 @pytest.fixture
 def bare() -> DecodeSteps:
     """Steps of at most three rows, which compute nothing; one row is laid out."""
-    embed: Any = SimpleNamespace(num_vq=4, num_audio_tokens=626, code=nn.Embedding(8, 16))
+    embed: Any = SimpleNamespace(num_codebooks=4, num_audio_tokens=626, code=nn.Embedding(8, 16))
     none: Any = None
     steps = DecodeSteps(
         none, embed, torch.zeros(4, 1, 2, 1, 8, 4), none, max_rows=3, max_positions=32
@@ -168,7 +168,7 @@ def make_requests(count: int) -> list[EngineRequest]:
         rng = np.random.default_rng(seed)
         length = int(rng.integers(4, 40))
         kind = Pass.REFINE if seed % 5 == 4 else Pass.CODE
-        lanes = 4 if kind is Pass.CODE else 1
+        num_codebooks = 4 if kind is Pass.CODE else 1
         prompt = Prompt(
             rng.integers(0, 400, length),
             rng.integers(0, 625, (int(rng.integers(0, 6)), 4)) if seed % 3 == 0 else NO_CODES,
@@ -178,7 +178,7 @@ def make_requests(count: int) -> list[EngineRequest]:
         most = int(rng.integers(1, 40))
         # A high temperature, so that some end by themselves.
         sampling = SamplingParams(
-            (float(rng.choice([0.0, 1.0, 30.0])),) * lanes,
+            (float(rng.choice([0.0, 1.0, 30.0])),) * num_codebooks,
             1.0,
             626,
             1.1,

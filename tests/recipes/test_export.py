@@ -112,10 +112,18 @@ def test_parts_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     run = Run(tmp_path, torch.device("cpu"), 1, [], {"decoder": Budget(steps=1)}, adversarial=False)
     export._check_origins(run, present)  # nothing is known of it
     state = run.state("decoder")
+    part = torch.nn.Linear(2, 2)
     for origin in ({}, present):
-        save(state, Position(), {}, {}, {}, origin)
+        save(state, Position(), {"part": part}, {"part": part.state_dict()}, {}, origin)
         export._check_origins(run, present)
-    save(state, Position(), {}, {}, {}, {**present, "gpt": "another"})
+    save(
+        state,
+        Position(),
+        {"part": part},
+        {"part": part.state_dict()},
+        {},
+        {**present, "gpt": "another"},
+    )
     with pytest.raises(AssetError, match="'decoder' learned from another gpt"):
         export._check_origins(run, present)
 

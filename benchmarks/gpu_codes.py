@@ -137,7 +137,7 @@ def _answers(name: str, requests: list[EngineRequest], **settings: Any) -> list[
             if output.error is not None:
                 raise RuntimeError(output.error)
             for delta in output.deltas:
-                ids[output.request_id].append(delta.ids)
+                ids[output.request_id].append(delta.ids.numpy())
                 hiddens[output.request_id].append(delta.hiddens.float())
     engine.close()
     return [Answer(np.concatenate(ids[r]), torch.cat(hiddens[r])) for r in ids]

@@ -34,7 +34,7 @@ class Measured:
         self.frames = [0] * len(requests)
         for deltas in self.watch.over(self.inner.generate(requests, cancelled)):
             for delta in deltas:
-                self.frames[delta.row] += len(delta.ids)
+                self.frames[delta.index] += len(delta.ids)
             yield deltas
 
     def close(self) -> None:

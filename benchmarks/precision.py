@@ -43,8 +43,8 @@ def spoken(chat: Chat, requests: Sequence[GenerationRequest]) -> list[tuple[Any,
     rows: list[tuple[list[Any], list[Any]]] = [([], []) for _ in requests]
     for deltas in chat.gpt.generate(requests, Cancellation()):
         for delta in deltas:
-            rows[delta.row][0].append(delta.ids)
-            rows[delta.row][1].append(delta.hiddens.float())
+            rows[delta.index][0].append(delta.ids)
+            rows[delta.index][1].append(delta.hiddens.float())
     return [(torch.cat(ids), torch.cat(hiddens)) for ids, hiddens in rows]
 
 

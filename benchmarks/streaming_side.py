@@ -47,7 +47,7 @@ class Counted:
         self._counts.append(counts)
         for deltas in self.inner.generate(requests, cancelled):
             for delta in deltas:
-                counts[delta.row] += len(delta.ids)
+                counts[delta.index] += len(delta.ids)
             yield deltas
 
     def close(self) -> None:

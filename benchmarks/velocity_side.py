@@ -47,7 +47,7 @@ def generate(texts: list[str], frames: int) -> dict[str, Any]:
     start = time.perf_counter()
     for deltas in chat.gpt.generate(requests, Cancellation()):
         for delta in deltas:
-            made[delta.row] += len(delta.ids)
+            made[delta.index] += len(delta.ids)
     seconds = time.perf_counter() - start
     prompts = [len(request.prompt) for request in requests]
     return {"generate_s": seconds, "prompts": prompts, "frames": made}

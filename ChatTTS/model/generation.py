@@ -1,8 +1,9 @@
-"""The one interface of generation: requests in, deltas out, whichever engine does the work."""
+"""The interface of every engine: requests in, and what they gain in each step out."""
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from ..errors import ConfigError, shown
+from ..errors import ConfigError, TextError, shown
 from ..params import NO_TOP_K, RefineTextParams
 from .draws import DrawKey, Pass
 from .tokenizer import Prompt
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Below, float32 logits would overflow; long before, a draw is the most probable token anyway.
+# A smaller temperature would overflow float32 logits. Far above it, a draw already gives the most
+# probable token.
 _LEAST_TEMPERATURE = 1e-20
-# Float32 holds more, and its overflow would be a warning, or an error where these are.
+# Less than float32 holds. numpy warns when a number overflows, and warnings may be errors.
 _MOST = 1e30
 
 
 class FinishReason(str, Enum):
-    """Why a request ended: by itself, at a limit, or because it was told to."""
+    """Why a request ended: the model drew the end, a length limit, or a cancellation."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -36,14 +38,14 @@ class FinishReason(str, Enum):
 
 
 class Cancellation:
-    """Ends one call, from any thread.
+    """A flag that ends one call. Any thread may set it.
 
     Args:
-        outer: an event of the caller's that ends the call too. One that raises when it is asked
-            counts as set, and the log says so.
+        outer: an event of the caller's that also ends the call. If its ``is_set`` raises, it
+            counts as set, and the error is logged.
 
     Raises:
-        ConfigError: ``outer`` is no event.
+        ConfigError: ``outer`` is not an event.
     """
 
     def __init__(self, outer: threading.Event | Cancellation | None = None) -> None:
@@ -55,17 +57,17 @@ class Cancellation:
         self._outer = outer
 
     def set(self) -> None:
-        """End the call within a step. It takes no lock: the garbage collector may call it."""
+        """End the call within a step. This takes no lock: the garbage collector may call it."""
         self._is_set = True
 
     def is_set(self) -> bool:
-        """Whether the call is to end."""
+        """Return whether the call must end."""
         return self._is_set or (self._outer is not None and self._ask(self._outer))
 
     def _ask(self, outer: threading.Event | Cancellation) -> bool:
-        """Whether the caller's event is set; whatever it raises stays here.
+        """Return whether the caller's event is set, and raise none of its errors.
 
-        An engine's thread asks too, and serves other callers as well.
+        The engine's thread calls this too, and an error there would end the calls of others.
         """
         try:
             return bool(outer.is_set())
@@ -81,12 +83,12 @@ class Cancellation:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to draw, for one request.
+    """The settings of the draws of one request.
 
     Attributes:
         temperature: one value for each codebook (one for text); 0 is greedy.
         top_p, top_k, repetition_penalty: see ``RefineTextParams``.
-        min_new, max_new: tokens or frames.
+        min_new, max_new: the fewest and the most tokens or frames to generate.
     """
 
     temperature: tuple[float, ...]
@@ -98,7 +100,11 @@ class Sampling:
 
     @classmethod
     def from_params(cls, params: RefineTextParams, num_codebooks: int) -> Sampling:
-        """Take the fields that concern drawing; one temperature is repeated for all codebooks."""
+        """Return the settings in checked ``params``; one temperature is used for all codebooks.
+
+        Raises:
+            ConfigError: the number of temperatures is neither one nor ``num_codebooks``.
+        """
         given = params.temperature
         values = np.ravel(given).tolist() * (num_codebooks if np.ndim(given) == 0 else 1)
         if len(values) != num_codebooks:
@@ -116,24 +122,41 @@ class Sampling:
 
     @property
     def is_greedy(self) -> bool:
-        """Whether no draw depends on the key."""
+        """Return whether no draw depends on the key."""
         return not any(self.temperature)
 
 
 def usable_temperature(value: float) -> float:
-    """A plain float that float32 can divide by; 0, which is greedy, for what is too small."""
+    """Return a float that float32 logits can be divided by, or 0 (greedy) for a smaller one."""
     number = float(value)
     return min(number, _MOST) if number >= _LEAST_TEMPERATURE else 0.0
 
 
 def usable_penalty(value: float) -> float:
-    """A plain float that float32 holds; beyond these bounds nothing changes any more."""
+    """Return a float that float32 holds. Values beyond these bounds give equal draws."""
     return min(max(float(value), 1 / _MOST), _MOST)
+
+
+def check_length(prompt: Prompt, max_positions: int) -> None:
+    """Check that a prompt leaves room for an answer.
+
+    Raises:
+        TextError: it has as many positions as the model, or more.
+    """
+    if len(prompt) >= max_positions:
+        raise TextError(
+            f"the prompt has {len(prompt)} positions and the model {max_positions}: shorten the "
+            "text or the sample prompt"
+        )
 
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """One row of work. ``key.kind`` says whether it gives text ids or frames of codes."""
+    """One prompt and all that its answer depends on.
+
+    Attributes:
+        key: of the draws. ``key.kind`` tells whether the answer is text ids or frames of codes.
+    """
 
     prompt: Prompt
     sampling: Sampling
@@ -141,25 +164,30 @@ class GenerationRequest:
 
     @property
     def kind(self) -> Pass:
+        """The pass that the request belongs to."""
         return self.key.kind
 
 
 @dataclass(frozen=True)
 class Delta:
-    """What a request gained since its last delta.
+    """What one answer gained since its last delta.
 
     Attributes:
-        row: index of the request in the call.
-        ids: int64 on the CPU: [n, num_codebooks] frames, or [n, 1] text ids. The end is never
-            among them.
-        hiddens: [n, hidden], each the one that its frame was drawn from.
-        finish: why the request ended with this delta, or ``None`` while it goes on.
+        index: which answer this is: the index of its request among those given to
+            :meth:`Generator.generate`, or of the sample within one request of velocity.
+        ids: int64 on the CPU: [n, num_codebooks] frames, or [n, 1] text ids. The id or frame
+            that ends the answer is never among them.
+        hiddens: [n, hidden]; row i is the hidden state that row i of ``ids`` was drawn from.
+        finish: why the answer ended with this delta, or ``None`` while it goes on.
+        logprob: sum of the log-probabilities of all ids of the answer so far; NaN from the
+            standard engine, which does not compute it.
     """
 
-    row: int
+    index: int
     ids: Tensor
     hiddens: Tensor
     finish: FinishReason | None
+    logprob: float = math.nan
 
 
 class Generator(Protocol):
@@ -168,13 +196,18 @@ class Generator(Protocol):
     def generate(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation
     ) -> Iterator[list[Delta]]:
-        """Run ``requests`` and give what they gain, step by step.
+        """Run ``requests`` together; return an iterator over what they gain in each step.
 
-        Every request ends with exactly one delta that has a finish reason; once ``cancelled`` is
-        set, within a step, with ``FinishReason.ABORT``. Closing the iterator frees everything.
+        The requests are checked in this call, and begin when the first step is asked for. Every
+        request ends with exactly one delta that has a finish reason. Once ``cancelled`` is set,
+        that happens within a step, and the reason is ``FinishReason.ABORT``. Closing the iterator
+        ends all requests and frees their memory.
+
+        Raises:
+            TextError: a prompt leaves no room for an answer.
         """
         ...
 
     def close(self) -> None:
-        """End what runs, and let go of threads and memory; may be called twice."""
+        """End all requests, and release threads and memory. May be called twice."""
         ...

@@ -1,4 +1,4 @@
-"""The language model of both passes, on the engine that was asked for."""
+"""The language model of both passes, on the engine that the caller chose."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """How the language model is to run; see ``Chat.load``."""
+    """How to run the language model; see ``Chat.load``."""
 
     use_vllm: bool = False
     use_flash_attn: bool = False
@@ -41,27 +41,27 @@ class EngineOptions:
 
 @dataclass(eq=False)
 class GenerationOutputs:
-    """Generated rows, as scripts know them: ids, attentions (never kept) and hidden states."""
+    """Generated sequences, as scripts know them: ids, attentions (never kept), hidden states."""
 
     ids: list[torch.Tensor]
     attentions: list[Any]
     hiddens: list[torch.Tensor]
 
     def destroy(self) -> None:
-        """Let go of all of it."""
-        for rows in (self.ids, self.attentions, self.hiddens):
-            rows.clear()
+        """Release all of them."""
+        for values in (self.ids, self.attentions, self.hiddens):
+            values.clear()
 
 
 class GPT:
-    """Requests in, deltas out; who does the work is decided when it is loaded.
+    """The language model on an engine, which is chosen when it is loaded.
 
     Attributes:
         embed: embeddings and heads.
         engine: the :class:`~ChatTTS.model.generation.Generator` behind it.
-        turns: in which the engine computes, and all other work that needs the same cores.
-        batches_itself: whether the engine takes any number of requests and decides by itself how
-            many run side by side.
+        turns: the engine computes in these turns, like all other work that needs the same cores.
+        batches_itself: whether the engine takes any number of requests and decides how many of
+            them run at once.
     """
 
     def __init__(
@@ -89,17 +89,21 @@ class GPT:
         placement: Placement,
         options: EngineOptions,
     ) -> GPT:
-        """Load the Llama and the embeddings for the engine that ``options`` asks for.
+        """Load the Llama and the embeddings for the engine that ``options`` names.
+
+        Args:
+            tokenizer: the checkpoint's, checked against ``config``.
 
         Raises:
             AssetError: a file cannot be used.
-            EngineUnavailableError: a Llama that only the standard engine knows.
-            ConfigError: an option that the engine cannot follow.
+            EngineUnavailableError: only the standard engine supports this kind of Llama.
+            ConfigError: the engine does not support an option.
         """
-        # A GPU that computes leaves the cores to the others.
+        # On a GPU the engine leaves the cores to other work.
         turns: Turns = FairTurns() if placement.device.type == "cpu" else NoTurns()
         if options.use_vllm:
-            return cls._on_velocity(weights.parent.parent, placement, options, turns)
+            asset = weights.parent.parent
+            return cls._on_velocity(asset, tokenizer, placement, options, turns)
         if placement.quantization is not None:
             raise ConfigError(
                 f"dtype={placement.quantization!r} needs the velocity engine: load with "
@@ -126,11 +130,12 @@ class GPT:
     def _on_velocity(
         cls,
         asset: Path,
+        tokenizer: Tokenizer,
         placement: Placement,
         options: EngineOptions,
         turns: Turns,
     ) -> GPT:
-        """The same on the velocity engine, from the folder ``asset``."""
+        """Load the velocity engine from the folder ``asset``."""
         from .velocity.configs import EngineArgs
         from .velocity.generator import VelocityGenerator
 
@@ -148,11 +153,11 @@ class GPT:
             num_threads=options.num_threads,
             kv_memory=options.kv_memory,
         )
-        engine = VelocityGenerator.load(args, turns)
+        engine = VelocityGenerator.load(args, turns, tokenizer)
         return cls(engine.embed, engine, turns, batches_itself=True)
 
     def close(self) -> None:
-        """End what runs and let go of the engine's threads and memory."""
+        """End all requests, and release the engine's threads and memory."""
         self.engine.close()
 
     def generate(
@@ -170,14 +175,14 @@ class GPT:
         hiddens: list[torch.Tensor],
         infer_text: bool,
     ) -> GenerationOutputs:
-        """Cut what a script generated itself out of its buffer.
+        """Cut the generated positions out of a script's own buffer.
 
         Args:
             inputs_ids: [B, T, num_codebooks].
-            start_idx: where the generated positions begin.
-            end_idx: how many of them each row has, [B].
-            hiddens: [B, hidden] of each step, or none.
-            infer_text: give one id of a position, since all are equal.
+            start_idx: the first generated position.
+            end_idx: the number of generated positions of each sequence, [B].
+            hiddens: [B, hidden] of each step, or an empty list.
+            infer_text: return one id of each position, since all are equal.
         """
         lengths = [int(length) for length in end_idx]
         ids = [row[start_idx : start_idx + n] for row, n in zip(inputs_ids, lengths, strict=True)]
@@ -189,14 +194,14 @@ class GPT:
         )
 
 
-# A Llama, and what makes the key-value cache of a batch for it.
+# A Llama, and a function that makes the key-value cache of a batch for it.
 _Llama = tuple[Callable[..., Any], Callable[[], Any]]
 
 
 def _plain(
     shape: LlamaShape, weights: Path, placement: Placement, options: EngineOptions
 ) -> _Llama:
-    """transformers' own Llama."""
+    """Load transformers' own Llama."""
     from transformers import DynamicCache
 
     from .kv_cache import GrowingCache
@@ -204,8 +209,8 @@ def _plain(
     config = llama_config(shape, _attention(options, placement))
     llama = load_llama(config, weights, placement.device, placement.dtype)
     if options.compile:
-        # torch.compile traces the library's own cache; counters that Python changes it traces
-        # anew.
+        # torch.compile traces DynamicCache. With GrowingCache it would trace again at every step,
+        # since Python code changes the counters there.
         return _compiled(llama), DynamicCache
     return llama, GrowingCache
 
@@ -213,7 +218,7 @@ def _plain(
 def _accelerated(
     shape: LlamaShape, weights: Path, placement: Placement, options: EngineOptions
 ) -> _Llama | None:
-    """The Llama on Triton kernels, where it was asked for and can work."""
+    """Load the Llama on Triton kernels; return ``None`` if it is not wanted or cannot work."""
     if not options.experimental:
         return None
     reason = (
@@ -238,7 +243,7 @@ def _accelerated(
 
 
 def _attention(options: EngineOptions, placement: Placement) -> str:
-    """The name of transformers' attention; flash attention only where it can work."""
+    """Return the name of transformers' attention; flash attention only where it can work."""
     if not options.use_flash_attn:
         return "sdpa"
     hindrances = [
@@ -257,7 +262,7 @@ def _attention(options: EngineOptions, placement: Placement) -> str:
 
 
 def _explain(options: EngineOptions) -> None:
-    """Say which options have no effect on this engine, and why."""
+    """Warn of options that have no effect on the standard engine."""
     if options.kv_memory is not None:
         logger.warning("kv_memory is not used: the standard engine's cache grows as it needs")
     if options.batch_invariant:
@@ -268,7 +273,7 @@ def _explain(options: EngineOptions) -> None:
 
 
 def _compiled(model: torch.nn.Module) -> Any:
-    """``torch.compile`` with the plain model as fall-back where no compiler works."""
+    """Return the model under ``torch.compile``, or as it is if no compiler works here."""
     probe = torch.compile(torch.nn.GELU())
     try:
         probe(torch.zeros(8))

@@ -1,13 +1,13 @@
-"""The standard path: transformers' own Llama, batched and left-padded, one step at a time.
+"""The standard engine: transformers' own Llama, on left-padded batches, one step at a time.
 
-It is the reference that the engine is held against, so it does the plain thing.
+It is the reference that velocity is compared with, so it is kept simple.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -19,12 +19,12 @@ from torch import Tensor, nn
 
 from ..checkpoints.tensor_file import TensorFile
 from ..checkpoints.tensors import load_module
-from ..errors import AssetError, GenerationError, TextError
+from ..errors import AssetError, GenerationError
 from ..utils.fair_lock import Turns
 from . import processors
 from .draws import Pass, uniforms
 from .embed import Embed
-from .generation import Cancellation, Delta, FinishReason, GenerationRequest
+from .generation import Cancellation, Delta, FinishReason, GenerationRequest, check_length
 from .llama_config import LlamaShape, check_rotation
 from .torchaudio_import import ensure_torchaudio
 
@@ -32,10 +32,10 @@ logger = logging.getLogger(__name__)
 
 
 def llama_config(shape: LlamaShape, attention: str = "sdpa") -> Any:
-    """A transformers ``LlamaConfig``.
+    """Return a transformers ``LlamaConfig``.
 
     Raises:
-        AssetError: transformers refuses it.
+        AssetError: transformers rejects it.
     """
     from transformers import LlamaConfig
 
@@ -52,33 +52,33 @@ def llama_config(shape: LlamaShape, attention: str = "sdpa") -> Any:
             pad_token_id=None,
             attn_implementation=attention,
         )
-    except Exception as error:  # transformers has many kinds
+    except Exception as error:  # transformers raises many kinds
         raise AssetError(
             f"asset/gpt/config.json describes no Llama ({error}); restore the file"
         ) from error
 
 
 def load_llama(config: Any, weights: Path, device: torch.device, dtype: torch.dtype) -> nn.Module:
-    """A transformers ``LlamaModel`` with the weights of ``asset/gpt/model.safetensors``.
+    """Return a transformers ``LlamaModel`` with the weights of ``asset/gpt/model.safetensors``.
 
     Raises:
         AssetError: the file cannot be used.
     """
-    ensure_torchaudio()  # transformers imports it wherever it is installed, binary and all
+    ensure_torchaudio()  # transformers imports it, and its binary, wherever it is installed
     from transformers import LlamaConfig, LlamaModel
 
-    # On the meta device no time goes into random weights. What is computed and not loaded (the
-    # rotary frequencies, which releases before 4.48 keep in every layer) comes from a model
-    # without layers.
+    # On the meta device no time is spent on random weights. The rotary frequencies are not in the
+    # file, so they come from a model without layers. (Releases before 4.48 keep them in every
+    # layer.)
     try:
         with torch.device("meta"):
             model = LlamaModel(config).to(dtype)
         without_layers = LlamaConfig(**{**config.to_dict(), "num_hidden_layers": 0})
         rotary = LlamaModel(without_layers).rotary_emb
-        # A copy is tried: some kinds remember the longest text that they have seen.
+        # A copy is tried, because some kinds keep the longest length that they have seen.
         positions = torch.arange(config.max_position_embeddings).unsqueeze(0)
         tables = copy.deepcopy(rotary)(torch.zeros(1), positions)
-    except Exception as error:  # of an activation or a rope that it does not know
+    except Exception as error:  # for example of an unknown activation or rotary embedding
         raise AssetError(
             f"{weights.with_name('config.json')} describes no Llama that this transformers can "
             f"build ({type(error).__name__}: {error}); restore the file"
@@ -87,7 +87,7 @@ def load_llama(config: Any, weights: Path, device: torch.device, dtype: torch.dt
     for module in model.modules():
         if hasattr(module, "rotary_emb"):
             module.rotary_emb = rotary
-    model.embed_tokens = nn.Identity()  # embeddings are given; the file's, if any, is unused
+    model.embed_tokens = nn.Identity()  # the input is embeddings; the file's table is unused
     load_module(model, TensorFile(weights), file=weights, unused_ok=("embed_tokens.",))
     return model.to(device).eval().requires_grad_(False)
 
@@ -97,12 +97,12 @@ class StandardEngine:
 
     Args:
         model: a ``LlamaModel``.
-        embed: embeddings and heads, on the same device and in the same dtype.
+        embed: embeddings and heads, with the device and dtype of ``model``.
         end_of_text: the id that ends a text answer.
-        max_positions: the model's positions.
-        new_cache: makes the key-value cache of a batch; ``None`` instead of one computes
-            everything again at each step, for reference.
-        turns: in which steps compute, as does all work that needs the same cores.
+        max_positions: the most positions that the model can read.
+        new_cache: makes the key-value cache of a batch. If it returns ``None``, each step computes
+            all positions again, for reference.
+        turns: each step takes one, like all other work that needs the same cores.
     """
 
     def __init__(
@@ -124,34 +124,40 @@ class StandardEngine:
 
     @property
     def device(self) -> torch.device:
+        """The device of the model."""
         return self.embed.code.weight.device
 
     def close(self) -> None:
-        """Nothing outlives a call here."""
+        """Do nothing: no thread and no request outlives a call here."""
 
-    @torch.inference_mode()
     def generate(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation
-    ) -> Iterator[list[Delta]]:
-        """See :class:`~ChatTTS.model.generation.Generator`.
+    ) -> Generator[list[Delta], None, None]:
+        """Run ``requests`` together, see :class:`~ChatTTS.model.generation.Generator`.
 
         Raises:
             TextError: a prompt leaves no room for an answer.
+            GenerationError: the model's logits are not finite (with any step).
         """
-        for kind in Pass:
-            rows = [i for i, request in enumerate(requests) if request.kind is kind]
-            if rows:
-                yield from self._generate_alike(requests, rows, kind, cancelled)
+        for request in requests:
+            check_length(request.prompt, self.max_positions)
+        return self._generate(requests, cancelled)
 
-    def _generate_alike(
-        self,
-        requests: Sequence[GenerationRequest],
-        rows: list[int],
-        kind: Pass,
-        cancelled: Cancellation,
-    ) -> Iterator[list[Delta]]:
-        """Run those of the requests that are of one kind as one batch."""
-        batch = _Batch([requests[i] for i in rows], rows, self.embed, self.max_positions)
+    @torch.inference_mode()
+    def _generate(
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+    ) -> Generator[list[Delta], None, None]:
+        """Run checked requests, first those of one pass and then those of the other."""
+        for kind in Pass:
+            chosen = {i: request for i, request in enumerate(requests) if request.kind is kind}
+            if chosen:
+                yield from self._generate_pass(kind, chosen, cancelled)
+
+    def _generate_pass(
+        self, kind: Pass, requests: Mapping[int, GenerationRequest], cancelled: Cancellation
+    ) -> Generator[list[Delta], None, None]:
+        """Run requests of one pass, by their indices in the call, as one batch."""
+        batch = PaddedBatch(requests, self.embed, self.max_positions)
         cache = self.new_cache()
         embeds, mask, positions = batch.embeds, batch.mask, batch.positions
         while True:
@@ -181,7 +187,7 @@ class StandardEngine:
 
     def _step(
         self,
-        batch: _Batch,
+        batch: PaddedBatch,
         kind: Pass,
         embeds: Tensor,
         mask: Tensor,
@@ -193,7 +199,7 @@ class StandardEngine:
         return batch.draw(self._logits(hidden, kind), self._end(kind)), hidden
 
     def _forward(self, embeds: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> Tensor:
-        """The last position's hidden states [B, hidden]."""
+        """Return the hidden states of the last position, [B, hidden]."""
         output = self.model(
             inputs_embeds=embeds,
             attention_mask=None if mask.all() else mask,
@@ -211,15 +217,21 @@ class StandardEngine:
         return self.embed.num_audio_tokens - 1 if kind is Pass.CODE else self.end_of_text
 
     def _embed_ids(self, ids: Tensor, kind: Pass) -> Tensor:
-        """Ids [B, num_codebooks] to the next input [B, 1, hidden]."""
+        """Embed ids [B, num_codebooks] as the next input [B, 1, hidden]."""
         if kind is Pass.CODE:
             return self.embed.embed_codes(ids).unsqueeze(1)
         return self.embed.embed_text(ids)
 
 
 @dataclass
-class _Row:
-    """The state of one request, which moves with it when others leave the batch."""
+class RunningRequest:
+    """A request of a batch.
+
+    Attributes:
+        index: its index in the call.
+        limit: the most tokens or frames that it gets.
+        generated: how many it has so far.
+    """
 
     index: int
     request: GenerationRequest
@@ -227,54 +239,48 @@ class _Row:
     generated: int = 0
 
 
-class _Batch:
-    """Requests of one kind that advance together, left-padded to one length.
+class PaddedBatch:
+    """Requests of one pass that advance together, left-padded to one length.
 
     Attributes:
-        rows: the requests that still run, in the order of the tensors' rows.
-        embeds: prompts, [B, L, hidden].
+        running: the requests that have not ended, in the order of the rows of all tensors.
+        embeds: embedded prompts, [B, L, hidden].
         mask: 1 where a position is real, int64 [B, L].
         positions: counted from the first real one, int64 [B, L].
     """
 
     def __init__(
         self,
-        requests: Sequence[GenerationRequest],
-        indices: Sequence[int],
+        requests: Mapping[int, GenerationRequest],
         embed: Embed,
         max_positions: int,
     ) -> None:
-        for request in requests:
-            if len(request.prompt) >= max_positions:
-                raise TextError(
-                    f"the prompt has {len(request.prompt)} positions and the model "
-                    f"{max_positions}: shorten the text or the sample prompt"
-                )
-        self.rows = [
-            _Row(index, request, min(request.sampling.max_new, max_positions - len(request.prompt)))
-            for index, request in zip(indices, requests, strict=True)
+        self.running = [
+            RunningRequest(i, r, min(r.sampling.max_new, max_positions - len(r.prompt)))
+            for i, r in requests.items()
         ]
         device = embed.code.weight.device
-        length = max(len(request.prompt) for request in requests)
+        length = max(len(request.prompt) for request in requests.values())
         hidden = embed.code.weight.shape[1]
         self.embeds = embed.code.weight.new_zeros(len(requests), length, hidden)
         self.mask = torch.zeros(len(requests), length, dtype=torch.int64, device=device)
-        for row, request in enumerate(requests):
+        for row, request in enumerate(requests.values()):
             start = length - len(request.prompt)
             self.embeds[row, start:] = embed_prompt(request, embed)
             self.mask[row, start:] = 1
         self.positions = (self.mask.cumsum(dim=1) - 1).clamp_min(0)
-        self._lanes = len(requests[0].sampling.temperature)
-        self._history = torch.empty(len(requests), self._lanes, 0, dtype=torch.int64, device=device)
-        self._settle()
+        # 1 for text; the number of temperatures is the number of ids of a position.
+        self._num_codebooks = len(self.running[0].request.sampling.temperature)
+        self._history = self.mask.new_empty(len(requests), self._num_codebooks, 0)
+        self._set_sampling()
 
-    def _settle(self) -> None:
-        """Lay the rows' sampling settings out as tensors, [B, 1 or num_codebooks, 1]."""
+    def _set_sampling(self) -> None:
+        """Make tensors [B, 1 or num_codebooks, 1] of the sampling settings."""
 
         def column(values: list[Any], dtype: torch.dtype) -> Tensor:
             return torch.tensor(values, dtype=dtype, device=self.mask.device).unsqueeze(-1)
 
-        settings = [row.request.sampling for row in self.rows]
+        settings = [each.request.sampling for each in self.running]
         temperature = column([s.temperature for s in settings], torch.float32)
         self._greedy = temperature.squeeze(-1) == 0
         self._temperature = torch.where(temperature == 0, torch.ones_like(temperature), temperature)
@@ -283,7 +289,13 @@ class _Batch:
         self._penalty = column([[s.repetition_penalty] for s in settings], torch.float32)
 
     def draw(self, logits: Tensor, end: int) -> Tensor:
-        """Ids [B, num_codebooks] on the CPU from float32 logits [B, num_codebooks, vocabulary]."""
+        """Draw ids [B, num_codebooks] from float32 logits [B, num_codebooks, vocabulary].
+
+        The ids are on the CPU.
+
+        Raises:
+            GenerationError: the logits are not finite.
+        """
         if not torch.isfinite(logits).all():
             raise GenerationError(
                 "the model gave logits that are not finite: its weights are damaged (check them "
@@ -291,15 +303,15 @@ class _Batch:
             )
         logits = processors.apply_temperature(logits, self._temperature)
         logits = processors.penalise_repetition(logits, self._history, self._penalty)
-        logits = logits.nan_to_num()  # an extreme penalty overflows, and must not reach the draw
+        logits = logits.nan_to_num()  # an extreme penalty overflows; no draw can use that
         logits = processors.keep_top(logits, self._top_p, self._top_k)
-        early = [row.generated < row.request.sampling.min_new for row in self.rows]
+        early = [each.generated < each.request.sampling.min_new for each in self.running]
         if any(early):
             logits = processors.forbid(logits, end, torch.tensor(early, device=logits.device))
         numbers = uniforms(
-            [row.request.key for row in self.rows],
-            [row.generated for row in self.rows],
-            self._lanes,
+            [each.request.key for each in self.running],
+            [each.generated for each in self.running],
+            self._num_codebooks,
         )
         drawn = processors.draw(logits, torch.from_numpy(numbers).to(logits.device))
         ids = torch.where(self._greedy, logits.argmax(dim=-1), drawn)
@@ -309,37 +321,42 @@ class _Batch:
         return ids.cpu()
 
     def advance(self, ids: Tensor, hidden: Tensor, end: int) -> tuple[list[int], list[Delta]]:
-        """Account for a step; returns the tensor rows that go on, and everybody's delta."""
+        """Apply drawn ids [B, num_codebooks]; remove requests that have ended from the batch.
+
+        Returns:
+            The tensor rows that go on, and the delta of every request.
+        """
         keep, deltas = [], []
         ended = (ids == end).any(dim=1).tolist()
-        for place, row in enumerate(self.rows):
-            if ended[place]:
-                nothing = slice(place, place)
-                deltas.append(Delta(row.index, ids[nothing], hidden[nothing], FinishReason.STOP))
+        for row, each in enumerate(self.running):
+            if ended[row]:
+                none = slice(row, row)
+                deltas.append(Delta(each.index, ids[none], hidden[none], FinishReason.STOP))
                 continue
-            row.generated += 1
-            full = row.generated >= row.limit
-            if full and row.limit < row.request.sampling.max_new:
-                logger.warning("a row met the end of the model's positions and was cut there")
-            own = slice(place, place + 1)
+            each.generated += 1
+            full = each.generated >= each.limit
+            if full and each.limit < each.request.sampling.max_new:
+                logger.warning("a request met the end of the model's positions and was cut there")
+            own = slice(row, row + 1)
             finish = FinishReason.LENGTH if full else None
-            deltas.append(Delta(row.index, ids[own], hidden[own], finish))
+            deltas.append(Delta(each.index, ids[own], hidden[own], finish))
             if not full:
-                keep.append(place)
-        if len(keep) < len(self.rows):
-            self.rows = [self.rows[place] for place in keep]
+                keep.append(row)
+        if len(keep) < len(self.running):
+            self.running = [self.running[row] for row in keep]
             self._history = self._history[keep]
-            self._settle()
+            self._set_sampling()
         return keep, deltas
 
     def abort(self) -> list[Delta]:
-        """End every row that still runs."""
-        ids = torch.empty(0, self._lanes, dtype=torch.int64)
-        return [Delta(row.index, ids, self.embeds[:0, 0], FinishReason.ABORT) for row in self.rows]
+        """Return the last delta of every running request."""
+        ids = torch.empty(0, self._num_codebooks, dtype=torch.int64)
+        none, abort = self.embeds[:0, 0], FinishReason.ABORT
+        return [Delta(each.index, ids, none, abort) for each in self.running]
 
 
 def embed_prompt(request: GenerationRequest, embed: Embed) -> Tensor:
-    """A prompt's vectors [positions, hidden]: text, the speaker in its place, sample codes."""
+    """Embed a prompt as vectors [positions, hidden]: text with the speaker, then sample codes."""
     prompt = request.prompt
     weight = embed.text.weight
     text = embed.embed_text(torch.from_numpy(prompt.text).to(weight.device))

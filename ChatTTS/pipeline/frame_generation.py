@@ -79,7 +79,7 @@ class Voice:
 
 @dataclass(frozen=True)
 class Gain:
-    """What an utterance gained; ``delta.row`` is not its row in the call.
+    """What an utterance gained; ``delta.index`` is not its row in the call.
 
     Attributes:
         is_anew: the utterance begins again with this gain; what came of it before is void.
@@ -365,9 +365,9 @@ def _attempt(
     begun = [False] * len(utterances)
     for deltas in model.gpt.generate(list(requests.values()), cancelled):
         for delta in deltas:
-            utterance = utterances[delta.row]
-            begun[delta.row] |= len(delta.ids) > 0
-            if delta.finish is FinishReason.STOP and not begun[delta.row]:
+            utterance = utterances[delta.index]
+            begun[delta.index] |= len(delta.ids) > 0
+            if delta.finish is FinishReason.STOP and not begun[delta.index]:
                 failed[utterance] = FinishReason.STOP
                 continue
             if delta.finish is FinishReason.LENGTH and _is_runaway(requests[utterance], params):

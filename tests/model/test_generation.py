@@ -57,11 +57,11 @@ def run(
     finishes: dict[int, FinishReason] = {}
     for deltas in model.gpt.generate(requests, cancelled or Cancellation()):
         for delta in deltas:
-            assert delta.row not in finishes
+            assert delta.index not in finishes
             assert len(delta.ids) == len(delta.hiddens)
-            ids[delta.row].extend(delta.ids.tolist())
+            ids[delta.index].extend(delta.ids.tolist())
             if delta.finish is not None:
-                finishes[delta.row] = delta.finish
+                finishes[delta.index] = delta.finish
     return [(ids[row], finishes[row]) for row in range(len(requests))]
 
 
@@ -128,6 +128,8 @@ def test_the_models_positions_are_the_last_limit(
         engine.max_positions = len(request.prompt)
         with pytest.raises(TextError, match="shorten"):
             run(model, [request])
+        with pytest.raises(TextError, match="shorten"):
+            model.gpt.generate([request], Cancellation())  # before the first step is asked for
     finally:
         engine.max_positions = before
 

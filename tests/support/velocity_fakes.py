@@ -256,7 +256,7 @@ class Joined:
             name = output.request_id
             assert name not in self.finished
             for delta in output.deltas:
-                before = self.samples.setdefault((name, delta.sample), [])
+                before = self.samples.setdefault((name, delta.index), [])
                 assert not before or before[-1].finish is None
                 assert len(delta.ids) == len(delta.hiddens)
                 before.append(delta)

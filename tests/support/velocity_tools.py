@@ -21,9 +21,9 @@ from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.block_pool import BlockPool
 from ChatTTS.model.velocity.configs import CacheConfig, SchedulerConfig
 from ChatTTS.model.velocity.plan import MoveKind, SequenceData, StepPlan, StepResult, Work
-from ChatTTS.model.velocity.reports import Advance, SchedulerStats
 from ChatTTS.model.velocity.sampling_params import SamplingParams
 from ChatTTS.model.velocity.scheduler import Scheduler
+from ChatTTS.model.velocity.scheduler_outputs import Advance, SchedulerStats
 from ChatTTS.model.velocity.sequence import Sequence as Sample
 from ChatTTS.model.velocity.sequence import SequenceGroup, SequenceStatus
 
@@ -282,7 +282,7 @@ class Engine:
         self.worker = FakeWorker(self.cache, self.model)
         self.requests = Requests()
         self.ahead = ahead  # steps that are planned before those before have returned
-        self.flights: deque[StepPlan] = deque()
+        self.in_flight: deque[StepPlan] = deque()
         self.plans: list[StepPlan] = []
         self.ended: dict[int, Sample] = {}
 
@@ -298,7 +298,7 @@ class Engine:
 
     def begin(self) -> StepPlan | None:
         """Plan a step and leave it in flight, perhaps with what comes after it."""
-        if not self.flights:
+        if not self.in_flight:
             running = list(self.scheduler._running)
             plan = self.scheduler.schedule()
             check(self.scheduler)
@@ -306,37 +306,35 @@ class Engine:
                 assert not self.scheduler.has_unfinished
                 return None
             self._check_plan(plan, running)
-            self._take_off(plan)
-        if self.ahead and len(self.flights) < 2:
+            self._submit(plan)
+        if self.ahead and len(self.in_flight) < 2:
             following = self.scheduler.schedule_ahead(self.ahead)
             check(self.scheduler)
             if following is not None:
                 assert 1 <= following.steps <= self.ahead
-                self._take_off(following)
-        return self.flights[0]
+                self._submit(following)
+        return self.in_flight[0]
 
-    def _take_off(self, plan: StepPlan) -> None:
+    def _submit(self, plan: StepPlan) -> None:
         self.plans.append(plan)
-        self.flights.append(plan)
+        self.in_flight.append(plan)
 
     def finish(self) -> list[Advance]:
         """Carry out the step that is longest in flight."""
-        plan = self.flights.popleft()
+        plan = self.in_flight.popleft()
         result = self.worker.run(plan)
         before = {seq.seq_id: len(seq.ids) for seq in self.scheduler._running}
         advances = self.scheduler.update(plan, result)
+        assert len({advance.sequence for advance in advances}) == len(advances)
         for advance in advances:
             seq = advance.sequence
-            if advance.row is not None:
-                own = seq.ids[before[seq.seq_id]]
-                assert tuple(result.ids[advance.row, : len(own)].tolist()) == own
-                before[seq.seq_id] += 1
-            if advance.finish is not None:
-                self._note_end(seq, advance.finish)
-                assert advance.error is seq.error
-                assert advance.finish is seq.finish
-        for advance in advances:
-            assert before.get(advance.sequence.seq_id, 0) == len(advance.sequence.ids)
+            gained = seq.ids[before[seq.seq_id] :]
+            for row, own in zip(advance.rows, gained, strict=True):
+                assert tuple(result.ids[row, : len(own)].tolist()) == own
+            assert gained or seq.finish is not None
+            assert seq.finish is FinishReason.ABORT or seq.error is None
+            if seq.finish is not None:
+                self._note_end(seq, seq.finish)
         check(self.scheduler)
         return advances
 

@@ -1,4 +1,4 @@
-"""One engine for many callers, in threads and in asyncio loops: their requests share the batch."""
+"""One engine for many callers, in threads and in asyncio loops. Their requests share the batch."""
 
 from __future__ import annotations
 
@@ -18,143 +18,156 @@ from .configs import EngineArgs
 from .llm_engine import LLMEngine
 from .metrics import Metrics
 from .output import RequestOutput
+from .output_queue import AsyncOutputQueue, OutputQueue, ThreadOutputQueue, put_all
 from .request import EngineRequest
 from .sampling_params import SamplingParams
 from .sequence import SequenceGroup
-from .sinks import LoopSink, Sink, ThreadSink, hand_over
 
 _NUMBERS = itertools.count()
 
 
 class RequestTracker:
-    """Which caller waits for which requests. Whoever uses it holds the engine's lock."""
+    """Which output queue each unfinished request belongs to.
+
+    Callers of its methods hold the engine's lock.
+    """
 
     def __init__(self) -> None:
-        self._sinks: dict[str, Sink] = {}
-        self._open: dict[Sink, set[str]] = {}
+        self._queues: dict[str, OutputQueue] = {}
+        self._open: dict[OutputQueue, set[str]] = {}
 
-    def add(self, sink: Sink, request_ids: Sequence[str]) -> None:
-        """From now on ``sink`` gets what these requests gain.
+    def add(self, output_queue: OutputQueue, request_ids: Sequence[str]) -> None:
+        """Deliver the outputs of these requests to ``output_queue`` from now on.
 
         Raises:
-            ConfigError: an unfinished request has one of the ids, or two of these have the same.
+            ConfigError: an unfinished request has one of the ids, or two of them are equal.
         """
         names: set[str] = set()
         for request_id in request_ids:
-            if request_id in self._sinks or request_id in names:
+            if request_id in self._queues or request_id in names:
                 raise ConfigError(
                     f"the request id {request_id!r} is taken: give each request one of its own"
                 )
             names.add(request_id)
-        # In this order: a sink that is open can be discarded, wherever Ctrl-C came in between.
-        self._open[sink] = names
-        self._sinks.update(dict.fromkeys(request_ids, sink))
+        # In this order: an open queue can be discarded, even if Ctrl-C comes between the two.
+        self._open[output_queue] = names
+        self._queues.update(dict.fromkeys(request_ids, output_queue))
 
-    def discard(self, sink: Sink) -> None:
-        """Forget a sink and its requests."""
-        for request_id in self._open.pop(sink, ()):
-            self._sinks.pop(request_id, None)
+    def discard(self, output_queue: OutputQueue) -> None:
+        """Forget a queue and its requests."""
+        for request_id in self._open.pop(output_queue, ()):
+            self._queues.pop(request_id, None)
 
-    def sink_of(self, request_id: str) -> Sink | None:
-        """The sink of an unfinished request; ``None`` if there is no such request."""
-        return self._sinks.get(request_id)
+    def queue_of(self, request_id: str) -> OutputQueue | None:
+        """Return the queue of an unfinished request, or ``None`` if there is no such request."""
+        return self._queues.get(request_id)
 
-    def unwanted(self) -> list[tuple[Sink, list[str]]]:
-        """The callers who have left or cancelled, with their unfinished requests."""
-        return [(sink, list(ids)) for sink, ids in self._open.items() if not sink.is_wanted]
+    def unwanted(self) -> list[tuple[OutputQueue, list[str]]]:
+        """Return the queues that were abandoned or cancelled, with their unfinished requests."""
+        return [(queue, list(ids)) for queue, ids in self._open.items() if not queue.is_wanted]
 
     def unfinished(self) -> list[str]:
-        """All requests."""
-        return list(self._sinks)
+        """Return the ids of all unfinished requests."""
+        return list(self._queues)
 
     def deliver(self, outputs: Iterable[RequestOutput]) -> None:
-        """Hand the outputs over, to each caller in one item."""
-        gained: dict[Sink, list[RequestOutput]] = {}
+        """Put the outputs into the queues of their requests, one item for each queue."""
+        items: dict[OutputQueue, list[RequestOutput]] = {}
         for output in outputs:
-            sink = self._sinks[output.request_id]
-            gained.setdefault(sink, []).append(output)
+            output_queue = self._queues[output.request_id]
+            items.setdefault(output_queue, []).append(output)
             if output.finished:
-                del self._sinks[output.request_id]
-                self._open[sink].discard(output.request_id)
-                if not self._open[sink]:
-                    del self._open[sink]
-        hand_over(gained.items())
+                del self._queues[output.request_id]
+                self._open[output_queue].discard(output.request_id)
+                if not self._open[output_queue]:
+                    del self._open[output_queue]
+        put_all(items.items())
 
     def fail(self, error: BaseException) -> None:
-        """Tell every caller that nothing comes any more, and why."""
-        hand_over([(sink, error) for sink in self._open])
-        self._sinks.clear()
+        """End all requests with an error."""
+        put_all([(output_queue, error) for output_queue in self._open])
+        self._queues.clear()
         self._open.clear()
 
-    def leave(self) -> None:
-        """Nobody listens any more."""
-        for sink in self._open:
-            sink.leave()
+    def abandon_all(self) -> None:
+        """Mark every queue as abandoned, so that its requests are aborted."""
+        for output_queue in self._open:
+            output_queue.abandon()
 
     def after_fork(self) -> None:
-        """In a forked child: the requests stay with the parent."""
-        for sink in self._open:
-            sink.after_fork()
+        """In a forked child: tell all callers that their requests stay with the parent."""
+        for output_queue in self._open:
+            output_queue.after_fork()
 
 
 class AsyncLLMEngine:
-    """Runs an engine in a thread of its own while there is anything to do, and in none otherwise.
+    """Runs an engine in a background thread, which exists only while there are requests.
 
-    Every method may be called from any thread. Callers wait for their own requests alone: whoever
-    is slow to take what he gets, goes away, or gives the engine something that it cannot do, is
-    not noticed by the others. The engine's books are kept by its own thread alone, so that Ctrl-C
-    never leaves them half written.
+    Every method may be called from any thread. Each caller waits for its own requests only. A
+    caller that reads slowly, stops reading, or sends a request that cannot be done has no effect
+    on the others. Only the engine's thread changes the engine's state, so Ctrl-C in the main
+    thread never leaves a change half done.
 
-    In a child process after ``os.fork`` the engine is empty and works on; the requests stay with
-    the parent. At the interpreter's end it closes itself.
+    In a child process after ``os.fork`` the engine is empty and usable, and the requests stay with
+    the parent. At the interpreter's end the engine closes itself.
     """
 
     def __init__(self, engine: LLMEngine) -> None:
         self.engine = engine
         self._tracker = RequestTracker()
-        # Held for all that is done with the engine and the tracker, but not while the model
-        # computes.
+        # Held for every use of the engine and the tracker, but not while the model computes.
         self._lock = new_lock()
         # What the thread does before its next step.
-        self._begun: deque[tuple[Sink, list[SequenceGroup]]] = deque()
-        self._aborted: deque[tuple[Sink, str]] = deque()
+        self._begun: deque[tuple[OutputQueue, list[SequenceGroup]]] = deque()
+        self._aborted: deque[tuple[OutputQueue, str]] = deque()
         self._thread: threading.Thread | None = None
         self._closed = False
         watch(self)
 
     @classmethod
     def from_engine_args(cls, args: EngineArgs) -> AsyncLLMEngine:
-        """As :meth:`LLMEngine.from_engine_args`."""
+        """Load an engine whose worker runs in this process.
+
+        Raises:
+            ChatTTSError: a setting has an invalid value, or a file cannot be used.
+        """
         return cls(LLMEngine.from_engine_args(args))
 
     def stream(
         self, requests: Sequence[EngineRequest], cancelled: Cancellation | None = None
     ) -> Generator[list[RequestOutput], None, None]:
-        """Run requests together and give what they gain, step by step, in the calling thread.
+        """Run requests together; return an iterator over what they gain in each step.
 
-        They are taken, all or none, when the first item is asked for. Once ``cancelled`` is set,
-        the next item ends every sample that still runs with ``FinishReason.ABORT``; what was
-        generated and not yet asked for is dropped. Closing the iterator frees everything within
-        a step.
+        The requests are checked in this call. They are added, all or none, when the first item is
+        asked for. Once ``cancelled`` is set, the next item ends every sample that still runs with
+        ``FinishReason.ABORT``, and outputs that were not read yet are dropped. Closing the iterator
+        ends the requests within a step.
 
         Raises:
-            TextError, VoiceError, ConfigError: a request that does not fit the model.
-            GenerationError: a prompt that does not fit the memory of the cache.
-            EngineDeadError: the engine was closed, or an error ended it.
+            TextError, VoiceError, ConfigError: a request does not fit the model.
+            GenerationError: a prompt does not fit the key-value cache.
+            ConfigError: an id is that of an unfinished request (with the first item).
+            EngineDeadError: the engine was closed, or an error ended it (with any item).
         """
+        return self._stream(self.engine.checked(requests), cancelled)
+
+    def _stream(
+        self, requests: Sequence[EngineRequest], cancelled: Cancellation | None
+    ) -> Generator[list[RequestOutput], None, None]:
+        """Run checked requests."""
         if not requests:
             return
-        requests = self.engine.checked(requests)
-        sink = ThreadSink(cancelled)
-        # Of each request the samples that still run, with their log-probabilities so far.
+        output_queue = ThreadOutputQueue(cancelled)
+        # For each request the samples that still run, with their log-probabilities so far.
         running = {
-            request.request_id: dict.fromkeys(range(request.num_given), 0.0) for request in requests
+            request.request_id: dict.fromkeys(range(request.num_outputs), 0.0)
+            for request in requests
         }
         try:
-            self._add(requests, sink)
+            self._add(requests, output_queue)
             while running:
-                outputs = None if sink.is_cancelled else sink.get()
-                if outputs is None or sink.is_cancelled:
+                outputs = None if output_queue.is_cancelled else output_queue.get()
+                if outputs is None or output_queue.is_cancelled:
                     yield [
                         self.engine.aborted(request, running[request.request_id])
                         for request in requests
@@ -164,16 +177,16 @@ class AsyncLLMEngine:
                 for output in outputs:
                     samples = running[output.request_id]
                     for delta in output.deltas:
-                        samples[delta.sample] = delta.logprob
+                        samples[delta.index] = delta.logprob
                         if delta.finish is not None:
-                            del samples[delta.sample]
+                            del samples[delta.index]
                     if output.finished:
                         del running[output.request_id]
                 yield list(outputs)
         finally:
-            sink.leave()
+            output_queue.abandon()
 
-    async def generate(
+    def generate(
         self,
         prompt: Prompt,
         sampling: SamplingParams,
@@ -183,35 +196,42 @@ class AsyncLLMEngine:
         priority: float = 0,
         cancelled: Cancellation | None = None,
     ) -> AsyncGenerator[RequestOutput, None]:
-        """Run one request and give what it gains, in the calling asyncio loop.
+        """Run one request; return an asynchronous iterator over what it gains.
 
-        It is taken when the first output is asked for, and aborted within a step once the
-        consumer leaves (``aclose``, a cancelled task) or ``cancelled`` is set.
+        The request is checked in this call. It is added when the first output is asked for, and
+        aborted within a step once the consumer leaves (``aclose``, a cancelled task) or
+        ``cancelled`` is set.
 
         Args:
-            request_id: for :meth:`abort`; one is made up by default.
+            request_id: the id for :meth:`abort`; by default a new one.
 
         Raises:
             TextError, VoiceError, ConfigError: the request does not fit the model.
-            GenerationError: the model's answer cannot be used, or the prompt does not fit the
-                memory of the cache.
-            EngineDeadError: the engine was closed, or an error ended it.
+            GenerationError: the prompt does not fit the key-value cache; or the model's answer
+                cannot be used (with any output).
+            ConfigError: the id is that of an unfinished request (with the first output).
+            EngineDeadError: the engine was closed, or an error ended it (with any output).
         """
         name = f"async-{next(_NUMBERS)}" if request_id is None else request_id
-        request = EngineRequest(name, prompt, sampling, key, priority)
-        [request] = self.engine.checked([request])
-        sink = LoopSink(cancelled)
+        [request] = self.engine.checked([EngineRequest(name, prompt, sampling, key, priority)])
+        return self._generate(request, cancelled)
+
+    async def _generate(
+        self, request: EngineRequest, cancelled: Cancellation | None
+    ) -> AsyncGenerator[RequestOutput, None]:
+        """Run a checked request."""
+        output_queue = AsyncOutputQueue(cancelled)
         finished = False
         try:
-            self._add([request], sink)
+            self._add([request], output_queue)
             while not finished:
-                for output in await sink.get():
+                for output in await output_queue.get():
                     if output.error is not None:
                         raise GenerationError(output.error)
                     finished = output.finished
                     yield output
         finally:
-            sink.leave()
+            output_queue.abandon()
 
     def abort(self, request_id: str) -> None:
         """End a request within a step; its caller gets ``FinishReason.ABORT``.
@@ -219,19 +239,19 @@ class AsyncLLMEngine:
         Unknown ids are ignored.
         """
         with self._lock:
-            sink = self._tracker.sink_of(request_id)
-            if sink is not None:
-                self._aborted.append((sink, request_id))
+            output_queue = self._tracker.queue_of(request_id)
+            if output_queue is not None:
+                self._aborted.append((output_queue, request_id))
 
     def metrics(self) -> Metrics:
-        """Counts up to now."""
+        """Return counts since the start, and the present state."""
         with self._lock:
             metrics = self.engine.metrics()
             coming = sum(len(groups) for _, groups in self._begun)
             return replace(metrics, waiting=metrics.waiting + coming)
 
     def close(self) -> None:
-        """Abort everything, wait for the step that is running, and let go of the model."""
+        """Abort all requests, wait for the step that is running, and release the model."""
         with self._lock:
             self._closed = True
             thread = self._thread
@@ -241,13 +261,13 @@ class AsyncLLMEngine:
             self.engine.close()
 
     def at_exit(self) -> None:
-        """At the interpreter's end: as :meth:`close`, but nobody is told."""
+        """At the interpreter's end: close the engine without waking any caller."""
         with self._lock:
-            self._tracker.leave()
+            self._tracker.abandon_all()
         self.close()
 
     def after_fork(self) -> None:
-        """In a forked child: begin anew, whatever the parent was just doing."""
+        """In a forked child: begin with no requests, whatever the parent was doing."""
         self._thread = None
         self._begun.clear()
         self._aborted.clear()
@@ -255,16 +275,16 @@ class AsyncLLMEngine:
         self._tracker = RequestTracker()
         self.engine.reset()
 
-    def _add(self, requests: Sequence[EngineRequest], sink: Sink) -> None:
-        """Take checked requests, all or none, and see to it that a thread steps the engine."""
+    def _add(self, requests: Sequence[EngineRequest], output_queue: OutputQueue) -> None:
+        """Add checked requests, all or none, and make sure that a thread steps the engine."""
         with self._lock:
             if self._closed:
                 raise EngineDeadError("the engine was closed; load the model again")
             groups = self.engine.prepared(requests)
-            # The tracker first: where Ctrl-C comes in between, the sink that its caller leaves
-            # ends whatever was begun.
-            self._tracker.add(sink, [request.request_id for request in requests])
-            self._begun.append((sink, groups))
+            # The tracker first: if Ctrl-C comes between the two, the caller abandons its queue,
+            # and that aborts whatever was begun.
+            self._tracker.add(output_queue, [request.request_id for request in requests])
+            self._begun.append((output_queue, groups))
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="velocity", daemon=True)
                 start(self._thread)
@@ -272,19 +292,19 @@ class AsyncLLMEngine:
     def _catch_up(self) -> None:
         """Do what callers asked for since the last step, with the lock held."""
         while self._begun:
-            sink, groups = self._begun.popleft()
-            if not sink.has_left:
+            output_queue, groups = self._begun.popleft()
+            if not output_queue.is_abandoned:
                 self.engine.begin(groups)
         while self._aborted:
-            sink, request_id = self._aborted.popleft()
-            # A later request may have the id of one that has ended meanwhile.
-            if self._tracker.sink_of(request_id) is sink:
+            output_queue, request_id = self._aborted.popleft()
+            # By now the request may have ended, and a later one may have its id.
+            if self._tracker.queue_of(request_id) is output_queue:
                 self._abort([request_id])
         if self._closed:
             self._abort(self._tracker.unfinished())
-        for sink, request_ids in self._tracker.unwanted():
+        for output_queue, request_ids in self._tracker.unwanted():
             self._abort(request_ids)
-            self._tracker.discard(sink)
+            self._tracker.discard(output_queue)
 
     def _abort(self, request_ids: Iterable[str]) -> None:
         """End requests and tell their callers, with the lock held."""
@@ -292,11 +312,11 @@ class AsyncLLMEngine:
         self._tracker.deliver(output for output in outputs if output is not None)
 
     def _run(self) -> None:
-        """Step while there is anything to do; the thread's work."""
+        """Step while there are requests. This is what the thread runs."""
         try:
             while self._step():
                 pass
-        except BaseException as error:  # nobody must be left waiting, whatever it was
+        except BaseException as error:  # whatever it is, no caller may be left waiting
             with self._lock:
                 self.engine.fail(error)
                 self._begun.clear()
@@ -305,16 +325,16 @@ class AsyncLLMEngine:
                 self._thread = None
 
     def _step(self) -> bool:
-        """One step; false when there is nothing to do."""
+        """Do one step; return ``False`` if there is nothing to do."""
         with self._lock:
             if self._thread is not threading.current_thread():
-                return False  # Ctrl-C left it behind while it started
+                return False  # Ctrl-C came while this thread was started, so it was replaced
             self._catch_up()
-            flight = self.engine.schedule()
-            if flight is None:
+            step = self.engine.schedule()
+            if step is None:
                 self._thread = None
                 return False
-        result = self.engine.execute(flight)
+        result = self.engine.execute(step)
         with self._lock:
-            self._tracker.deliver(self.engine.update(flight, result))
+            self._tracker.deliver(self.engine.update(step, result))
         return True

@@ -120,6 +120,11 @@ class CacheConfig:
         if self.sequences is not None and self.sequences < 1:
             raise ConfigError("kv_memory must have room for at least 1 sequence")
 
+    @property
+    def capacity(self) -> int:
+        """Positions that the device's pool holds; 0 before its blocks are counted."""
+        return (self.num_blocks or 0) * self.block_size
+
 
 @dataclass(frozen=True)
 class SchedulerConfig:

@@ -1,4 +1,4 @@
-"""Who carries out the plans: here, a worker in this process."""
+"""Executors run the plans of the scheduler: here, on a worker in this process."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from .plan import Pending, StepPlan, StepResult
 if TYPE_CHECKING:
     from ...config import Config
     from ..embed import Embed
+    from ..tokenizer import Tokenizer
     from .worker import Worker
 
 
 class ExecutorBase(ABC):
-    """What an engine needs of its workers, however many there are and wherever they run.
+    """The interface between an engine and its workers, wherever they run.
 
     Attributes:
-        model: the sizes of the checkpoint and its voice's defaults.
+        model: the config of the checkpoint: its sizes, and the defaults of its voice.
         embed: embeddings and heads, as the workers have them.
         end_of_text: the id that ends a text answer.
-        depth: plans that may be in flight; with more than one the workers compute while the next
-            plan is made.
-        most_steps: of a plan.
+        depth: how many plans may be in flight. With more than one, the workers compute while the
+            next plan is made.
+        most_steps: the most steps of a plan.
     """
 
     model: Config
@@ -45,50 +46,57 @@ class ExecutorBase(ABC):
 
     @abstractmethod
     def init_cache(self) -> CacheConfig:
-        """Make the pools of blocks; the answer is the cache's config with the blocks counted.
+        """Allocate the block pools; return the cache's config with the numbers of blocks.
 
         Raises:
-            ConfigError: the memory does not suffice for a single block.
+            ConfigError: there is not enough memory for a single block.
         """
 
     def measure(self, scheduler: SchedulerConfig) -> SchedulerConfig:
-        """The same with measured costs of a preemption, where they can be measured."""
+        """Return the config with the measured costs of a preemption, if they can be measured."""
         return scheduler
 
     @abstractmethod
     def execute_model(self, plan: StepPlan) -> StepResult:
-        """Carry out one step."""
+        """Run a plan and wait for its result."""
 
     def submit(self, plan: StepPlan) -> Pending:
-        """Begin a step, behind those that were begun before.
+        """Take a plan, to be run after those taken before.
+
+        An executor whose ``depth`` is above 1 starts it at once. Another one runs it in the call
+        that waits for it, so that ``submit`` never takes long.
 
         Returns:
-            What waits for its result; to be called once, in the order of the plans.
+            A function that waits for the result. Call it once, in the order of the plans.
         """
         return partial(self.execute_model, plan)
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the model and the pools; nothing may be asked afterwards."""
+        """Release the model and the pools. No other method may be called afterwards."""
 
 
 class InProcessExecutor(ExecutorBase):
     """One worker in this process, called directly.
 
     Args:
-        turns: in which the worker computes, as does all work that needs the same cores; none by
-            default.
+        turns: the worker takes a turn for each step, like all other work that needs the same
+            cores. By default there are no turns.
+        tokenizer: the checkpoint's, if it has been read already.
     """
 
-    def __init__(self, config: EngineConfig, turns: Turns | None = None) -> None:
+    def __init__(
+        self, config: EngineConfig, turns: Turns | None = None, tokenizer: Tokenizer | None = None
+    ) -> None:
         self._config = config
         self._turns = turns or NoTurns()
+        self._tokenizer = tokenizer
         self._worker: Worker | None = None
 
     def init_workers(self) -> None:
-        from .worker import Worker  # with all that computes
+        from .worker import Worker  # here, because it imports the kernels
 
-        self._worker = Worker(self._config)
+        self._worker = Worker(self._config, self._tokenizer)
         loaded = self._worker.model
         self.model, self.embed = loaded.config, loaded.embed
         self.end_of_text = loaded.tokenizer.end_of_refine
@@ -108,7 +116,6 @@ class InProcessExecutor(ExecutorBase):
         return self._turns.run(lambda: self._loaded.submit(plan)())
 
     def submit(self, plan: StepPlan) -> Pending:
-        # Where nothing is gained by it, a step is not begun before it is waited for.
         return self._loaded.submit(plan) if self.depth > 1 else super().submit(plan)
 
     def close(self) -> None:

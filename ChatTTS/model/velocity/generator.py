@@ -1,26 +1,26 @@
-"""Velocity behind the one interface of generation."""
+"""Velocity behind the interface that all engines share."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import fields
-
-import torch
+from dataclasses import fields, replace
 
 from ...errors import GenerationError
 from ...utils.fair_lock import Turns
 from ..embed import Embed
 from ..generation import Cancellation, Delta, GenerationRequest, Sampling
+from ..tokenizer import Tokenizer
 from .async_llm_engine import AsyncLLMEngine
 from .configs import EngineArgs
 from .executor import InProcessExecutor
 from .llm_engine import LLMEngine
+from .output import RequestOutput
 from .request import EngineRequest
 from .sampling_params import SamplingParams
 
-# Of the whole process, so that generators may share an engine.
+# One counter for the process, since several generators may share an engine.
 _NUMBERS = itertools.count()
 
 
@@ -31,55 +31,66 @@ class VelocityGenerator:
         self.engine = engine
 
     @classmethod
-    def load(cls, args: EngineArgs, turns: Turns) -> VelocityGenerator:
-        """Load a checkpoint; each step computes in one of ``turns``.
+    def load(
+        cls, args: EngineArgs, turns: Turns, tokenizer: Tokenizer | None = None
+    ) -> VelocityGenerator:
+        """Load a checkpoint.
+
+        Args:
+            turns: each step of the engine takes one of these turns.
+            tokenizer: the checkpoint's, if it has been read already.
 
         Raises:
-            ChatTTSError: a setting that makes no sense, or a file that cannot be used.
+            ChatTTSError: a setting has an invalid value, or a file cannot be used.
         """
         config = args.create_engine_config()
-        return cls(AsyncLLMEngine(LLMEngine(config, InProcessExecutor(config, turns))))
+        executor = InProcessExecutor(config, turns, tokenizer)
+        return cls(AsyncLLMEngine(LLMEngine(config, executor)))
 
     @property
     def embed(self) -> Embed:
-        """Embeddings and heads."""
+        """The embeddings and heads of the model."""
         return self.engine.engine.executor.embed
 
     def generate(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation
-    ) -> Iterator[list[Delta]]:
-        """See :class:`~ChatTTS.model.generation.Generator`.
+    ) -> Generator[list[Delta], None, None]:
+        """Run ``requests`` together, see :class:`~ChatTTS.model.generation.Generator`.
 
         Raises:
-            TextError: a prompt leaves no room for an answer; no request was begun then.
-            VoiceError, ConfigError: a request that does not fit the model.
-            GenerationError: the model's answer to a request cannot be used. The others of the
-                call end with it, other calls go on.
-            EngineDeadError: the engine was closed, or an error ended it.
+            TextError: a prompt leaves no room for an answer.
+            VoiceError, ConfigError: a request does not fit the model.
+            GenerationError: a prompt does not fit the key-value cache; or the model's answer to
+                a request cannot be used (with any step). The other requests of this call end then;
+                other calls go on.
+            EngineDeadError: the engine was closed, or an error ended it (with any step).
         """
         call = next(_NUMBERS)
-        names = [f"call-{call}-{row}" for row in range(len(requests))]
-        rows = {name: row for row, name in enumerate(names)}
+        indices = {f"call-{call}-{index}": index for index in range(len(requests))}
         engine_requests = [
             EngineRequest(name, request.prompt, _params(request.sampling), request.key)
-            for name, request in zip(names, requests, strict=True)
+            for name, request in zip(indices, requests, strict=True)
         ]
-        with closing(self.engine.stream(engine_requests, cancelled)) as steps:
-            for outputs in steps:
-                deltas: list[Delta] = []
-                for output in outputs:
-                    if output.error is not None:
-                        raise GenerationError(output.error)
-                    row = rows[output.request_id]
-                    deltas.extend(
-                        Delta(row, torch.from_numpy(d.ids), d.hiddens, d.finish)
-                        for d in output.deltas
-                    )
-                yield deltas
+        return _deltas(self.engine.stream(engine_requests, cancelled), indices)
 
     def close(self) -> None:
-        """Close the engine; calls that still run end as if they were cancelled."""
+        """Close the engine; running calls end as if they were cancelled."""
         self.engine.close()
+
+
+def _deltas(
+    steps: Generator[list[RequestOutput], None, None], indices: Mapping[str, int]
+) -> Generator[list[Delta], None, None]:
+    """Yield the deltas of each step, with the index of the request in place of the sample's."""
+    with closing(steps):
+        for outputs in steps:
+            deltas: list[Delta] = []
+            for output in outputs:
+                if output.error is not None:
+                    raise GenerationError(output.error)
+                index = indices[output.request_id]
+                deltas.extend(replace(delta, index=index) for delta in output.deltas)
+            yield deltas
 
 
 def _params(sampling: Sampling) -> SamplingParams:

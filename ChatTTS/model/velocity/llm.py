@@ -1,4 +1,4 @@
-"""Velocity for scripts: many prompts in, whole answers out, in order."""
+"""Velocity for scripts: many prompts in, complete answers out, in order."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from ...errors import ConfigError, GenerationError
 from ...params import InferCodeParams, RefineTextParams
 from ...utils.progress import progress
 from ..draws import DrawKey, Pass
+from ..generation import Delta
 from ..speaker import Speaker
 from ..tokenizer import Prompt, Tokenizer
 from .async_llm_engine import AsyncLLMEngine
 from .configs import EngineArgs
-from .output import Completion, CompletionDelta, GenerationResult, join, mean_logprob
+from .output import Completion, GenerationResult, join, mean_logprob
 from .request import EngineRequest
 from .sampling_params import SamplingParams
 from .tokenizer_group import TokenizerGroup
 
 T = TypeVar("T")
 
-# Of the whole process, since objects may share an engine.
+# One counter for the process, since several objects may share an engine.
 _NUMBERS = itertools.count()
 
 
 class LLM:
-    """The language model of a checkpoint, without the sound: texts to codes or to refined texts.
+    """The language model of a checkpoint, without the audio: texts to codes or refined texts.
 
         from ChatTTS.model.velocity.llm import LLM
 
@@ -42,16 +43,17 @@ class LLM:
             for result in llm.generate(["Good morning.", "Good night."], seeds=7):
                 frames = result.completions[0].ids  # int64 [frames, 4]
 
-    Texts are taken as they are; ``Chat`` is what normalises, splits and speaks them. May be used
-    from several threads, whose prompts then share the batch.
+    Texts are used unchanged; ``Chat`` is what normalises, splits and speaks them. Several threads
+    may use one object, and their prompts share the batch.
 
     Args:
         model: the checkpoint's folder: the one that holds ``asset/``, or that folder itself.
-        engine: an engine of the same checkpoint that runs already; it stays open in the end.
+        engine: an engine of the same checkpoint that is running already. :meth:`close` leaves it
+            open.
         engine_args: the other fields of ``EngineArgs``, such as ``dtype`` and ``kv_memory``.
 
     Raises:
-        ChatTTSError: a setting that makes no sense, or a file that cannot be used.
+        ChatTTSError: a setting has an invalid value, or a file cannot be used.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class LLM:
         )
 
     def default_sampling_params(self, kind: Pass = Pass.CODE) -> SamplingParams:
-        """What ``generate`` takes where nothing is given: the checkpoint's own settings."""
+        """Return the checkpoint's own settings, which ``generate`` uses by default."""
         num_codebooks = self._config.gpt.num_vq if kind is Pass.CODE else 1
         sampling = SamplingParams.from_params(self._defaults(kind), num_codebooks)
         assert isinstance(sampling, SamplingParams)
@@ -88,24 +90,25 @@ class LLM:
         speaker: Any = None,
         use_tqdm: bool = True,
     ) -> list[GenerationResult]:
-        """Run all prompts side by side and wait for all of them.
+        """Run all prompts together and wait for all of them.
 
         Args:
-            prompts: texts, or prompts that were made before.
-            sampling_params: for all prompts, or one for each.
-            kind: ``Pass.CODE`` gives frames of codes, ``Pass.REFINE`` texts.
-            seeds: for all prompts, or one for each; from torch's global generator by default.
-            tags: control tags of texts, such as ``[speed_5]``; the checkpoint's own by default.
-            speaker: of texts: a name that the checkpoint knows, a speaker string, or H floats;
-                its default speaker, if it has one, by default.
+            prompts: texts, or finished ``Prompt`` objects.
+            sampling_params: one for all prompts, or one for each.
+            kind: ``Pass.CODE`` returns frames of codes, ``Pass.REFINE`` texts.
+            seeds: one for all prompts, or one for each; by default from torch's global generator.
+            tags: control tags for texts, such as ``[speed_5]``; by default the checkpoint's own.
+            speaker: for texts: a name that the checkpoint knows, a speaker string, or H floats;
+                by default the checkpoint's default speaker, if it has one.
             use_tqdm: show a progress bar.
 
         Returns:
-            One result for each prompt, in their order.
+            One result for each prompt, in order.
 
         Raises:
-            TextError, VoiceError, ConfigError: a prompt or setting that does not fit the model.
-            GenerationError: the model's answer cannot be used.
+            TextError, VoiceError, ConfigError: a prompt or setting does not fit the model.
+            GenerationError: a prompt does not fit the key-value cache, or the model's answer
+                cannot be used.
             EngineDeadError: the engine was closed, or an error ended it.
         """
         given = [prompts] if isinstance(prompts, (str, Prompt)) else list(prompts)
@@ -119,14 +122,14 @@ class LLM:
         call = next(_NUMBERS)
         requests = [
             EngineRequest(
-                f"llm-{call}-{row}",
+                f"llm-{call}-{index}",
                 self.tokens.prompt(prompt, kind, tags=tags, speaker=vector)
                 if isinstance(prompt, str)
                 else prompt,
                 sampling,
                 DrawKey(_seed(seed), kind),
             )
-            for row, (prompt, sampling, seed) in enumerate(
+            for index, (prompt, sampling, seed) in enumerate(
                 zip(
                     given,
                     _one_for_each(params, count, "sampling_params"),
@@ -138,7 +141,7 @@ class LLM:
         return self._run(requests, use_tqdm)
 
     def close(self) -> None:
-        """End the threads, and the engine unless it was given."""
+        """End the threads, and the engine unless the caller gave it."""
         self.tokens.close()
         if self._owns_engine:
             self.engine.close()
@@ -155,7 +158,7 @@ class LLM:
         self.close()
 
     def _run(self, requests: Sequence[EngineRequest], use_tqdm: bool) -> list[GenerationResult]:
-        gained: dict[str, dict[int, list[CompletionDelta]]] = {r.request_id: {} for r in requests}
+        gained: dict[str, dict[int, list[Delta]]] = {r.request_id: {} for r in requests}
         with (
             closing(self.engine.stream(requests)) as steps,
             progress("generating", "prompt", use_tqdm, len(requests)) as bar,
@@ -163,30 +166,26 @@ class LLM:
             for outputs in steps:
                 for output in outputs:
                     if output.error is not None:
-                        row = list(gained).index(output.request_id)
-                        raise GenerationError(f"prompt {row}: {output.error}")
+                        index = list(gained).index(output.request_id)
+                        raise GenerationError(f"prompt {index}: {output.error}")
                     samples = gained[output.request_id]
                     for delta in output.deltas:
-                        samples.setdefault(delta.sample, []).append(delta)
+                        samples.setdefault(delta.index, []).append(delta)
                     bar.update(output.finished)
         return [self._result(request, gained[request.request_id]) for request in requests]
 
-    def _result(
-        self, request: EngineRequest, samples: dict[int, list[CompletionDelta]]
-    ) -> GenerationResult:
+    def _result(self, request: EngineRequest, samples: dict[int, list[Delta]]) -> GenerationResult:
         kind = request.key.kind
         completions = (self._completion(kind, samples[index]) for index in sorted(samples))
         return GenerationResult(request.request_id, tuple(completions))
 
-    def _completion(self, kind: Pass, deltas: Sequence[CompletionDelta]) -> Completion:
+    def _completion(self, kind: Pass, deltas: Sequence[Delta]) -> Completion:
         whole = join(deltas)
         assert whole.finish is not None
-        text = None
+        ids, text = whole.ids.numpy(), None
         if kind is Pass.REFINE:
-            text = self.tokens.tokenizer.decode_refined(whole.ids[:, 0]).strip()
-        return Completion(
-            whole.sample, whole.ids, whole.hiddens, whole.finish, mean_logprob(whole), text
-        )
+            text = self.tokens.tokenizer.decode_refined(ids[:, 0]).strip()
+        return Completion(whole.index, ids, whole.hiddens, whole.finish, mean_logprob(whole), text)
 
     def _defaults(self, kind: Pass) -> RefineTextParams:
         defaults = self._config.defaults
@@ -206,11 +205,11 @@ class LLM:
 def _seed(given: Any) -> int:
     if not isinstance(given, Integral):
         raise ConfigError(f"a seed must be a whole number, not {given!r}")
-    return int(given)  # numpy's whole numbers are bounded
+    return int(given)  # numpy's integers have at most 64 bits
 
 
 def _one_for_each(given: T | Sequence[T], count: int, name: str) -> Sequence[T]:
-    """``given`` for each of ``count`` prompts, or the sequence that it is."""
+    """Repeat ``given`` for each of ``count`` prompts, unless it is a sequence of that length."""
     if not isinstance(given, Sequence):
         return [given] * count
     if len(given) != count:

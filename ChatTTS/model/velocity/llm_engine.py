@@ -1,21 +1,22 @@
-"""The engine: requests in, plans to the worker, outputs out, one step at a time."""
+"""The engine: it takes requests, has the executor run steps, and returns outputs."""
 
 from __future__ import annotations
 
 import itertools
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from ...errors import EngineDeadError
 from ..draws import DrawKey, Pass
 from ..tokenizer import Prompt
-from .collector import OutputCollector
 from .configs import CacheConfig, EngineArgs, EngineConfig
 from .executor import ExecutorBase, InProcessExecutor
 from .metrics import Metrics
-from .output import RequestOutput, aborted
+from .output import RequestOutput
+from .output_processor import OutputProcessor
 from .plan import Pending, StepPlan, StepResult
 from .request import EngineRequest
 from .sampling_params import SamplingParams
@@ -24,11 +25,11 @@ from .sequence import SequenceGroup
 
 
 @dataclass(frozen=True)
-class Flight:
-    """A step that the workers are to carry out, or are carrying out.
+class InFlightStep:
+    """A step that the executor has been given and whose result has not been used yet.
 
     Attributes:
-        plan: what it does.
+        plan: what the step computes.
         pending: waits for its result.
     """
 
@@ -37,17 +38,17 @@ class Flight:
 
 
 class LLMEngine:
-    """Moves all its requests forward, a step at a time. Not for several threads at once.
+    """Moves all its requests forward, one step at a time. It is not thread-safe.
 
-    Whoever has other threads takes :class:`AsyncLLMEngine`, which uses the three parts of
-    :meth:`step` one by one: requests may be added and aborted while :meth:`execute` runs.
+    A program with several threads uses :class:`AsyncLLMEngine`. That one calls the three parts of
+    :meth:`step` separately, and may add and abort requests while :meth:`execute` runs.
 
     Args:
         config: the settings.
-        executor: who computes; the engine starts it and closes it.
+        executor: runs the model. The engine starts it and closes it.
 
     Raises:
-        ChatTTSError: the model cannot be loaded, or has no room for its cache.
+        ChatTTSError: the model cannot be loaded, or there is no memory for its cache.
     """
 
     def __init__(self, config: EngineConfig, executor: ExecutorBase) -> None:
@@ -56,7 +57,7 @@ class LLMEngine:
         self._init_workers()
         self._cache = self._init_cache()
         self._scheduling = executor.measure(config.scheduler)
-        # Kept here: of an executor that was closed nothing may be asked.
+        # Kept here, because a closed executor has no model.
         self._model, embed = executor.model, executor.embed
         self._ends = {Pass.CODE: embed.num_audio_tokens - 1, Pass.REFINE: executor.end_of_text}
         hidden = self._model.gpt.hidden_size
@@ -64,17 +65,17 @@ class LLMEngine:
         self._refusal: str | None = None
         self._closed = False
         self._seq_ids = itertools.count()
-        # Whom the worker knows, with the length of the prompt.
+        # The prompt length of each sequence that the worker knows, by sequence id.
         self._known: dict[int, int] = {}
-        self._stale: tuple[int, ...] = ()  # whom it may forget, since a reset
+        self._stale: tuple[int, ...] = ()  # sequences of before a reset, for the worker to forget
         self._begin()
 
     @classmethod
     def from_engine_args(cls, args: EngineArgs) -> LLMEngine:
-        """An engine whose worker lives in this process.
+        """Load an engine whose worker runs in this process.
 
         Raises:
-            ChatTTSError: a setting that makes no sense, or a file that cannot be used.
+            ChatTTSError: a setting has an invalid value, or a file cannot be used.
         """
         config = args.create_engine_config()
         return cls(config, InProcessExecutor(config))
@@ -84,22 +85,22 @@ class LLMEngine:
         self.executor.init_workers()
 
     def _init_cache(self) -> CacheConfig:
-        """Make the pools; the answer has their blocks counted."""
+        """Allocate the block pools; return the cache's config with the numbers of blocks."""
         return self.executor.init_cache()
 
     def _begin(self) -> None:
-        """Begin with no request and no block in use."""
+        """Start with no requests and no blocks in use."""
         sizes = self._model.gpt
         positions = sizes.max_position_embeddings
-        self._collector = OutputCollector(sizes.num_vq, positions, self._no_hiddens)
+        self._outputs = OutputProcessor(sizes.num_vq, positions, self._no_hiddens)
         self._scheduler = Scheduler(self._scheduling, self._cache, max_positions=positions)
-        self._flights: deque[Flight] = deque()
+        self._in_flight: deque[InFlightStep] = deque()
         self._steps = 0
         self._prompt_positions = 0
         self._model_seconds = 0.0
         self._engine_seconds = 0.0
 
-    # ------------------------------------------------------------ requests come and go
+    # ------------------------------------------------------------ adding and aborting requests
 
     def add_request(
         self,
@@ -110,84 +111,84 @@ class LLMEngine:
         *,
         priority: float = 0,
     ) -> None:
-        """Take one request; see :meth:`add` and ``EngineRequest``."""
+        """Check and add one request; see :meth:`add` and ``EngineRequest``."""
         self.add([EngineRequest(request_id, prompt, sampling, key, priority)])
 
     def add(self, requests: Sequence[EngineRequest]) -> None:
-        """Take requests, all or none, as they are now: later changes of their arrays are not seen.
+        """Check and add requests, all or none. They are copied: later changes have no effect.
 
         Raises:
-            TextError, VoiceError, ConfigError: one of them does not fit the model, or its id is
-                that of an unfinished request.
-            GenerationError: a prompt does not fit the memory of the cache.
+            TextError, VoiceError, ConfigError: a request does not fit the model, or its id is that
+                of an unfinished request.
+            GenerationError: a prompt does not fit the key-value cache.
             EngineDeadError: the engine was closed, or an error ended it.
         """
         self.begin(self.prepared(self.checked(requests)))
 
     def checked(self, requests: Sequence[EngineRequest]) -> list[EngineRequest]:
-        """Copies of plain values for :meth:`prepared`; any thread may ask for them at any time.
+        """Return checked copies for :meth:`prepared`. Any thread may call this at any time.
 
         Raises:
-            TextError, VoiceError, ConfigError: one of the requests does not fit the model.
+            TextError, VoiceError, ConfigError: a request does not fit the model.
+            GenerationError: a prompt does not fit the key-value cache.
         """
-        return [request.checked(self._model) for request in requests]
+        return [request.checked(self._model, self._cache.capacity) for request in requests]
 
     def prepared(self, requests: Sequence[EngineRequest]) -> list[SequenceGroup]:
-        """Checked requests as :meth:`begin` takes them; changes nothing.
+        """Return checked requests as :meth:`begin` takes them. This adds nothing.
 
         Raises:
-            GenerationError, EngineDeadError: as :meth:`add`.
+            ConfigError: an id is that of an unfinished request.
+            EngineDeadError: the engine was closed, or an error ended it.
         """
-        if self._refusal is not None:
-            raise EngineDeadError(self._refusal)
+        self._check_alive()
         groups = [self._group(request) for request in requests]
         for group in groups:
             self._scheduler.check(group)
         return groups
 
     def begin(self, groups: Sequence[SequenceGroup]) -> None:
-        """Take requests that were prepared, all or none.
+        """Add prepared requests, all or none.
 
         Raises:
             ConfigError: an id is that of an unfinished request.
         """
-        taken: list[SequenceGroup] = []
+        added: list[SequenceGroup] = []
         try:
             for group in groups:
                 self._scheduler.add(group)
-                taken.append(group)
+                added.append(group)
         except BaseException:
-            for group in taken:
+            for group in added:
                 self._scheduler.abort(group.request_id)
             raise
-        self._collector.open.update((group.request_id, group) for group in taken)
+        self._outputs.open.update((group.request_id, group) for group in added)
 
     def abort_request(self, request_id: str) -> RequestOutput | None:
-        """End a request, in whatever state it is, also while :meth:`execute` runs.
+        """End a request in any state, also while :meth:`execute` runs.
 
         Returns:
-            Its last output, which no step will give; ``None`` where no unfinished request has
-            this id.
+            Its last output, which no step will return; ``None`` if no unfinished request has this
+            id.
         """
-        group = self._collector.open.get(request_id)
+        group = self._outputs.open.get(request_id)
         if group is None:
             return None
-        output = self._collector.abort(group)
+        output = self._outputs.abort(group)
         self._scheduler.abort(request_id)
         return output
 
     def aborted(self, request: EngineRequest, samples: Mapping[int, float]) -> RequestOutput:
-        """What the last output of an aborted request looks like; changes nothing.
+        """Return what the last output of an aborted request looks like. This aborts nothing.
 
         Args:
-            samples: those that still ran, with their log-probabilities so far.
+            samples: the samples that had not ended, each with its log-probability so far.
         """
-        num_codebooks = request.num_codebooks(self._model)
-        return aborted(request.request_id, samples, num_codebooks, self._no_hiddens)
+        return self._outputs.aborted(request, samples)
 
     def has_unfinished_requests(self) -> bool:
-        """Whether there is anything to do."""
-        return bool(self._collector.open)
+        """Return whether any request has not ended yet."""
+        return bool(self._outputs.open)
 
     def _group(self, request: EngineRequest) -> SequenceGroup:
         return SequenceGroup(
@@ -206,56 +207,56 @@ class LLMEngine:
         """Move requests forward.
 
         Returns:
-            What they gained; a request that gained nothing is not among them.
+            What they gained. A request that gained nothing has no output.
 
         Raises:
             EngineDeadError: the engine was closed, or an error ended it before.
-            Exception: of the worker; every request has ended then, and the engine takes no more.
+            Exception: an error of the worker. It ends all requests, and the engine takes no more.
         """
-        if self._refusal is not None:
-            raise EngineDeadError(self._refusal)
-        try:
-            flight = self.schedule()
-            if flight is None:
-                return []
-            return self.update(flight, self.execute(flight))
-        except BaseException as error:
-            self.fail(error)
-            raise
+        self._check_alive()
+        with self._failing():
+            step = self.schedule()
+            return [] if step is None else self.update(step, self.execute(step))
 
-    def schedule(self) -> Flight | None:
-        """The first part of a step: what is to be done, or ``None`` where nothing is.
+    def schedule(self) -> InFlightStep | None:
+        """Do the first part of a step: return what to compute, or ``None`` if there is nothing.
 
-        Where the executor goes ahead, the step after this one is begun as well.
+        Up to ``executor.depth`` steps are submitted at once. The one returned is the oldest.
         """
         started = time.perf_counter()
-        while len(self._flights) < self.executor.depth:
-            if self._flights:
-                plan = self._scheduler.schedule_ahead(self.executor.most_steps)
-            else:
-                plan = self._scheduler.schedule()
+        while len(self._in_flight) < self.executor.depth:
+            plan = self._next_plan()
             if plan is None:
                 break
-            self._known.update((data.seq_id, len(data.prompt)) for data in plan.new)
-            told, self._stale = replace(plan, ended=self._stale + plan.ended), ()
-            self._flights.append(Flight(plan, self.executor.submit(told)))
+            self._in_flight.append(self._submit(plan))
         self._engine_seconds += time.perf_counter() - started
-        if self._flights:
-            return self._flights.popleft()
+        if self._in_flight:
+            return self._in_flight.popleft()
         if self.has_unfinished_requests():
             raise RuntimeError("requests wait and none can be moved: the scheduler is at fault")
         return None
 
-    def execute(self, flight: Flight) -> StepResult:
-        """The second part: the model computes."""
+    def _next_plan(self) -> StepPlan | None:
+        if self._in_flight:
+            return self._scheduler.schedule_ahead(self.executor.most_steps)
+        return self._scheduler.schedule()
+
+    def _submit(self, plan: StepPlan) -> InFlightStep:
+        """Give a plan to the executor, with the sequences that the worker can forget."""
+        self._known.update((data.seq_id, len(data.prompt)) for data in plan.new)
+        ended, self._stale = self._stale + plan.ended, ()
+        return InFlightStep(plan, self.executor.submit(replace(plan, ended=ended)))
+
+    def execute(self, step: InFlightStep) -> StepResult:
+        """Do the second part of a step: wait for the model's result."""
         started = time.perf_counter()
-        result = flight.pending()
+        result = step.pending()
         self._model_seconds += time.perf_counter() - started
         return result
 
-    def update(self, flight: Flight, result: StepResult) -> list[RequestOutput]:
-        """The third part: what came of it."""
-        plan = flight.plan
+    def update(self, step: InFlightStep, result: StepResult) -> list[RequestOutput]:
+        """Do the third part of a step: return what the requests gained by the result."""
+        plan = step.plan
         started = time.perf_counter()
         self._steps += plan.steps
         for work in plan.work:
@@ -263,20 +264,20 @@ class LLMEngine:
             self._prompt_positions += max(0, min(work.count, of_prompt))
         for seq_id in plan.ended:
             self._known.pop(seq_id, None)
-        outputs = self._collector.collect(self._scheduler.update(plan, result), result)
+        outputs = self._outputs.process(self._scheduler.update(plan, result), result)
         for output in outputs:
             if output.error is not None:
                 self._scheduler.abort(output.request_id)  # its other samples
         self._engine_seconds += time.perf_counter() - started
         return outputs
 
-    # ------------------------------------------------------------ the end, and other states
+    # ------------------------------------------------------------ metrics, errors and the end
 
     def metrics(self) -> Metrics:
-        """Counts since the start (in a forked child, since the fork), and the present state."""
+        """Return counts since the start (or the fork, in a child), and the present state."""
         stats = self._scheduler.stats
         return Metrics(
-            **self._collector.counts,
+            **self._outputs.counts,
             prompt_positions=self._prompt_positions,
             cached_positions=stats.hit_positions,
             preempted_recompute=stats.recomputed,
@@ -296,22 +297,23 @@ class LLMEngine:
         )
 
     def reset(self) -> None:
-        """Forget every request, whatever was going on, also in the middle of a step.
+        """Forget every request, at any time, also in the middle of a step.
 
-        All blocks are free then, and nothing is known of what they hold.
+        Afterwards all blocks are free, and the prefix cache is empty.
         """
-        # Not by aborts: a thread may have stopped anywhere, so nothing can be said of the books.
+        # Not by aborting requests: a thread may have stopped at any instruction, so the state of
+        # the scheduler cannot be relied on.
         self._stale = tuple(self._known)
         self._known.clear()
         self._begin()
 
     def fail(self, error: BaseException) -> None:
-        """Take no more work, since ``error`` ended a step; every request has ended."""
+        """End every request and take no more, because ``error`` ended a step."""
         self._refuse(f"an error ended the engine ({error}); load the model again")
         self.reset()
 
     def close(self) -> None:
-        """Forget every request and let go of the model; may be called twice."""
+        """Forget every request and release the model. May be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -320,5 +322,18 @@ class LLMEngine:
         self.executor.close()
 
     def _refuse(self, why: str) -> None:
-        """The first reason stays."""
+        """Take no more requests; of several reasons the first is kept."""
         self._refusal = self._refusal or why
+
+    def _check_alive(self) -> None:
+        if self._refusal is not None:
+            raise EngineDeadError(self._refusal)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """End the engine if the work inside raises."""
+        try:
+            yield
+        except BaseException as error:
+            self.fail(error)
+            raise

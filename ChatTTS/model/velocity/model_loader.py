@@ -1,4 +1,4 @@
-"""A checkpoint's files to the parts that compute: fused, packed, on the device."""
+"""Load a checkpoint's files into the parts that compute, on the device that was chosen."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class LoadedModel:
     """Everything that a step computes with.
 
     Attributes:
-        how: in words, for logs and the system check.
-        recorder: records whole steps, where the model runs on Triton kernels.
+        how: a description of the kernels and the dtype, for logs and the system check.
+        recorder: records whole steps, if the model runs on Triton kernels.
     """
 
     config: Config
@@ -53,17 +53,22 @@ class LoadedModel:
 
 
 class ModelLoader:
-    """Loads what ``config`` names, for the device that it names."""
+    """Loads the checkpoint that ``config`` names, for the device that it names.
 
-    def __init__(self, config: EngineConfig) -> None:
+    Args:
+        tokenizer: the checkpoint's, if it has been read and checked already.
+    """
+
+    def __init__(self, config: EngineConfig, tokenizer: Tokenizer | None = None) -> None:
         self._config = config
+        self._tokenizer = tokenizer
         folder = config.model.folder
         self._folder = folder / "asset" if (folder / "asset").is_dir() else folder
         self._placement = choose_placement(config.device.device, config.model.dtype)
         self._quantization = config.model.quantization or self._placement.quantization
 
     def load(self) -> LoadedModel:
-        """Read, check and pack.
+        """Read, check and pack the files.
 
         Raises:
             ChatTTSError: a file is missing, damaged or does not fit; the message names it.
@@ -76,8 +81,10 @@ class ModelLoader:
             return self._load(sizes, file)
 
     def _load(self, sizes: Config, file: LlamaFile) -> LoadedModel:
-        tokenizer = Tokenizer(self._folder / "tokenizer")
-        tokenizer.check_ids(sizes.gpt.num_text_tokens)
+        tokenizer = self._tokenizer
+        if tokenizer is None:
+            tokenizer = Tokenizer(self._folder / "tokenizer")
+            tokenizer.check_ids(sizes.gpt.num_text_tokens)
         device, dtype = self._placement.device, self._placement.dtype
         embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, self._placement)
         recorder: Recorder | None = None
@@ -98,7 +105,7 @@ class ModelLoader:
         )
 
     def _team(self) -> Team | None:
-        """The threads of the CPU kernels, or ``None`` where these cannot be used."""
+        """Return the threads of the CPU kernels, or ``None`` if these cannot be used."""
         if self._placement.device.type != "cpu" or _name(self._placement.dtype) not in KINDS:
             return None
         try:
@@ -113,7 +120,7 @@ class ModelLoader:
 
     def _native(self, team: Team, file: LlamaFile, kind: str, embed: Embed) -> NativeLlama:
         weights = packed_weights(team, file, kind)
-        heads = _name(self._placement.dtype)  # in eight bits they would cost more than they save
+        heads = _name(self._placement.dtype)  # eight bits would cost more here than they save
         for name in _HEADS:
             setattr(embed, name, PackedLinear(team, getattr(embed, name).weight, heads))
         block_size = self._config.cache.block_size
@@ -130,7 +137,7 @@ class ModelLoader:
         return reason is None
 
     def _triton(self, file: LlamaFile, embed: Embed) -> tuple[LlamaModel, Sampler, Recorder]:
-        """The parts for CUDA."""
+        """Return the Llama, the sampler and the recorder for CUDA."""
         from .cuda.llama import TritonLinear, TritonLlama
         from .cuda.sampler import TritonSampler
 

@@ -1,9 +1,9 @@
-"""What an engine gives: deltas while a request runs, and whole samples in the end."""
+"""What an engine returns: the gains of each step while a request runs, and whole samples."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,26 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..generation import FinishReason
-
-
-@dataclass(frozen=True)
-class CompletionDelta:
-    """What a sample gained since its last delta.
-
-    Attributes:
-        sample: index among the samples of the request.
-        ids: int64, frames [n, num_codebooks] or text ids [n, 1]. The end is never among them.
-        hiddens: [n, hidden] on the CPU, each the one that its ids were drawn from.
-        finish: why the sample ended with this delta, or ``None`` while it goes on.
-        logprob: sum over all ids of the sample so far.
-    """
-
-    sample: int
-    ids: NDArray[np.int64]
-    hiddens: Tensor
-    finish: FinishReason | None
-    logprob: float
+from ..generation import Delta, FinishReason
 
 
 @dataclass(frozen=True)
@@ -38,13 +19,13 @@ class RequestOutput:
     """What a request gained in a step.
 
     Attributes:
-        deltas: at most one for each sample.
-        finished: whether this is the last of the request.
-        error: what went wrong, where something did; the request is finished then.
+        deltas: at most one for each sample; ``Delta.index`` is the index of the sample.
+        finished: whether this is the last output of the request.
+        error: what went wrong, or ``None``. A request with an error is finished.
     """
 
     request_id: str
-    deltas: tuple[CompletionDelta, ...]
+    deltas: tuple[Delta, ...]
     finished: bool
     error: str | None = None
 
@@ -58,8 +39,8 @@ class Completion:
         ids: int64, frames [n, num_codebooks] or text ids [n, 1].
         hiddens: [n, hidden] on the CPU.
         finish: why it ended.
-        mean_logprob: over its ids; minus infinity where there are none.
-        text: what the ids say, where they are text ids.
+        mean_logprob: mean log-probability of its ids; minus infinity where there are none.
+        text: the decoded text of a refined answer; ``None`` for frames.
     """
 
     sample: int
@@ -75,48 +56,23 @@ class GenerationResult:
     """A whole request.
 
     Attributes:
-        completions: one for each sample, by their index; only one with ``best``.
+        completions: one for each sample, in order of their indices; only one with ``best``.
     """
 
     request_id: str
     completions: tuple[Completion, ...]
 
 
-def join(deltas: Sequence[CompletionDelta]) -> CompletionDelta:
-    """All deltas of a sample, in order and at least one, as one."""
+def join(deltas: Sequence[Delta]) -> Delta:
+    """Return all deltas of a sample, in order and at least one, as one delta."""
     last = deltas[-1]
     if len(deltas) == 1:
         return last
-    ids = np.concatenate([delta.ids for delta in deltas])
+    ids = torch.cat([delta.ids for delta in deltas])
     hiddens = torch.cat([delta.hiddens for delta in deltas])
-    return CompletionDelta(last.sample, ids, hiddens, last.finish, last.logprob)
+    return Delta(last.index, ids, hiddens, last.finish, last.logprob)
 
 
-def mean_logprob(whole: CompletionDelta) -> float:
-    """The mean over the ids of a whole sample; minus infinity where there are none."""
+def mean_logprob(whole: Delta) -> float:
+    """Return the mean over the ids of a whole sample; minus infinity where there are none."""
     return whole.logprob / len(whole.ids) if len(whole.ids) else -math.inf
-
-
-def nothing(
-    sample: int, num_codebooks: int, no_hiddens: Tensor, finish: FinishReason, logprob: float
-) -> CompletionDelta:
-    """A delta that only says why the sample ended; ``no_hiddens`` is [0, hidden]."""
-    ids = np.empty((0, num_codebooks), dtype=np.int64)
-    return CompletionDelta(sample, ids, no_hiddens, finish, logprob)
-
-
-def aborted(
-    request_id: str, samples: Mapping[int, float], num_codebooks: int, no_hiddens: Tensor
-) -> RequestOutput:
-    """The last output of a request that was aborted.
-
-    Args:
-        samples: those that still ran, with their log-probabilities so far.
-        num_codebooks: ids of a position.
-        no_hiddens: [0, hidden].
-    """
-    deltas = (
-        nothing(sample, num_codebooks, no_hiddens, FinishReason.ABORT, logprob)
-        for sample, logprob in samples.items()
-    )
-    return RequestOutput(request_id, tuple(deltas), finished=True)

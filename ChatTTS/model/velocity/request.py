@@ -1,4 +1,4 @@
-"""A request, and what it must be before an engine takes it."""
+"""A request, and the checks that it passes before an engine adds it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...config import Config
-from ...errors import ConfigError, TextError, VoiceError, shown
+from ...errors import ConfigError, GenerationError, TextError, VoiceError, shown
 from ..draws import DrawKey, Pass
+from ..generation import check_length
 from ..tokenizer import Prompt
 from .sampling_params import SamplingParams
 
-# A draw's counter has so many places for the samples of a prompt.
+# The counter of a draw has 16 bits for the index of a sample.
 _MAX_SAMPLES = 2**16
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -25,10 +26,10 @@ class EngineRequest:
     """One prompt and all that its answer depends on.
 
     Attributes:
-        request_id: no other unfinished request may have it.
-        key: of sample 0; sample i takes ``key.sample + i``. Its kind says whether the answer is
-            frames of codes or text.
-        priority: lower ones go first, where the engine's policy is ``priority``.
+        request_id: unique among the unfinished requests.
+        key: of sample 0's draws; sample i has ``key.sample + i``. ``key.kind`` tells whether the
+            answer is frames of codes or text ids.
+        priority: lower comes first, if the engine's policy is ``priority``.
     """
 
     request_id: str
@@ -38,29 +39,35 @@ class EngineRequest:
     priority: float = 0
 
     @property
-    def num_given(self) -> int:
-        """Samples that the caller is given."""
+    def num_outputs(self) -> int:
+        """The number of samples that the caller gets."""
         return 1 if self.sampling.best else self.sampling.n
 
-    def num_codebooks(self, model: Config) -> int:
-        """How many ids each position of the answer has."""
-        return model.gpt.num_vq if self.key.kind is Pass.CODE else 1
+    def checked(self, model: Config, capacity: int) -> EngineRequest:
+        """Return a copy that fits the model and consists of plain values.
 
-    def checked(self, model: Config) -> EngineRequest:
-        """A copy of plain values, once they fit the model.
+        The engine's thread reads the copy, and serves other callers as well. So nothing that the
+        caller still holds may change the copy, and no method of a caller's class may run there.
 
-        The engine reads it in a thread that serves other callers too. Nothing that its caller
-        still holds, and no method of a class of the caller's, may change it there.
+        Args:
+            model: the sizes of the model.
+            capacity: the positions that the key-value cache holds.
 
         Raises:
-            TextError: no text, unknown token ids, or too many positions.
+            TextError: no text, unknown token ids, or too many positions for the model.
             VoiceError: a speaker vector or sample codes that are not of this model.
-            ConfigError: sampling settings that do not fit the kind of answer, or a draw key that
-                draws cannot be made from.
+            ConfigError: sampling settings that do not fit the kind of answer, or an invalid draw
+                key, request id or priority.
+            GenerationError: too many positions for the key-value cache.
         """
         prompt = _copy(self.prompt)
         _check_text(prompt, model)
         _check_voice(prompt, model)
+        if len(prompt) > capacity:
+            raise GenerationError(
+                f"the prompt has {len(prompt)} positions and the key-value cache {capacity}: raise "
+                "kv_memory, or shorten the text or the sample prompt"
+            )
         sampling = _plain_sampling(self.sampling)
         _check_key(self.key)
         request = EngineRequest(
@@ -70,7 +77,8 @@ class EngineRequest:
             key=_plain_key(self.key),
             priority=_plain_priority(self.priority),
         )
-        given, wanted = len(sampling.temperature), request.num_codebooks(model)
+        given = len(sampling.temperature)
+        wanted = model.gpt.num_vq if request.key.kind is Pass.CODE else 1
         if given != wanted:
             raise ConfigError(f"temperature has {given} values; this pass draws {wanted}")
         first, past = request.key.sample, request.key.sample + sampling.n
@@ -83,13 +91,13 @@ class EngineRequest:
 
 
 def _copy(prompt: Prompt) -> Prompt:
-    """A prompt whose arrays are plain ones of its own, of whatever type."""
+    """Return a prompt with copies of the arrays, of any dtype."""
     try:
         speaker = None if prompt.speaker is None else np.array(prompt.speaker)
         return Prompt(
             np.array(prompt.text), np.array(prompt.codes), speaker, np.array(prompt.speaker_slots)
         )
-    except Exception as error:  # of classes of the caller's
+    except Exception as error:  # from a class of the caller's
         raise TextError(
             f"{shown(prompt)} is no prompt ({type(error).__name__}: {error}); make it with "
             "Tokenizer.prompt"
@@ -97,7 +105,7 @@ def _copy(prompt: Prompt) -> Prompt:
 
 
 def _as_stored(prompt: Prompt) -> Prompt:
-    """A copy in the types in which the engine works with a prompt."""
+    """Return a copy with the dtypes that the engine uses."""
     speaker = prompt.speaker
     return Prompt(
         prompt.text.astype(np.int64),
@@ -108,6 +116,8 @@ def _as_stored(prompt: Prompt) -> Prompt:
 
 
 def _plain_sampling(given: SamplingParams) -> SamplingParams:
+    if type(given) is SamplingParams:
+        return given  # immutable, and checked when it was made
     if not isinstance(given, SamplingParams):
         raise ConfigError(f"sampling must be SamplingParams, not {shown(given)}")
     return SamplingParams(**{f.name: getattr(given, f.name) for f in fields(SamplingParams)})
@@ -127,7 +137,7 @@ def _plain_key(key: DrawKey) -> DrawKey:
 def _plain_priority(given: float) -> float:
     try:
         number = float(given)
-    except Exception:  # of a class of the caller's, or too large
+    except Exception:  # from a class of the caller's, or the number is too large
         number = math.nan
     if not math.isfinite(number):
         raise ConfigError(f"priority must be a finite number, not {shown(given)}")
@@ -137,7 +147,7 @@ def _plain_priority(given: float) -> float:
 def _check_key(key: DrawKey) -> None:
     if not isinstance(key, DrawKey) or key.kind not in tuple(Pass):
         raise ConfigError(f"the draw key is {shown(key)}; it must be a DrawKey of a Pass")
-    # Whole numbers of numpy are bounded, and 64 bits of a seed are too many for them.
+    # Not numpy's integers: a seed may have more bits than those.
     for name in ("seed", "utterance", "sample", "attempt"):
         value = getattr(key, name)
         if not isinstance(value, int):
@@ -155,17 +165,12 @@ def _check_text(prompt: Prompt, model: Config) -> None:
         raise TextError(f"text ids have the shape {prompt.text.shape}; they must be one row")
     if not len(prompt):
         raise TextError("the prompt is empty: it needs at least one token")
-    positions = model.gpt.max_position_embeddings
-    if len(prompt) >= positions:
-        raise TextError(
-            f"the prompt has {len(prompt)} positions and the model {positions}: shorten the text "
-            "or the sample prompt"
-        )
+    check_length(prompt, model.gpt.max_position_embeddings)
     known = model.gpt.num_text_tokens
-    stranger = _outside(prompt.text, known)
-    if stranger is not None:
+    unknown = _outside(prompt.text, known)
+    if unknown is not None:
         raise TextError(
-            f"unknown token {stranger}: text ids go from 0 to {known - 1}; make them with this "
+            f"unknown token {unknown}: text ids go from 0 to {known - 1}; make them with this "
             "checkpoint's tokenizer"
         )
 
@@ -178,9 +183,9 @@ def _check_voice(prompt: Prompt, model: Config) -> None:
                 f"sample codes have the shape {prompt.codes.shape}; this model needs "
                 f"(frames, {width})"
             )
-        stranger = _outside(prompt.codes, known)
-        if stranger is not None:
-            raise VoiceError(f"unknown code {stranger}: sample codes go from 0 to {known - 1}")
+        unknown = _outside(prompt.codes, known)
+        if unknown is not None:
+            raise VoiceError(f"unknown code {unknown}: sample codes go from 0 to {known - 1}")
     if prompt.speaker_slots.dtype.kind not in "biu":
         raise VoiceError(
             f"speaker_slots holds {prompt.speaker_slots.dtype}; it needs true or false"
@@ -205,10 +210,10 @@ def _check_voice(prompt: Prompt, model: Config) -> None:
 
 
 def _outside(ids: NDArray[Any], count: int) -> str | None:
-    """The first of ``ids`` that is no whole number from 0 to ``count`` - 1, for a message, or
-    ``None``."""
-    strange = ids if ids.dtype.kind not in "iu" else ids[(ids < 0) | (ids >= count)]
-    if not strange.size:
+    """Return the first of ``ids`` that is not an integer from 0 to ``count`` - 1, as text for an
+    error message, or ``None``."""
+    outside = ids if ids.dtype.kind not in "iu" else ids[(ids < 0) | (ids >= count)]
+    if not outside.size:
         return None
-    first = strange.flat[0]
+    first = outside.flat[0]
     return f"{first}" if isinstance(first, np.number) else shown(first)

@@ -1,4 +1,4 @@
-"""How a request of the engine is to be sampled."""
+"""The sampling settings of a request of the engine."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 from ...errors import ConfigError, shown
 from ...params import NO_TOP_K
 from ..generation import Sampling, usable_penalty, usable_temperature
 
+N = TypeVar("N", int, float)
+
 
 @dataclass(frozen=True)
 class SamplingParams(Sampling):
-    """The settings of every draw, and how many samples of the prompt are wanted.
+    """The settings of the draws, and the number of samples.
 
-    All values become Python's own numbers, since they are read in a thread that serves others too.
+    All values are converted to Python's own numbers, because the engine's thread reads them: no
+    method of a caller's class may run there.
 
     Attributes:
-        n: samples of one prompt; they share its blocks.
-        best: give only the sample whose mean log-probability is the highest, once all are done.
+        n: the number of samples of the prompt. They share its blocks.
+        best: return only the sample with the highest mean log-probability, when all have ended.
 
     Raises:
-        ConfigError: a value that makes no sense; the message names it.
+        ConfigError: a value is invalid; the message names it.
     """
 
     n: int = 1
@@ -37,13 +40,13 @@ class SamplingParams(Sampling):
                 f"temperature must be a tuple with one number for each codebook, not {shown(given)}"
             )
         values: dict[str, Any] = {
-            "temperature": tuple(_number("temperature", value) for value in given),
+            "temperature": tuple(_read("temperature", value, float) for value in given),
             "best": _flag("best", self.best),
         }
         for name in ("top_p", "repetition_penalty"):
-            values[name] = _number(name, getattr(self, name))
+            values[name] = _read(name, getattr(self, name), float)
         for name in ("top_k", "min_new", "max_new", "n"):
-            values[name] = _whole(name, getattr(self, name))
+            values[name] = _read(name, getattr(self, name), int)
         checks = (
             ("temperature", all(0 <= t < math.inf for t in values["temperature"])),
             ("top_p", 0 <= values["top_p"] <= 1),
@@ -78,23 +81,17 @@ _WANTED = {
 def _flag(name: str, value: Any) -> bool:
     try:
         return bool(value)
-    except Exception as error:  # of an array, or of a class of the caller's
+    except Exception as error:  # from an array, or a class of the caller's
         raise ConfigError(f"{name} must be true or false, not {shown(value)}") from error
 
 
-def _number(name: str, value: Any) -> float:
-    if not isinstance(value, Real):
-        raise ConfigError(f"{name} must be a number, not {shown(value)}")
+def _read(name: str, value: Any, kind: type[N]) -> N:
+    """Return ``value`` as Python's own ``int`` or ``float``."""
+    fits = isinstance(value, Integral if kind is int else Real)
+    if not fits:
+        noun = "whole number" if kind is int else "number"
+        raise ConfigError(f"{name} must be a {noun}, not {shown(value)}")
     try:
-        return float(value)
-    except Exception as error:  # too large, or of a class of the caller's
-        raise ConfigError(f"{name} cannot be read as a number ({error})") from error
-
-
-def _whole(name: str, value: Any) -> int:
-    if not isinstance(value, Integral):
-        raise ConfigError(f"{name} must be a whole number, not {shown(value)}")
-    try:
-        return int(value)
-    except Exception as error:  # of a class of the caller's
+        return kind(value)
+    except Exception as error:  # the number is too large, or of a class of the caller's
         raise ConfigError(f"{name} cannot be read as a number ({error})") from error

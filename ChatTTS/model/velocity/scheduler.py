@@ -1,27 +1,27 @@
-"""Who is moved forward in a step, and what came of it.
+"""Choose which sequences a step moves forward, and apply its result to them.
 
-Each sequence has computed so many of its positions; a step's budget of positions moves some of
-them forward. A prompt is just a sequence with many positions left, so prompts are cut into chunks
-and mixed with sequences that need one position for their next token.
+Each sequence has computed some of its positions, and the step's budget of positions moves some
+sequences forward. A prompt is a sequence with many positions left. So prompts are cut into chunks
+(chunked prefill), and share steps with sequences that need one position for their next token
+(decode).
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import time
 from bisect import insort
 from collections import deque
 from collections.abc import Callable
 from operator import attrgetter
 
-from ...errors import ConfigError, GenerationError, TextError
+from ...errors import ConfigError
 from ..generation import FinishReason
 from .block_manager import BlockSpaceManager
 from .configs import CacheConfig, SchedulerConfig
 from .plan import SequenceData, StepPlan, StepResult, Work
 from .policy import WaitingQueue, rank_key
-from .reports import Advance, SchedulerStats
+from .scheduler_outputs import Advance, SchedulerStats
 from .sequence import Sequence, SequenceGroup, SequenceStatus
 
 logger = logging.getLogger(__name__)
@@ -33,17 +33,17 @@ NOT_FINITE = (
 
 
 class Scheduler:
-    """Plans the steps of all requests. Not for several threads at once.
+    """Plans the steps of all requests. It is not thread-safe.
 
-    A plan is in flight from the moment it is made until its result is there. Usually one is; what
-    the same sequences do next can be planned meanwhile.
+    A plan is in flight from when it is made until :meth:`update` is given its result. Usually
+    one plan is; :meth:`schedule_ahead` makes another one meanwhile.
 
     Args:
-        config: budgets and policy. No more sequences run than a step has positions, so each of
-            them can move forward in every step.
-        cache: with ``num_blocks`` set.
-        max_positions: what the model can read, prompt and generated ids together.
-        clock: seconds; orders requests by their arrival.
+        config: budgets and policy. At most as many sequences run as a step has positions, so each
+            of them can move forward in every step.
+        cache: the cache's config, with ``num_blocks`` set.
+        max_positions: the most positions that the model can read, of prompt and answer together.
+        clock: returns seconds; orders requests by their arrival.
     """
 
     def __init__(
@@ -59,12 +59,13 @@ class Scheduler:
         self._clock = clock
         self._blocks = BlockSpaceManager(cache)
         self._block_size = cache.block_size
+        self._capacity = cache.capacity
         self._max_running = min(config.max_num_seqs, config.max_num_batched_tokens)
         self._groups: dict[str, SequenceGroup] = {}
         self._waiting = WaitingQueue()
         self._running: list[Sequence] = []  # by rank
-        self._flights: deque[tuple[StepPlan, list[Sequence]]] = deque()
-        self._ended: list[int] = []  # what the worker is still to be told
+        self._in_flight: deque[tuple[StepPlan, list[Sequence]]] = deque()
+        self._ended: list[int] = []  # sequences that the next plan tells the worker to forget
         self._arrivals = 0
         self._unfinished = 0
         self._num_swapped = 0
@@ -78,7 +79,7 @@ class Scheduler:
 
     @property
     def stats(self) -> SchedulerStats:
-        """Counts at this moment."""
+        """Return the present counts."""
         device = self._blocks.device
         return SchedulerStats(
             num_running=len(self._running),
@@ -94,49 +95,32 @@ class Scheduler:
             copies=self._blocks.copies,
         )
 
-    # ------------------------------------------------------------ requests come and go
+    # ------------------------------------------------------------ adding and aborting requests
 
     def check(self, group: SequenceGroup) -> None:
-        """Raise where a request cannot be taken.
+        """Check that :meth:`add` would accept a request.
 
         Raises:
-            ConfigError: its id is that of an unfinished request, or its priority is no number.
-            TextError: its prompt is empty, or too long for the model.
-            GenerationError: its prompt is too long for the key-value cache.
+            ConfigError: its id is that of an unfinished request.
         """
-        length, capacity = group.prompt_length, self._blocks.capacity
         if group.request_id in self._groups:
             raise ConfigError(
                 f"a request with the id {group.request_id!r} is not finished yet: give every "
                 "request an id of its own"
             )
-        if not math.isfinite(group.priority):
-            raise ConfigError(f"priority must be a finite number, not {group.priority!r}")
-        if length == 0:
-            raise TextError("the prompt is empty: give it at least one token")
-        if length >= self._max_positions:
-            raise TextError(
-                f"the prompt has {length} positions and the model {self._max_positions}: shorten "
-                "the text or the sample prompt, or leave split_text on"
-            )
-        if length > capacity:
-            raise GenerationError(
-                f"the prompt has {length} positions and the key-value cache {capacity}: raise "
-                "kv_memory, or shorten the text or the sample prompt"
-            )
 
     def add(self, group: SequenceGroup) -> None:
-        """Take a request; nothing has changed when this raises.
+        """Add a request whose prompt fits the model and the cache (see ``EngineRequest.checked``).
 
         Raises:
-            ConfigError, TextError, GenerationError: as :meth:`check`.
+            ConfigError: its id is that of an unfinished request. Nothing has changed then.
         """
         self.check(group)
-        length, capacity = group.prompt_length, self._blocks.capacity
+        length = group.prompt_length
         group.arrival = self._clock()
-        # The id that is drawn from the last position that fits needs no place itself.
+        # The id drawn from the last position that fits needs no place in the cache itself.
         group.limit = min(
-            group.sampling.max_new, self._max_positions - length, capacity + 1 - length
+            group.sampling.max_new, self._max_positions - length, self._capacity + 1 - length
         )
         key = rank_key(self._config, group)
         for seq in group.sequences:
@@ -147,11 +131,11 @@ class Scheduler:
         self._waiting.push(group.sequences[0])
 
     def abort(self, request_id: str) -> list[Sequence]:
-        """End a request, whatever its state; an id that is not known is ignored.
+        """End a request in any state; an unknown id is ignored.
 
         Returns:
-            The sequences that this ended. Those in a step in flight end with it, and ``update``
-            reports them: each sequence is reported once.
+            The sequences that this ended. A sequence that a plan in flight moves ends later, when
+            :meth:`update` returns it. So each sequence is returned once.
         """
         group = self._groups.get(request_id)
         if group is None:
@@ -159,7 +143,7 @@ class Scheduler:
         group.followers.clear()
         ended = []
         for seq in group.sequences:
-            if seq.flights:
+            if seq.plans_in_flight:
                 seq.aborted = True
             elif seq.status is not SequenceStatus.FINISHED:
                 self._end(seq, FinishReason.ABORT)
@@ -170,16 +154,17 @@ class Scheduler:
     # ------------------------------------------------------------ a step
 
     def schedule(self) -> StepPlan | None:
-        """Plan a step, or ``None`` where there is nothing to do.
+        """Plan a step; return ``None`` if there is nothing to do.
 
         Raises:
             RuntimeError: a plan is in flight.
         """
-        if self._flights:
+        if self._in_flight:
             raise RuntimeError("a step is in flight: schedule the next one after its update")
         counts: list[tuple[Sequence, int]] = []
         self._plan_single_positions(counts)
-        # No more run than the budget has positions, so the first of the rest gets on as well.
+        # At most as many sequences run as the budget has positions, so a position is left for the
+        # first of the others.
         budget = self._config.max_num_batched_tokens - len(counts)
         for seq in self._running:
             left = len(seq) - seq.computed
@@ -195,21 +180,21 @@ class Scheduler:
         return self._make_plan(counts) if counts else None
 
     def schedule_ahead(self, most: int = 1) -> StepPlan | None:
-        """Plan what the sequences of the last plan do when it is done, before it is.
+        """Plan the steps after the last plan in flight, before its result is known.
 
-        An end is seen when its step has returned: a sequence that ended moves on in vain until
-        then, in blocks that are still its own, and ``update`` drops what it draws.
+        The scheduler sees that a sequence ended only with the result. Until then the sequence is
+        computed in vain, in blocks that are still its own, and ``update`` drops what it draws.
 
         Args:
-            most: how many steps to plan at most.
+            most: the most steps to plan.
 
         Returns:
-            The plan, or ``None`` where it must wait for what is in flight: somebody else may move
-            next, or blocks are short.
+            The plan, for the sequences of the last one. ``None`` if the results in flight are
+            needed first: a waiting sequence may start, one was aborted, or blocks are short.
         """
-        if not self._flights or (len(self._running) < self._max_running and self._may_admit()):
+        if not self._in_flight or (len(self._running) < self._max_running and self._may_admit()):
             return None
-        sequences = self._flights[-1][1]
+        sequences = self._in_flight[-1][1]
         if sequences != self._running or any(s.aborted or not s.drawing for s in sequences):
             return None
         steps = min(most, *(seq.group.limit - len(seq.ids) - seq.drawing for seq in sequences))
@@ -218,21 +203,21 @@ class Scheduler:
         return self._make_plan([(seq, 1) for seq in sequences], steps)
 
     def _extend_ahead(self, seq: Sequence, steps: int) -> bool:
-        # The last id that these steps draw needs no place yet.
+        # The last id that these steps draw needs no place in the cache yet.
         return self._blocks.extend(seq, seq.drawing + steps - 1)
 
     def _plan_single_positions(self, counts: list[tuple[Sequence, int]]) -> None:
-        """Plan all running sequences that need one position, the first in rank first.
+        """Plan all running sequences that need one position, in order of rank.
 
-        Where blocks are short, the last in rank are preempted, so the first always gets on. None
-        of these is planned yet: those come before.
+        If blocks are short, the last sequences in rank are preempted, so the first one always
+        moves. The preempted ones are not in ``counts`` yet, since they come later in rank.
         """
         index = 0
         while index < len(self._running):
             seq = self._running[index]
             index += 1
             if len(seq) - seq.computed > 1:
-                continue  # its blocks were given to it when it came in
+                continue  # it got the blocks for its prompt when it was admitted
             while not self._blocks.extend(seq):
                 victim = self._running.pop()
                 self._preempt(victim)
@@ -241,12 +226,12 @@ class Scheduler:
             counts.append((seq, 1))
 
     def _admit_next(self) -> Sequence | None:
-        """Let the first in the queue run, if blocks for all its positions can be had."""
+        """Start the first waiting sequence, if there are blocks for all its positions."""
         seq = self._waiting.peek()
         if seq is None or not self._may_admit():
             return None
-        # Who runs needs another block some day: without a few to spare, newcomers would be sent
-        # away at once.
+        # Each running sequence will need another block. Without spare ones for them, the new
+        # sequence would soon be preempted.
         spare = len(self._running)
         if seq.status is SequenceStatus.SWAPPED:
             fits = self._blocks.swap_in(seq, spare)
@@ -263,21 +248,27 @@ class Scheduler:
         return seq
 
     def _may_admit(self) -> bool:
-        """Whether to try the first in the queue: as far as is known, there are blocks for it."""
+        """Return whether the first waiting sequence may find enough blocks.
+
+        This is a quick test: ``wanted`` is how many it needed when it was last tried.
+        """
         seq, spare = self._waiting.peek(), len(self._running)
         if seq is None:
             return False
         return not spare or self._blocks.device.available - spare >= max(1, seq.wanted)
 
     def _find_donor(self, seq: Sequence) -> Sequence | None:
-        """A running sibling whose prompt a sequence that never ran can share."""
+        """Return a running sample of the group whose prompt blocks a new sample can share."""
         donor = seq.group.donor
         if donor is None or seq.ids or donor.status is not SequenceStatus.RUNNING:
             return None
         return donor if donor.computed >= seq.group.prompt_length - 1 else None
 
     def _preempt(self, seq: Sequence) -> None:
-        """Take the blocks from a sequence that runs, by whichever way costs less to undo."""
+        """Take the blocks from a running sequence, and choose how it gets them back.
+
+        It is swapped out or computed again later, whichever is estimated to take less time.
+        """
         recompute = seq.computed * self._config.recompute_cost
         swap = -(-seq.computed // self._block_size) * self._config.swap_cost
         if swap < recompute and self._blocks.swap_out(seq):
@@ -294,14 +285,14 @@ class Scheduler:
         new: list[SequenceData] = []
         work: list[Work] = []
         for seq, count in counts:
-            # What is drawn in flight is computed from its last id on.
+            # Of ids that plans in flight draw, only the last one still has to be computed.
             length = len(seq) + seq.drawing
             start = length - 1 if seq.drawing else seq.computed
             stop = start + count
             draws = stop == length
             table = tuple(seq.block_table[: -(-(stop + steps - 1) // self._block_size)])
             work.append(Work(seq.seq_id, start, count, table, draws))
-            seq.flights += 1
+            seq.plans_in_flight += 1
             seq.drawing += steps * draws
             if not seq.known:
                 seq.known = True
@@ -309,67 +300,73 @@ class Scheduler:
         moves = self._blocks.take_moves()
         plan = StepPlan(tuple(self._ended), moves, tuple(new), tuple(work), steps)
         self._ended.clear()
-        self._flights.append((plan, [seq for seq, _ in counts]))
+        self._in_flight.append((plan, [seq for seq, _ in counts]))
         return plan
 
-    # ------------------------------------------------------------ what came of it
+    # ------------------------------------------------------------ the result of a step
 
     def update(self, plan: StepPlan, result: StepResult) -> list[Advance]:
-        """Learn what the plan that is longest in flight gave.
+        """Apply the result of the oldest plan in flight.
 
         Returns:
-            For each sequence one for every id that it drew, and for each that was aborted while in
-            flight.
+            One ``Advance`` for each sequence that drew or ended.
 
         Raises:
             RuntimeError: ``plan`` is not that plan.
-            ValueError: the result has another number of rows than the plan has draws.
+            ValueError: the result does not have one row for each draw of the plan.
         """
-        if not self._flights or plan is not self._flights[0][0]:
+        if not self._in_flight or plan is not self._in_flight[0][0]:
             raise RuntimeError("this plan is not in flight, or not the first one")
         draws = plan.steps * sum(work.draws for work in plan.work)
         if len(result.ids) != draws:
             raise ValueError(f"the step gave {len(result.ids)} rows, and its plan has {draws}")
-        sequences = self._flights.popleft()[1]
+        sequences = self._in_flight.popleft()[1]
         for seq in sequences:
-            seq.flights -= 1
-        rows = result.ids.tolist()
+            seq.plans_in_flight -= 1
+        ids = result.ids.tolist()
         logprobs = result.logprobs.tolist()
         finite = result.finite.tolist()
-        advances = []
+        kept: dict[Sequence, list[int]] = {}  # the rows that each sequence keeps
         row = 0
         for step in range(plan.steps):
             for work, seq in zip(plan.work, sequences, strict=True):
                 computed = work.start + work.count + step
                 seq.drawing -= work.draws
                 if seq.status is SequenceStatus.FINISHED:
-                    pass  # it moved on in vain
+                    pass  # it was computed in vain, see schedule_ahead
                 elif seq.aborted:
-                    advances.append(self._close(seq, FinishReason.ABORT))
+                    kept[seq] = []
+                    self._end(seq, FinishReason.ABORT)
                 elif not work.draws:
-                    self._blocks.commit(seq, computed)
-                    self._open(seq)
+                    self._commit(seq, computed)
                 elif not finite[row]:
-                    advances.append(self._close(seq, FinishReason.ABORT, error=NOT_FINITE))
+                    kept.setdefault(seq, [])
+                    self._end(seq, FinishReason.ABORT, NOT_FINITE)
                 else:
-                    self._blocks.commit(seq, computed)
-                    self._open(seq)
-                    advances.append(self._gain(seq, row, rows[row], logprobs[row]))
+                    self._commit(seq, computed)
+                    own = kept.setdefault(seq, [])
+                    if self._append(seq, ids[row], logprobs[row]):
+                        own.append(row)
                 row += work.draws
-        if any(advance.finish for advance in advances):
+        if any(seq.finish for seq in kept):
             self._drop_ended()
-        return advances
+        return [Advance(seq, own) for seq, own in kept.items()]
 
-    def _gain(self, seq: Sequence, row: int, ids: list[int], logprob: float) -> Advance:
-        """A sequence drew ``ids`` [num_codebooks], in row ``row``."""
+    def _append(self, seq: Sequence, ids: list[int], logprob: float) -> bool:
+        """Append drawn ``ids`` [num_codebooks], and end the sequence if they are its last.
+
+        Returns:
+            Whether the sequence keeps them; it does not keep the end.
+        """
         group = seq.group
-        drawn = group.row(ids)
+        drawn = group.drawn(ids)
         if group.is_end(drawn):
-            return self._close(seq, FinishReason.STOP)
+            self._end(seq, FinishReason.STOP)
+            return False
         seq.ids.append(drawn)
         seq.logprob += logprob
         if len(seq.ids) < group.limit:
-            return Advance(seq, row, None)
+            return True
         if group.limit < min(group.sampling.max_new, self._max_positions - group.prompt_length):
             logger.warning(
                 "request %r ended after %d of %d: it fills the whole key-value cache of %d "
@@ -377,12 +374,17 @@ class Scheduler:
                 group.request_id,
                 group.limit,
                 group.sampling.max_new,
-                self._blocks.capacity,
+                self._capacity,
             )
-        return self._close(seq, FinishReason.LENGTH, row)
+        self._end(seq, FinishReason.LENGTH)
+        return True
 
-    def _open(self, seq: Sequence) -> None:
-        """Once a sample has computed the prompt, all but its last position, others may share it."""
+    def _commit(self, seq: Sequence, computed: int) -> None:
+        """Note that ``computed`` positions are computed, and let other samples share the prompt.
+
+        They can once all positions of the prompt but the last are computed.
+        """
+        self._blocks.commit(seq, computed)
         group = seq.group
         if group.sampling.n > 1 and seq.computed >= group.prompt_length - 1:
             group.donor = seq
@@ -393,18 +395,8 @@ class Scheduler:
             self._waiting.push(follower)
         group.followers.clear()
 
-    def _close(
-        self,
-        seq: Sequence,
-        finish: FinishReason,
-        row: int | None = None,
-        error: str | None = None,
-    ) -> Advance:
-        self._end(seq, finish, error)
-        return Advance(seq, row, finish, error)
-
     def _end(self, seq: Sequence, finish: FinishReason, error: str | None = None) -> None:
-        """End a sequence; one that runs stays in the list of those until ``_drop_ended``."""
+        """End a sequence. A running one stays in ``_running`` until ``_drop_ended``."""
         if seq.status is SequenceStatus.SWAPPED:
             self._num_swapped -= 1
         self._waiting.discard(seq)

@@ -1,7 +1,7 @@
-"""What the scheduler knows of a request: its samples, how long each is and how far computed.
+"""The state that the scheduler keeps of a request and of each of its samples.
 
-There are no phases. A sequence has so many positions, of which so many are computed; the rest is
-its work.
+There is no prefill phase and no decode phase. A sequence has some positions, and some of them are
+computed; the others are still to be computed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .sampling_params import SamplingParams
 
 
 class SequenceStatus(Enum):
-    """Where a sequence stands, and so where its keys and values lie."""
+    """The state of a sequence; the comments say where its keys and values are."""
 
     WAITING = "waiting"  # nowhere
     RUNNING = "running"  # in device blocks
@@ -32,29 +32,29 @@ class SequenceStatus(Enum):
 
 
 class Sequence:
-    """One sample of a prompt. The scheduler keeps its books in it.
+    """One sample of a prompt, with the scheduler's state of it.
 
     Attributes:
-        seq_id: never given twice.
+        seq_id: a unique id, never used again.
         group: the request that it belongs to.
         sample: its index among the request's samples.
-        key: of its draws.
-        ids: what was generated, a row of codes for each frame, or of one id for each text token.
+        key: the key of its draws.
+        ids: what was generated: a tuple of codes for each frame, or of one id for each text token.
             The end is never among them.
-        logprob: sum over ``ids`` of their log-probabilities.
-        computed: positions whose keys and values lie in its blocks.
-        block_table: device block of every logical one, while it runs.
-        host_table: host block of every logical one, while it is swapped out.
-        cached: for each of its first full blocks, what the prefix cache knows it as.
+        logprob: sum of the log-probabilities of ``ids``.
+        computed: how many positions have their keys and values in its blocks.
+        block_table: the device block of every logical block, while it runs.
+        host_table: the host block of every logical block, while it is swapped out.
+        cached: the prefix cache's entries for its first full blocks.
         status: see ``SequenceStatus``.
         finish: why it ended, or ``None`` while it goes on.
-        error: what went wrong, if its end was an error (``finish`` is ``ABORT`` then).
-        aborted: whether it is to end as soon as a step in flight has returned.
-        flights: plans in flight that move it.
-        drawing: ids that it draws in these.
-        known: whether the worker was told of it.
-        rank: the total order of the policy; the lowest comes first.
-        wanted: blocks that it needed when it last found too few.
+        error: what went wrong, if it ended with an error (``finish`` is ``ABORT`` then).
+        aborted: whether it must end when the result of a plan in flight is there.
+        plans_in_flight: how many plans in flight move it.
+        drawing: how many ids it draws in these plans.
+        known: whether the worker has been sent its data.
+        rank: its place in the order of the policy; the lowest comes first.
+        wanted: the blocks that it needed when there were last too few; 0 otherwise.
     """
 
     __slots__ = (
@@ -65,13 +65,13 @@ class Sequence:
         "drawing",
         "error",
         "finish",
-        "flights",
         "group",
         "host_table",
         "ids",
         "key",
         "known",
         "logprob",
+        "plans_in_flight",
         "rank",
         "sample",
         "seq_id",
@@ -94,28 +94,28 @@ class Sequence:
         self.finish: FinishReason | None = None
         self.error: str | None = None
         self.aborted = False
-        self.flights = 0
+        self.plans_in_flight = 0
         self.drawing = 0
         self.known = False
         self.rank: tuple[float, int, int] = (0.0, 0, sample)
         self.wanted = 0
 
     def __len__(self) -> int:
-        """Positions in all: of the prompt, and of what was generated."""
+        """Return the number of positions, of the prompt and of what was generated."""
         return self.group.prompt_length + len(self.ids)
 
     @property
     def data(self) -> SequenceData:
-        """What the worker must know of it."""
+        """Return what the worker needs to know of it."""
         return SequenceData(self.seq_id, self.group.prompt, self.group.sampling, self.key)
 
     def tokens(self, start: int, stop: int) -> tuple[Token, ...]:
-        """What stands at positions ``start`` to ``stop``, as the prefix cache compares it."""
+        """Return what is at positions ``start`` to ``stop``, as the prefix cache compares it."""
         length = self.group.prompt_length
         if stop <= length:
             return tuple(self.group.tokens[start:stop])
-        rows = self.ids[max(0, start - length) : stop - length]
-        generated = rows if self.group.key.kind is Pass.CODE else [row[0] for row in rows]
+        ids = self.ids[max(0, start - length) : stop - length]
+        generated = ids if self.group.key.kind is Pass.CODE else [text_id for (text_id,) in ids]
         return (*self.group.tokens[start:], *generated)
 
 
@@ -124,21 +124,21 @@ class SequenceGroup:
 
     Args:
         request_id: unique among the requests that have not ended.
-        prompt: what all samples start from.
-        sampling: how to draw.
-        key: of the first sample's draws; sample ``i`` has ``key.sample + i``. ``key.kind`` says
+        prompt: the prompt of all samples.
+        sampling: the settings of the draws.
+        key: of the first sample's draws; sample ``i`` has ``key.sample + i``. ``key.kind`` tells
             whether frames or text ids are generated.
         end_id: the id that ends a sequence: in any codebook of a frame, or as a text id.
-        seq_ids: gives an id for each sample, and never one twice.
-        priority: lower comes first, where the policy looks at it; finite.
+        seq_ids: an iterator over unused sequence ids.
+        priority: a finite number; lower comes first, if the policy is ``priority``.
 
     Attributes:
         sequences: the samples.
         followers: samples that wait for the first one to compute the prompt.
-        donor: the sample that computed the prompt last; others may share its blocks.
-        unfinished: samples that have not ended.
-        arrival: when the scheduler took it, by the scheduler's clock.
-        limit: tokens or frames that a sample gets at most; known once the scheduler took it.
+        donor: the last sample that computed the prompt; others may share its blocks.
+        unfinished: how many samples have not ended.
+        arrival: when the scheduler added it, by the scheduler's clock.
+        limit: the most tokens or frames of a sample; set when the scheduler adds it.
     """
 
     def __init__(
@@ -168,26 +168,26 @@ class SequenceGroup:
 
     @cached_property
     def tokens(self) -> list[Token]:
-        """The prompt as the prefix cache compares it: text ids as they are, frames as tuples.
+        """Return the prompt as the prefix cache compares it: text ids, and frames as tuples.
 
-        The place of a speaker vector is another thing than the text id that stands there, so it
-        is a number that no id can be.
+        A position with the speaker vector differs from one with its text id, so it is a negative
+        number there, which no id is.
         """
         prompt = self.prompt
-        ids = prompt.text.astype(np.int64, copy=False)  # of a type without a sign ~ is an id again
+        ids = prompt.text.astype(np.int64, copy=False)  # of an unsigned type ~ is not negative
         text: list[Token] = np.where(prompt.speaker_slots, ~ids, ids).tolist()
         return text + [tuple(frame) for frame in prompt.codes.tolist()]
 
     @cached_property
     def root(self) -> bytes:
-        """Where the prefixes of this prompt begin: nothing is shared between two speakers."""
+        """Return the parent key of the first block; prompts with other speakers have another."""
         speaker = self.prompt.speaker
         return b"" if speaker is None else hashlib.blake2b(speaker.tobytes()).digest()
 
-    def row(self, ids: list[int]) -> tuple[int, ...]:
-        """What counts of drawn ids [num_codebooks]: a frame's codes, or the one text id."""
+    def drawn(self, ids: list[int]) -> tuple[int, ...]:
+        """Return a frame's codes from drawn ids [num_codebooks], or the one text id."""
         return tuple(ids) if self.key.kind is Pass.CODE else (ids[0],)
 
-    def is_end(self, row: tuple[int, ...]) -> bool:
-        """Whether a row ends its sequence."""
-        return self.end_id in row
+    def is_end(self, drawn: tuple[int, ...]) -> bool:
+        """Return whether a frame or text id ends its sequence."""
+        return self.end_id in drawn

@@ -1,4 +1,4 @@
-"""A worker: one device, the model on it, and the blocks of keys and values."""
+"""A worker: the model on one device, and the block pools of its key-value cache."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import torch
 from ...errors import ConfigError
 from ...utils import machine
 from ...utils.folders import cache_folder
+from ..tokenizer import Tokenizer
 from .batch import Batch, RowKind
 from .configs import CacheConfig, EngineConfig
 from .model_loader import LoadedModel, ModelLoader
@@ -26,48 +27,49 @@ from .plan import BlockMove, MoveKind, Pending, SequenceData, StepPlan
 
 logger = logging.getLogger(__name__)
 
-# Of the memory that is free once the model is there, the part that a pool takes unasked.
+# The default size of the pool, as a part of the memory that is free once the model is loaded.
 _SHARE = 0.25
-# Steps of a plan where steps are replayed without the host: the more, the less it has to do, and
-# the longer newcomers wait.
+# The most steps of a plan on a device that replays recorded steps. With more of them the host has
+# less to do, and new requests wait longer.
 _MOST_STEPS = 4
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Measured seconds: to move a block out and in again, and to compute one position."""
+    """Measured seconds: to swap a block out and in again, and to compute one position."""
 
     swap: float
     recompute: float
 
 
 class Runner(Protocol):
-    """What carries out the work of plans."""
+    """Computes the work of plans."""
 
     def forget(self, seq_ids: Sequence[int]) -> None:
-        """Let go of sequences; those that never had work are not known."""
+        """Drop sequences; ids of sequences that never had work are ignored."""
 
     def add(self, new: Sequence[SequenceData]) -> None:
-        """Take sequences that have their first work."""
+        """Add sequences before their first work."""
 
     def submit(self, plan: StepPlan) -> Pending:
-        """Begin a plan's work; what is given waits for its result."""
+        """Start a plan's work; return a function that waits for its result."""
         ...
 
 
 class Worker:
-    """Carries out plans on one device.
+    """Runs plans on one device.
 
     Args:
         config: the engine's settings.
+        tokenizer: the checkpoint's, if it has been read already.
 
     Attributes:
         depth, most_steps: see ``ExecutorBase``.
     """
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, tokenizer: Tokenizer | None = None) -> None:
         self._config = config
-        self.model: LoadedModel = ModelLoader(config).load()
+        self.model: LoadedModel = ModelLoader(config, tokenizer).load()
         self._pool = self._host = torch.empty(0)
         self._runner: Runner | None = None
         device = self.model.placement.device
@@ -75,10 +77,10 @@ class Worker:
         self.depth = self.most_steps = 1
 
     def init_cache(self) -> CacheConfig:
-        """Make the pools; the answer is the cache's config with the blocks counted.
+        """Allocate the block pools; return the cache's config with the numbers of blocks.
 
         Raises:
-            ConfigError: the memory does not suffice, for a single block or for what was asked.
+            ConfigError: there is not enough memory, for a single block or for the given size.
         """
         wanted = self._config.cache
         llama = self.model.llama
@@ -111,9 +113,9 @@ class Worker:
         )
 
     def submit(self, plan: StepPlan) -> Pending:
-        """Begin one step; what is given waits for its result."""
+        """Start a plan; return a function that waits for its result."""
         assert self._runner is not None
-        with self._queue():
+        with self._stream_context():
             self._runner.forget(plan.ended)
             for move in plan.moves:
                 self._move(move)
@@ -121,19 +123,22 @@ class Worker:
             return self._runner.submit(plan)
 
     def close(self) -> None:
-        """Wait for what was begun: nobody must let go of recorded steps that run."""
+        """Wait for the plans in flight: recorded steps must not be freed while they run."""
         if self._stream is not None:
             try:
                 self._stream.synchronize()
-            except RuntimeError as error:  # of a step, which its callers were told
+            except RuntimeError as error:  # of a step; its callers have got it
                 logger.debug("the device ended in an error: %s", error)
 
-    def _queue(self) -> AbstractContextManager[Any]:
-        """On a GPU steps have a queue of their own, so that nobody else waits for them."""
+    def _stream_context(self) -> AbstractContextManager[Any]:
+        """Return a context that puts steps on a CUDA stream of their own, where there is one.
+
+        Other work on the GPU then does not wait for them.
+        """
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
     def _new_runner(self) -> Runner:
-        """What carries out plans: recorded steps where the model runs on Triton kernels."""
+        """Return a runner, of recorded steps if the model runs on Triton kernels."""
         if self.model.recorder is None:
             return ModelRunner(self.model, self._pool)
         from .cuda.runner import new_runner
@@ -151,8 +156,11 @@ class Worker:
         target[move.target].copy_(source[move.source])
 
     def _count_blocks(self, wanted: CacheConfig) -> int:
-        """Blocks of the pool: as many as asked for, or what as many sequences as may run need,
-        within a modest part of the free memory."""
+        """Return the number of blocks of the device's pool.
+
+        By default it is what the most sequences that may run can use, within a part of the free
+        memory.
+        """
         if wanted.num_blocks is not None:
             return wanted.num_blocks
         size = self.model.llama.block_bytes
@@ -181,20 +189,20 @@ class Worker:
         return machine.available_memory()
 
     def measure(self) -> Costs:
-        """What preemption costs here, as it was measured once for this model on this machine."""
+        """Return what a preemption costs, measured once for this model on this machine."""
         about = (self.model.shape, self.model.how, self._config.cache, torch.__version__)
         name = hashlib.sha256(repr((about, machine.cpu_model())).encode()).hexdigest()[:24]
         return remembered(cache_folder() / "costs" / f"{name}.json", self._measure)
 
     def _measure(self) -> Costs:
-        """Time a full step and a block's way; the pool's contents are lost."""
+        """Time a full step and the copy of a block. This overwrites the pool's contents."""
         rows = min(
             self._config.scheduler.max_num_batched_tokens,
             self.model.shape.max_position_embeddings,
             len(self._pool) * self._config.cache.block_size,
         )
         batch = _dummy(rows, self._config.cache.block_size, self.model)
-        with self._queue():
+        with self._stream_context():
             forward = self.model.llama.forward
             recompute = min(_timed(lambda: forward(batch, self._pool)) for _ in "ab")
             swap = 2 * min(_timed(lambda: self._pool[0].cpu().clone()) for _ in "abc")
@@ -202,13 +210,13 @@ class Worker:
 
 
 def remembered(file: Path, measure: Callable[[], Costs]) -> Costs:
-    """What ``file`` holds, or what ``measure`` gives, which is then kept there."""
+    """Return the costs in ``file``; if there are none, call ``measure`` and write its result."""
     try:
         costs = Costs(**json.loads(file.read_text(encoding="utf-8")))
         if min(costs.swap, costs.recompute) > 0:
             return costs
     except (OSError, ValueError, TypeError):
-        pass  # not there, or not ours
+        pass  # there is no file, or it is damaged
     costs = measure()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -225,7 +233,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _dummy(rows: int, block_size: int, model: LoadedModel) -> Batch:
-    """A prompt of ``rows`` positions in the first blocks."""
+    """Return a batch with one prompt of ``rows`` positions, in the first blocks."""
     blocks = -(-rows // block_size)
     return Batch(
         kinds=np.full(rows, RowKind.TEXT, dtype=np.uint8),

@@ -53,9 +53,9 @@ def test_abort_with_a_step_in_flight_frees_only_when_it_has_returned() -> None:
     assert engine.scheduler.abort(group.request_id) == []
     assert engine.scheduler.stats.used_blocks == 5
     advances = engine.finish()
-    assert [(a.sequence.group, a.row, a.finish) for a in advances] == [
-        (group, None, FinishReason.ABORT),
-        (other, 1, None),
+    assert [(a.sequence.group, a.rows, a.sequence.finish) for a in advances] == [
+        (group, [], FinishReason.ABORT),
+        (other, [1], None),
     ]
     assert engine.scheduler.stats.used_blocks == 2
     engine.run()

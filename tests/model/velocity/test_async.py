@@ -216,6 +216,14 @@ def test_requests_are_taken_all_or_none() -> None:
     for bad, error in ((make_request(length=POSITIONS), TextError), (good, ConfigError)):
         with pytest.raises(error):
             next(engine.stream([good, bad]))
+    # What does not fit is an error of the call, before the first item is asked for.
+    for call in (
+        lambda: engine.stream([good, make_request(length=POSITIONS)]),
+        lambda: engine.generate(make_prompt(0), good.sampling, good.key),
+    ):
+        with pytest.raises(TextError):
+            call()
+    engine.stream([good])  # and what was never asked for is never begun
     assert executor.steps == 0
     assert_idle(engine)
     stream(engine, good).check(good)

@@ -90,7 +90,7 @@ def test_deltas_do_not_hold_on_to_the_step() -> None:
     engine.add([make_request(seed) for seed in range(4)])
     for output in engine.step():
         (delta,) = output.deltas
-        assert delta.ids.base is None
+        assert delta.ids.untyped_storage().nbytes() == delta.ids.nbytes
         assert delta.hiddens.untyped_storage().nbytes() == delta.hiddens.nbytes
 
 
@@ -117,7 +117,7 @@ def test_the_best_sample_comes_alone_and_whole() -> None:
     best = max(range(6), key=mean)
     assert best != 0, "choose another seed: the first sample would win by chance"
     ids, finish = expected(replace(request.key, sample=best), request.sampling)
-    assert (delta.sample, delta.ids.tolist(), delta.finish) == (best, ids, finish)
+    assert (delta.index, delta.ids.tolist(), delta.finish) == (best, ids, finish)
     assert delta.logprob / len(delta.ids) == pytest.approx(mean(best))
     assert is_idle(engine)
 
@@ -152,6 +152,7 @@ TEXT = make_prompt().text
     ("prompt", "error", "message"),
     [
         (make_prompt(0), TextError, "empty"),
+        (make_prompt(POSITIONS), TextError, f"{POSITIONS} positions and the model {POSITIONS}"),
         (make_prompt(POSITIONS), TextError, f"{POSITIONS} positions .* shorten"),
         (altered(text=np.where(TEXT == 22, TEXT_TOKENS, TEXT)), TextError, "unknown token 500"),
         (altered(text=np.where(TEXT == 22, -1, TEXT)), TextError, "unknown token -1"),
@@ -200,6 +201,8 @@ def test_settings_that_do_not_fit() -> None:
     many = replace(request.sampling, n=2)
     with pytest.raises(ConfigError, match="another seed"):
         engine.add([replace(request, sampling=many, key=replace(request.key, sample=2**16 - 1))])
+    with pytest.raises(ConfigError, match="priority"):
+        engine.add([replace(request, priority=float("nan"))])
     assert is_idle(engine)
 
 
@@ -247,7 +250,8 @@ def test_a_request_id_is_taken_until_its_request_ends() -> None:
 def test_a_prompt_beyond_the_pool_is_refused_with_what_came_with_it() -> None:
     engine, _ = make_engine(FakeExecutor(blocks=10))
     good = make_request()
-    with pytest.raises(GenerationError, match="kv_memory"):
+    says = "41 positions and the key-value cache 40: raise kv_memory"
+    with pytest.raises(GenerationError, match=says):
         engine.add([good, make_request(length=41)])
     assert not engine.has_unfinished_requests()
     engine.add([good])

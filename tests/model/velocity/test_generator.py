@@ -68,15 +68,16 @@ def run(
     finishes: dict[int, FinishReason] = {}
     for deltas in generator.generate(requests, Cancellation()):
         for delta in deltas:
-            assert delta.row not in finishes
-            key, start = requests[delta.row].key, len(ids[delta.row])
-            ids[delta.row].extend(delta.ids.tolist())
+            assert delta.index not in finishes
+            key, start = requests[delta.index].key, len(ids[delta.index])
+            ids[delta.index].extend(delta.ids.tolist())
             assert delta.ids.dtype is torch.int64
             assert delta.hiddens.tolist() == [
-                hidden_of(key, position).tolist() for position in range(start, len(ids[delta.row]))
+                hidden_of(key, position).tolist()
+                for position in range(start, len(ids[delta.index]))
             ]
             if delta.finish is not None:
-                finishes[delta.row] = delta.finish
+                finishes[delta.index] = delta.finish
     return [(ids[row], finishes[row]) for row in range(len(requests))]
 
 
@@ -94,7 +95,7 @@ def test_a_step_is_one_list() -> None:
     generator, executor = make_generator()
     requests = [request_of(seed, min_new=6, max_new=6) for seed in range(3)]
     steps = list(generator.generate(requests, Cancellation()))
-    assert [[delta.row for delta in deltas] for deltas in steps] == [[0, 1, 2]] * 6
+    assert [[delta.index for delta in deltas] for deltas in steps] == [[0, 1, 2]] * 6
     assert executor.steps == 6
 
 
@@ -129,6 +130,8 @@ def test_a_call_that_was_cancelled_before_gives_its_ends() -> None:
 def test_nothing_begins_where_one_request_does_not_fit() -> None:
     generator, executor = make_generator()
     long = replace(request_of(1), prompt=make_prompt(POSITIONS))
+    with pytest.raises(TextError, match="shorten"):
+        generator.generate([request_of(2), long], Cancellation())  # at once
     with pytest.raises(TextError, match="shorten"):
         run(generator, [request_of(2), long])
     mute = replace(request_of(1).prompt, speaker=np.ones(3, dtype=np.float32))

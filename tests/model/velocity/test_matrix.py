@@ -95,7 +95,7 @@ def collect(generator: Generator, requests: Sequence[GenerationRequest]) -> list
     gained: list[list[Delta]] = [[] for _ in requests]
     for deltas in generator.generate(requests, Cancellation()):
         for delta in deltas:
-            gained[delta.row].append(delta)
+            gained[delta.index].append(delta)
     results = []
     for own in gained:
         assert [delta.finish is None for delta in own] == [True] * (len(own) - 1) + [False]
@@ -281,13 +281,13 @@ def test_samples_of_one_prompt_are_as_if_each_were_asked_for(
 ) -> None:
     request = requests_of("model-a")[5]
     engine = make_llm("model-a", block_size=8)
-    drawn = {i: [] for i in range(4)}
+    drawn: dict[int, list[torch.Tensor]] = {i: [] for i in range(4)}
     params = SamplingParams(**vars(request.sampling), n=4)
     engine.add_request("samples", request.prompt, params, request.key)
     while engine.has_unfinished_requests():
         for output in engine.step():
             for delta in output.deltas:
-                drawn[delta.sample].append(torch.from_numpy(delta.ids))
+                drawn[delta.index].append(delta.ids)
     metrics = engine.metrics()
     assert metrics.copied_blocks > 0  # they shared the last block of the prompt
     keys = [replace(request.key, sample=request.key.sample + i) for i in range(4)]

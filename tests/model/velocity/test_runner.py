@@ -81,7 +81,7 @@ def standard(chat: Chat, datas: Sequence[SequenceData]) -> dict[int, tuple[Tenso
     parts: dict[int, list] = {}
     for deltas in chat.gpt.generate(requests, Cancellation()):
         for delta in deltas:
-            parts.setdefault(datas[delta.row].seq_id, []).append(delta)
+            parts.setdefault(datas[delta.index].seq_id, []).append(delta)
     return {
         seq_id: tuple(torch.cat([getattr(d, name) for d in own]) for name in ("ids", "hiddens"))
         for seq_id, own in parts.items()

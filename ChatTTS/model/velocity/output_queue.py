@@ -1,0 +1,148 @@
+"""Queues from the engine's thread to its callers. The engine's thread never waits for a caller."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+
+from ...errors import EngineDeadError
+from ..generation import Cancellation
+from .output import RequestOutput
+
+# What a caller gets: outputs, or the error that ended the engine.
+Item = Sequence[RequestOutput] | BaseException
+
+# On Windows a thread that waits without a timeout cannot be interrupted by Ctrl-C.
+_POLL_SECONDS = 1.0
+
+
+class OutputQueue(ABC):
+    """The outputs of all requests of one caller.
+
+    Args:
+        cancelled: an event by which the caller ends its requests.
+
+    Attributes:
+        is_abandoned: whether the caller has stopped reading.
+    """
+
+    def __init__(self, cancelled: Cancellation | None = None) -> None:
+        # The engine's thread reads it, so an error of a caller's own event must not get out.
+        is_safe = cancelled is None or type(cancelled) is Cancellation
+        self._cancelled = cancelled if is_safe else Cancellation(cancelled)
+        self.is_abandoned = False
+
+    def abandon(self) -> None:
+        """Stop reading; the engine then aborts the requests.
+
+        This takes no lock, because the garbage collector may close a generator, and so call this,
+        in any thread.
+        """
+        self.is_abandoned = True
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the caller wants its requests to end."""
+        return self._cancelled is not None and self._cancelled.is_set()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the caller's requests should go on."""
+        return not self.is_abandoned and not self.is_cancelled
+
+    @abstractmethod
+    def put(self, item: Item) -> None:
+        """Add an item, without waiting."""
+
+    @abstractmethod
+    def after_fork(self) -> None:
+        """In a forked child: wake the caller with an error, since the requests stay behind."""
+
+
+class ThreadOutputQueue(OutputQueue):
+    """For a caller that waits in a thread."""
+
+    def __init__(self, cancelled: Cancellation | None = None) -> None:
+        super().__init__(cancelled)
+        self._items: queue.SimpleQueue[Item] = queue.SimpleQueue()
+
+    def put(self, item: Item) -> None:
+        self._items.put(item)
+
+    def get(self) -> Sequence[RequestOutput]:
+        """Wait for the next outputs and return them.
+
+        Raises:
+            EngineDeadError: an error ended the engine.
+        """
+        while True:
+            try:
+                item = self._items.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                continue
+            return _outputs(item)
+
+    def after_fork(self) -> None:
+        # A new queue: a thread of the parent may hold the lock of the old one.
+        self._items = queue.SimpleQueue()
+        self.put(RuntimeError("the process was forked, and its requests stayed in the parent"))
+
+
+class AsyncOutputQueue(OutputQueue):
+    """For a caller that waits in the asyncio loop that is running now."""
+
+    def __init__(self, cancelled: Cancellation | None = None) -> None:
+        super().__init__(cancelled)
+        self.loop = asyncio.get_running_loop()
+        self._items: asyncio.Queue[Item] = asyncio.Queue()
+
+    def put(self, item: Item) -> None:
+        """Add an item, in the thread of the loop only; see :func:`put_all`."""
+        self._items.put_nowait(item)
+
+    async def get(self) -> Sequence[RequestOutput]:
+        """Wait for the next outputs and return them.
+
+        Raises:
+            EngineDeadError: an error ended the engine.
+        """
+        return _outputs(await self._items.get())
+
+    def after_fork(self) -> None:
+        """Do nothing: the loop does not run in the child, and waking it would wake the parent's."""
+
+
+def put_all(items: Iterable[tuple[OutputQueue, Item]]) -> None:
+    """Add each item to its queue, unless that is abandoned. Each loop is woken once.
+
+    Any thread may call this.
+    """
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[AsyncOutputQueue, Item]]] = {}
+    for output_queue, item in items:
+        if output_queue.is_abandoned:
+            continue
+        if isinstance(output_queue, AsyncOutputQueue):
+            by_loop.setdefault(output_queue.loop, []).append((output_queue, item))
+        else:
+            output_queue.put(item)
+    for loop, pairs in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_put_in_loop, pairs)
+        except RuntimeError:  # the loop was closed, so its callers are gone
+            for output_queue, _ in pairs:
+                output_queue.abandon()
+
+
+def _put_in_loop(pairs: Sequence[tuple[AsyncOutputQueue, Item]]) -> None:
+    for output_queue, item in pairs:
+        output_queue.put(item)
+
+
+def _outputs(item: Item) -> Sequence[RequestOutput]:
+    """Return the outputs of an item, or raise its error."""
+    if isinstance(item, BaseException):
+        # A new exception for each caller: raising one in several threads would mix tracebacks.
+        raise EngineDeadError(f"the engine stopped: {item}; load the model again") from item
+    return item

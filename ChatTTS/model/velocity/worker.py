@@ -18,7 +18,8 @@ import torch
 from ...errors import ConfigError
 from ...utils import machine
 from ...utils.folders import cache_folder
-from .batch import Batch, RowKind
+from ..embed import RowKind
+from .batch import InputBatch
 from .configs import CacheConfig, EngineConfig
 from .model_loader import LoadedModel, ModelLoader
 from .model_runner import ModelRunner
@@ -224,10 +225,10 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def _dummy(rows: int, block_size: int, model: LoadedModel) -> Batch:
+def _dummy(rows: int, block_size: int, model: LoadedModel) -> InputBatch:
     """A prompt of ``rows`` positions in the first blocks."""
     blocks = -(-rows // block_size)
-    return Batch(
+    return InputBatch(
         kinds=np.full(rows, RowKind.TEXT, dtype=np.uint8),
         ids=np.zeros((rows, model.embed.num_codebooks), dtype=np.int32),
         vectors=np.empty((0, model.shape.hidden_size), dtype=np.float32),

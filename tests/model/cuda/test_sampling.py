@@ -27,7 +27,8 @@ from ChatTTS.model.cuda.kernels.sampling import (
 )
 from ChatTTS.model.draws import DrawKey, Pass, uniforms
 from ChatTTS.model.generation import Sampling
-from ChatTTS.model.velocity.sampler import Draw, TorchSampler
+from ChatTTS.model.sampling import Draw
+from ChatTTS.model.velocity.sampler import TorchSampler
 
 LANES, SIZE = 4, 626
 TEMPERATURES = (0.0, 1e-12, 0.3, 0.7, 1.0, 5.0)

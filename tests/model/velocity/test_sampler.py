@@ -16,9 +16,10 @@ from ChatTTS.model.draws import DrawKey, Pass, uniforms
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.generation import GenerationRequest, Sampling
 from ChatTTS.model.llama import _Batch
+from ChatTTS.model.sampling import Draw
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.native.sampler import NativeSampler
-from ChatTTS.model.velocity.sampler import Draw, Drawn, TorchSampler
+from ChatTTS.model.velocity.sampler import Drawn, TorchSampler
 
 from ...support.velocity_models import make_team
 

@@ -27,10 +27,10 @@ from ChatTTS.model.cuda.kernels import (
     sampling,
     swiglu,
 )
+from ChatTTS.model.embed import RowKind
 from ChatTTS.model.generation import Sampling
-from ChatTTS.model.velocity.batch import RowKind
+from ChatTTS.model.sampling import Draw
 from ChatTTS.model.velocity.configs import CacheConfig
-from ChatTTS.model.velocity.sampler import Draw
 
 # Of drawn ids: where two probabilities are nearly equal, exp's last bit decides.
 ALLOWED_IDS = 0.005

@@ -15,12 +15,13 @@ from gpu_timing import copy_rate, spread, synchronize, wall_seconds
 from step_limit import StepWork
 
 from ChatTTS.model.cuda.precision import ieee_float32
-from ChatTTS.model.velocity.batch import Batch, RowKind
+from ChatTTS.model.embed import RowKind
+from ChatTTS.model.sampling import Draw
+from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.cuda.decode import DecodeRow, DecodeSteps
 from ChatTTS.model.velocity.cuda.llama import TritonLlama
 from ChatTTS.model.velocity.cuda.prompts import RecordedLlama
 from ChatTTS.model.velocity.model_loader import LoadedModel, ModelLoader
-from ChatTTS.model.velocity.sampler import Draw
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def _prompt(loaded: Loaded, rows: int, device: torch.device) -> dict[str, float]
     blocks = -(-rows // loaded.pool.shape[4])
     if blocks > len(loaded.pool):
         raise ValueError(f"{rows} positions need {blocks} blocks, and {len(loaded.pool)} are there")
-    batch = Batch(
+    batch = InputBatch(
         kinds=np.full(rows, RowKind.TEXT, dtype=np.uint8),
         ids=np.zeros((rows, scale.gpt.num_vq), dtype=np.int32),
         vectors=np.empty((0, scale.gpt.hidden_size), dtype=np.float32),

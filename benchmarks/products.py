@@ -31,17 +31,18 @@ from tqdm import tqdm
 
 import ChatTTS
 from ChatTTS.config import Config
-from ChatTTS.model.embed import load_embed
+from ChatTTS.model.embed import RowKind, load_embed
 from ChatTTS.model.llama_config import read_llama_shape
+from ChatTTS.model.llama_weights import LlamaFile, LlamaWeights
 from ChatTTS.model.native.build import BuildError
 from ChatTTS.model.native.library import Team
 from ChatTTS.model.native.linear import PackedLinear
 from ChatTTS.model.placement import choose_placement
+from ChatTTS.model.rotary import rotary_tables
 from ChatTTS.model.velocity.attention import TorchAttention
-from ChatTTS.model.velocity.batch import Batch, RowKind
+from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.configs import CacheConfig
-from ChatTTS.model.velocity.llama import TorchLlama, rotary_tables, tiled
-from ChatTTS.model.velocity.weights import LlamaFile, LlamaWeights
+from ChatTTS.model.velocity.llama import TorchLlama, tiled
 
 Layer = Callable[[Tensor], Any]
 
@@ -186,10 +187,10 @@ def _blocks(length: int) -> int:
     return -(-length // CacheConfig.block_size)
 
 
-def _batch(config: Config, rows: int, length: int) -> Batch:
+def _batch(config: Config, rows: int, length: int) -> InputBatch:
     """A frame of each of ``rows`` sequences, the last of ``length`` positions."""
     blocks = _blocks(length)
-    return Batch(
+    return InputBatch(
         kinds=np.full(rows, RowKind.CODE, dtype=np.uint8),
         ids=np.zeros((rows, config.gpt.num_vq), dtype=np.int32),
         vectors=np.empty((0, config.gpt.hidden_size), dtype=np.float32),

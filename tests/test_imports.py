@@ -179,6 +179,11 @@ RULES = [
         indirectly=True,
     ),
     Rule(
+        "velocity stands on the kernels, which know nothing of it",
+        within("ChatTTS.model", "cuda native"),
+        (VELOCITY,),
+    ),
+    Rule(
         "what computes a step knows nothing of plans and engines",
         (*within(VELOCITY, "model_runner llama attention sampler native"), "ChatTTS.model.native"),
         within(VELOCITY, "scheduler block_manager policy llm llm_engine async_llm_engine"),

@@ -54,10 +54,27 @@ def philox(counter: NDArray[np.uint64], key: NDArray[np.uint64]) -> NDArray[np.u
     return np.stack([x0, x1, x2, x3])
 
 
+def key_words(key: DrawKey) -> tuple[int, int, int, int, int]:
+    """Return the 32-bit words of a key.
+
+    They are the seed (low word, high word), then counter words 1 to 3: stream (the pass; the group
+    of codebooks is added for each draw), sample and attempt, utterance.
+    """
+    words = (
+        key.seed,
+        key.seed >> 32,
+        int(key.kind) << 16,
+        key.sample & 0xFFFF | key.attempt << 16,
+        key.utterance,
+    )
+    low, high, stream, sample, utterance = (word & 0xFFFFFFFF for word in words)
+    return low, high, stream, sample, utterance
+
+
 def uniforms(
     keys: Sequence[DrawKey], positions: Sequence[int], num_codebooks: int
 ) -> NDArray[np.float32]:
-    """One number in [0, 1) for each row and codebook, of 24 random bits.
+    """Return one number in [0, 1) for each row and codebook, of 24 random bits.
 
     Args:
         keys: one for each row.
@@ -67,28 +84,22 @@ def uniforms(
     Returns:
         float32 of shape (rows, num_codebooks).
     """
+    words = np.array([key_words(key) for key in keys], dtype=np.uint64)
+    return uniforms_of_words(words, np.array(positions, dtype=np.uint64), num_codebooks)
+
+
+def uniforms_of_words(
+    words: NDArray[np.uint64], positions: NDArray[np.uint64], num_codebooks: int
+) -> NDArray[np.float32]:
+    """Return the numbers of :func:`uniforms` for keys that are packed already.
+
+    Args:
+        words: (rows, 5), see :func:`key_words`.
+        positions: (rows).
+    """
     groups = np.arange((num_codebooks + 3) // 4, dtype=np.uint64)
-    rows = np.array(
-        [
-            (
-                p,
-                int(k.kind) << 16,
-                k.sample & 0xFFFF | k.attempt << 16,
-                k.utterance,
-                *_words(k.seed),
-            )
-            for k, p in zip(keys, positions, strict=True)
-        ],
-        dtype=np.uint64,
-    )  # (rows, 6)
-    shape = (len(rows), len(groups))
-    words = [np.broadcast_to(column[:, None], shape) for column in rows.T]
-    words[1] = words[1] | groups
-    out = philox(np.stack(words[:4]), np.stack(words[4:]))  # (4, rows, groups)
-    bits = out.transpose(1, 2, 0).reshape(len(rows), -1)[:, :num_codebooks] >> np.uint64(8)
+    low, high, stream, sample, utterance = words.T[:, :, None]
+    counter = np.broadcast_arrays(positions[:, None], stream | groups, sample, utterance)
+    out = philox(np.stack(counter), np.stack([low, high]))  # (4, rows, groups)
+    bits = out.transpose(1, 2, 0).reshape(len(words), -1)[:, :num_codebooks] >> np.uint64(8)
     return np.ascontiguousarray(bits, dtype=np.float32) * np.float32(2.0**-24)
-
-
-def _words(seed: int) -> tuple[int, int]:
-    seed %= 2**64
-    return seed & 0xFFFFFFFF, seed >> 32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import IntEnum
 from pathlib import Path
 
 import torch
@@ -13,6 +14,14 @@ from ..checkpoints.tensor_file import TensorFile
 from ..checkpoints.tensors import check_tensors, load_module
 from ..config import EmbedConfig
 from .placement import Placement
+
+
+class RowKind(IntEnum):
+    """What an input row of the Llama is embedded from."""
+
+    TEXT = 0
+    CODE = 1
+    VECTOR = 2
 
 
 class Embed(nn.Module):

@@ -21,11 +21,12 @@ from ..checkpoints.tensor_file import TensorFile
 from ..checkpoints.tensors import load_module
 from ..errors import AssetError, GenerationError
 from ..utils.fair_lock import Turns
-from . import processors
 from .draws import Pass, uniforms
 from .embed import Embed
 from .generation import Cancellation, Delta, FinishReason, GenerationRequest, check_length
 from .llama_config import LlamaShape, check_rotation
+from .processors import PENALTY_WINDOW, count_repetitions
+from .sampling import SamplingTensors, draw_ids, penalties
 from .torchaudio_import import ensure_torchaudio
 
 logger = logging.getLogger(__name__)
@@ -275,18 +276,10 @@ class PaddedBatch:
         self._set_sampling()
 
     def _set_sampling(self) -> None:
-        """Make tensors [B, 1 or num_codebooks, 1] of the sampling settings."""
-
-        def column(values: list[Any], dtype: torch.dtype) -> Tensor:
-            return torch.tensor(values, dtype=dtype, device=self.mask.device).unsqueeze(-1)
-
+        """Lay the sampling settings of all sequences out as tensors."""
         settings = [each.request.sampling for each in self.running]
-        temperature = column([s.temperature for s in settings], torch.float32)
-        self._greedy = temperature.squeeze(-1) == 0
-        self._temperature = torch.where(temperature == 0, torch.ones_like(temperature), temperature)
-        self._top_p = column([[s.top_p] for s in settings], torch.float32)
-        self._top_k = column([[s.top_k] for s in settings], torch.int64)
-        self._penalty = column([[s.repetition_penalty] for s in settings], torch.float32)
+        self._settings = SamplingTensors.of(settings, self.mask.device)
+        self._penalties = penalties(settings, self.mask.device)
 
     def draw(self, logits: Tensor, end: int) -> Tensor:
         """Draw ids [B, num_codebooks] from float32 logits [B, num_codebooks, vocabulary].
@@ -301,22 +294,22 @@ class PaddedBatch:
                 "the model gave logits that are not finite: its weights are damaged (check them "
                 "with `chattts verify`) or too large for this dtype (load with dtype='float32')"
             )
-        logits = processors.apply_temperature(logits, self._temperature)
-        logits = processors.penalise_repetition(logits, self._history, self._penalty)
-        logits = logits.nan_to_num()  # an extreme penalty overflows; no draw can use that
-        logits = processors.keep_top(logits, self._top_p, self._top_k)
-        early = [each.generated < each.request.sampling.min_new for each in self.running]
-        if any(early):
-            logits = processors.forbid(logits, end, torch.tensor(early, device=logits.device))
-        numbers = uniforms(
-            [each.request.key for each in self.running],
-            [each.generated for each in self.running],
-            self._num_codebooks,
+        forbidden = [
+            end if each.generated < each.request.sampling.min_new else -1 for each in self.running
+        ]
+        ids = draw_ids(
+            logits,
+            self._settings,
+            self._penalties ** count_repetitions(self._history, logits.shape[-1]),
+            torch.tensor(forbidden, device=logits.device),
+            uniforms(
+                [each.request.key for each in self.running],
+                [each.generated for each in self.running],
+                self._num_codebooks,
+            ),
         )
-        drawn = processors.draw(logits, torch.from_numpy(numbers).to(logits.device))
-        ids = torch.where(self._greedy, logits.argmax(dim=-1), drawn)
         self._history = torch.cat(
-            [self._history[..., -(processors.PENALTY_WINDOW - 1) :], ids.unsqueeze(-1)], dim=-1
+            [self._history[..., -(PENALTY_WINDOW - 1) :], ids.unsqueeze(-1)], dim=-1
         )
         return ids.cpu()
 

@@ -1,7 +1,7 @@
-"""What happens to logits before a draw, in the order of the published model.
+"""The steps of a draw, each a function of tensors; ``sampling.py`` puts them in their order.
 
-temperature, repetition penalty over the last 16 tokens, top-p, top-k, forbidden end; then a draw.
-Every function takes logits of shape (..., vocabulary) in float32 and returns new ones.
+Logits have the shape (..., vocabulary) and are float32. A function that changes them returns new
+ones.
 """
 
 from __future__ import annotations
@@ -18,23 +18,29 @@ def apply_temperature(logits: Tensor, temperature: Tensor) -> Tensor:
     return logits / temperature
 
 
-def penalise_repetition(logits: Tensor, history: Tensor, penalty: Tensor) -> Tensor:
-    """Weaken what was generated lately.
-
-    A token that stands n times among the last 16 of ``history`` has its logit divided by
-    penalty^n if positive, multiplied by it if negative (after CTRL, Keskar et al. 2019).
+def count_repetitions(history: Tensor, vocabulary: int) -> Tensor:
+    """Count how often each id stands among the last 16 of ``history``.
 
     Args:
-        logits: (..., vocabulary).
-        history: (..., generated tokens so far), ids.
-        penalty: broadcastable to (..., 1); 1 changes nothing.
+        history: int64 (..., generated ids so far); -1 is no id.
+
+    Returns:
+        float32 (..., vocabulary).
     """
     window = history[..., -PENALTY_WINDOW:]
-    counts = torch.zeros_like(logits).scatter_add_(
-        -1, window, torch.ones_like(window, dtype=logits.dtype)
-    )
-    factor = penalty**counts
-    return torch.where(logits > 0, logits / factor, logits * factor)
+    counts = torch.zeros(*window.shape[:-1], vocabulary, device=window.device)
+    return counts.scatter_add_(-1, window.clamp_min(0), (window >= 0).to(counts.dtype))
+
+
+def penalise_repetition(logits: Tensor, factors: Tensor) -> Tensor:
+    """Weaken what was generated lately (after CTRL, Keskar et al. 2019).
+
+    Args:
+        logits: (..., vocabulary); divided by its factor if positive, multiplied by it if negative.
+        factors: the repetition penalty to the power of :func:`count_repetitions`, in the shape of
+            ``logits``.
+    """
+    return torch.where(logits > 0, logits / factors, logits * factors)
 
 
 def keep_top(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
@@ -57,11 +63,15 @@ def keep_top(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
     return logits.masked_fill(drop.scatter(-1, order, drop), -torch.inf)
 
 
-def forbid(logits: Tensor, token: int, rows: Tensor) -> Tensor:
-    """Make ``token`` impossible where ``rows`` (bool, one for each leading index) is true."""
-    forbidden = logits.clone()
-    forbidden[rows, ..., token] = -torch.inf
-    return forbidden
+def forbid(logits: Tensor, ids: Tensor) -> Tensor:
+    """Make one id of each row impossible.
+
+    Args:
+        logits: (rows, num_codebooks, vocabulary).
+        ids: int64 (rows); -1 forbids nothing.
+    """
+    tokens = torch.arange(logits.shape[-1], device=logits.device)
+    return logits.masked_fill(tokens == ids[:, None, None], -torch.inf)
 
 
 def draw(logits: Tensor, uniform: Tensor) -> Tensor:

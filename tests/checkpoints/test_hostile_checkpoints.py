@@ -16,7 +16,7 @@ from ChatTTS.checkpoints.tensor_file import TensorFile
 from ChatTTS.checkpoints.tensors import load_module
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, GenerationError
-from ChatTTS.model.velocity.weights import LlamaFile
+from ChatTTS.model.llama_weights import LlamaFile
 from ChatTTS.utils.untrusted import open_regular, read_bytes, read_json
 
 from ..support import hostile_cases

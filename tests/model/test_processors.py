@@ -31,7 +31,8 @@ def test_penalty_counts_the_window_only() -> None:
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(3, 12, generator=generator)
     history = torch.randint(0, 12, (3, 40), generator=generator)
-    found = processors.penalise_repetition(logits, history, torch.tensor([1.3]))
+    factors = 1.3 ** processors.count_repetitions(history, 12)
+    found = processors.penalise_repetition(logits, factors)
     for row in range(3):
         expected = reference_penalty(logits[row].tolist(), history[row].tolist(), 1.3)
         np.testing.assert_allclose(found[row].numpy(), expected, rtol=1e-5)
@@ -40,7 +41,8 @@ def test_penalty_counts_the_window_only() -> None:
 def test_penalty_without_history_changes_nothing() -> None:
     logits = torch.randn(2, 5)
     empty = torch.empty(2, 0, dtype=torch.int64)
-    assert processors.penalise_repetition(logits, empty, torch.tensor([2.0])).equal(logits)
+    factors = 2.0 ** processors.count_repetitions(empty, 5)
+    assert processors.penalise_repetition(logits, factors).equal(logits)
 
 
 def test_keep_top_with_settings_of_each_row() -> None:
@@ -59,7 +61,7 @@ def test_keep_top_with_settings_of_each_row() -> None:
 
 def test_forbid_touches_its_rows_only() -> None:
     logits = torch.zeros(2, 4, 6)
-    found = processors.forbid(logits, 5, torch.tensor([True, False]))
+    found = processors.forbid(logits, torch.tensor([5, -1]))
     assert torch.isinf(found[0, :, 5]).all()
     assert torch.isfinite(found[1]).all()
     assert torch.isfinite(found[0, :, :5]).all()

@@ -174,9 +174,9 @@ def test_speaker_strings(conformance: Conformance) -> None:
 
 def test_logits_processors(conformance: Conformance) -> None:
     expected = conformance.tensors
-    logits = processors.penalise_repetition(
-        expected["proc_logits"], expected["proc_history"], torch.tensor([1.2])
-    )
+    logits = expected["proc_logits"]
+    factors = 1.2 ** processors.count_repetitions(expected["proc_history"], logits.shape[-1])
+    logits = processors.penalise_repetition(logits, factors)
     logits = processors.keep_top(logits, torch.tensor([0.7]), torch.tensor([20]))
     torch.testing.assert_close(logits, expected["proc_out"], atol=1e-5, rtol=0)
 

@@ -40,13 +40,13 @@ from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.generation import Sampling
 from ChatTTS.model.llama_config import LlamaShape
-from ChatTTS.model.velocity.batch import Batch
+from ChatTTS.model.llama_weights import LayerWeights
+from ChatTTS.model.rotary import rotary_tables
+from ChatTTS.model.sampling import Draw
+from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.cuda.decode import DecodeSteps
 from ChatTTS.model.velocity.cuda.llama import TritonLinear, TritonLlama
 from ChatTTS.model.velocity.cuda.sampler import TritonSampler
-from ChatTTS.model.velocity.llama import rotary_tables
-from ChatTTS.model.velocity.sampler import Draw
-from ChatTTS.model.velocity.weights import LayerWeights
 from ChatTTS.params import InferCodeParams
 
 # Triton brings it; where it says so differs from release to release.
@@ -313,11 +313,11 @@ def _layer(shape: LlamaShape, dtype: torch.dtype) -> LayerWeights:
     return LayerWeights(**{name: torch.zeros(size, dtype=dtype) for name, size in sizes.items()})
 
 
-def _prompt(rows: int, shape: LlamaShape, block_size: int) -> Batch:
+def _prompt(rows: int, shape: LlamaShape, block_size: int) -> InputBatch:
     def whole(*size: int) -> np.ndarray[Any, np.dtype[np.int32]]:
         return np.zeros(size, dtype=np.int32)
 
-    return Batch(
+    return InputBatch(
         kinds=np.zeros(rows, dtype=np.uint8),
         ids=whole(rows, CODEBOOKS),
         vectors=np.zeros((1, shape.hidden_size), dtype=np.float32),

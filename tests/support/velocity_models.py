@@ -17,16 +17,17 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ChatTTS.config import EmbedConfig
-from ChatTTS.model.embed import Embed
+from ChatTTS.model.embed import Embed, RowKind
 from ChatTTS.model.llama_config import LlamaShape
+from ChatTTS.model.llama_weights import LlamaFile, LlamaWeights
 from ChatTTS.model.native.build import BuildError
 from ChatTTS.model.native.library import Team
+from ChatTTS.model.rotary import rotary_tables
 from ChatTTS.model.velocity.attention import TorchAttention
-from ChatTTS.model.velocity.batch import Batch, RowKind
-from ChatTTS.model.velocity.llama import LlamaModel, TorchLlama, rotary_tables
+from ChatTTS.model.velocity.batch import InputBatch
+from ChatTTS.model.velocity.llama import LlamaModel, TorchLlama
 from ChatTTS.model.velocity.native.llama import NativeLlama
 from ChatTTS.model.velocity.native.packing import packed_weights
-from ChatTTS.model.velocity.weights import LlamaFile, LlamaWeights
 
 from .places import DATA
 
@@ -275,7 +276,7 @@ class Machine:
         for row, (index, _) in enumerate(work):
             tables[row, : len(self.tables[index])] = self.tables[index]
         positions = [np.arange(s, s + n) for s, n in zip(starts, counts, strict=True)]
-        batch = Batch(
+        batch = InputBatch(
             kinds=kinds,
             ids=ids,
             vectors=np.stack([inputs.speaker for inputs, _ in own]),

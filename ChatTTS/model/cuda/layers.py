@@ -12,7 +12,7 @@ from torch.nn.functional import linear
 
 from ...errors import ConfigError
 from ..llama_config import LlamaShape
-from ..velocity.weights import LayerWeights
+from ..llama_weights import LayerWeights
 from .kernels.attention import attend_rows
 from .kernels.norm import rms_norm
 from .kernels.prefill import attend_chunks

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ...utils.locks import new_lock
 from ..llama_config import LlamaShape
-from ..velocity.llama import rotary_tables
-from ..velocity.weights import LlamaFile
+from ..llama_weights import LlamaFile
+from ..rotary import rotary_tables
 from .graphs import Recorder, Recording, new_recorder
 from .kernels.norm import rms_norm
 from .kernels.prefill import tiles_of

@@ -1,36 +1,28 @@
-"""What a model computes in one step: rows of any sequences, each with its place."""
+"""The inputs of one step of the model: positions of any sequences, side by side."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-class RowKind(IntEnum):
-    """What a row is embedded from."""
-
-    TEXT = 0
-    CODE = 1
-    VECTOR = 2
-
-
 @dataclass(frozen=True)
-class Batch:
+class InputBatch:
     """The inputs of a step. A row is one position of one sequence.
 
     Attributes:
-        kinds: uint8 [rows], see :class:`RowKind`.
+        kinds: uint8 [rows], of :class:`~ChatTTS.model.embed.RowKind`.
         ids: int32 [rows, num_codebooks]: a text id or the index of a vector in the first column, or
             the codes of a frame.
         vectors: float32 [n, hidden], speaker vectors.
-        positions: int32 [rows], in the sequence. All rows of a sequence follow one another, in the
-            order of positions.
-        tables: int32 [sequences, blocks], physical blocks; the rest of a row means nothing.
-        table_of: int32 [rows], the row of ``tables``.
-        draws: int32 [n], rows whose hidden states are wanted.
+        positions: int32 [rows], in the sequence. The rows of a sequence are adjacent and ordered by
+            position.
+        tables: int32 [sequences, blocks], block tables: the physical blocks of each sequence. The
+            entries behind its last block are not used.
+        table_of: int32 [rows], the row of ``tables`` that belongs to the row's sequence.
+        draws: int32 [n], the rows whose hidden states are wanted.
     """
 
     kinds: NDArray[np.uint8]

@@ -14,13 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad, silu
 
-from ...errors import AssetError
-from ..embed import Embed
-from ..llama_config import LlamaShape, check_rotation, no_rotation
-from ..torchaudio_import import ensure_torchaudio
+from ..embed import Embed, RowKind
+from ..llama_config import LlamaShape
+from ..llama_weights import LlamaWeights
 from .attention import Attention
-from .batch import Batch, RowKind
-from .weights import LlamaWeights
+from .batch import InputBatch
 
 # Products are made in tiles of so many rows, so that the way a product is computed, and with it
 # every bit of a row, never depends on how many rows there are.
@@ -42,7 +40,7 @@ class LlamaModel(Protocol):
         """Size of a block, all layers, keys and values."""
         ...
 
-    def forward(self, batch: Batch, pool: Tensor) -> Tensor:
+    def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
         """Write the rows' keys and values into their blocks of ``pool``; hidden states after the
         final norm, [draws, hidden] on the CPU."""
         ...
@@ -89,7 +87,7 @@ class TorchLlama:
         return self._attention.block_bytes
 
     @torch.inference_mode()
-    def forward(self, batch: Batch, pool: Tensor) -> Tensor:
+    def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
         shape = self._shape
         device = self._weights.final_norm.device
         x = self._embed_rows(batch)
@@ -109,7 +107,7 @@ class TorchLlama:
         drawn = x[torch.from_numpy(batch.draws).to(device)]
         return self._norm(drawn, self._weights.final_norm).cpu()
 
-    def _embed_rows(self, batch: Batch) -> Tensor:
+    def _embed_rows(self, batch: InputBatch) -> Tensor:
         """Rows to vectors [rows, hidden]."""
         table = self._embed.code.weight
         kinds = torch.from_numpy(batch.kinds)
@@ -160,39 +158,3 @@ def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
     first, second = wide.chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)
     return (wide * cosines + turned * sines).to(x.dtype)
-
-
-def rotary_tables(shape: LlamaShape) -> tuple[Tensor, Tensor]:
-    """Cosines and sines, float32 [positions, head size].
-
-    Raises:
-        AssetError: the settings give no such numbers.
-    """
-    positions = torch.arange(shape.max_position_embeddings, dtype=torch.float32)
-    cosines, sines = (_scaled_tables if shape.rope_scaling else _plain_tables)(shape, positions)
-    check_rotation(shape.head_dim, cosines, sines)
-    return cosines, sines
-
-
-def _plain_tables(shape: LlamaShape, positions: Tensor) -> tuple[Tensor, Tensor]:
-    exponents = torch.arange(0, shape.head_dim, 2, dtype=torch.int64).float() / shape.head_dim
-    angles = positions[:, None] * (1.0 / shape.rope_theta**exponents)
-    angles = torch.cat([angles, angles], dim=-1)
-    return angles.cos(), angles.sin()
-
-
-def _scaled_tables(shape: LlamaShape, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Those of a stretched embedding, of which transformers knows the kinds."""
-    ensure_torchaudio()
-    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
-
-    from ..llama import llama_config
-
-    try:
-        tables = LlamaRotaryEmbedding(config=llama_config(shape))(positions, positions[None].long())
-    except AssetError:
-        raise
-    except Exception as error:  # transformers has many kinds
-        raise no_rotation(f"{type(error).__name__}: {error}") from error
-    cosines, sines = (table[0].float() for table in tables)
-    return cosines, sines

@@ -13,19 +13,20 @@ from ..cuda.graphs import Recorder, new_recorder
 from ..cuda.support import must_fit, why_no_kernels
 from ..embed import Embed, load_embed
 from ..llama_config import LlamaShape, read_llama_shape
+from ..llama_weights import LlamaFile, LlamaWeights
 from ..native.build import BuildError
 from ..native.library import KINDS, Team
 from ..native.linear import PackedLinear
 from ..placement import Placement, choose_placement
+from ..rotary import rotary_tables
 from ..tokenizer import Tokenizer
 from .attention import TorchAttention
 from .configs import EngineConfig
-from .llama import LlamaModel, TiledLinear, TorchLlama, rotary_tables
+from .llama import LlamaModel, TiledLinear, TorchLlama
 from .native.llama import NativeLlama
 from .native.packing import packed_weights
 from .native.sampler import NativeSampler
 from .sampler import Sampler, TorchSampler
-from .weights import LlamaFile, LlamaWeights
 
 logger = logging.getLogger(__name__)
 

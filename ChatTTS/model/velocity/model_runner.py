@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..draws import Pass
+from ..embed import RowKind
 from ..processors import PENALTY_WINDOW
-from .batch import Batch, RowKind
+from ..sampling import Draw
+from .batch import InputBatch
 from .model_loader import LoadedModel
 from .plan import Pending, SequenceData, StepPlan, StepResult, Work
-from .sampler import Draw
 
 
 class SequenceState:
@@ -147,7 +148,7 @@ class ModelRunner:
         for state, ids in zip(states, drawn.ids, strict=True):
             state.append(ids)
 
-    def _batch(self, works: Sequence[Work]) -> Batch:
+    def _batch(self, works: Sequence[Work]) -> InputBatch:
         """Rows of all the work, one sequence after another."""
         counts = np.array([work.count for work in works])
         rows = int(counts.sum())
@@ -170,7 +171,7 @@ class ModelRunner:
         first = np.array([work.start for work in works]) - (ends - counts)
         table_of = np.repeat(np.arange(len(works), dtype=np.int32), counts)
         hidden = self._model.shape.hidden_size
-        return Batch(
+        return InputBatch(
             kinds=kinds,
             ids=ids,
             vectors=np.array(vectors, dtype=np.float32).reshape(-1, hidden),

@@ -18,8 +18,9 @@ import torch
 from ...errors import ConfigError
 from ...utils import machine
 from ...utils.folders import cache_folder
+from ..embed import RowKind
 from ..tokenizer import Tokenizer
-from .batch import Batch, RowKind
+from .batch import InputBatch
 from .configs import CacheConfig, EngineConfig
 from .model_loader import LoadedModel, ModelLoader
 from .model_runner import ModelRunner
@@ -232,10 +233,10 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def _dummy(rows: int, block_size: int, model: LoadedModel) -> Batch:
+def _dummy(rows: int, block_size: int, model: LoadedModel) -> InputBatch:
     """Return a batch with one prompt of ``rows`` positions, in the first blocks."""
     blocks = -(-rows // block_size)
-    return Batch(
+    return InputBatch(
         kinds=np.full(rows, RowKind.TEXT, dtype=np.uint8),
         ids=np.zeros((rows, model.embed.num_codebooks), dtype=np.int32),
         vectors=np.empty((0, model.shape.hidden_size), dtype=np.float32),

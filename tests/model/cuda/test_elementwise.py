@@ -15,7 +15,7 @@ from ChatTTS.model.cuda.kernels.embedding import embed_rows, embed_rows_torch
 from ChatTTS.model.cuda.kernels.norm import rms_norm, rms_norm_torch
 from ChatTTS.model.cuda.kernels.rotary import rotate_and_store, rotate_and_store_torch
 from ChatTTS.model.cuda.kernels.swiglu import swiglu, swiglu_torch
-from ChatTTS.model.velocity.batch import RowKind
+from ChatTTS.model.embed import RowKind
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 

@@ -10,7 +10,7 @@ import pytest
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.native import library
 from ChatTTS.model.native.library import Team
-from ChatTTS.model.velocity.llama import rotary_tables
+from ChatTTS.model.rotary import rotary_tables
 from ChatTTS.model.velocity.native.llama import NativeLlama
 from ChatTTS.model.velocity.native.packing import packed_weights
 

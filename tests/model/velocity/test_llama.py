@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from ChatTTS.model.llama_config import LlamaShape
+from ChatTTS.model.rotary import rotary_tables
 from ChatTTS.model.torchaudio_import import ensure_torchaudio
-from ChatTTS.model.velocity.batch import Batch
-from ChatTTS.model.velocity.llama import LlamaModel, rotary_tables
+from ChatTTS.model.velocity.batch import InputBatch
+from ChatTTS.model.velocity.llama import LlamaModel
 
 from ...support.velocity_models import (
     CPU,
@@ -244,7 +245,7 @@ def test_steps_that_draw_nothing_or_little(tmp_path: Path, name: str) -> None:
     machine = Machine(llama, 8, three_sequences(64))
     forward, drawn = llama.forward, []
 
-    def fewer(batch: Batch, pool: Tensor) -> Tensor:
+    def fewer(batch: InputBatch, pool: Tensor) -> Tensor:
         whole = forward(batch, pool)
         for rows in ([], [3], [len(batch) - 1, 0]):
             wanted = replace(batch, draws=batch.draws[rows].copy())

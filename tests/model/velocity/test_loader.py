@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ChatTTS.errors import AssetError, ChatTTSError, ConfigError, EngineUnavailableError
+from ChatTTS.model.llama_weights import LlamaFile
 from ChatTTS.model.native.build import BuildError
 from ChatTTS.model.native.library import Team
 from ChatTTS.model.native.linear import PackedLinear
@@ -26,7 +27,6 @@ from ChatTTS.model.velocity.model_loader import LoadedModel, ModelLoader
 from ChatTTS.model.velocity.native.llama import NativeLlama
 from ChatTTS.model.velocity.native.sampler import NativeSampler
 from ChatTTS.model.velocity.sampler import TorchSampler
-from ChatTTS.model.velocity.weights import LlamaFile
 from ChatTTS.model.velocity.worker import Worker
 from ChatTTS.utils import machine
 

@@ -18,11 +18,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ChatTTS.checkpoints.tensor_file import TensorFile
+from ChatTTS.model.llama_weights import LlamaFile
 from ChatTTS.model.native.library import Team
 from ChatTTS.model.velocity.native import packing
 from ChatTTS.model.velocity.native.fingerprint import Sums, fingerprint
 from ChatTTS.model.velocity.native.packing import packed_weights
-from ChatTTS.model.velocity.weights import LlamaFile
 from ChatTTS.utils.kept_files import UNFINISHED
 
 from ...support.file_tools import give_to_another_user

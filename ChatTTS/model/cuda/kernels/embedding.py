@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ...velocity.batch import RowKind
+from ...embed import RowKind
 
 
 def embed_rows(
@@ -16,7 +16,7 @@ def embed_rows(
     """Rows to vectors; everything is contiguous.
 
     Args:
-        kinds: uint8 [rows], of :class:`~ChatTTS.model.velocity.batch.RowKind`.
+        kinds: uint8 [rows], of :class:`~ChatTTS.model.embed.RowKind`.
         ids: int32 [rows, num_codebooks]: a text id or the index of a vector in the first column, or
             the codes of a frame.
         vectors: float32 [n, hidden]; n may be 0 where no row wants one.

@@ -48,9 +48,7 @@ def norm_rows(
     squares = tl.zeros([PARTS, tile_rows, DEPTH], tl.float32)
     for turn in tl.static_range((inputs + PARTS * DEPTH - 1) // (PARTS * DEPTH)):
         at = turn * PARTS * DEPTH + lane
-        mask = (row < rows)[None, :, None] & (at < inputs)[:, None, :]
-        place = x + row[None, :, None] * inputs + at[:, None, :]
-        squares = _squared(tl.load(place, mask=mask, other=0.0), squares)
+        squares = _squared(_load_rows(x, row, row < rows, at, at < inputs, inputs), squares)
     scale = _scale(squares, eps, inputs, tile_rows)
     at = tl.program_id(1) * PARTS * DEPTH + lane
     mask = (row < rows)[None, :, None] & (at < inputs)[:, None, :]
@@ -87,8 +85,7 @@ def product_at_once(
     weights: tl.tuple = ()
     for turn in tl.static_range(turns):
         at = turn * PARTS * DEPTH + lane
-        mask = (column < outputs)[None, None, :] & (at < inputs)[:, :, None]
-        place = weight + column[None, None, :] * inputs + at[:, :, None]
+        place, mask = _weight_places(weight, column, column < outputs, at, at < inputs, inputs)
         weights += (tl.load(place, mask=mask, other=0.0),)
         if gated:
             weights += (tl.load(place + outputs * inputs, mask=mask, other=0.0),)
@@ -97,9 +94,7 @@ def product_at_once(
     parts: tl.tuple = ()
     for turn in tl.static_range(turns):
         at = turn * PARTS * DEPTH + lane
-        mask = (row < rows)[None, :, None] & (at < inputs)[:, None, :]
-        place = x + row[None, :, None] * inputs + at[:, None, :]
-        parts += (tl.load(place, mask=mask, other=0.0),)
+        parts += (_load_rows(x, row, row < rows, at, at < inputs, inputs),)
     if normed:
         squares = tl.zeros([PARTS, tile_rows, DEPTH], tl.float32)
         for turn in tl.static_range(turns):
@@ -148,11 +143,8 @@ def product_in_turns(
     for first in range(0, inputs, PARTS * DEPTH):
         at = first + lane
         inside = at < inputs
-        mask = (row < rows)[None, :, None] & inside[:, None, :]
-        place = x + row[None, :, None] * inputs + at[:, None, :]
-        part = tl.load(place, mask=mask, other=0.0)
-        mask = (column < outputs)[None, None, :] & inside[:, :, None]
-        place = weight + column[None, None, :] * inputs + at[:, :, None]
+        part = _load_rows(x, row, row < rows, at, inside, inputs)
+        place, mask = _weight_places(weight, column, column < outputs, at, inside, inputs)
         sums = _dot(part, tl.load(place, mask=mask, other=0.0), sums, widen)
         if gated:
             other = tl.load(place + outputs * inputs, mask=mask, other=0.0)
@@ -246,6 +238,35 @@ def product_by_lanes(
     if gated:
         other = tl.sum(other_sums, axis=2)
     _finish(found, other, out, row, rows, column, outputs, gated, added)
+
+
+@triton.jit
+def _load_rows(
+    x: tl.tensor,
+    row: tl.tensor,
+    row_exists: tl.tensor,
+    at: tl.tensor,
+    inside: tl.tensor,
+    inputs: tl.constexpr,
+) -> tl.tensor:
+    """Return the inputs ``at`` [parts, depth] of rows, as [parts, rows, depth]."""
+    mask = row_exists[None, :, None] & inside[:, None, :]
+    return tl.load(x + row[None, :, None] * inputs + at[:, None, :], mask=mask, other=0.0)
+
+
+@triton.jit
+def _weight_places(
+    weight: tl.tensor,
+    column: tl.tensor,
+    column_exists: tl.tensor,
+    at: tl.tensor,
+    inside: tl.tensor,
+    inputs: tl.constexpr,
+) -> tl.tuple:
+    """Return where the weights of the inputs ``at`` [parts, depth] are, and which of them exist,
+    each [parts, depth, outputs]."""
+    mask = column_exists[None, None, :] & inside[:, :, None]
+    return weight + column[None, None, :] * inputs + at[:, :, None], mask
 
 
 @triton.jit

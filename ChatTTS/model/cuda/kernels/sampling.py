@@ -1,7 +1,7 @@
 """Draws of the codes of a step, each codebook in a program of its own.
 
-The order is that of :mod:`ChatTTS.model.processors`, and the ids are those of
-:class:`ChatTTS.model.velocity.sampler.TorchSampler`, the twin of this kernel.
+The order and the ids are those of :mod:`ChatTTS.model.sampling`, on which the twin of this kernel
+stands.
 
 Probabilities are whole numbers here (fixed point). Their sums are exact, whatever the order of
 summation, so a cumulative distribution never falls, and an id that is impossible is never drawn.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,13 +26,10 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ... import processors
-from ...draws import philox
-from ...processors import MIN_KEPT, PENALTY_WINDOW
+from ...draws import key_words, uniforms_of_words
+from ...processors import MIN_KEPT, PENALTY_WINDOW, count_repetitions
+from ...sampling import Draw, SamplingTensors, draw_finite
 from .philox import uniform_bits
-
-if TYPE_CHECKING:
-    from ...velocity.sampler import Draw
 
 # Of the fixed point, if the vocabulary leaves room for them in 64 bits.
 _DIGITS = 40
@@ -110,23 +107,10 @@ def pack_draws(rows: Sequence[Draw], num_codebooks: int) -> dict[str, NDArray[An
         "top_k": np.array([min(s.top_k, most) for s in settings], dtype=np.int32),
         "penalties": penalties,
         "min_new": np.array([min(s.min_new, most) for s in settings], dtype=np.int32),
-        "words": np.array([_words(row) for row in rows], dtype=np.uint32).view(np.int32),
+        "words": np.array([key_words(row.key) for row in rows], dtype=np.uint32).view(np.int32),
         "generated": np.array([row.position for row in rows], dtype=np.int32),
         "window": window,
     }
-
-
-def _words(row: Draw) -> tuple[int, ...]:
-    """The 32-bit words of a key; see :func:`ChatTTS.model.draws.uniforms`."""
-    key = row.key
-    words = (
-        key.seed,
-        key.seed >> 32,
-        int(key.kind) << 16,
-        key.sample & 0xFFFF | key.attempt << 16,
-        key.utterance,
-    )
-    return tuple(word & 0xFFFFFFFF for word in words)
 
 
 def draw_codes(
@@ -182,41 +166,27 @@ def draw_codes(
 def draw_codes_torch(
     logits: Tensor, state: DrawState, end: int, ids: Tensor, logprobs: Tensor, finite: Tensor
 ) -> None:
-    """Twin of :func:`draw_codes`, on the functions of the standard path."""
-    rows, num_codebooks, _ = logits.shape
-    sound = logits.isfinite().flatten(1).all(dim=1)
-    plain = torch.where(sound[:, None, None], logits, torch.zeros_like(logits))
-    temperature = state.temperature[:rows].unsqueeze(-1)
-    greedy = temperature == 0
-    x = processors.apply_temperature(plain, temperature.masked_fill(greedy, 1.0))
+    """Twin of :func:`draw_codes`, on the recipe of the standard engine."""
+    rows, num_codebooks, vocabulary = logits.shape
     window = state.window[:rows].transpose(1, 2).long()  # [rows, num_codebooks, 16]
-    counts = torch.zeros_like(x).scatter_add_(-1, window.clamp_min(0), (window >= 0).to(x))
-    factor = (
-        state.penalties[:rows].unsqueeze(1).expand(-1, num_codebooks, -1).gather(2, counts.long())
-    )
-    x = torch.where(x > 0, x / factor, x * factor).nan_to_num()
-    x = processors.keep_top(x, state.top_p[:rows, None, None], state.top_k[:rows, None, None])
+    counts = count_repetitions(window, vocabulary).long()
+    powers = state.penalties[:rows].unsqueeze(1).expand(-1, num_codebooks, -1)
     number = state.generated[:rows]
-    x = processors.forbid(x, end, number < state.min_new[:rows])
-    drawn = processors.draw(x, _uniforms(state, rows, num_codebooks).to(x.device))
-    ids.copy_(torch.where(greedy.squeeze(-1), x.argmax(dim=-1), drawn))
-    of_ids = plain.log_softmax(dim=-1).gather(-1, ids.long().unsqueeze(-1))
-    logprobs.copy_(of_ids.squeeze(-1))
+    words = state.words[:rows].cpu().numpy().view(np.uint32).astype(np.uint64)
+    drawn, logprobs[:], sound = draw_finite(
+        logits,
+        SamplingTensors(
+            state.temperature[:rows].unsqueeze(-1),
+            state.top_p[:rows, None, None],
+            state.top_k[:rows, None, None],
+        ),
+        powers.gather(2, counts),
+        torch.where(number < state.min_new[:rows], end, -1),
+        uniforms_of_words(words, number.cpu().numpy().astype(np.uint64), num_codebooks),
+    )
+    ids.copy_(drawn)
     finite[:rows] = sound
     state.window[torch.arange(rows), (number % PENALTY_WINDOW).long()] = ids
-
-
-def _uniforms(state: DrawState, rows: int, num_codebooks: int) -> Tensor:
-    """Uniform numbers of :mod:`ChatTTS.model.draws` for the next ids, [rows, num_codebooks]."""
-    bits = state.words[:rows].cpu().numpy().view(np.uint32).astype(np.uint64).T
-    seed, stream, sample, utterance = bits[:2], bits[2], bits[3], bits[4]
-    number = state.generated[:rows].cpu().numpy().astype(np.uint64)
-    groups = [
-        philox(np.stack([number, stream | np.uint64(group), sample, utterance]), seed)
-        for group in range((num_codebooks + 3) // 4)
-    ]
-    words = np.ascontiguousarray(np.concatenate(groups)[:num_codebooks].T) >> np.uint64(8)
-    return torch.from_numpy(words.astype(np.float32) * np.float32(2.0**-24))
 
 
 @triton.jit(do_not_specialize=["end"])

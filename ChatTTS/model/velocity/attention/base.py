@@ -6,7 +6,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from ..batch import Batch
+from ..batch import InputBatch
 
 
 class Attention(Protocol):
@@ -22,7 +22,7 @@ class Attention(Protocol):
         ...
 
     def __call__(
-        self, query: Tensor, key: Tensor, value: Tensor, pool: Tensor, layer: int, batch: Batch
+        self, query: Tensor, key: Tensor, value: Tensor, pool: Tensor, layer: int, batch: InputBatch
     ) -> Tensor:
         """Write the rows' keys and values into their blocks, then attend.
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...llama_config import LlamaShape
-from ..batch import Batch
+from ..batch import InputBatch
 
 
 class TorchAttention:
@@ -34,7 +34,7 @@ class TorchAttention:
         return torch.Size(self._block_shape).numel() * self._dtype.itemsize
 
     def __call__(
-        self, query: Tensor, key: Tensor, value: Tensor, pool: Tensor, layer: int, batch: Batch
+        self, query: Tensor, key: Tensor, value: Tensor, pool: Tensor, layer: int, batch: InputBatch
     ) -> Tensor:
         blocks = pool[:, layer]
         tables = torch.from_numpy(batch.tables).long()

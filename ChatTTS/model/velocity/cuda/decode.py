@@ -19,9 +19,8 @@ from torch import Tensor
 from ...cuda.graphs import Recorder, Recording
 from ...cuda.kernels.sampling import DrawState, draw_codes, pack_draws
 from ...cuda.layers import Rows
-from ...embed import Embed
-from ..batch import RowKind
-from ..sampler import Draw
+from ...embed import Embed, RowKind
+from ...sampling import Draw
 from .llama import TritonLlama
 
 

@@ -16,8 +16,8 @@ from ...cuda.kernels.products import product
 from ...cuda.layers import LayerMatrices, Rows, TritonLayers, check_shape
 from ...embed import Embed
 from ...llama_config import LlamaShape
-from ..batch import Batch
-from ..weights import LayerWeights
+from ...llama_weights import LayerWeights
+from ..batch import InputBatch
 
 
 class TritonLlama:
@@ -78,7 +78,7 @@ class TritonLlama:
         return torch.Size(self._block_shape).numel() * self._dtype.itemsize
 
     @torch.inference_mode()
-    def forward(self, batch: Batch, pool: Tensor) -> Tensor:
+    def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
         rows = Rows(
             positions=self._put(batch.positions),
             tables=self._put(batch.tables),
@@ -108,7 +108,7 @@ class TritonLlama:
         nothing.
 
         Args:
-            kinds, ids, vectors: see :class:`~ChatTTS.model.velocity.batch.Batch`.
+            kinds, ids, vectors: see :class:`~ChatTTS.model.velocity.batch.InputBatch`.
             rows: where they stand.
             draws: int [n], the rows whose states are wanted; ``None`` for all.
         """

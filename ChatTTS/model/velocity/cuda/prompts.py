@@ -17,7 +17,7 @@ from torch import Tensor
 from ...cuda.graphs import Recorder, Recording
 from ...cuda.kernels.prefill import tiles_of
 from ...cuda.layers import Rows
-from ..batch import Batch
+from ..batch import InputBatch
 from .llama import TritonLlama
 
 _LEAST_ROWS = 16
@@ -83,7 +83,7 @@ class RecordedLlama:
         return self._llama.block_bytes
 
     @torch.inference_mode()
-    def forward(self, batch: Batch, pool: Tensor) -> Tensor:
+    def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
         assert pool is self._pool, "recorded steps know one pool"
         bucket = next(rows for rows in self.buckets if rows >= len(batch))
         tiles = tiles_of(batch.table_of)

@@ -14,7 +14,7 @@ from torch import Tensor
 from ....utils.progress import progress
 from ...cuda.precision import ieee_float32
 from ...draws import Pass
-from ..batch import RowKind
+from ...embed import RowKind
 from ..configs import SchedulerConfig
 from ..model_loader import LoadedModel
 from ..model_runner import ModelRunner, SequenceState

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ...cuda.kernels.sampling import DrawState, draw_codes, pack_draws
-from ..sampler import Draw, Drawn, TorchSampler
+from ...sampling import Draw
+from ..sampler import Drawn, TorchSampler
 
 # A program of the kernel holds all logits of a codebook; texts have more than it likes.
 _MOST_IDS = 4096

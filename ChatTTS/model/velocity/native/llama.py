@@ -15,7 +15,7 @@ from ...embed import Embed
 from ...llama_config import LlamaShape
 from ...native import library
 from ...native.library import Team, address
-from ..batch import Batch
+from ..batch import InputBatch
 from .packing import PackedWeights
 
 _LARGE = 64 << 20  # bytes; a small pool need not take whole huge pages
@@ -96,7 +96,7 @@ class NativeLlama:
                 memory.madvise(mmap.MADV_HUGEPAGE)
         return torch.frombuffer(memory, dtype=torch.uint8).view(num_blocks, self.block_bytes)
 
-    def forward(self, batch: Batch, pool: Tensor) -> Tensor:
+    def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
         hiddens = torch.empty(len(batch.draws), self._hidden, dtype=torch.float32, device="cpu")
         inputs = library.BatchInputs(
             rows=len(batch),

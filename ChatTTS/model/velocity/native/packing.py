@@ -22,9 +22,9 @@ from torch import Tensor
 from ....utils.kept_files import KeptFolder, UnsafeFileError
 from ....utils.progress import progress
 from ...llama_config import LlamaShape
+from ...llama_weights import LayerWeights, LlamaFile
 from ...native import build
 from ...native.library import ALIGNMENT, Team
-from ..weights import LayerWeights, LlamaFile
 from .fingerprint import Sums, fingerprint
 
 logger = logging.getLogger(__name__)

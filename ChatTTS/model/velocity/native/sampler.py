@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
+from ...draws import key_words
 from ...native.library import DRAW, Team, address
-from ..sampler import Draw, Drawn
+from ...sampling import Draw
+from ..sampler import Drawn
 
 
 class NativeSampler:
@@ -44,19 +46,20 @@ class NativeSampler:
 
 
 def _record(row: Draw) -> tuple[object, ...]:
-    """A row as ``VelocityDraw``; the temperature is given for each codebook instead."""
-    sampling, key, window = row.sampling, row.key, row.window
+    """Return a row as ``VelocityDraw``; the temperature is given for each codebook instead."""
+    sampling, window = row.sampling, row.window
+    seed_low, seed_high, stream, sample, utterance = key_words(row.key)
     return (
         0.0,
         sampling.top_p,
         sampling.repetition_penalty,
         min(sampling.top_k, 2**31 - 1),
-        row.end if row.position < sampling.min_new else -1,
+        row.forbidden,
         row.position,
-        key.seed % 2**64,
-        int(key.kind) << 16,
-        key.sample & 0xFFFF | (key.attempt << 16) & 0xFFFFFFFF,
-        key.utterance & 0xFFFFFFFF,
+        seed_high << 32 | seed_low,
+        stream,
+        sample,
+        utterance,
         len(window),
         window.strides[0] // 4 if len(window) else 0,
         address(window),

@@ -12,6 +12,7 @@ from torch import nn
 
 from ChatTTS.core import Chat
 from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.sampling import Draw
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity import model_loader
 from ChatTTS.model.velocity.configs import EngineArgs
@@ -20,7 +21,6 @@ from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.model_loader import ModelLoader
 from ChatTTS.model.velocity.plan import StepPlan
 from ChatTTS.model.velocity.request import EngineRequest
-from ChatTTS.model.velocity.sampler import Draw
 from ChatTTS.model.velocity.sampling_params import SamplingParams
 from ChatTTS.model.velocity.worker import Worker
 

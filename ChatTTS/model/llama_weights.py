@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ...checkpoints.tensor_file import TensorFile
-from ...checkpoints.tensors import check_tensors, finite
-from ...errors import EngineUnavailableError
-from ..llama_config import LlamaShape
+from ..checkpoints.tensor_file import TensorFile
+from ..checkpoints.tensors import check_tensors, finite
+from ..errors import EngineUnavailableError
+from .llama_config import LlamaShape
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,127 @@
+"""The recipe of a draw in torch: from logits and settings to ids.
+
+The order is that of the published model: temperature, repetition penalty, top-p, top-k, forbidden
+end; then a draw. The standard engine and the reference sampler of velocity call it, and so does the
+twin of the CUDA kernel. The C++ kernel and the CUDA kernel are tested against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from . import processors
+from .draws import DrawKey
+from .generation import Sampling
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One row of a batch that draws: one id for each codebook.
+
+    Attributes:
+        position: index of the id among the generated ones.
+        window: the last generated ids, int32 [at most 16, num_codebooks or more].
+        end: the id that ends a sequence, forbidden before ``sampling.min_new``.
+    """
+
+    sampling: Sampling
+    key: DrawKey
+    position: int
+    window: NDArray[np.int32]
+    end: int
+
+    @property
+    def forbidden(self) -> int:
+        """The id that must not be drawn, or -1."""
+        return self.end if self.position < self.sampling.min_new else -1
+
+
+@dataclass(frozen=True)
+class SamplingTensors:
+    """The settings of a batch of rows.
+
+    Attributes:
+        temperature: float32 [rows, num_codebooks, 1]; 0 is greedy.
+        top_p: float32 [rows, 1, 1].
+        top_k: int [rows, 1, 1].
+    """
+
+    temperature: Tensor
+    top_p: Tensor
+    top_k: Tensor
+
+    @classmethod
+    def of(cls, settings: Sequence[Sampling], device: torch.device) -> SamplingTensors:
+        """Return the settings of each row on ``device``."""
+
+        def column(values: list[Any], dtype: torch.dtype) -> Tensor:
+            return torch.tensor(values, dtype=dtype, device=device).unsqueeze(-1)
+
+        return cls(
+            temperature=column([s.temperature for s in settings], torch.float32),
+            top_p=column([[s.top_p] for s in settings], torch.float32),
+            top_k=column([[s.top_k] for s in settings], torch.int64),
+        )
+
+
+def penalties(settings: Sequence[Sampling], device: torch.device) -> Tensor:
+    """Return the repetition penalties, float32 [rows, 1, 1]."""
+    values = [[[s.repetition_penalty]] for s in settings]
+    return torch.tensor(values, dtype=torch.float32, device=device)
+
+
+def draw_ids(
+    logits: Tensor,
+    settings: SamplingTensors,
+    factors: Tensor,
+    forbidden: Tensor,
+    numbers: NDArray[np.float32],
+) -> Tensor:
+    """Draw one id for each row and codebook.
+
+    Args:
+        logits: float32 [rows, num_codebooks, vocabulary], finite.
+        settings: of the rows.
+        factors: of :func:`~.processors.penalise_repetition`, in the shape of ``logits``.
+        forbidden: int64 [rows], an id that must not be drawn, or -1.
+        numbers: float32 [rows, num_codebooks], the uniform numbers of the draws.
+
+    Returns:
+        int64 [rows, num_codebooks].
+    """
+    greedy = settings.temperature == 0
+    logits = processors.apply_temperature(logits, settings.temperature.masked_fill(greedy, 1.0))
+    logits = processors.penalise_repetition(logits, factors)
+    logits = logits.nan_to_num()  # an extreme penalty overflows, and must not reach the draw
+    logits = processors.keep_top(logits, settings.top_p, settings.top_k)
+    logits = processors.forbid(logits, forbidden)
+    drawn = processors.draw(logits, torch.from_numpy(numbers).to(logits.device))
+    return torch.where(greedy.squeeze(-1), logits.argmax(dim=-1), drawn)
+
+
+def draw_finite(
+    logits: Tensor,
+    settings: SamplingTensors,
+    factors: Tensor,
+    forbidden: Tensor,
+    numbers: NDArray[np.float32],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw as :func:`draw_ids` does, from logits that may be damaged.
+
+    Returns:
+        The ids; their log-probabilities under the plain logits, float32 [rows, num_codebooks]; and
+        bool [rows], false where a logit of the row is not finite. Such a row is drawn from equal
+        logits: its ids exist and mean nothing.
+    """
+    finite = logits.isfinite().flatten(1).all(dim=1)
+    plain = torch.where(finite[:, None, None], logits, torch.zeros_like(logits))
+    ids = draw_ids(plain, settings, factors, forbidden, numbers)
+    logprobs = plain.log_softmax(dim=-1).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
+    return ids, logprobs, finite

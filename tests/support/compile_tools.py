@@ -31,7 +31,6 @@ from triton.runtime.jit import JITFunction
 
 from ChatTTS.config import EmbedConfig
 from ChatTTS.model.cuda import kernels
-from ChatTTS.model.cuda.graphs import EagerRecorder
 from ChatTTS.model.cuda.kernels.product_kernels import product_in_turns
 from ChatTTS.model.cuda.kernels.products import product
 from ChatTTS.model.cuda.layers import LayerMatrices
@@ -48,6 +47,8 @@ from ChatTTS.model.velocity.llama import rotary_tables
 from ChatTTS.model.velocity.sampler import Draw
 from ChatTTS.model.velocity.weights import LayerWeights
 from ChatTTS.params import InferCodeParams
+
+from .recorder_tools import EagerRecorder
 
 # Triton brings it; where it says so differs from release to release.
 _CUOBJDUMP = Path(nvidia.__path__[0]) / "bin" / "cuobjdump"

@@ -2,7 +2,7 @@
 // were checked before.
 #include <system_error>
 
-#include "chain.h"
+#include "decoder.h"
 #include "llama.h"
 #include "sampler.h"
 
@@ -122,10 +122,10 @@ void velocity_forward(void* team, void* llama, const VelocityBatch* batch) {
 }
 
 // Takes all pushes through the layers; no state may be in two of them.
-void velocity_chain(void* team, const VelocityChainLayer* layers, int depth,
-                    const VelocityChainPush* pushes, int count) {
+void velocity_advance(void* team, const VelocityDecoderLayer* layers, int depth,
+                    const VelocityDecoderInput* pushes, int count) {
   Team& crew = *static_cast<Team*>(team);
-  Chain(layers, depth, pushes, count, crew.size()).run(crew);
+  DecoderCall(layers, depth, pushes, count, crew.size()).run(crew);
 }
 
 // Draws for `rows` rows of `num_codebooks` codebooks: logits [rows][num_codebooks][size].

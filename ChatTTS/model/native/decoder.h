@@ -18,8 +18,8 @@
 extern "C" {
 
 // The order and types are those of native/library.py. Of the parts each type has those that are
-// named with it in chain.h; matrices beside those of blocks are float32.
-struct VelocityChainLayer {
+// named with it in decoder.h; matrices beside those of blocks are float32.
+struct VelocityDecoderLayer {
   int32_t type;
   int32_t inputs, outputs;           // channels
   int32_t kernel, dilation, padding;  // rows that an output depends on; zeros at each end
@@ -30,7 +30,7 @@ struct VelocityChainLayer {
   const VelocityConvNeXtBlock* block;
 };
 
-struct VelocityChainPush {
+struct VelocityDecoderInput {
   float* kept;        // of all layers, one after another: [span - 1][inputs, padded]
   const float* rows;  // [count][inputs of the first layer]
   float* out;         // [ready][outputs of the last layer]
@@ -67,9 +67,9 @@ class Room {
   void* data_;
 };
 
-class Chain {
+class DecoderCall {
  public:
-  Chain(const VelocityChainLayer* layers, int depth, const VelocityChainPush* pushes, int count,
+  DecoderCall(const VelocityDecoderLayer* layers, int depth, const VelocityDecoderInput* pushes, int count,
         int members)
       : layers_(layers), depth_(depth), pushes_(pushes), count_(count), steps_(depth + 1) {
     plan();
@@ -100,12 +100,12 @@ class Chain {
     size_t kept_at = 0;        // where the layer's part of a state begins
   };
 
-  static int span(const VelocityChainLayer& layer) {
+  static int span(const VelocityDecoderLayer& layer) {
     return (layer.kernel - 1) * layer.dilation + 1;
   }
 
   // Outputs that so many inputs give.
-  static int64_t ready(const VelocityChainLayer& layer, int64_t inputs, bool last) {
+  static int64_t ready(const VelocityDecoderLayer& layer, int64_t inputs, bool last) {
     return std::max<int64_t>(0, inputs + layer.padding * (last ? 2 : 1) - span(layer) + 1);
   }
 
@@ -122,7 +122,7 @@ class Chain {
         const bool last = pushes_[u].last;
         Part part{step.total, 0, int(after[u] - before[u]), 0, 0};
         if (l < depth_) {
-          const VelocityChainLayer& layer = layers_[l];
+          const VelocityDecoderLayer& layer = layers_[l];
           part.kept = int(std::min<int64_t>(before[u] + layer.padding, span(layer) - 1));
           part.rows = part.kept + part.fresh + (last ? layer.padding : 0);
           before[u] = ready(layer, before[u], false);
@@ -243,7 +243,7 @@ class Chain {
   }
 
   void advance(Team::Member& member, int l) const {
-    const VelocityChainLayer& layer = layers_[l];
+    const VelocityDecoderLayer& layer = layers_[l];
     const Rows& rows = steps_[l].rows;
     float* own = own_rows_[member.rank].as<float>();
     const auto from = [&](int i) { return row(l, rows.from[i]); };
@@ -276,7 +276,7 @@ class Chain {
   }
 
   void convolve(Team::Member& member, int l) const {
-    const VelocityChainLayer& layer = layers_[l];
+    const VelocityDecoderLayer& layer = layers_[l];
     const Rows& rows = steps_[l].rows;
     const int stride = product_inputs(l), width = steps_[l + 1].width;
     float* inputs = products_[0].as<float>();
@@ -306,7 +306,7 @@ class Chain {
   }
 
   // in: logs and phases; out: real and imaginary parts. All four are padded alike.
-  static void spectrum(const VelocityChainLayer& layer, const float* in, float* magnitudes,
+  static void spectrum(const VelocityDecoderLayer& layer, const float* in, float* magnitudes,
                        float* out) {
     const int half = layer.inputs / 2;
     for (int k = 0; k < half; k += kLanes) {
@@ -321,7 +321,7 @@ class Chain {
   }
 
   // One hop of samples: what the frames that overlap there have in it, the oldest first.
-  static void overlap(const VelocityChainLayer& layer, const float* frames, int width,
+  static void overlap(const VelocityDecoderLayer& layer, const float* frames, int width,
                       float* weights, float* out) {
     const int hop = layer.outputs;
     std::fill_n(out, hop, 0.0f);
@@ -338,9 +338,9 @@ class Chain {
     for (int n = 0; n < hop; ++n) out[n] /= weights[n];
   }
 
-  const VelocityChainLayer* const layers_;
+  const VelocityDecoderLayer* const layers_;
   const int depth_;
-  const VelocityChainPush* const pushes_;
+  const VelocityDecoderInput* const pushes_;
   const int count_;
   std::vector<Step> steps_;  // one for each layer, and one for what comes out
   std::vector<Room> windows_, products_, own_rows_, own_sums_;

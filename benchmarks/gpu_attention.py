@@ -10,8 +10,7 @@ import torch
 from gpu_scale import Task
 from gpu_timing import device_seconds
 
-from ChatTTS.model.cuda import layers
-from ChatTTS.model.cuda.graphs import new_recorder
+from ChatTTS.model.cuda import graphs, layers
 from ChatTTS.model.velocity.configs import CacheConfig
 
 
@@ -25,7 +24,7 @@ def measure(task: Task, dtype: str) -> None:
     heads, size = gpt.num_attention_heads, gpt.hidden_size // gpt.num_attention_heads
     depth, block_size = gpt.num_hidden_layers, CacheConfig.block_size
     blocks = -(-scale.positions // block_size)
-    recorder = new_recorder(device, advice="end what else uses the GPU")
+    recorder = graphs.CudaRecorder(device, advice="end what else uses the GPU")
     results: dict[str, Any] = {}
     for streams in scale.streams:
         one = 2 * streams * scale.positions * gpt.hidden_size * kind.itemsize

@@ -17,8 +17,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from ChatTTS.config import GPTConfig
-from ChatTTS.model.cuda import layers
-from ChatTTS.model.cuda.graphs import Recorder, new_recorder
+from ChatTTS.model.cuda import graphs, layers
 
 _EPS = 1e-6
 _WAYS = ("kernel", "library", "bare")
@@ -51,7 +50,7 @@ def measure(task: Task, dtype: str) -> None:
     """Microseconds of each product, by way, kind and rows; and the ways' sums over a layer."""
     scale, record = task.scale, task.record
     record.put(dtype=dtype, skinny_rows=layers.SKINNY_ROWS)
-    recorder = new_recorder(task.device, advice="end what else uses the GPU")
+    recorder = graphs.CudaRecorder(task.device, advice="end what else uses the GPU")
     results: dict[str, Any] = {}
     for rows in scale.product_rows:
         each = {
@@ -75,7 +74,7 @@ def _wins(results: dict[str, Any]) -> int:
 
 
 def _ways(
-    scale: Scale, kind: Kind, rows: int, dtype: torch.dtype, recorder: Recorder
+    scale: Scale, kind: Kind, rows: int, dtype: torch.dtype, recorder: graphs.Recorder
 ) -> dict[str, float]:
     """Microseconds of one product: the kernel, the library with what belongs to it, and the
     library's product alone. Every weight is read from memory, out of more than the caches hold."""
@@ -103,7 +102,7 @@ def _ways(
 
 
 def _seconds(
-    way: Callable[[Tensor], Any], weights: list[Tensor], recorder: Recorder, rounds: int
+    way: Callable[[Tensor], Any], weights: list[Tensor], recorder: graphs.Recorder, rounds: int
 ) -> float:
     """Seconds of one product among many, recorded as they are in a step."""
 

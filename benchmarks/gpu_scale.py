@@ -91,7 +91,7 @@ TINY = Scale(
     spread_bytes=1,
     copy_bytes=1 << 10,
     kv_memory="4MB",
-    tests="model/cuda/test_passes.py",
+    tests="model/cuda/test_launch_shapes.py",
     batched_tokens=16,
 )
 

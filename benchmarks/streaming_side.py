@@ -123,9 +123,9 @@ def memory(
 
     from ChatTTS.checkpoints.assets import AssetFolder
     from ChatTTS.checkpoints.loading import load_model
-    from ChatTTS.model.chain import Push
     from ChatTTS.model.gpt import EngineOptions
     from ChatTTS.model.placement import choose_placement
+    from ChatTTS.model.streaming_decoder import DecoderInput
 
     torch.set_num_threads(threads)
     model = load_model(
@@ -144,12 +144,12 @@ def memory(
             while pushed < look:
                 count = min(_PIECE, look - pushed)
                 hiddens = torch.randn(count, model.config.gpt.hidden_size, generator=random)
-                samples += len(synthesizer.advance([Push(state, hiddens)])[0])
+                samples += len(synthesizer.advance([DecoderInput(state, hiddens)])[0])
                 pushed += count
             found["frames"].append(pushed)
             found["state"].append(state.kept_bytes)
             found["resident"].append(resident_bytes())
-        samples += len(synthesizer.advance([Push(state, None, last=True)])[0])
+        samples += len(synthesizer.advance([DecoderInput(state, None, last=True)])[0])
         if samples != synthesizer.length(pushed):
             raise RuntimeError(f"{pushed} frames gave {samples} samples")
     finally:

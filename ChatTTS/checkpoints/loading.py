@@ -12,20 +12,21 @@ import torch
 
 from ..config import Config
 from ..errors import AssetError, ConfigError, VoiceError
-from ..model.chain import Chain
-from ..model.cuda.chain import DeviceChain
+from ..model.cuda.decoder import CudaStreamingDecoder
+from ..model.cuda.decoder_layers import CudaLayer, cuda_layers
 from ..model.cuda.graphs import CudaRecorder
-from ..model.cuda.stages import Stage, vocoder_stages
 from ..model.cuda.support import must_fit
+from ..model.decoder_layers import vocoder_layers
 from ..model.dvae import DVAE, MelDecoder
 from ..model.gpt import GPT, EngineOptions
 from ..model.native.build import BuildError
-from ..model.native.chain import NativeChain, VocoderLayers
 from ..model.native.convnext import accelerate
+from ..model.native.decoder import NativeStreamingDecoder, PackedLayers
 from ..model.native.library import Team
 from ..model.placement import Placement
 from ..model.script_tokenizer import ScriptTokenizer
 from ..model.speaker import Speaker
+from ..model.streaming_decoder import StreamingDecoder
 from ..model.synthesis import Synthesizer
 from ..model.vocoder import Vocoder
 from ..params import InferCodeParams, RefineTextParams
@@ -173,57 +174,62 @@ def _synthesizers(
     Who chose a language model of less than float32 gets a Decoder and a vocoder of less as well.
     The DVAE stays as it is: codes carry less than hidden states, and lose more.
     """
-    chains: tuple[Chain | None, Chain | None] = None, None
-    stages: list[Stage] = []
+    decoders: tuple[StreamingDecoder | None, StreamingDecoder | None] = None, None
+    layers: list[CudaLayer] = []
     try:
         if placement.audio_device.type == "cuda" and torch.version.hip is None:
-            stages = vocoder_stages(vocos, placement.dtype)
+            layers = cuda_layers(vocoder_layers(vocos), placement.dtype)
         elif options.use_vllm and placement.audio_device.type == "cpu":
-            chains = _native_chains(decoder, dvae, vocos, placement, options)
+            decoders = _native_decoders(decoder, dvae, vocos, placement, options)
     except BuildError:
         pass  # the engine said so
     except ConfigError as error:
         logger.warning("this checkpoint's sound is decoded whole, not in pieces: %s", error)
-    if stages:
-        chains = _device_chains(decoder, dvae, stages, placement)
-    return Synthesizer(decoder, vocos, chains[0]), Synthesizer(dvae, vocos, chains[1])
+    if layers:
+        decoders = _cuda_decoders(decoder, dvae, layers, placement)
+    return Synthesizer(decoder, vocos, decoders[0]), Synthesizer(dvae, vocos, decoders[1])
 
 
-def _device_chains(
-    decoder: MelDecoder, dvae: DVAE, vocoder: Sequence[Stage], placement: Placement
-) -> tuple[Chain, Chain]:
-    """Recorded passes; those of up to four utterances through the Decoder are recorded now.
+def _cuda_decoders(
+    decoder: MelDecoder, dvae: DVAE, vocoder: Sequence[CudaLayer], placement: Placement
+) -> tuple[StreamingDecoder, StreamingDecoder]:
+    """Decoders of recorded launches.
+
+    Launches of up to four utterances through the Decoder are recorded now.
 
     Raises:
         ConfigError: the device has not enough memory.
     """
     advice = "leave more of it free, for example with a smaller kv_memory"
     recorders = [CudaRecorder(placement.audio_device, advice=advice) for _ in range(2)]
-    chain = DeviceChain(decoder, vocoder, recorders[0], dtype=placement.dtype)
-    chain.warm_up((1, 2, 4))
+    from_hiddens = CudaStreamingDecoder(decoder, vocoder, recorders[0], dtype=placement.dtype)
+    from_hiddens.warm_up((1, 2, 4))
     logger.info(
-        "recorded %d passes of the audio decoder in %.1f s",
+        "recorded %d launches of the audio decoder in %.1f s",
         recorders[0].captures,
         recorders[0].seconds,
     )
-    return chain, DeviceChain(dvae, vocoder, recorders[1])
+    return from_hiddens, CudaStreamingDecoder(dvae, vocoder, recorders[1])
 
 
-def _native_chains(
+def _native_decoders(
     decoder: MelDecoder,
     dvae: DVAE,
     vocos: Vocoder,
     placement: Placement,
     options: EngineOptions,
-) -> tuple[Chain, Chain]:
-    """Modules and chains on the CPU kernels."""
+) -> tuple[StreamingDecoder, StreamingDecoder]:
+    """Modules and decoders on the CPU kernels."""
     team = Team(options.num_threads or max(1, int(machine.usable_cores())))
     kind = "float32" if placement.dtype is torch.float32 else "bfloat16"
     accelerate(decoder, team, kind)
     accelerate(vocos, team, kind)
     accelerate(dvae, team, "float32")
-    layers = VocoderLayers(vocos, team)
-    return NativeChain(decoder, layers, team), NativeChain(dvae, layers, team)
+    layers = PackedLayers(vocoder_layers(vocos), team)
+    return (
+        NativeStreamingDecoder(decoder, layers, team),
+        NativeStreamingDecoder(dvae, layers, team),
+    )
 
 
 def _load(module: M, file: Path, placement: Placement) -> M:

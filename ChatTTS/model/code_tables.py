@@ -1,4 +1,4 @@
-"""Codes to features on the CPU, without the quantizer's arithmetic."""
+"""Frames to features for the decoders on kernels, without the quantizer's arithmetic."""
 
 from __future__ import annotations
 
@@ -8,14 +8,51 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .dvae import Quantizer
+from ..errors import ChatTTSError
+from .dvae import DVAE, MelDecoder, Quantizer
+
+
+class FrameFeatures:
+    """Frames as the first layer of a mel decoder reads them.
+
+    Hidden states are taken as they are, on the device where they are. Codes are looked up on the
+    CPU.
+
+    Attributes:
+        channels: features of a frame. The halves of them are two rows of the first layer.
+
+    Args:
+        mel_decoder: the Decoder or the DVAE, with its weights.
+        channels: see above.
+    """
+
+    def __init__(self, mel_decoder: MelDecoder, channels: int) -> None:
+        self.channels = channels
+        self._tables = CodeTables(mel_decoder.vq_layer) if isinstance(mel_decoder, DVAE) else None
+        self._width = channels if self._tables is None else self._tables.num_codebooks
+
+    def __call__(self, frames: Tensor | None) -> Tensor:
+        """Return float32 features [n, channels] of frames [n, num_codebooks or hidden] or none.
+
+        Raises:
+            ChatTTSError: the frames have another width.
+            IndexError: there is no such code.
+        """
+        if frames is None:
+            return torch.empty(0, self.channels, device="cpu")
+        if frames.dim() != 2 or frames.shape[1] != self._width:
+            raise ChatTTSError(
+                f"this decoder takes frames [n, {self._width}], not {list(frames.shape)}"
+            )
+        frames = frames.detach()
+        return frames.float() if self._tables is None else self._tables(frames.cpu())
 
 
 class CodeTables:
-    """What the quantizer makes of codes, by looking up: the features of each code and codebook.
+    """A table of the quantizer's features for each code and codebook.
 
-    A group's features are a linear function of its codes, so they are sums of rows. The bias is in
-    the rows of the group's first codebook.
+    A group's features are a linear function of its codes, so they are sums of table rows. The bias
+    is in the rows of the group's first codebook.
 
     Attributes:
         num_codebooks: codes of a frame.
@@ -31,7 +68,7 @@ class CodeTables:
             codes = torch.arange(group.codebook_size, device="cpu")
             codes = codes.repeat(group.num_quantizers, 1).T
             vectors = group.get_codes_from_indices(codes.unsqueeze(0))[:, 0].double()  # [R, n, d]
-            # As good as exact, so that sums of rows have but the roundings of a sum.
+            # In float64, so that summing table rows is the only source of rounding errors.
             project = group.project_out.double()
             bias = project(torch.zeros_like(vectors[0]))
             groups.append([project(x) - (bias if r else 0) for r, x in enumerate(vectors)])
@@ -41,7 +78,7 @@ class CodeTables:
         self.num_codebooks = len(groups) * len(self._tables)
 
     def __call__(self, codes: Tensor) -> Tensor:
-        """Codes [n, G * R] to float32 features [n, dim].
+        """Return for codes [n, G * R] float32 features [n, dim].
 
         Raises:
             IndexError: there is no such code.

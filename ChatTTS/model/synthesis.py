@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .chain import Chain, Push
 from .dvae import DVAE, MelDecoder
-from .incremental import TorchChain
+from .streaming_decoder import DecoderInput, StreamingDecoder
+from .torch_decoder import TorchStreamingDecoder
 from .vocoder import Vocoder
 
 
@@ -23,17 +23,20 @@ class Synthesizer:
     Args:
         mel_decoder: the Decoder, or the DVAE where codes are to be used.
         vocoder: mel to samples.
-        chain: the same on kernels; by default the modules are used.
+        decoder: both of them on kernels; by default the modules are used.
     """
 
     def __init__(
-        self, mel_decoder: MelDecoder, vocoder: Vocoder, chain: Chain | None = None
+        self,
+        mel_decoder: MelDecoder,
+        vocoder: Vocoder,
+        decoder: StreamingDecoder | None = None,
     ) -> None:
         self.mel_decoder = mel_decoder
         self.vocoder = vocoder
         self.hop = vocoder.config.mel.hop_length
         self.samples_per_frame = 2 * self.hop
-        self._given = chain
+        self._given = decoder
 
     @property
     def reach(self) -> int:
@@ -69,12 +72,12 @@ class Synthesizer:
     def samples(self, frames: Tensor) -> Tensor:
         """Decode n > 0 frames [n, num_codebooks or hidden] to CPU samples [(2 n - 1) * hop]."""
         if self._given is not None:
-            return self._given.advance([Push(self._given.begin(), frames, last=True)])[0]
+            return self._given.advance([DecoderInput(self._given.begin(), frames, last=True)])[0]
         return self.vocoder(self.mel(frames).unsqueeze(0))[0].float().cpu()
 
     @cached_property
-    def _chain(self) -> Chain:
-        return self._given or TorchChain(self.mel_decoder, self.vocoder)
+    def _decoder(self) -> StreamingDecoder:
+        return self._given or TorchStreamingDecoder(self.mel_decoder, self.vocoder)
 
     def begin(self) -> Any:
         """The state of a new utterance, for :meth:`advance`.
@@ -82,9 +85,9 @@ class Synthesizer:
         Raises:
             ConfigError: the vocoder cannot compute in pieces.
         """
-        return self._chain.begin()
+        return self._decoder.begin()
 
-    def advance(self, pushes: Sequence[Push]) -> list[Tensor]:
+    def advance(self, inputs: Sequence[DecoderInput]) -> list[Tensor]:
         """The next frames of utterances to the samples that became final.
 
         After ``n`` frames of an utterance :meth:`final` of them are out, after its last frame
@@ -94,4 +97,4 @@ class Synthesizer:
         Raises:
             ChatTTSError: an utterance has ended already, or is pushed twice.
         """
-        return self._chain.advance(pushes)
+        return self._decoder.advance(inputs)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import GenerationError
-from ..model.chain import Push
+from ..model.streaming_decoder import DecoderInput
 from ..utils.fair_lock import Turns
 from ..utils.locks import Bell, Waiter, new_rlock
 from ..utils.process_hooks import start, watch
@@ -256,10 +256,10 @@ def decode(work: Sequence[tuple[UtteranceDecoder, Work]]) -> list[tuple[Tensor, 
             for frames in wholes
         ]
     finals = synthesizer.advance(
-        [Push(decoder.state, piece.frames, piece.last) for decoder, piece in work]
+        [DecoderInput(decoder.state, piece.frames, piece.last) for decoder, piece in work]
     )
     flushes = [
-        Push(decoder.state.copy(), _stand_ins(piece.frames), last=True)
+        DecoderInput(decoder.state.copy(), _stand_ins(piece.frames), last=True)
         for decoder, piece in work
         if piece.early is not None
     ]

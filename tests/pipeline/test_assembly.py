@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from ChatTTS.model.chain import Push
 from ChatTTS.model.generation import Cancellation, Delta, FinishReason
+from ChatTTS.model.streaming_decoder import DecoderInput
 from ChatTTS.pipeline import assembly as mixing
 from ChatTTS.pipeline.assembly import RowMixer
 from ChatTTS.pipeline.decode_worker import MOST_FRAMES, Vocoding
@@ -41,7 +41,7 @@ class Counting:
     def begin(self) -> list[torch.Tensor]:
         return []
 
-    def advance(self, pushes: Sequence[Push]) -> list[torch.Tensor]:
+    def advance(self, pushes: Sequence[DecoderInput]) -> list[torch.Tensor]:
         return [self._advance(push.state, push.frames, push.last) for push in pushes]
 
     def _advance(

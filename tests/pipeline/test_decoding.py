@@ -19,8 +19,8 @@ from ChatTTS.errors import ChatTTSError, ConfigError
 from ChatTTS.model.generation import Delta, FinishReason
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.native.build import BuildError
-from ChatTTS.model.native.chain import NativeChain
 from ChatTTS.model.native.convnext import accelerate
+from ChatTTS.model.native.decoder import NativeStreamingDecoder
 from ChatTTS.model.native.library import Team
 from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.synthesis import Synthesizer
@@ -30,7 +30,7 @@ from ChatTTS.pipeline.decoding import STAND_INS, UtteranceDecoder
 from ChatTTS.pipeline.model import Model
 from ChatTTS.pipeline.schedules import AtTheEnd, Batches
 
-from ..support.chain_tools import random_modules
+from ..support.decoder_tools import random_modules
 from ..support.places import DATA
 
 SPF = 512  # samples of a frame
@@ -45,18 +45,18 @@ def model() -> Model:
 
 
 @cache
-def synthesizer_of(chain: str, use_decoder: bool) -> Synthesizer:
+def synthesizer_of(backend: str, use_decoder: bool) -> Synthesizer:
     mel_decoder, vocoder = model().decoder if use_decoder else model().dvae, model().vocos
-    if chain == "torch":
+    if backend == "torch":
         return Synthesizer(mel_decoder, vocoder)
     team, fast = Team(1), (copy.deepcopy(mel_decoder), copy.deepcopy(vocoder))
     for module in fast:
         accelerate(module, team, "float32")
-    return Synthesizer(*fast, NativeChain(*fast, team))
+    return Synthesizer(*fast, NativeStreamingDecoder(*fast, team))
 
 
 @pytest.fixture(params=["torch", "native"])
-def chain(request: pytest.FixtureRequest) -> str:
+def backend(request: pytest.FixtureRequest) -> str:
     try:
         synthesizer_of(request.param, True)
     except BuildError as error:
@@ -88,11 +88,11 @@ class Case:
         return self.synthesizer.samples(self.frames).numpy() if len(self.ids) else np.empty(0)
 
 
-def case(chain: str, use_decoder: bool, count: int) -> Case:
+def case(backend: str, use_decoder: bool, count: int) -> Case:
     dice = torch.Generator().manual_seed(count)
     ids = torch.randint(0, 625, (count, 4), generator=dice)
     hiddens = torch.randn(count, model().config.gpt.hidden_size, generator=dice)
-    return Case(synthesizer_of(chain, use_decoder), ids, hiddens)
+    return Case(synthesizer_of(backend, use_decoder), ids, hiddens)
 
 
 def same(joined: np.ndarray, expected: np.ndarray, synthesizer: Synthesizer) -> None:
@@ -171,9 +171,9 @@ def by_hand(own: Case, numbers: LowLatency) -> np.ndarray:
 
 
 @pytest.mark.parametrize("use_decoder", [True, False])
-def test_exact_pieces_are_the_whole(chain: str, use_decoder: bool) -> None:
+def test_exact_pieces_are_the_whole(backend: str, use_decoder: bool) -> None:
     for seed, count in enumerate((0, 1, 2, 3, 18, 33, 70)):
-        own = case(chain, use_decoder, count)
+        own = case(backend, use_decoder, count)
         same(decoded(own, seed=seed), own.whole(), own.synthesizer)
         same(decoded(own), own.whole(), own.synthesizer)
 
@@ -189,9 +189,9 @@ EARLY = [
 @pytest.mark.parametrize("numbers", EARLY)
 @pytest.mark.parametrize("use_decoder", [True, False])
 def test_early_samples_depend_on_the_frames_alone(
-    chain: str, use_decoder: bool, numbers: LowLatency
+    backend: str, use_decoder: bool, numbers: LowLatency
 ) -> None:
-    own = case(chain, use_decoder, 57 if numbers.largest > 1 else 24)
+    own = case(backend, use_decoder, 57 if numbers.largest > 1 else 24)
     joined = decoded(own, numbers)
     np.testing.assert_allclose(joined, by_hand(own, numbers), rtol=0, atol=1e-5)
     for seed in range(4):
@@ -199,8 +199,8 @@ def test_early_samples_depend_on_the_frames_alone(
 
 
 @pytest.mark.parametrize("numbers", EARLY)
-def test_early_samples_join_the_exact_ones(chain: str, numbers: LowLatency) -> None:
-    own = case(chain, True, 80)
+def test_early_samples_join_the_exact_ones(backend: str, numbers: LowLatency) -> None:
+    own = case(backend, True, 80)
     whole, joined = own.whole(), decoded(own, numbers)
     chunks = [c for c in numbers.chunks(own.synthesizer.reach / 2) if c[0] <= 80]
     joins = chunks[-1][1] * SPF + numbers.fade
@@ -210,11 +210,11 @@ def test_early_samples_join_the_exact_ones(chain: str, numbers: LowLatency) -> N
 
 
 @pytest.mark.parametrize("finish", [FinishReason.STOP, FinishReason.ABORT])
-def test_an_utterance_may_end_at_any_frame(chain: str, finish: FinishReason) -> None:
+def test_an_utterance_may_end_at_any_frame(backend: str, finish: FinishReason) -> None:
     numbers = LowLatency(first=3, lookahead=3, growth=1.4, largest=8)
-    needed = [needed for needed, _ in numbers.chunks(case(chain, True, 0).synthesizer.reach / 2)]
+    needed = [needed for needed, _ in numbers.chunks(case(backend, True, 0).synthesizer.reach / 2)]
     for count in sorted({0, 1, *(n + d for n in needed[:3] for d in (-1, 0, 1))}):
-        own = case(chain, True, 60).until(count)
+        own = case(backend, True, 60).until(count)
         joined = decoded(own, numbers, finish=finish)
         np.testing.assert_allclose(joined, by_hand(own, numbers), rtol=0, atol=1e-5)
         if count < needed[0]:  # there was no early chunk
@@ -233,8 +233,8 @@ def test_no_fade_is_longer_than_a_chunk() -> None:
     np.testing.assert_allclose(decoded(own, numbers, seed=3), expected, rtol=0, atol=1e-5)
 
 
-def test_the_first_chunk_needs_no_more_than_its_frames(chain: str) -> None:
-    own = case(chain, True, 40)
+def test_the_first_chunk_needs_no_more_than_its_frames(backend: str) -> None:
+    own = case(backend, True, 40)
     numbers = LowLatency(first=3, lookahead=2)
     decoder = UtteranceDecoder(own.synthesizer, Batches(1, SPF), numbers)
     for frame in range(4):
@@ -249,8 +249,8 @@ def test_the_first_chunk_needs_no_more_than_its_frames(chain: str) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 50])
-def test_an_utterance_may_be_decoded_whole(chain: str, count: int) -> None:
-    own = case(chain, False, count)
+def test_an_utterance_may_be_decoded_whole(backend: str, count: int) -> None:
+    own = case(backend, False, count)
     decoder = UtteranceDecoder(own.synthesizer, AtTheEnd())
     assert decoder.is_whole
     for frame in range(count):
@@ -263,8 +263,8 @@ def test_an_utterance_may_be_decoded_whole(chain: str, count: int) -> None:
     assert decoder.state is None
 
 
-def test_a_state_lives_from_the_first_work_to_the_last(chain: str) -> None:
-    own = case(chain, True, 30)
+def test_a_state_lives_from_the_first_work_to_the_last(backend: str) -> None:
+    own = case(backend, True, 30)
     decoder = UtteranceDecoder(own.synthesizer, Batches(1, SPF))
     assert decoder.state is None
     decoder.push(own.delta(0, 20))
@@ -276,8 +276,8 @@ def test_a_state_lives_from_the_first_work_to_the_last(chain: str) -> None:
     assert decoder.state is None
 
 
-def test_an_utterance_that_has_ended_takes_nothing(chain: str) -> None:
-    own = case(chain, True, 3)
+def test_an_utterance_that_has_ended_takes_nothing(backend: str) -> None:
+    own = case(backend, True, 3)
     decoder = UtteranceDecoder(own.synthesizer, Batches(4, SPF))
     decoder.push(own.delta(0, 3, FinishReason.STOP))
     with pytest.raises(ChatTTSError, match="new decoder"):
@@ -285,17 +285,17 @@ def test_an_utterance_that_has_ended_takes_nothing(chain: str) -> None:
     assert decoder.frames == 3
 
 
-def test_what_shares_a_batch(chain: str) -> None:
-    own, other = synthesizer_of(chain, True), synthesizer_of(chain, False)
+def test_what_shares_a_batch(backend: str) -> None:
+    own, other = synthesizer_of(backend, True), synthesizer_of(backend, False)
     first = UtteranceDecoder(own, Batches(4, SPF))
     assert first.is_like(UtteranceDecoder(own, Batches(7, SPF), LowLatency()))
     assert not first.is_like(UtteranceDecoder(other, Batches(4, SPF)))
     assert not first.is_like(UtteranceDecoder(own, AtTheEnd()))
 
 
-def test_a_batch_of_all_sorts_of_work(chain: str) -> None:
+def test_a_batch_of_all_sorts_of_work(backend: str) -> None:
     numbers = LowLatency(first=2, lookahead=3, growth=1.5, largest=5)
-    cases = [case(chain, True, count) for count in (70, 5, 0, 33, 64)]
+    cases = [case(backend, True, count) for count in (70, 5, 0, 33, 64)]
     modes = [None, numbers, None, numbers, None]
     decoders = [
         UtteranceDecoder(own.synthesizer, Batches(3, SPF), mode)

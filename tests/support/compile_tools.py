@@ -31,7 +31,6 @@ from triton.runtime.jit import JITFunction
 
 from ChatTTS.config import EmbedConfig
 from ChatTTS.model.cuda import kernels
-from ChatTTS.model.cuda.graphs import EagerRecorder
 from ChatTTS.model.cuda.kernels.product_kernels import product_in_turns
 from ChatTTS.model.cuda.kernels.products import product
 from ChatTTS.model.cuda.layers import LayerMatrices
@@ -48,6 +47,8 @@ from ChatTTS.model.velocity.cuda.decode import DecodeSteps
 from ChatTTS.model.velocity.cuda.llama import TritonLinear, TritonLlama
 from ChatTTS.model.velocity.cuda.sampler import TritonSampler
 from ChatTTS.params import InferCodeParams
+
+from .recorder_tools import EagerRecorder
 
 # Triton brings it; where it says so differs from release to release.
 _CUOBJDUMP = Path(nvidia.__path__[0]) / "bin" / "cuobjdump"

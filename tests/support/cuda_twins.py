@@ -11,6 +11,7 @@ import pytest
 from torch import Tensor
 
 from .kernel_tools import DEVICE  # noqa: F401  before any kernel
+from .recorder_tools import record_anywhere
 
 from ChatTTS.model.cuda import layers, te_llama  # isort: skip
 from ChatTTS.model.cuda.kernels import (  # isort: skip
@@ -27,7 +28,8 @@ from ChatTTS.model.velocity.cuda import decode, llama, sampler  # isort: skip
 
 
 def use_twins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on, until the test ends."""
+    """Put the twins in the kernels' place until the test ends, and record on CPUs too."""
+    record_anywhere(monkeypatch)
     kernels = {
         "attend_chunks": prefill,
         "attend_rows": attention,

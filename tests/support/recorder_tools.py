@@ -1,18 +1,114 @@
-"""A recorder that lets go of the work, as a graph does: it knows addresses and keeps nothing."""
+"""Recorders that do without CUDA: one that is as strict as a graph, and one that keeps nothing."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
-from typing import Any
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Generic, TypeVar
 
+import pytest
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ChatTTS.model.cuda.graphs import EagerRecorder
+from ChatTTS.model.cuda import graphs
+from ChatTTS.model.cuda.graphs import CudaRecorder, Recorder
+
+T = TypeVar("T")
+
+
+def record_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have work for a CPU recorded by :class:`EagerRecorder`, until the test ends."""
+    monkeypatch.setattr(graphs, "CudaRecorder", new_recorder)
+
+
+def new_recorder(device: torch.device, *, advice: str = "a test") -> Recorder:
+    """Return what records on ``device``; without CUDA, what does the work again."""
+    return CudaRecorder(device, advice=advice) if device.type == "cuda" else EagerRecorder()
+
+
+class EagerRecording(Generic[T]):
+    """Work that is called again, with its results where they were the first time.
+
+    Attributes:
+        result: see :class:`Recording`.
+
+    Args:
+        work: to be called.
+        result: what it gave at first.
+        own: of the result's tensors those that the work makes anew each time.
+        before_replay: called before each replay.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[], T],
+        result: T,
+        own: list[Tensor],
+        before_replay: Callable[[], None],
+    ) -> None:
+        self.result = result
+        self._work, self._own, self._before_replay = work, own, before_replay
+
+    @torch.inference_mode()
+    def replay(self) -> None:
+        """See :class:`Recording`."""
+        self._before_replay()
+        fresh = _tensors(self._work())
+        for held, given in zip(_tensors(self.result), fresh, strict=True):
+            if held.shape != given.shape or held.dtype != given.dtype:
+                raise RuntimeError(
+                    f"recorded work gave {held.dtype} {list(held.shape)} and now {given.dtype} "
+                    f"{list(given.shape)}: a graph has one shape"
+                )
+            held.copy_(given)
+
+    @torch.inference_mode()
+    def spoil(self) -> None:
+        """Overwrite what a graph's own results would share with other graphs."""
+        for tensor in self._own:
+            if tensor.is_floating_point():
+                tensor.fill_(math.nan)
+            elif tensor.dtype is torch.bool:
+                tensor.logical_not_()
+            else:
+                tensor.fill_(torch.iinfo(tensor.dtype).max)
+
+
+class EagerRecorder:
+    """Recordings without CUDA, as strict as graphs; see :class:`Recorder`.
+
+    A replay first spoils the results of all recordings, so that code which relies on more than a
+    graph promises fails.
+    """
+
+    def __init__(self) -> None:
+        self.captures, self.seconds = 0, 0.0
+        self._recordings: list[EagerRecording[Any]] = []
+
+    @torch.inference_mode()
+    def record(self, work: Callable[[], T]) -> EagerRecording[T]:
+        """See :class:`Recorder`."""
+        began = time.perf_counter()
+        first, result = work(), work()
+        # What lies at the same place twice, while both are held, is not the work's own.
+        places = {tensor.data_ptr() for tensor in _tensors(first)}
+        own = [tensor for tensor in _tensors(result) if tensor.data_ptr() not in places]
+        recording = EagerRecording(work, result, own, self._spoil)
+        self._recordings.append(recording)
+        self._spoil()
+        self.captures += 1
+        self.seconds += time.perf_counter() - began
+        return recording
+
+    def _spoil(self) -> None:
+        for recording in self._recordings:
+            recording.spoil()
 
 
 class ForgetfulRecorder(EagerRecorder):
@@ -61,3 +157,20 @@ class _Inputs(TorchDispatchMode):
                 storage = StorageWeakRef(tensor.untyped_storage())
                 if storage.cdata not in others:
                     own[storage.cdata] = storage
+
+
+def _tensors(result: Any) -> list[Tensor]:
+    """All tensors of a result, in order."""
+    if result is None:
+        return []
+    if isinstance(result, Tensor):
+        return [result]
+    if isinstance(result, (tuple, list)):
+        parts = list(result)
+    elif isinstance(result, Mapping):
+        parts = list(result.values())
+    elif is_dataclass(result):
+        parts = [getattr(result, field.name) for field in fields(result)]
+    else:
+        raise TypeError(f"recorded work gives tensors, not {type(result).__name__}")
+    return [tensor for part in parts for tensor in _tensors(part)]

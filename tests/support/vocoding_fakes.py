@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ChatTTS.model.chain import Push
 from ChatTTS.model.generation import Delta, FinishReason
+from ChatTTS.model.streaming_decoder import DecoderInput
 from ChatTTS.pipeline.decode_worker import Owner, Track
 from ChatTTS.pipeline.decoding import Samples, UtteranceDecoder
 from ChatTTS.pipeline.schedules import Batches, Schedule
@@ -117,7 +117,7 @@ class FakeSynthesizer:
     def begin(self) -> Counter:
         return Counter()
 
-    def advance(self, pushes: Sequence[Push]) -> list[Tensor]:
+    def advance(self, pushes: Sequence[DecoderInput]) -> list[Tensor]:
         self._compute([0 if p.frames is None else len(p.frames) for p in pushes])
         return [self._advance(push.state, push.frames, push.last) for push in pushes]
 

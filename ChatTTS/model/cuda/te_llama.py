@@ -14,7 +14,8 @@ from ...utils.locks import new_lock
 from ..llama_config import LlamaShape
 from ..llama_weights import LlamaFile
 from ..rotary import rotary_tables
-from .graphs import Recorder, Recording, new_recorder
+from . import graphs
+from .graphs import Recorder, Recording
 from .kernels.norm import rms_norm
 from .kernels.prefill import tiles_of
 from .layers import LayerMatrices, Rows, TritonLayers, check_shape
@@ -208,5 +209,5 @@ def load_te_llama(
         map(LayerMatrices.fuse, layers),
         file.final_norm(dtype).to(device),
         rotary_tables(shape),
-        new_recorder(device, advice="take fewer texts at a time (max_split_batch)"),
+        graphs.CudaRecorder(device, advice="take fewer texts at a time (max_split_batch)"),
     )

@@ -16,7 +16,7 @@ struct Float32Cache {
   static constexpr int kStep = 1;
   static Stored stored(float x) { return x; }
   static Floats widen(const Stored* at) { return load<Floats>(at); }
-  // Adds q[d] * key[d] for the positions of one vector, to a sum for each of kStep members.
+  // Adds q[d] * key[d] for the positions of one vector, to one sum for each of kStep values of d.
   static inline void add(Floats (&sums)[kStep], const float* q, const Stored* at) {
     sums[0] = multiply_add(splat(q[0]), load<Floats>(at), sums[0]);
   }
@@ -34,7 +34,7 @@ struct Bfloat16Cache {
   }
 };
 
-// The measures of a block.
+// The sizes of a block.
 struct BlockShape {
   int layers, heads, head_size, block_size;  // heads: of keys and values
 
@@ -157,14 +157,14 @@ class Blocks {
   static constexpr int kUsualVectors = 64 / kLanes;  // heads of 64: all sums stay in registers
 
   template <int Vectors>
-  static inline void weigh_vectors(const float* weights, const Stored* values, int count,
-                                   int width, float* sums) {
+  static inline void weigh_vectors(const float* weights, const Stored* values, int count, int width,
+                                   float* sums) {
     Floats held[Vectors];
     for (int j = 0; j < Vectors; ++j) held[j] = load<Floats>(sums + j * kLanes);
     for (int t = 0; t < count; ++t)
       for (int j = 0; j < Vectors; ++j)
-        held[j] = multiply_add(splat(weights[t]), Cache::widen(values + t * width + j * kLanes),
-                               held[j]);
+        held[j] =
+            multiply_add(splat(weights[t]), Cache::widen(values + t * width + j * kLanes), held[j]);
     for (int j = 0; j < Vectors; ++j) store(sums + j * kLanes, held[j]);
   }
 

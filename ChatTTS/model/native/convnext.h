@@ -11,8 +11,8 @@
 
 extern "C" {
 
-// The order and types are those of native/library.py. Vectors of floats are zero up to a multiple
-// of kRowStep.
+// The order and types of the fields are those of native/library.py. Vectors of floats are padded
+// with zeros to a multiple of kRowStep.
 struct VelocityConvNeXtBlock {
   const float *taps, *taps_bias;  // [kernel][channels] and [channels]
   const float *norm, *norm_bias;
@@ -28,7 +28,7 @@ struct VelocityConvNeXtBlock {
 
 namespace velocity {
 
-constexpr int kRowStep = 16;  // rows are padded to a multiple of it, which every vector divides
+constexpr int kRowStep = 16;  // rows are padded to a multiple of it, a whole number of vectors
 static_assert(kRowStep % kLanes == 0, "a row must be whole vectors");
 static_assert(kPanel % kRowStep == 0, "the panels must cover a row's padding");
 
@@ -53,7 +53,7 @@ inline void put(float* to, Floats v) { store(to, v); }
 inline void put(bf16* to, Floats v) { store(to, _mm512_cvtneps_pbh((__m512)v)); }
 #endif
 
-// LayerNorm of a row, which is overwritten; the padding becomes zero.
+// LayerNorm of a row. It overwrites the row, and sets the padding of the output to zero.
 template <class Output>
 inline void normalise(const float* weight, const float* bias, float eps, int channels, float* row,
                       Output* out) {
@@ -74,8 +74,8 @@ inline void normalise(const float* weight, const float* bias, float eps, int cha
                               load<Floats>(bias + c)));
 }
 
-// The outputs of a layer for everything that is computed together. An output depends on a window
-// of input rows that lie one after another.
+// The rows of all outputs that a layer computes in one call. An output depends on a window of
+// consecutive input rows.
 struct Rows {
   const float* in;
   float* out;
@@ -84,8 +84,8 @@ struct Rows {
   int count() const { return int(from.size()); }
 };
 
-// Rows of a product that one member takes at once: all of them while reading the weights is what
-// costs, so that the members share the panels and each is read once.
+// Rows of a product that one member takes at a time. Few rows are taken all at once: reading the
+// weights is the cost then, so members share the panels and each panel is read once.
 inline int tile_rows(int rows, int members) {
   constexpr int kMost = 48;
   if (rows <= kMost) return std::max(1, rows);
@@ -93,8 +93,8 @@ inline int tile_rows(int rows, int members) {
   return round_up(pieces(rows, tiles), kTileRows);
 }
 
-// A product of all rows; finish(row, column, sums) takes the outputs, a vector at a time, and the
-// padding behind them. `sums` is the member's own room for a tile.
+// A product of all rows. Calls finish(row, column, sums) with the outputs and the padding behind
+// them, a vector at a time. `sums` is the member's own room for a tile.
 template <class Weights, class Finish>
 inline void project(Team::Member& member, const typename Weights::Input* in, int rows, int stride,
                     const Matrix<Weights>& matrix, float* sums, Finish finish) {
@@ -120,7 +120,7 @@ class ConvNeXt {
         width_(round_up(block.channels, kRowStep)),
         inner_(round_up(block.intermediate, kRowStep)) {}
 
-  // The perceptron's inputs of one output. `row` is room for one row.
+  // Computes the perceptron's inputs for one output. `row` is room for one row.
   void prepare(const float* window, float* row, Input* out) const {
     const size_t step = size_t(block_.dilation) * width_;
     for (int c = 0; c < width_; c += kLanes) {
@@ -133,7 +133,8 @@ class ConvNeXt {
     normalise(block_.norm, block_.norm_bias, block_.eps, block_.channels, row, out);
   }
 
-  // The rest, once all rows are prepared: normed [rows][width], and room for inner [rows][inner].
+  // Computes the rest once all rows are prepared: `normed` is [rows][width], `inner` is room for
+  // [rows][inner width].
   void perceptron(Team::Member& member, const Rows& rows, const Input* normed, Input* inner,
                   float* sums) const {
     const Matrix<Weights> up{block_.up, block_.intermediate, block_.channels};

@@ -12,7 +12,16 @@ from torch import Tensor, nn
 from ...errors import ConfigError
 from ..dvae import MelDecoder
 from ..vocoder import Vocoder
-from .library import BLOCK, KINDS, ROW_STEP, ChainLayer, ChainPush, ConvNeXtBlock, Team, address
+from .library import (
+    BLOCK,
+    KINDS,
+    ROW_STEP,
+    NativeConvNeXtBlock,
+    NativeInput,
+    NativeLayer,
+    Team,
+    address,
+)
 
 
 def accelerate(module: MelDecoder | Vocoder, team: Team, kind: str = "float32") -> None:
@@ -97,9 +106,9 @@ class ConvNeXtStack(nn.Module):
         # Not buffers: whatever moves or casts a module's buffers would leave the addresses behind.
         self._packing = Packing(team)
         sizes = KINDS[kind], self.channels, intermediate, kernel, dilation, eps
-        self._blocks = [ConvNeXtBlock(*self._pack(block, kind), *sizes) for block in blocks]
+        self._blocks = [NativeConvNeXtBlock(*self._pack(block, kind), *sizes) for block in blocks]
         layers = (
-            ChainLayer(
+            NativeLayer(
                 type=BLOCK,
                 inputs=self.channels,
                 outputs=self.channels,
@@ -110,7 +119,7 @@ class ConvNeXtStack(nn.Module):
             )
             for block in self._blocks
         )
-        self.layers = (ChainLayer * len(blocks))(*layers)
+        self.layers = (NativeLayer * len(blocks))(*layers)
 
     def forward(self, x: Tensor, cond_embedding_id: None = None) -> Tensor:
         """[B, channels, T] to float32 of the same shape; in memory, channels come last.
@@ -132,7 +141,7 @@ class ConvNeXtStack(nn.Module):
             self._team.advance(
                 self.layers,
                 [
-                    ChainPush(*map(address, (kept[i], rows[i], out[i])), 0, rows.shape[1], True)
+                    NativeInput(*map(address, (kept[i], rows[i], out[i])), 0, rows.shape[1], True)
                     for i in range(len(rows))
                 ],
             )
@@ -160,7 +169,7 @@ def padded(values: Tensor) -> Tensor:
     return nn.functional.pad(values, (0, -values.shape[-1] % ROW_STEP))
 
 
-def kept_floats(layers: Iterable[ChainLayer]) -> int:
+def kept_floats(layers: Iterable[NativeLayer]) -> int:
     """Size of a state: of each layer the rows that an output depends on, but for one."""
     return sum(
         (layer.kernel - 1) * layer.dilation * -(-layer.inputs // ROW_STEP) * ROW_STEP

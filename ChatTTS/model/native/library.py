@@ -86,7 +86,7 @@ class Sizes(_Checked):
     ]
 
 
-class LayerWeights(ctypes.Structure):
+class NativeLlamaLayer(ctypes.Structure):
     """``VelocityLayer`` of llama.h."""
 
     _fields_ = _fields(c_void_p, "qkv out gate up down attention_norm mlp_norm")
@@ -96,7 +96,7 @@ class Weights(ctypes.Structure):
     """``VelocityWeights`` of llama.h."""
 
     _fields_ = [
-        ("layers", POINTER(LayerWeights)),
+        ("layers", POINTER(NativeLlamaLayer)),
         *_fields(c_void_p, "final_norm text_table code_table cosines sines"),
     ]
 
@@ -110,7 +110,7 @@ class BatchInputs(_Checked):
     ]
 
 
-class ConvNeXtBlock(_Checked):
+class NativeConvNeXtBlock(_Checked):
     """``VelocityConvNeXtBlock`` of convnext.h."""
 
     _fields_ = [
@@ -120,8 +120,8 @@ class ConvNeXtBlock(_Checked):
     ]
 
 
-class ChainLayer(_Checked):
-    """``VelocityChainLayer`` of chain.h."""
+class NativeLayer(_Checked):
+    """``VelocityDecoderLayer`` of decoder.h."""
 
     _fields_ = [
         *_fields(c_int32, "type inputs outputs kernel dilation padding gelu"),
@@ -130,8 +130,8 @@ class ChainLayer(_Checked):
     ]
 
 
-class ChainPush(_Checked):
-    """``VelocityChainPush`` of chain.h."""
+class NativeInput(_Checked):
+    """``VelocityDecoderInput`` of decoder.h."""
 
     _fields_ = [
         *_fields(c_void_p, "kept rows out"),
@@ -140,7 +140,7 @@ class ChainPush(_Checked):
     ]
 
 
-# Types of layers, as chain.h numbers them.
+# Types of layers, as decoder.h numbers them.
 CONVOLUTION, NORM, BLOCK, SPECTRUM, OVERLAP = range(5)
 
 # ``VelocityDraw`` of sampler.h, as rows of an array.
@@ -176,9 +176,9 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "velocity_block_bytes": (c_int64, (POINTER(Sizes), c_int)),
     "velocity_llama": (c_void_p, (c_int, c_int, POINTER(Sizes), POINTER(Weights))),
     "velocity_llama_delete": (None, (c_void_p,)),
-    "velocity_chain": (
+    "velocity_advance": (
         None,
-        (c_void_p, POINTER(ChainLayer), c_int, POINTER(ChainPush), c_int),
+        (c_void_p, POINTER(NativeLayer), c_int, POINTER(NativeInput), c_int),
     ),
     "velocity_forward": (None, (c_void_p, c_void_p, POINTER(BatchInputs))),
     "velocity_sample": (
@@ -307,10 +307,10 @@ class Team:
         # Not at the interpreter's end: a daemon thread may be computing on them to the last.
         weakref.finalize(self, self.library.velocity_dismiss, self.handle).atexit = False
 
-    def advance(self, layers: ctypes.Array[ChainLayer], pushes: Sequence[ChainPush]) -> None:
+    def advance(self, layers: ctypes.Array[NativeLayer], pushes: Sequence[NativeInput]) -> None:
         """Take ``pushes`` through ``layers``; no two of them may have the same state."""
-        self.library.velocity_chain(
-            self.handle, layers, len(layers), (ChainPush * len(pushes))(*pushes), len(pushes)
+        self.library.velocity_advance(
+            self.handle, layers, len(layers), (NativeInput * len(pushes))(*pushes), len(pushes)
         )
 
     def pack(self, weight: Tensor, kind: str, into: Tensor) -> None:

@@ -9,7 +9,7 @@
 
 extern "C" {
 
-// The order and types are those of native/library.py.
+// The order and types of the fields are those of native/library.py.
 struct VelocitySizes {
   int32_t hidden, intermediate, layers, heads, kv_heads, head_size, num_codebooks, block_size;
   int32_t audio_tokens;  // rows of the code table for each codebook
@@ -87,7 +87,7 @@ class Llama : public LlamaBase {
     }
   }
 
-  // Inputs of an odd number end with a zero for the kinds that read pairs.
+  // An odd number of inputs gets a zero behind it, for the kinds of weights that read pairs.
   static int even(int n) { return round_up(n, 2); }
 
   void step(Team::Member& member, const VelocityBatch& batch) {
@@ -101,7 +101,7 @@ class Llama : public LlamaBase {
                 std::copy(sums, sums + count, &qkv_[size_t(row) * width() + column]);
               });
       member.each(rows, [&](int row) { place(batch, l, row); });
-      // All heads of a row together, unless that would leave members without work.
+      // A member takes all heads of a row, unless that would leave other members without work.
       const int parts = rows >= member.size ? 1 : std::min(sizes_.heads, member.size);
       member.each(rows * parts, [&](int i) {
         const int part = i % parts;
@@ -139,7 +139,8 @@ class Llama : public LlamaBase {
       read_row(weights_.text_table, ids[0], x, false);
     } else {
       for (int codebook = 0; codebook < sizes_.num_codebooks; ++codebook)
-        read_row(weights_.code_table, codebook * sizes_.audio_tokens + ids[codebook], x, codebook > 0);
+        read_row(weights_.code_table, codebook * sizes_.audio_tokens + ids[codebook], x,
+                 codebook > 0);
     }
   }
 
@@ -173,7 +174,7 @@ class Llama : public LlamaBase {
     });
   }
 
-  // One product; finish(row, column, sums, count) takes the outputs.
+  // Computes one product, and calls finish(row, column, sums, count) with the outputs.
   template <class Finish>
   void project(Team::Member& member, int rows, const std::vector<Input>& in, int stride,
                const Matrix<Weights>& matrix, Finish finish) {
@@ -246,7 +247,7 @@ class Llama : public LlamaBase {
     std::vector<float> sums, scores, mixed;
   };
 
-  // Heads [first, last) of a row.
+  // Computes attention for the heads [first, last) of a row.
   void attend(const VelocityBatch& batch, int layer, int row, int first, int last, Own& own) {
     const int d = sizes_.head_size;
     cache(batch, layer, row)
@@ -260,7 +261,7 @@ class Llama : public LlamaBase {
     }
   }
 
-  // Scores of a head, and one number more.
+  // Floats for the scores of a head, and one more.
   int room(int table_width) const { return table_width * sizes_.block_size + kLanes; }
 
   const VelocitySizes sizes_;

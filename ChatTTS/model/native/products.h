@@ -1,9 +1,9 @@
 // Products of a few rows with packed weights: out[m][n] = sum over k of in[m][k] * weight[n][k].
 //
-// Weights are cut into panels of kPanel outputs; within a panel they lie in the order in which
-// they are read, so that a step reads memory once, straight through. Every output has one
-// accumulator that runs over k from 0 upwards, whatever the number of rows: the bits of a row never
-// depend on the rows beside it.
+// Weights are cut into panels of kPanel outputs. Within a panel they lie in the order in which
+// they are read, so that a step reads memory once, from start to end. Every output has one
+// accumulator that runs over k from 0 upwards, whatever the number of rows. So the bits of a row
+// never depend on the rows beside it.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace velocity {
 
 enum WeightKind { kFloat32 = 0, kBfloat16 = 1, kInt8 = 2 };
 
-// How each kind lies in memory, what its inputs are, and one step of its accumulation.
-// `kStep` inputs are consumed at once; within a panel: [k / kStep][column][kStep].
+// For each kind of weights: its layout in memory, the type of its inputs, and one step of its
+// accumulation. A step takes `kStep` inputs; a panel lies as [k / kStep][column][kStep].
 
 // One input at a time, in float32 whatever the weights are stored as.
 template <class Kept, bool Scaled>
@@ -114,10 +114,8 @@ struct Bfloat16Weights {
     }
     for (int m = 0; m < Rows; ++m) {
       Floats x = splat(in[m * stride]), y = splat(in[m * stride + 1]);
-      for (int j = 0; j < kPanelVectors; ++j)
-        sums[m][j] = multiply_add(x, first[j], sums[m][j]);
-      for (int j = 0; j < kPanelVectors; ++j)
-        sums[m][j] = multiply_add(y, second[j], sums[m][j]);
+      for (int j = 0; j < kPanelVectors; ++j) sums[m][j] = multiply_add(x, first[j], sums[m][j]);
+      for (int j = 0; j < kPanelVectors; ++j) sums[m][j] = multiply_add(y, second[j], sums[m][j]);
     }
   }
 };
@@ -126,7 +124,7 @@ typedef SingleInputs<int8_t, true> Int8Weights;
 
 #endif
 
-// A packed matrix: the panels, and behind them, where the kind has them, a scale for each column.
+// A packed matrix: a scale for each column, where the kind has scales, and the panels behind them.
 template <class Weights>
 struct Matrix {
   const char* data;
@@ -149,7 +147,7 @@ struct Matrix {
   }
   const float* scales(int p) const { return reinterpret_cast<const float*>(data) + p * kPanel; }
 
-  // Panel `p` from row-major float32 [outputs][inputs], into the room for the whole matrix.
+  // Packs panel `p` of row-major float32 [outputs][inputs]. `to` is room for the whole matrix.
   static void pack(const float* from, int outputs, int inputs, int p, char* to) {
     const Matrix packed{to, outputs, inputs};
     Stored* at = const_cast<Stored*>(packed.panel(p));
@@ -165,7 +163,8 @@ struct Matrix {
   }
 
  private:
-  // What the largest weight of a row is divided by; NaN if any weight is, so that damage shows.
+  // Returns the scale that makes the largest weight of a row 127. It is NaN if any weight is, so
+  // that damaged weights are heard.
   static float scale_of(const float* row, int inputs) {
     float peak = 0, check = 0;
     for (int k = 0; k < inputs; ++k) {
@@ -173,7 +172,7 @@ struct Matrix {
       check += row[k] * 0;
     }
     if (check != 0) return NAN;
-    // A scale that is no normal number would be rounded, or be 0, and the quotients leave [-127, 127].
+    // A subnormal scale would be rounded or be 0, and quotients would leave [-127, 127].
     return peak == 0 ? 1 : std::max(peak / 127, std::numeric_limits<float>::min());
   }
 
@@ -185,7 +184,7 @@ struct Matrix {
   }
 };
 
-// Rows of one tile over inputs [from, to), on top of what `sums` holds.
+// Adds the products of one tile's rows over inputs [from, to) to `sums`.
 template <class Weights, int Rows>
 inline void tile(const typename Weights::Input* in, int stride,
                  const typename Weights::Stored* panel, int from, int to, float* sums) {
@@ -196,8 +195,7 @@ inline void tile(const typename Weights::Input* in, int stride,
   for (int k = from; k < to; k += Weights::kStep)
     Weights::template step<Rows>(in + k, stride, panel + int64_t(k) * kPanel, acc);
   for (int m = 0; m < Rows; ++m)
-    for (int j = 0; j < kPanelVectors; ++j)
-      store(sums + m * kPanel + j * kLanes, acc[m][j]);
+    for (int j = 0; j < kPanelVectors; ++j) store(sums + m * kPanel + j * kLanes, acc[m][j]);
 }
 
 template <class Weights, int Rows = kTileRows>
@@ -209,9 +207,9 @@ inline void tile_of(int rows, const typename Weights::Input* in, int stride,
     tile_of<Weights, Rows - 1>(rows, in, stride, panel, from, to, sums);
 }
 
-// One panel of a product for all rows, into sums[rows][kPanel].
+// Computes one panel of a product for all rows, into sums[rows][kPanel].
 //
-// Many rows go over the inputs in stretches whose weights stay in the nearest cache.
+// Many rows take the inputs in stretches, whose weights stay in the nearest cache.
 template <class Weights>
 inline void panel_product(const typename Weights::Input* in, int rows, int stride,
                           const Matrix<Weights>& matrix, int p, float* sums) {

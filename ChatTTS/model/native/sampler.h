@@ -10,14 +10,14 @@
 
 extern "C" {
 
-// The order and types are those of native/library.py.
+// The order and types of the fields are those of native/library.py.
 struct VelocityDraw {
   float temperature, top_p, penalty;
   int32_t top_k, forbidden;  // an id that must not be drawn, or -1
   int32_t position;
   uint64_t seed;
-  uint32_t stream, sample, utterance;  // counter words 1 to 3, but for the group of codebooks
-  int32_t history, stride;             // ids of each codebook in the window, and between two
+  uint32_t stream, sample, utterance;  // counter words 1 to 3, without the group of codebooks
+  int32_t history, stride;             // positions in the window, and ids of each position
   const int32_t* window;               // [history][stride]
 };
 }
@@ -39,7 +39,7 @@ inline void philox(uint32_t (&x)[4], uint32_t k0, uint32_t k1) {
   }
 }
 
-// The number in [0, 1) of one draw; see draws.py for the counter.
+// Returns the number in [0, 1) of one draw; draws.py describes the counter.
 inline float uniform(const VelocityDraw& draw, int codebook) {
   uint32_t x[4] = {uint32_t(draw.position), draw.stream | uint32_t(codebook / 4), draw.sample,
                    draw.utterance};
@@ -49,8 +49,8 @@ inline float uniform(const VelocityDraw& draw, int codebook) {
 
 class LaneSampler {
  public:
-  // One id from logits[size]; sets its log-probability under the plain logits. Returns -1 where
-  // the logits are not all finite.
+  // Draws one id from logits[size], and sets its log-probability under the unprocessed logits.
+  // Returns -1 if a logit is not finite.
   int draw(const float* logits, int size, const VelocityDraw& settings, int codebook,
            float* logprob) {
     const float plain_norm = log_sum(logits, size);
@@ -65,7 +65,7 @@ class LaneSampler {
   }
 
  private:
-  // log(sum(exp(x))); not finite where any of x is not.
+  // Returns log(sum(exp(x))), which is not finite if any of x is not.
   static float log_sum(const float* x, int size) {
     float peak = x[0], check = 0;
     for (int i = 0; i < size; ++i) {
@@ -110,12 +110,12 @@ class LaneSampler {
         x_[id] = x_[id] > 0 ? x_[id] / factor : x_[id] * factor;
       }
     }
-    // What an extreme setting drove out of range must not reach the draw.
+    // Values that an extreme setting made infinite or NaN must not reach the draw.
     constexpr float most = std::numeric_limits<float>::max();
     for (float& x : x_) x = x != x ? 0.0f : std::min(std::max(x, -most), most);
   }
 
-  // The most probable ids, best first, as many as top-p and top-k leave.
+  // Collects the most probable ids, best first, as many as top-p and top-k leave.
   void keep_top(const VelocityDraw& s) {
     const int size = int(x_.size());
     const float peak = *std::max_element(x_.begin(), x_.end());
@@ -126,9 +126,10 @@ class LaneSampler {
     const auto below = [this](int a, int b) { return x_[a] != x_[b] ? x_[a] < x_[b] : a < b; };
     std::make_heap(order_.begin(), order_.end(), below);
     auto end = order_.end();
-    double above = 0;  // probability of what is better than the next one
+    double above = 0;  // probability of the ids that are kept so far
     int kept = 0;
-    while (kept < size && (kept < kMinKept || (kept < s.top_k && 1 - above / total > 1 - s.top_p))) {
+    while (kept < size &&
+           (kept < kMinKept || (kept < s.top_k && 1 - above / total > 1 - s.top_p))) {
       std::pop_heap(order_.begin(), end, below);
       above += p_[*--end];
       ++kept;
@@ -136,7 +137,8 @@ class LaneSampler {
     order_.erase(order_.begin(), end);
   }
 
-  // The rest is weighed anew: beside what is taken out, all of it may have been next to nothing.
+  // Takes an id out, and computes the other probabilities again: relative to a very probable id
+  // they may all have been 0.
   void forbid(int forbidden) {
     const auto end = std::remove(order_.begin(), order_.end(), forbidden);
     if (end == order_.end()) return;

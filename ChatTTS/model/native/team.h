@@ -1,9 +1,9 @@
 // Threads that work on one step together.
 //
-// A step is many short phases, so waiting between them must cost less than a microsecond: members
+// A step is many short phases, so waiting between them must cost less than a microsecond. Members
 // spin at barriers, but only for a while, since the machine may have other work for the core. When
-// a step is over they sleep. The team belongs to the process that made it: after a fork the child
-// raises its own.
+// a step is over they sleep. A team belongs to the process that made it. After a fork the child
+// starts threads of its own.
 #pragma once
 
 #include <unistd.h>
@@ -32,16 +32,16 @@ class Team {
   int size() const { return size_; }
 
   // Calls body(member) on every member, the caller's thread included, and returns when all are
-  // done. Callers of other threads wait for their turn.
+  // done. Calls from other threads wait until this one returns.
   template <class Body>
   void run(Body body);
 
  private:
-  // How long to look before giving the core away (at barriers) or going to sleep (after a step).
+  // How often to look before giving the core away (at barriers) or going to sleep (after a step).
   static constexpr int kBarrierSpins = 4000;
   static constexpr int kIdleSpins = 8000;
 
-  // What the threads share; left to itself when a fork has orphaned it.
+  // What the threads share. A child of a fork does not free the parent's, nor use it.
   struct Shared {
     std::mutex turn;  // held by the caller that runs
     std::mutex mutex;
@@ -73,7 +73,7 @@ class Team::Member {
   const int rank;
   const int size;
 
-  // Calls task(i) for every i below `tasks`, each on whichever member is free, and waits for all.
+  // Calls task(i) for every i below `tasks`, each on a member that is free, and waits for all.
   template <class Task>
   void each(int tasks, Task task) {
     if (size == 1) {
@@ -87,8 +87,8 @@ class Team::Member {
   }
 
  private:
-  // The last to arrive resets the counter: all have seen its end, and nobody needs it before the
-  // phase after the next.
+  // The last member to arrive resets the counter: all members have seen its end, and the next
+  // phase uses the other counter.
   void meet(std::atomic<int>& next) {
     unsigned phase = shared_->phase.load(std::memory_order_acquire);
     if (shared_->arrived.fetch_add(1, std::memory_order_acq_rel) == size - 1) {
@@ -116,7 +116,7 @@ inline void Team::raise() {
   try {
     for (; rank < size_; ++rank) std::thread(serve, this, shared_, rank).detach();
   } catch (...) {
-    shared_->living -= size_ - rank;  // those that never came up
+    shared_->living -= size_ - rank;  // those that were not started
     owner_ = getpid();
     dismiss();
     throw;
@@ -173,7 +173,7 @@ void Team::run(Body body) {
     shared_->call = [](void* self, Member& member) { (*static_cast<Body*>(self))(member); };
     shared_->body = &body;
     shared_->busy.store(size_ - 1, std::memory_order_relaxed);
-    // Counters and phases start alike on every member.
+    // A new member starts with the first counter, so both must be 0.
     shared_->next[0].store(0, std::memory_order_relaxed);
     shared_->next[1].store(0, std::memory_order_relaxed);
     {

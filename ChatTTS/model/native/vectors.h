@@ -1,5 +1,5 @@
 // Vectors of floats in the compiler's own notation, so that one source serves AVX-512, AVX2, NEON
-// and whatever comes next. Fused multiply-adds and the bfloat16 product are named by instruction.
+// and later instruction sets. Only fused multiply-adds and the bfloat16 product use intrinsics.
 #pragma once
 
 #include <cmath>
@@ -55,9 +55,9 @@ inline void store(void* to, Vector v) {
 
 inline Floats splat(float x) { return Floats{} + x; }
 
-// a * b + c, rounded once where the processor can. Compilers would fuse some such sums and not others,
-// by the code around them and the processor they tune for; so they are built to fuse none, and this
-// is the one place that does. Bits then depend on the instruction set alone.
+// a * b + c, rounded once where the processor can. A compiler would fuse some such sums and not
+// others, depending on the code around them and on the processor it tunes for. So it is told to
+// fuse none, and only this function does. Bits then depend on the instruction set alone.
 inline Floats multiply_add(Floats a, Floats b, Floats c) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -93,7 +93,7 @@ inline float from_bf16(bf16 h) {
 
 inline Floats as_floats(Words bits) { return load<Floats>(&bits); }
 
-// A vector of any stored kind as floats.
+// Loads a vector of any stored kind as floats.
 inline Floats widen(const float* from) { return load<Floats>(from); }
 inline Floats widen(const bf16* from) {
   return as_floats(__builtin_convertvector(load<Halves>(from), Words) << 16);
@@ -101,21 +101,21 @@ inline Floats widen(const bf16* from) {
 
 // Whole numbers of eight bits as floats.
 inline Floats widen(const int8_t* from) {
-#if defined(__AVX512F__)  // compilers take the general way below to pieces
+#if defined(__AVX512F__)  // compilers split the general code below into single lanes
   return (Floats)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load<__m128i>(from)));
 #else
   return __builtin_convertvector(__builtin_convertvector(load<Bytes>(from), Ints), Floats);
 #endif
 }
 
-// Of a vector of bfloat16 pairs the first and the second members.
+// The first and the second members of a vector of bfloat16 pairs.
 inline Floats even_members(Words pairs) { return as_floats(pairs << 16); }
 inline Floats odd_members(Words pairs) { return as_floats(pairs & 0xffff0000u); }
 
 // ---- functions ----
 
-// e^x to about 1e-7, relative: 2^n times a polynomial of degree 6 (Taylor; |r| <= ln(2) / 2).
-// What would be subnormal is 0, so that the impossible stays impossible.
+// e^x with a relative error of about 1e-7: 2^n times a polynomial of degree 6 (Taylor; |r| <=
+// ln(2) / 2). Results that would be subnormal are 0, so that an impossible id stays impossible.
 inline Floats exponential(Floats x) {
   const Floats low = splat(-87.0f), high = splat(88.0f);
   Floats bounded = x < low ? low : x;

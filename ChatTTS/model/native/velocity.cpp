@@ -1,8 +1,8 @@
-// What Python calls, by ctypes. Nothing throws through it, short of memory running out; the sizes
-// were checked before.
+// The functions that Python calls by ctypes. They throw nothing but std::bad_alloc. Python checks
+// all sizes before it calls.
 #include <system_error>
 
-#include "chain.h"
+#include "decoder.h"
 #include "llama.h"
 #include "sampler.h"
 
@@ -58,7 +58,7 @@ const char* velocity_build() {
 #endif
 }
 
-// Null where the system does not give so many threads.
+// Returns null if the system does not give so many threads.
 void* velocity_team(int size) {
   try {
     return new Team(size);
@@ -71,9 +71,8 @@ void velocity_dismiss(void* team) { delete static_cast<Team*>(team); }
 
 int64_t velocity_matrix_bytes(int kind, int outputs, int inputs) {
   int64_t bytes = 0;
-  with_weights(kind, [&](auto weights) {
-    bytes = Matrix<decltype(weights)>::bytes(outputs, inputs);
-  });
+  with_weights(kind,
+               [&](auto weights) { bytes = Matrix<decltype(weights)>::bytes(outputs, inputs); });
   return bytes;
 }
 
@@ -121,15 +120,16 @@ void velocity_forward(void* team, void* llama, const VelocityBatch* batch) {
   static_cast<LlamaBase*>(llama)->forward(*static_cast<Team*>(team), *batch);
 }
 
-// Takes all pushes through the layers; no state may be in two of them.
-void velocity_chain(void* team, const VelocityChainLayer* layers, int depth,
-                    const VelocityChainPush* pushes, int count) {
+// Takes all inputs through the layers. No state may be in two inputs.
+void velocity_advance(void* team, const VelocityDecoderLayer* layers, int depth,
+                      const VelocityDecoderInput* inputs, int count) {
   Team& crew = *static_cast<Team*>(team);
-  Chain(layers, depth, pushes, count, crew.size()).run(crew);
+  DecoderCall(layers, depth, inputs, count, crew.size()).run(crew);
 }
 
 // Draws for `rows` rows of `num_codebooks` codebooks: logits [rows][num_codebooks][size].
-//   temperatures: [rows][num_codebooks]; ids, logprobs (out): [rows][num_codebooks], -1 where nothing can be drawn.
+// `temperatures` is [rows][num_codebooks]. `ids` and `logprobs` are outputs of that shape; an id is
+// -1 where the logits are not finite.
 void velocity_sample(void* team, const float* logits, int rows, int num_codebooks, int size,
                      const VelocityDraw* draws, const float* temperatures, int32_t* ids,
                      float* logprobs) {
@@ -139,8 +139,8 @@ void velocity_sample(void* team, const float* logits, int rows, int num_codebook
     member.each(rows * num_codebooks, [&](int i) {
       VelocityDraw settings = draws[i / num_codebooks];
       settings.temperature = temperatures[i];
-      ids[i] = samplers[member.rank].draw(logits + size_t(i) * size, size, settings, i % num_codebooks,
-                                          &logprobs[i]);
+      ids[i] = samplers[member.rank].draw(logits + size_t(i) * size, size, settings,
+                                          i % num_codebooks, &logprobs[i]);
     });
   });
 }

@@ -9,7 +9,7 @@ import torch
 
 from ...config import Config
 from ...utils import machine
-from ..cuda.graphs import Recorder, new_recorder
+from ..cuda import graphs
 from ..cuda.support import must_fit, why_no_kernels
 from ..embed import Embed, load_embed
 from ..llama_config import LlamaShape, read_llama_shape
@@ -50,7 +50,7 @@ class LoadedModel:
     sampler: Sampler
     placement: Placement
     how: str
-    recorder: Recorder | None = None
+    recorder: graphs.Recorder | None = None
 
 
 class ModelLoader:
@@ -88,7 +88,7 @@ class ModelLoader:
             tokenizer.check_ids(sizes.gpt.num_text_tokens)
         device, dtype = self._placement.device, self._placement.dtype
         embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, self._placement)
-        recorder: Recorder | None = None
+        recorder: graphs.Recorder | None = None
         if (team := self._team()) is not None:
             kind = self._quantization or _name(dtype)
             llama: LlamaModel = self._native(team, file, kind, embed)
@@ -137,7 +137,7 @@ class ModelLoader:
             logger.warning("velocity computes with torch alone, which is slower: %s", reason)
         return reason is None
 
-    def _triton(self, file: LlamaFile, embed: Embed) -> tuple[LlamaModel, Sampler, Recorder]:
+    def _triton(self, file: LlamaFile, embed: Embed) -> tuple[LlamaModel, Sampler, graphs.Recorder]:
         """Return the Llama, the sampler and the recorder for CUDA."""
         from .cuda.llama import TritonLinear, TritonLlama
         from .cuda.sampler import TritonSampler
@@ -157,7 +157,7 @@ class ModelLoader:
             batch_invariant=self._config.model.batch_invariant,
         )
         advice = "give less kv_memory, lower max_num_seqs, or end what else uses the GPU"
-        return llama, TritonSampler(), new_recorder(device, advice=advice)
+        return llama, TritonSampler(), graphs.CudaRecorder(device, advice=advice)
 
     def _torch(self, file: LlamaFile, embed: Embed) -> TorchLlama:
         device, dtype = self._placement.device, self._placement.dtype

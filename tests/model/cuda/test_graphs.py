@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.cuda.graphs import CudaRecorder, EagerRecorder, Recorder
+from ChatTTS.model.cuda.graphs import CudaRecorder, Recorder
 from ChatTTS.model.cuda.precision import ieee_float32
 
 from ...support.kernel_tools import DEVICE
+from ...support.recorder_tools import EagerRecorder
 
 RECORDERS = [
     pytest.param(EagerRecorder, id="eager"),

@@ -9,16 +9,17 @@ import torch
 
 from ChatTTS.checkpoints import loading
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.cuda.chain import DeviceChain
-from ChatTTS.model.cuda.graphs import EagerRecorder, Recorder
+from ChatTTS.model.cuda.decoder import CudaStreamingDecoder
+from ChatTTS.model.cuda.graphs import Recorder
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.placement import Placement
 from ChatTTS.model.vocoder import Vocoder
 
-from ...support.chain_tools import by_torch, modules, some_frames
+from ...support.decoder_tools import by_torch, modules, some_frames
+from ...support.recorder_tools import EagerRecorder
 
 
-def load_chains(
+def load_synthesizers(
     monkeypatch: pytest.MonkeyPatch,
     vocoder: Vocoder,
     recorder: Callable[[], Recorder] = EagerRecorder,
@@ -38,9 +39,9 @@ def load_chains(
 
 def test_on_cuda_both_ways_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     for own, use_decoder in zip(
-        load_chains(monkeypatch, modules(True)[1]), (True, False), strict=True
+        load_synthesizers(monkeypatch, modules(True)[1]), (True, False), strict=True
     ):
-        assert isinstance(own._given, DeviceChain)
+        assert isinstance(own._given, CudaStreamingDecoder)
         assert not own.is_exact
         frames = some_frames(own.mel_decoder, 12)
         expected = by_torch(*modules(use_decoder), frames)
@@ -52,7 +53,7 @@ def test_a_vocoder_that_is_not_centred_is_used_whole(
 ) -> None:
     vocoder = copy.deepcopy(modules(True)[1])
     vocoder.head.istft.padding = "same"
-    for own in load_chains(monkeypatch, vocoder):
+    for own in load_synthesizers(monkeypatch, vocoder):
         assert own._given is None
     assert "decoded whole, not in pieces" in caplog.text
 
@@ -60,8 +61,8 @@ def test_a_vocoder_that_is_not_centred_is_used_whole(
 def test_a_model_of_less_than_float32_gets_a_decoder_of_less(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    errors, exact = [], load_chains(monkeypatch, modules(True)[1])
-    less = load_chains(monkeypatch, modules(True)[1], dtype=torch.bfloat16)
+    errors, exact = [], load_synthesizers(monkeypatch, modules(True)[1])
+    less = load_synthesizers(monkeypatch, modules(True)[1], dtype=torch.bfloat16)
     for own, precise in zip(less, exact, strict=True):
         frames = some_frames(own.mel_decoder, 12)
         errors.append((own.samples(frames) - precise.samples(frames)).abs().max().item())
@@ -76,4 +77,4 @@ def test_too_little_memory_is_no_reason_to_go_on_slowly(monkeypatch: pytest.Monk
             raise ConfigError("1 MiB of 2 MiB are free")
 
     with pytest.raises(ConfigError, match="MiB"):
-        load_chains(monkeypatch, modules(True)[1], Full)
+        load_synthesizers(monkeypatch, modules(True)[1], Full)

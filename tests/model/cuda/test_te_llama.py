@@ -23,6 +23,7 @@ from ChatTTS.model.llama_config import read_llama_shape
 from ...support.chat_tools import LIVELY, TEXT
 from ...support.cuda_twins import use_twins
 from ...support.places import DATA
+from ...support.recorder_tools import record_anywhere
 
 MODEL = DATA / "model-a"
 
@@ -151,6 +152,7 @@ def test_it_is_taken_where_it_was_asked_for(
     standard: Chat, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     placement = on_cuda(monkeypatch, None)
+    record_anywhere(monkeypatch)
     monkeypatch.setattr(
         te_llama,
         "load_te_llama",

@@ -39,9 +39,9 @@ def test_a_block_of_a_size_that_would_be_cut(tmp_path: Path, size: int) -> None:
 STRUCTURES = (
     library.Sizes,
     library.BatchInputs,
-    library.ConvNeXtBlock,
-    library.ChainLayer,
-    library.ChainPush,
+    library.NativeConvNeXtBlock,
+    library.NativeLayer,
+    library.NativeInput,
 )
 
 

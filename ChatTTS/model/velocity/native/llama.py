@@ -61,10 +61,10 @@ class NativeLlama:
         # Detached: a module that is moved or cast gives its parameters other memory.
         tables = [table.detach().contiguous() for table in given_tables]
         self._held = (weights, *tables)  # the kernels keep addresses only
-        fields = library.LayerWeights._fields_
-        layers = (library.LayerWeights * shape.num_hidden_layers)(
+        fields = library.NativeLlamaLayer._fields_
+        layers = (library.NativeLlamaLayer * shape.num_hidden_layers)(
             *(
-                library.LayerWeights(
+                library.NativeLlamaLayer(
                     **{field[0]: weights.address(index, field[0]) for field in fields}
                 )
                 for index in range(shape.num_hidden_layers)

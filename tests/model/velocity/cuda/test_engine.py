@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from ChatTTS.core import Chat
+from ChatTTS.model.cuda import graphs
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.tokenizer import Prompt
-from ChatTTS.model.velocity import model_loader
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.executor import InProcessExecutor, Pending
 from ChatTTS.model.velocity.llm_engine import LLMEngine
@@ -28,7 +28,7 @@ from ....support.chat_tools import LIVELY, TEXT
 from ....support.cuda_twins import use_twins
 from ....support.kernel_tools import DEVICE
 from ....support.places import DATA
-from ....support.recorder_tools import ForgetfulRecorder
+from ....support.recorder_tools import ForgetfulRecorder, record_anywhere
 from ....support.velocity_driver import STEPS, Driver, everything, make_data
 from ....support.velocity_fakes import Joined, run_all, wait_until
 
@@ -41,6 +41,7 @@ def take_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the CPU as well."""
     monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
     monkeypatch.setattr(ModelLoader, "_has_triton", lambda loader: True)
+    record_anywhere(monkeypatch)
 
 
 def make_worker(**changes: Any) -> Worker:
@@ -92,7 +93,7 @@ def test_what_steps_read_outlives_their_recording(monkeypatch: pytest.MonkeyPatc
     take_triton(monkeypatch)
     use_twins(monkeypatch)
     recorder = ForgetfulRecorder()
-    monkeypatch.setattr(model_loader, "new_recorder", lambda *_, **__: recorder)
+    monkeypatch.setattr(graphs, "CudaRecorder", lambda *_, **__: recorder)
     worker = make_worker()
     assert recorder.captures > 4
     assert recorder.lost() == 0

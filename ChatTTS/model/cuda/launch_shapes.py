@@ -1,4 +1,4 @@
-"""Which recorded passes bring each of many utterances on by as many frames as it needs."""
+"""Which recorded launches move each of many utterances on by as many frames as it needs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ...errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Pass:
-    """One recorded pass.
+class DecoderLaunch:
+    """One launch of a recorded shape.
 
     Attributes:
         size: utterances that it has room for.
         chunk: frames of each that it has room for.
-        counts: of each utterance that takes part, by its number, the frames that it goes on by.
+        counts: frames by which each utterance in it moves on, by the utterance's number.
     """
 
     size: int
@@ -24,16 +24,17 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class PassShapes:
-    """The sizes of passes; each pair that is needed is recorded.
+class LaunchShapes:
+    """The shapes of launches; each pair of size and chunk is recorded when it is needed.
 
     Attributes:
-        sizes: utterances in a pass, ascending.
+        sizes: utterances in a launch, ascending.
         chunks: frames of each, ascending.
-        most_frames: of all utterances in a pass.
+        most_frames: of all utterances in a launch.
 
     Raises:
-        ConfigError: they are no sizes, or a longest chunk of the smallest size is too much.
+        ConfigError: sizes or chunks are empty, not positive or do not ascend, or the longest chunk
+            of the smallest size has more than ``most_frames``.
     """
 
     sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
@@ -43,17 +44,17 @@ class PassShapes:
     def __post_init__(self) -> None:
         for name, values in (("sizes", self.sizes), ("chunks", self.chunks)):
             if not values or values[0] < 1 or list(values) != sorted(set(values)):
-                raise ConfigError(f"{name} of passes must ascend from at least 1, not {values}")
+                raise ConfigError(f"{name} of launches must ascend from at least 1, not {values}")
         if self.sizes[0] * self.chunks[-1] > self.most_frames:
             raise ConfigError(
-                f"most_frames must be at least {self.sizes[0] * self.chunks[-1]} for passes of "
+                f"most_frames must be at least {self.sizes[0] * self.chunks[-1]} for launches of "
                 f"{self.chunks[-1]} frames, not {self.most_frames}"
             )
 
-    def plan(self, needs: Sequence[int]) -> Iterator[Pass]:
-        """Passes that bring each utterance on by the frames that it needs.
+    def plan(self, needs: Sequence[int]) -> Iterator[DecoderLaunch]:
+        """Yield launches that move each utterance on by the frames that it needs.
 
-        Utterances share a pass where they need the same chunk: a few frames cost less than many.
+        Utterances share a launch where they need the same chunk: few frames cost less than many.
         """
         left = dict(enumerate(needs))
         while left := {number: need for number, need in left.items() if need}:
@@ -62,7 +63,7 @@ class PassShapes:
             members = [number for number, need in left.items() if self._chunk(need) == chunk]
             members = members[: sizes[-1]]
             counts = {number: min(left[number], chunk) for number in members}
-            yield Pass(_least(sizes, len(counts)), chunk, counts)
+            yield DecoderLaunch(_least(sizes, len(counts)), chunk, counts)
             for number, count in counts.items():
                 left[number] -= count
 
@@ -71,5 +72,5 @@ class PassShapes:
 
 
 def _least(sizes: Sequence[int], wanted: int) -> int:
-    """The smallest of ascending sizes that is enough, or the largest."""
+    """Return the smallest of ascending sizes that is enough, or the largest."""
     return next((size for size in sizes if size >= wanted), sizes[-1])

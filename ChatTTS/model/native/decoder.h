@@ -1,12 +1,12 @@
-// A chain of layers over the frames of many utterances, each of which goes on from a state.
+// The decoder's layers over the next frames of many utterances, each with a state.
 //
-// A layer's output depends on a window of input rows. What comes first in an utterance has rows of
-// zeros before it, what comes last has them behind it. Between calls a state keeps, for each layer,
-// the rows that later outputs need again; so nothing is computed twice, and the rows that come out
-// are the same bits whatever the pieces are.
+// A layer's output depends on a window of input rows. The first rows of an utterance have rows of
+// zeros before them, the last ones have rows of zeros behind them. Between calls a state keeps, for
+// each layer, the rows that later outputs need again. So nothing is computed twice, and no bit of
+// the outputs depends on how the utterance was cut into pieces.
 //
 // In a call the rows of all utterances go through a layer together, so that its weights are read
-// once. The number of rows of every layer is known beforehand.
+// once. The number of rows in every layer is known before the first layer runs.
 #pragma once
 
 #include <memory>
@@ -17,12 +17,12 @@
 
 extern "C" {
 
-// The order and types are those of native/library.py. Of the parts each type has those that are
-// named with it in chain.h; matrices beside those of blocks are float32.
-struct VelocityChainLayer {
+// The order and types of the fields are those of native/library.py. Each type of layer uses the
+// fields that LayerType names. Matrices are float32, but for those of ConvNeXt blocks.
+struct VelocityDecoderLayer {
   int32_t type;
-  int32_t inputs, outputs;           // channels
-  int32_t kernel, dilation, padding;  // rows that an output depends on; zeros at each end
+  int32_t inputs, outputs;            // channels
+  int32_t kernel, dilation, padding;  // rows that an output depends on; rows of zeros at each end
   int32_t gelu;
   float number;
   const char* matrix;
@@ -30,11 +30,11 @@ struct VelocityChainLayer {
   const VelocityConvNeXtBlock* block;
 };
 
-struct VelocityChainPush {
-  float* kept;        // of all layers, one after another: [span - 1][inputs, padded]
+struct VelocityDecoderInput {
+  float* kept;        // the state, layer after layer: [span - 1][inputs, padded]
   const float* rows;  // [count][inputs of the first layer]
   float* out;         // [ready][outputs of the last layer]
-  int64_t seen;       // rows of the utterance that came before
+  int64_t seen;       // rows of the utterance in earlier calls
   int32_t count;
   int32_t last;  // whether the utterance ends with these rows
 };
@@ -43,15 +43,15 @@ struct VelocityChainPush {
 namespace velocity {
 
 enum LayerType {
-  kConvolution = 0,  // matrix [outputs][kernel][inputs, padded], bias; a GELU behind it if wanted
+  kConvolution = 0,  // matrix [outputs][kernel][inputs, padded], bias; then a GELU if `gelu` is set
   kNorm = 1,         // LayerNorm: weight, bias; number is eps
   kBlock = 2,        // ConvNeXt: block
   kSpectrum = 3,     // logs and phases to real and imaginary parts; number limits magnitudes
-  kOverlap = 4,      // sums of frames, over sums of weight [inputs - 1] where there are frames:
-                     // there the last input is 1
+  kOverlap = 4,      // sums of frames, divided by sums of weight [inputs - 1] over the frames
+                     // that exist; the last input is 1 for those and 0 for padding
 };
 
-// Room of which nothing is set, at the beginning of a cache line.
+// Uninitialised memory that begins at a cache line.
 class Room {
  public:
   explicit Room(size_t bytes) : data_(::operator new(bytes, kAlignment)) {}
@@ -67,11 +67,11 @@ class Room {
   void* data_;
 };
 
-class Chain {
+class DecoderCall {
  public:
-  Chain(const VelocityChainLayer* layers, int depth, const VelocityChainPush* pushes, int count,
-        int members)
-      : layers_(layers), depth_(depth), pushes_(pushes), count_(count), steps_(depth + 1) {
+  DecoderCall(const VelocityDecoderLayer* layers, int depth, const VelocityDecoderInput* inputs,
+              int count, int members)
+      : layers_(layers), depth_(depth), inputs_(inputs), count_(count), steps_(depth + 1) {
     plan();
     reserve(members);
   }
@@ -85,11 +85,11 @@ class Chain {
   }
 
  private:
-  // The rows of one utterance in a layer's window.
+  // The rows of one utterance among the input rows of a layer.
   struct Part {
     int first;        // its first row among those of all utterances
-    int kept, fresh;  // what the state has kept, what comes in
-    int rows;         // these, and zeros behind them at the end
+    int kept, fresh;  // rows from the state, and new rows
+    int rows;         // these, and the zeros behind an utterance's last row
     int outputs;
   };
 
@@ -100,29 +100,29 @@ class Chain {
     size_t kept_at = 0;        // where the layer's part of a state begins
   };
 
-  static int span(const VelocityChainLayer& layer) {
+  static int span(const VelocityDecoderLayer& layer) {
     return (layer.kernel - 1) * layer.dilation + 1;
   }
 
-  // Outputs that so many inputs give.
-  static int64_t ready(const VelocityChainLayer& layer, int64_t inputs, bool last) {
+  // How many outputs so many inputs give.
+  static int64_t ready(const VelocityDecoderLayer& layer, int64_t inputs, bool last) {
     return std::max<int64_t>(0, inputs + layer.padding * (last ? 2 : 1) - span(layer) + 1);
   }
 
   void plan() {
     std::vector<int64_t> before(count_), after(count_);
     for (int u = 0; u < count_; ++u) {
-      before[u] = pushes_[u].seen;
-      after[u] = before[u] + pushes_[u].count;
+      before[u] = inputs_[u].seen;
+      after[u] = before[u] + inputs_[u].count;
     }
     for (int l = 0; l <= depth_; ++l) {
       Step& step = steps_[l];
       step.width = round_up(l < depth_ ? layers_[l].inputs : layers_[l - 1].outputs, kRowStep);
       for (int u = 0; u < count_; ++u) {
-        const bool last = pushes_[u].last;
+        const bool last = inputs_[u].last;
         Part part{step.total, 0, int(after[u] - before[u]), 0, 0};
         if (l < depth_) {
-          const VelocityChainLayer& layer = layers_[l];
+          const VelocityDecoderLayer& layer = layers_[l];
           part.kept = int(std::min<int64_t>(before[u] + layer.padding, span(layer) - 1));
           part.rows = part.kept + part.fresh + (last ? layer.padding : 0);
           before[u] = ready(layer, before[u], false);
@@ -137,8 +137,7 @@ class Chain {
     }
     for (int l = 0; l < depth_; ++l) {
       const Step& next = steps_[l + 1];
-      steps_[l + 1].kept_at =
-          steps_[l].kept_at + size_t(span(layers_[l]) - 1) * steps_[l].width;
+      steps_[l + 1].kept_at = steps_[l].kept_at + size_t(span(layers_[l]) - 1) * steps_[l].width;
       Rows& rows = steps_[l].rows;
       for (int u = 0; u < count_; ++u) {
         const Part &here = steps_[l].parts[u], &there = next.parts[u];
@@ -150,7 +149,7 @@ class Chain {
     }
   }
 
-  // Windows of every second layer share their room.
+  // Layers of even number share one room for their input rows, and layers of odd number another.
   void reserve(int members) {
     size_t windows[2] = {0, 0}, inputs = 0, inner = 0, row = 0;
     int most = 0;
@@ -166,7 +165,7 @@ class Chain {
         inner = std::max(inner, count * round_up(layers_[l].block->intermediate, kRowStep));
     }
     for (size_t size : windows) windows_.emplace_back(size * sizeof(float));
-    // Any kind's inputs are at most as wide as floats.
+    // Inputs of no kind are wider than floats.
     for (size_t size : {inputs, inner}) products_.emplace_back(size * sizeof(float));
     for (int i = 0; i < members; ++i) {
       own_rows_.emplace_back(row * sizeof(float));
@@ -178,7 +177,7 @@ class Chain {
     }
   }
 
-  // Of one output, where the layer begins with a product.
+  // Inputs of the product that a layer begins with, for one output.
   int product_inputs(int l) const {
     return steps_[l].width * (layers_[l].type == kConvolution ? layers_[l].kernel : 1);
   }
@@ -187,46 +186,46 @@ class Chain {
 
   float* row(int l, int index) const { return window(l) + size_t(index) * steps_[l].width; }
 
-  // A push's new rows, behind what the first layer has kept.
+  // Copies an utterance's new rows behind those that the first layer has kept.
   void enter(int u) const {
     load(0, u);
     const Part& part = steps_[0].parts[u];
     const int channels = layers_[0].inputs, width = steps_[0].width;
     for (int i = 0; i < part.fresh; ++i) {
       float* to = row(0, part.first + part.kept + i);
-      std::copy_n(pushes_[u].rows + size_t(i) * channels, channels, to);
+      std::copy_n(inputs_[u].rows + size_t(i) * channels, channels, to);
       std::fill(to + channels, to + width, 0.0f);
     }
   }
 
+  // Copies an utterance's outputs of the last layer to the caller.
   void leave(int u) const {
     const Part& part = steps_[depth_].parts[u];
     const int channels = layers_[depth_ - 1].outputs;
     for (int i = 0; i < part.rows; ++i)
-      std::copy_n(row(depth_, part.first + i), channels, pushes_[u].out + size_t(i) * channels);
+      std::copy_n(row(depth_, part.first + i), channels, inputs_[u].out + size_t(i) * channels);
   }
 
-  // The kept rows into the window, and zeros to where the utterance ends.
+  // Copies the kept rows to the front of a layer's rows, and puts zeros behind the utterance's end.
   void load(int l, int u) const {
     const Step& step = steps_[l];
     const Part& part = step.parts[u];
-    std::copy_n(pushes_[u].kept + step.kept_at, size_t(part.kept) * step.width,
-                row(l, part.first));
+    std::copy_n(inputs_[u].kept + step.kept_at, size_t(part.kept) * step.width, row(l, part.first));
     const int end = part.kept + part.fresh;
     std::fill_n(row(l, part.first + end), size_t(part.rows - end) * step.width, 0.0f);
   }
 
-  // The rows that later outputs need as well, once the window is whole.
+  // Keeps the rows that later outputs need again, once all rows of the layer are there.
   void save(int l, int u) const {
-    if (pushes_[u].last) return;
+    if (inputs_[u].last) return;
     const Step& step = steps_[l];
     const Part& part = step.parts[u];
     std::copy_n(row(l, part.first + part.outputs), size_t(part.rows - part.outputs) * step.width,
-                pushes_[u].kept + step.kept_at);
+                inputs_[u].kept + step.kept_at);
   }
 
-  // Calls task(i) for each output, and does what the states need in the same phase: this layer's
-  // window is whole, and the next one's room is free.
+  // Calls task(i) for each output. Saves and loads the states in the same phase: all rows of this
+  // layer are there by now, and the room of the next layer is free.
   template <class Task>
   void each_row(Team::Member& member, int l, Task task) const {
     const int count = steps_[l].rows.count();
@@ -243,7 +242,7 @@ class Chain {
   }
 
   void advance(Team::Member& member, int l) const {
-    const VelocityChainLayer& layer = layers_[l];
+    const VelocityDecoderLayer& layer = layers_[l];
     const Rows& rows = steps_[l].rows;
     float* own = own_rows_[member.rank].as<float>();
     const auto from = [&](int i) { return row(l, rows.from[i]); };
@@ -276,7 +275,7 @@ class Chain {
   }
 
   void convolve(Team::Member& member, int l) const {
-    const VelocityChainLayer& layer = layers_[l];
+    const VelocityDecoderLayer& layer = layers_[l];
     const Rows& rows = steps_[l].rows;
     const int stride = product_inputs(l), width = steps_[l + 1].width;
     float* inputs = products_[0].as<float>();
@@ -305,8 +304,8 @@ class Chain {
                         own_sums_[member.rank].as<float>());
   }
 
-  // in: logs and phases; out: real and imaginary parts. All four are padded alike.
-  static void spectrum(const VelocityChainLayer& layer, const float* in, float* magnitudes,
+  // From logs and phases to real and imaginary parts. All four have the same padding.
+  static void spectrum(const VelocityDecoderLayer& layer, const float* in, float* magnitudes,
                        float* out) {
     const int half = layer.inputs / 2;
     for (int k = 0; k < half; k += kLanes) {
@@ -320,8 +319,8 @@ class Chain {
     }
   }
 
-  // One hop of samples: what the frames that overlap there have in it, the oldest first.
-  static void overlap(const VelocityChainLayer& layer, const float* frames, int width,
+  // One hop of samples: the sum of the frames that overlap there, the oldest first.
+  static void overlap(const VelocityDecoderLayer& layer, const float* frames, int width,
                       float* weights, float* out) {
     const int hop = layer.outputs;
     std::fill_n(out, hop, 0.0f);
@@ -338,11 +337,11 @@ class Chain {
     for (int n = 0; n < hop; ++n) out[n] /= weights[n];
   }
 
-  const VelocityChainLayer* const layers_;
+  const VelocityDecoderLayer* const layers_;
   const int depth_;
-  const VelocityChainPush* const pushes_;
+  const VelocityDecoderInput* const inputs_;
   const int count_;
-  std::vector<Step> steps_;  // one for each layer, and one for what comes out
+  std::vector<Step> steps_;  // one for each layer, and one for the outputs of the last layer
   std::vector<Room> windows_, products_, own_rows_, own_sums_;
 };
 

@@ -1,4 +1,4 @@
-"""Which recorded passes a batch takes."""
+"""Which recorded launches a batch takes."""
 
 import random
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.cuda.passes import PassShapes
+from ChatTTS.model.cuda.launch_shapes import LaunchShapes
 
-SHAPES = PassShapes(sizes=(1, 2, 4), chunks=(1, 3, 8), most_frames=24)
+SHAPES = LaunchShapes(sizes=(1, 2, 4), chunks=(1, 3, 8), most_frames=24)
 
 
 def test_a_plan_gives_each_what_it_needs() -> None:
     generator = random.Random(1)
-    for shapes in (SHAPES, PassShapes()):
+    for shapes in (SHAPES, LaunchShapes()):
         for _ in range(50):
             count = generator.randint(0, 90)
             needs = [generator.choice([0, 1, 2, 3, 9, 70, 200]) for _ in range(count)]
@@ -29,7 +29,7 @@ def test_a_plan_gives_each_what_it_needs() -> None:
             assert given == needs
 
 
-def test_few_frames_do_not_wait_in_long_passes() -> None:
+def test_few_frames_do_not_wait_in_long_launches() -> None:
     plan = list(SHAPES.plan([1, 10, 1, 1, 8]))
     assert [(p.size, p.chunk, p.counts) for p in plan] == [
         (2, 8, {1: 8, 4: 8}),
@@ -50,4 +50,4 @@ def test_few_frames_do_not_wait_in_long_passes() -> None:
 )
 def test_sizes_that_make_no_sense_are_refused(shapes: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        PassShapes(**shapes)
+        LaunchShapes(**shapes)

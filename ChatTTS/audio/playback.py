@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AudioError
-from ..utils.locks import Bell, Waiter, new_rlock
+from ..utils.locks import ChangeNotifier, WakeSignal, new_rlock
 from .devices import SoundDevice, find_sound_device, import_sounddevice, portaudio_lock
 from .samples import SAMPLE_RATE, Samples, to_mono
 
@@ -161,7 +161,7 @@ class _Feed:
         self._device = device
         self._stop = stop
         self._blocks: deque[Samples] = deque()
-        self._lock, self._bell = new_rlock(), Bell()
+        self._lock, self._notifier = new_rlock(), ChangeNotifier()
         self._has_begun = False
         self._is_dry = False
         self._has_ended = False
@@ -173,13 +173,13 @@ class _Feed:
 
     def put(self, samples: Samples) -> None:
         """Append samples (n,), as soon as there is room."""
-        waiter = Waiter()
+        waiter = WakeSignal()
         while True:
             with self._lock:
                 self.check()
                 if not self.is_full:
                     break
-                self._bell.will_wake(waiter)
+                self._notifier.subscribe(waiter)
             self._wait(waiter)
         if len(samples):
             with self._lock:
@@ -195,13 +195,13 @@ class _Feed:
             self.check()
             self._append(rest)
             self.is_last = True
-        waiter = Waiter()
+        waiter = WakeSignal()
         while True:
             with self._lock:
                 if self._has_ended:
                     return
                 self.check()
-                self._bell.will_wake(waiter)
+                self._notifier.subscribe(waiter)
             self._wait(waiter)
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class _Feed:
         with self._lock:
             self.is_closed = True
             self._blocks.clear()
-            self._bell.ring()
+            self._notifier.notify()
 
     def check(self) -> None:
         """Raise AudioError if nothing can be played any more."""
@@ -233,7 +233,7 @@ class _Feed:
             self.waiting -= filled
             self.underruns += bool(status.output_underflow) and self._has_begun
             self._is_dry = filled < frames
-            self._bell.ring()
+            self._notifier.notify()
             if self.is_last and self._is_dry:
                 raise self._stop
 
@@ -241,13 +241,13 @@ class _Feed:
         """What the device calls when it has played everything, or has failed."""
         with self._lock:
             self._has_ended = True
-            self._bell.ring()
+            self._notifier.notify()
 
     def _append(self, samples: Samples) -> None:
         self._blocks.append(samples)
         self.waiting += len(samples)
 
-    def _wait(self, waiter: Waiter) -> None:
+    def _wait(self, waiter: WakeSignal) -> None:
         """Until something changed."""
         if not waiter.wait(_PATIENCE_SECONDS):
             raise AudioError(f"the sound device {self._device.name} takes no samples any more")

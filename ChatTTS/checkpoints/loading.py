@@ -29,7 +29,7 @@ from ..model.speaker import Speaker
 from ..model.synthesis import Synthesizer
 from ..model.vocoder import Vocoder
 from ..params import InferCodeParams, RefineTextParams
-from ..pipeline.decode_worker import MOST_FRAMES, MOST_FRAMES_ON_GPU, Vocoding
+from ..pipeline.decode_worker import MOST_FRAMES, MOST_FRAMES_ON_GPU, DecodeWorker
 from ..pipeline.model import Model
 from ..utils import machine
 from .assets import AssetFolder
@@ -93,7 +93,7 @@ def load_model(
         vocos=vocos,
         from_hiddens=from_hiddens,
         from_codes=from_codes,
-        vocoding=Vocoding(gpt.turns, MOST_FRAMES_ON_GPU if on_gpu else MOST_FRAMES),
+        decode_worker=DecodeWorker(gpt.compute_lock, MOST_FRAMES_ON_GPU if on_gpu else MOST_FRAMES),
     )
     if coef is not None and coef != model.coef:
         logger.warning("the given coef differs from the checkpoint's own, which is used")

@@ -13,7 +13,7 @@ import torch
 
 from ..config import Config
 from ..errors import ConfigError, EngineUnavailableError
-from ..utils.fair_lock import FairTurns, NoTurns, Turns
+from ..utils.fair_lock import ComputeLock, FairLock, NoLock
 from .cuda.support import why_no_kernels
 from .embed import Embed, load_embed
 from .generation import Cancellation, Delta, GenerationRequest, Generator
@@ -59,7 +59,7 @@ class GPT:
     Attributes:
         embed: embeddings and heads.
         engine: the :class:`~ChatTTS.model.generation.Generator` behind it.
-        turns: in which the engine computes, and all other work that needs the same cores.
+        compute_lock: held by the engine, and by all other work that needs the same cores.
         batches_itself: whether the engine takes any number of requests and decides by itself how
             many run side by side.
     """
@@ -68,13 +68,13 @@ class GPT:
         self,
         embed: Embed,
         engine: Generator,
-        turns: Turns,
+        compute_lock: ComputeLock,
         *,
         batches_itself: bool = False,
     ) -> None:
         self.embed = embed
         self.engine = engine
-        self.turns = turns
+        self.compute_lock = compute_lock
         self.batches_itself = batches_itself
 
     @classmethod
@@ -97,9 +97,9 @@ class GPT:
             ConfigError: an option that the engine cannot follow.
         """
         # A GPU that computes leaves the cores to the others.
-        turns: Turns = FairTurns() if placement.device.type == "cpu" else NoTurns()
+        compute_lock: ComputeLock = FairLock() if placement.device.type == "cpu" else NoLock()
         if options.use_vllm:
-            return cls._on_velocity(weights.parent.parent, placement, options, turns)
+            return cls._on_velocity(weights.parent.parent, placement, options, compute_lock)
         if placement.quantization is not None:
             raise ConfigError(
                 f"dtype={placement.quantization!r} needs the velocity engine: load with "
@@ -118,9 +118,9 @@ class GPT:
             end_of_text=tokenizer.end_of_refine,
             max_positions=sizes.max_position_embeddings,
             new_cache=new_cache if options.enable_cache else lambda: None,
-            turns=turns,
+            compute_lock=compute_lock,
         )
-        return cls(embed, engine, turns)
+        return cls(embed, engine, compute_lock)
 
     @classmethod
     def _on_velocity(
@@ -128,7 +128,7 @@ class GPT:
         asset: Path,
         placement: Placement,
         options: EngineOptions,
-        turns: Turns,
+        compute_lock: ComputeLock,
     ) -> GPT:
         """The same on the velocity engine, from the folder ``asset``."""
         from .velocity.configs import EngineArgs
@@ -148,8 +148,8 @@ class GPT:
             num_threads=options.num_threads,
             kv_memory=options.kv_memory,
         )
-        engine = VelocityGenerator.load(args, turns)
-        return cls(engine.embed, engine, turns, batches_itself=True)
+        engine = VelocityGenerator.load(args, compute_lock)
+        return cls(engine.embed, engine, compute_lock, batches_itself=True)
 
     def close(self) -> None:
         """End what runs and let go of the engine's threads and memory."""

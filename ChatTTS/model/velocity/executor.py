@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...utils.fair_lock import NoTurns, Turns
+from ...utils.fair_lock import ComputeLock, NoLock
 from .configs import CacheConfig, EngineConfig, SchedulerConfig
 from .plan import Pending, StepPlan, StepResult
 
@@ -76,13 +76,12 @@ class InProcessExecutor(ExecutorBase):
     """One worker in this process, called directly.
 
     Args:
-        turns: in which the worker computes, as does all work that needs the same cores; none by
-            default.
+        compute_lock: held while the worker computes; none by default.
     """
 
-    def __init__(self, config: EngineConfig, turns: Turns | None = None) -> None:
+    def __init__(self, config: EngineConfig, compute_lock: ComputeLock | None = None) -> None:
         self._config = config
-        self._turns = turns or NoTurns()
+        self._compute_lock = compute_lock or NoLock()
         self._worker: Worker | None = None
 
     def init_workers(self) -> None:
@@ -105,7 +104,7 @@ class InProcessExecutor(ExecutorBase):
         return replace(scheduler, swap_cost=costs.swap, recompute_cost=costs.recompute)
 
     def execute_model(self, plan: StepPlan) -> StepResult:
-        return self._turns.run(lambda: self._loaded.submit(plan)())
+        return self._compute_lock.run(lambda: self._loaded.submit(plan)())
 
     def submit(self, plan: StepPlan) -> Pending:
         # Where nothing is gained by it, a step is not begun before it is waited for.

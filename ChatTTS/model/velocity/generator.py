@@ -10,7 +10,7 @@ from dataclasses import fields
 import torch
 
 from ...errors import GenerationError
-from ...utils.fair_lock import Turns
+from ...utils.fair_lock import ComputeLock
 from ..embed import Embed
 from ..generation import Cancellation, Delta, GenerationRequest, Sampling
 from .async_llm_engine import AsyncLLMEngine
@@ -31,14 +31,14 @@ class VelocityGenerator:
         self.engine = engine
 
     @classmethod
-    def load(cls, args: EngineArgs, turns: Turns) -> VelocityGenerator:
-        """Load a checkpoint; each step computes in one of ``turns``.
+    def load(cls, args: EngineArgs, compute_lock: ComputeLock) -> VelocityGenerator:
+        """Load a checkpoint; each step holds ``compute_lock``.
 
         Raises:
             ChatTTSError: a setting that makes no sense, or a file that cannot be used.
         """
         config = args.create_engine_config()
-        return cls(AsyncLLMEngine(LLMEngine(config, InProcessExecutor(config, turns))))
+        return cls(AsyncLLMEngine(LLMEngine(config, InProcessExecutor(config, compute_lock))))
 
     @property
     def embed(self) -> Embed:

@@ -1,4 +1,4 @@
-"""A checkpoint's files to the parts of a model, whole or not at all."""
+"""Load the parts of a model from a checkpoint's files, all or none."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .tensors import load_module
 
 logger = logging.getLogger(__name__)
 
-# Numbers of all codes' features together; the published ones are two millions.
+# Features of all codes together; the published ones are two million numbers.
 _LARGEST_CODEBOOK = 1 << 25
 
 M = TypeVar("M", bound=torch.nn.Module)
@@ -53,10 +53,10 @@ def load_model(
     """Load every part.
 
     Args:
-        coef: what the caller believes the mel scale to be; the checkpoint's own wins.
+        coef: the mel scale that the caller expects; the checkpoint's own is used.
 
     Raises:
-        ChatTTSError: a file is missing, damaged or does not fit; the message names it.
+        ChatTTSError: a file is missing, damaged or does not fit; the message names the file.
     """
     config = Config.from_file(assets.config)
     try:
@@ -101,7 +101,7 @@ def load_model(
 
 
 def _check(config: Config) -> None:
-    """Raise ConfigError where parts do not fit together or the voice's defaults make no sense."""
+    """Raise ConfigError where parts do not fit together, or the voice's defaults are invalid."""
     dvae, vq = config.dvae, config.dvae.vq
     agreements = (
         ("2 * decoder.idim", 2 * config.decoder.idim, "gpt.hidden_size", config.gpt.hidden_size),
@@ -140,9 +140,9 @@ def _speaker(config: Config, file: Path, placement: Placement) -> Speaker:
 def _audio_parts(
     config: Config, assets: AssetFolder, placement: Placement
 ) -> tuple[MelDecoder, DVAE, Vocoder]:
-    """The modules from frames to samples, and from samples to codes.
+    """Return the modules that turn frames into samples, and samples into codes.
 
-    They are built without memory first, and compared with what the files have.
+    They are built on the meta device, and compared with the files before memory is taken.
     """
     mels = config.vocos.mel
     with must_fit("the audio decoder", placement.audio_device, "load with a smaller kv_memory"):
@@ -167,11 +167,13 @@ def _synthesizers(
     placement: Placement,
     options: EngineOptions,
 ) -> tuple[Synthesizer, Synthesizer]:
-    """The two ways from frames to samples: recorded on CUDA, on the CPU kernels where these are
-    wanted and work, and else by the modules.
+    """Return the synthesizers of hidden states and of codes.
 
-    Who chose a language model of less than float32 gets a Decoder and a vocoder of less as well.
-    The DVAE stays as it is: codes carry less than hidden states, and lose more.
+    They are recorded on CUDA. On a CPU they use the kernels, where these are wanted and work.
+    Elsewhere they run as plain modules.
+
+    Where the language model has a smaller dtype than float32, the Decoder and the vocoder have one
+    too. The DVAE stays in float32: codes carry less information than hidden states, and lose more.
     """
     chains: tuple[Chain | None, Chain | None] = None, None
     stages: list[Stage] = []
@@ -181,7 +183,7 @@ def _synthesizers(
         elif options.use_vllm and placement.audio_device.type == "cpu":
             chains = _native_chains(decoder, dvae, vocos, placement, options)
     except BuildError:
-        pass  # the engine said so
+        pass  # the engine has logged it
     except ConfigError as error:
         logger.warning("this checkpoint's sound is decoded whole, not in pieces: %s", error)
     if stages:
@@ -192,7 +194,7 @@ def _synthesizers(
 def _device_chains(
     decoder: MelDecoder, dvae: DVAE, vocoder: Sequence[Stage], placement: Placement
 ) -> tuple[Chain, Chain]:
-    """Recorded passes; those of up to four utterances through the Decoder are recorded now.
+    """Return recorded chains; the Decoder's for up to four utterances are recorded now.
 
     Raises:
         ConfigError: the device has not enough memory.
@@ -216,7 +218,7 @@ def _native_chains(
     placement: Placement,
     options: EngineOptions,
 ) -> tuple[Chain, Chain]:
-    """Modules and chains on the CPU kernels."""
+    """Return chains on the CPU kernels, and put the modules on these kernels, too."""
     team = Team(options.num_threads or max(1, int(machine.usable_cores())))
     kind = "float32" if placement.dtype is torch.float32 else "bfloat16"
     accelerate(decoder, team, kind)

@@ -121,27 +121,27 @@ for work in (whole, in_pieces):
 PLAYING = """
 from types import SimpleNamespace
 import numpy as np
-from ChatTTS.audio.playback import _Feed
+from ChatTTS.audio.playback import _PlaybackQueue
 
 def play():
-    feed = _Feed(SimpleNamespace(rate=100, name="none"), StopIteration)
+    queue = _PlaybackQueue(SimpleNamespace(rate=100, name="none"), StopIteration)
     out = np.zeros((40, 1), dtype=np.float32)
 
     def device():
         try:
-            while not feed.is_closed:
-                feed.fill(out, 40, None, SimpleNamespace(output_underflow=False))
+            while not queue.is_closed:
+                queue.fill(out, 40, None, SimpleNamespace(output_underflow=False))
         except StopIteration:
-            feed.end()
+            queue.end()
 
     thread = threading.Thread(target=device, daemon=True)
     try:
         thread.start()
         for _ in range(3):
-            feed.put(np.ones(30, dtype=np.float32))
-        feed.finish(np.ones(1, dtype=np.float32))
+            queue.put(np.ones(30, dtype=np.float32))
+        queue.finish(np.ones(1, dtype=np.float32))
     finally:
-        feed.close()
+        queue.close()
     return True
 
 first, step = map(int, sys.argv[1:])

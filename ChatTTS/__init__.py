@@ -5,7 +5,7 @@
     chat.load("bundled")
     ChatTTS.save("hello.wav", chat.infer("Hello, world.")[0])
 
-Importing this is cheap: torch and the rest come with the first name that needs them.
+Importing it is cheap: torch and the rest are imported with the first name that needs them.
 """
 
 from __future__ import annotations

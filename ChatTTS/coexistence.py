@@ -1,8 +1,8 @@
-"""Say so when the published distribution `ChatTTS` shares the environment.
+"""Detect that the published distribution `ChatTTS` shares the environment.
 
 Both distributions own the import name `ChatTTS`, and pip installs one over the other without a
-word: files of both then lie in one folder, and a folder of one hides a module of the other. So
-this module imports nothing of the package, and is asked before anything else of it is imported.
+warning. Then one folder holds files of both, and a folder of one hides a module of the other. So
+this module imports nothing of the package, and runs before the rest of the package is imported.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _PACKAGE = Path(__file__).resolve().parent
 def check_single_distribution(package: Path = _PACKAGE, path: list[str] | None = None) -> None:
     """Refuse a package folder that the published distribution `ChatTTS` also wrote into.
 
-    Where the published package lies in another folder nothing is mixed, but `sys.path` decides
-    which of the two a program gets: that is a warning.
+    Where the published package lies in another folder, no files are mixed. But `sys.path` decides
+    which of the two a program imports, so that case is a warning.
 
     Args:
         package: the folder of the package that is being imported.
@@ -52,6 +52,6 @@ def _wrote_into(distribution: Distribution, package: Path) -> bool:
     owned = Path(str(distribution.locate_file(PUBLISHED))).resolve()
     if owned != package.resolve():
         return False
-    # An editable install lists no file of the package. One without a list is taken at its name.
+    # An editable install lists no file of the package. Without a list, the name decides.
     files = distribution.files
     return files is None or any(file.parts[0] == PUBLISHED for file in files)

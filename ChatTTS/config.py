@@ -1,7 +1,7 @@
-"""Every size of a ChatTTS checkpoint, with the published ones as defaults.
+"""All sizes of a ChatTTS checkpoint, with the published ones as defaults.
 
-A checkpoint may carry an ``asset/config.json`` that overrides them, and the defaults of its voice
-(speaker, prompt, sampling). Without the file the published sizes hold.
+A checkpoint may have an ``asset/config.json``, which overrides sizes and sets the defaults of its
+voice (speaker, prompt, sampling). Without that file the published sizes apply.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .utils.untrusted import parse_json, read_json
 
 T = TypeVar("T")
 
-# What no checkpoint goes beyond. Sizes that weights have as well are compared with these before
-# anything is built; the bounds keep that cheap, and hold where no weight tells a size.
+# Upper bounds of all sizes, checked before any module is built. Sizes that the weights have, too,
+# are compared with these later. The bounds keep that cheap, and limit sizes that no weight has.
 _WIDEST = 1 << 16
 _DEEPEST = 256
 _MOST: dict[str, int] = {
@@ -39,7 +39,7 @@ _MOST: dict[str, int] = {
 _LEAST = {"sample_rate": 1000, "n_fft": 64, "hop_length": 32, "levels": 3}
 _MOST_LEVELS = 16
 
-# Keys that published configurations carry and that say nothing about sizes.
+# Keys of published configurations that are no sizes.
 _LEGACY_KEYS = {"use_cache", "spk_emb_dim", "spk_KL"}
 
 
@@ -59,7 +59,7 @@ class GPTConfig:
 
 @dataclass(frozen=True)
 class EmbedConfig:
-    """Embeddings and heads of text ids and of the ``num_vq`` codebooks."""
+    """The embeddings and heads of text ids and of the ``num_vq`` codebooks."""
 
     hidden_size: int = 768
     num_audio_tokens: int = 626
@@ -80,7 +80,7 @@ class ConvNetConfig:
 
 @dataclass(frozen=True)
 class QuantizerConfig:
-    """Grouped residual finite scalar quantiser: ``G`` groups of ``R`` residual codes each."""
+    """A grouped residual finite scalar quantizer: ``G`` groups of ``R`` residual codes each."""
 
     dim: int = 1024
     levels: tuple[int, ...] = (5, 5, 5, 5)
@@ -90,7 +90,7 @@ class QuantizerConfig:
 
 @dataclass(frozen=True)
 class DVAEConfig:
-    """The codec between mel and codes."""
+    """The codec between mel frames and codes."""
 
     encoder: ConvNetConfig = ConvNetConfig(idim=512, odim=1024, hidden=256)
     decoder: ConvNetConfig = ConvNetConfig(idim=512, odim=512, hidden=256)
@@ -110,7 +110,7 @@ class MelConfig:
 
 @dataclass(frozen=True)
 class VocosConfig:
-    """The vocoder from mel to samples."""
+    """The vocoder from mel frames to samples."""
 
     mel: MelConfig = MelConfig()
     dim: int = 512
@@ -120,15 +120,20 @@ class VocosConfig:
 
 @dataclass(frozen=True)
 class VoiceDefaults:
-    """What a checkpoint applies where the caller names nothing.
+    """A checkpoint's defaults for what the caller leaves out.
 
-    ``speakers`` maps names to speaker strings and ``speaker`` names one of them. ``code`` and
-    ``refine`` override single fields of the request parameters. ``characters`` are those beyond
-    the published set that this voice was trained on and the text rules therefore keep.
-    ``refine_trained`` and ``samples_trained`` say whether the model learned to refine texts and to
-    follow sample prompts. ``max_utterance_characters`` is the longest piece of text to speak in
-    one go: the splitter divides longer sentences, since a voice falls apart past the lengths it
-    was trained on.
+    Attributes:
+        name: of the voice.
+        language: of texts that show no language.
+        speaker: a name in ``speakers``, the default speaker.
+        speakers: speaker strings by name.
+        code, refine: defaults of single fields of the request parameters.
+        refine_trained: whether the model was trained to refine texts.
+        samples_trained: whether the model was trained to follow sample prompts.
+        characters: those beyond the published set that the voice was trained on, which the text
+            rules keep.
+        max_utterance_characters: longest text to speak in one go. The splitter divides longer
+            sentences, since a voice fails beyond the lengths that it was trained on.
     """
 
     name: str = ""
@@ -153,7 +158,11 @@ class VoiceDefaults:
 
 @dataclass(frozen=True)
 class Config:
-    """All of it. ``spk_stat`` is base16384 text of float16 ``[std (H), mean (H)]`` or empty."""
+    """All sizes and defaults.
+
+    Attributes:
+        spk_stat: base16384 text of float16 ``[std (H), mean (H)]``, or empty.
+    """
 
     gpt: GPTConfig = GPTConfig()
     embed: EmbedConfig = EmbedConfig()
@@ -171,7 +180,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
-        """Build from the JSON of ``asset/config.json``; parts that are absent keep defaults."""
+        """Build from the JSON of ``asset/config.json``; missing parts keep their defaults."""
         _reject_unknown("", values, {f.name for f in fields(cls)})
         given: dict[str, Any] = {}
         for name, part in (("gpt", GPTConfig), ("embed", EmbedConfig), ("decoder", ConvNetConfig)):
@@ -191,7 +200,7 @@ class Config:
 
     @classmethod
     def published(cls) -> Config:
-        """The published model's."""
+        """Return the configuration of the published model."""
         return cls(spk_stat=str(published_facts()["spk_stat"]))
 
     @classmethod
@@ -199,7 +208,7 @@ class Config:
         """Read ``path``; a missing file means the published sizes.
 
         Raises:
-            ConfigError: the file is not JSON, or names sizes that make no sense.
+            ConfigError: the file is not JSON, or has invalid sizes.
         """
         try:
             values = read_json(path)
@@ -216,7 +225,7 @@ class Config:
 
 
 def published_facts() -> dict[str, Any]:
-    """Speaker statistics and file hashes of the published model (``published_model.json``)."""
+    """Return the published model's speaker statistics and file hashes."""
     text = (Path(__file__).parent / "published_model.json").read_text(encoding="utf-8")
     facts: dict[str, Any] = parse_json(text)
     return facts
@@ -243,7 +252,7 @@ def _range(name: str) -> str:
     return f"{_LEAST.get(name, 1)} to {_MOST.get(name, _WIDEST)}"
 
 
-# By the annotation of a field: what JSON may hold there, and how that is called.
+# By the annotation of a field: the check of its JSON value, and what a message calls valid values.
 _KINDS: dict[str, tuple[Callable[[str, Any], bool], str]] = {
     "int": (_is_size, "a whole number from {range}"),
     "bool": (lambda _, v: isinstance(v, bool), "true or false"),
@@ -262,7 +271,7 @@ _KINDS: dict[str, tuple[Callable[[str, Any], bool], str]] = {
 
 
 def _build(part: type[T], values: Any, where: str) -> T:
-    """Make the dataclass ``part`` from a JSON object, with each value's type checked."""
+    """Build the dataclass ``part`` from a JSON object, and check each value."""
     if not isinstance(values, dict):
         raise ConfigError(f"{where} must be a JSON object, not {type(values).__name__}")
     known = {f.name: f for f in fields(cast(Any, part))}
@@ -332,7 +341,7 @@ def _vocos(values: Any) -> VocosConfig:
 
 
 def _check_transform(mel: MelConfig) -> None:
-    """Refuse what no inverse Fourier transform can be made with."""
+    """Raise ConfigError for sizes without an inverse Fourier transform."""
     where = "vocos.feature_extractor"
     if mel.n_fft % 2:
         raise ConfigError(f"{where}.n_fft is {mel.n_fft} where an even number is needed")

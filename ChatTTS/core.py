@@ -1,6 +1,6 @@
-"""``Chat``: load a checkpoint, speak, stream, stop. It reads like the pipeline that it is:
+"""``Chat``: load a checkpoint, speak, stream, interrupt, unload.
 
-texts -> utterances -> (refined) -> frames -> samples.
+A call is a pipeline: texts -> utterances -> (refined) -> frames -> samples.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from .audio import reference_audio
 from .checkpoints import assets
 from .checkpoints.hashes import check_hashes
 from .checkpoints.loading import load_model
-from .checkpoints.parts import Parts
+from .checkpoints.parts import CheckpointAttributes
 from .errors import ChatTTSError, ConfigError, NothingToSpeakError, TextError, shown
 from .model.generation import Cancellation
 from .model.gpt import EngineOptions
 from .model.placement import choose_placement
 from .model.speaker import encode_sample
 from .params import as_params
-from .pipeline.call import Call
+from .pipeline.call import InferCall
 from .pipeline.frame_generation import Utterance, choose_seed
 from .pipeline.model import Model
-from .pipeline.streams import SpeechStream, WaveformStream
+from .pipeline.streams import SpeechStream
 from .text import Normalizer, load_homophones, prepare
 from .utils import machine
 from .utils.locks import new_lock
-from .utils.process_hooks import ends_in_time
+from .utils.process_hooks import finish_before_exit
 
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 
-# Draws count the utterances of a text in 32 bits.
+# Random draws number the utterances of a text in 32 bits.
 _MOST_UTTERANCES = 2**31
 
 
 def _succeeds(load: Callable[Concatenate[Chat, P], None]) -> Callable[Concatenate[Chat, P], bool]:
-    """``load`` as scripts know it: ``False`` after logging what is wrong."""
+    """Return ``load`` as scripts know it: it logs an error and returns ``False``."""
 
     @functools.wraps(load)
     def logged(self: Chat, *args: P.args, **kwargs: P.kwargs) -> bool:
@@ -60,14 +60,14 @@ def _succeeds(load: Callable[Concatenate[Chat, P], None]) -> Callable[Concatenat
     return logged
 
 
-class Chat(Parts):
+class Chat(CheckpointAttributes):
     """Text to speech with one checkpoint.
 
-    May be shared by threads: calls do not touch one another.
+    Threads may share it: calls do not affect one another.
 
     Args:
-        logger: takes the errors of loading and downloading; ``ChatTTS`` by default. Everything
-            else is said under ``ChatTTS`` always.
+        logger: takes the errors of loading and downloading; ``ChatTTS`` by default. All other
+            messages go to loggers under ``ChatTTS``.
     """
 
     RefineTextParams = parameters.RefineTextParams
@@ -76,7 +76,7 @@ class Chat(Parts):
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self.logger = logger or logging.getLogger("ChatTTS")
         self.normalizer = Normalizer()
-        # Weak: a call ends with the last reference to it, also a stream that nobody finished.
+        # Weak: a stream that is dropped unfinished must not stay here.
         self._running: weakref.WeakSet[Cancellation] = weakref.WeakSet()
         self._lock = new_lock()
 
@@ -101,7 +101,7 @@ class Chat(Parts):
         batch_invariant: bool | None = None,
         homophones: str | Path | None = None,
     ) -> None:
-        """Load a checkpoint. If that fails, what was loaded before stays.
+        """Load a checkpoint. If that fails, the earlier one stays loaded.
 
         Args:
             source: ``local`` (./asset, else the hub's cache, else a download), ``huggingface``,
@@ -110,24 +110,24 @@ class Chat(Parts):
             compile: run the Llama through ``torch.compile``; the first calls then compile for
                 minutes, at each new kind of shape.
             custom_path: the folder that holds ``asset/``, or that folder itself.
-            device: such as ``cpu`` or ``cuda:0``; the best one there is by default.
-            coef: the mel scale; the checkpoint's own wins, and a difference is logged.
-            use_flash_attn: flash-attn, where it is installed, on CUDA in half precision.
-            use_vllm: the velocity engine: many requests side by side, from many threads.
-            experimental: the accelerated Llama.
-            enable_cache: ``False`` computes without a key-value cache, slowly, for reference.
-            dtype: ``float32``, ``bfloat16``, ``float16``, ``auto`` (what the device is fast in), or
-                ``int8`` (velocity only: weights in eight bits, the rest as with ``auto``).
+            device: such as ``cpu`` or ``cuda:0``; the best available one by default.
+            coef: the mel scale; the checkpoint's own is used, and a difference is logged.
+            use_flash_attn: use flash-attn, where it is installed, on CUDA in half precision.
+            use_vllm: use the velocity engine: many requests side by side, from many threads.
+            experimental: use the accelerated Llama.
+            enable_cache: ``False`` computes without a KV cache, slowly, for reference.
+            dtype: ``float32``, ``bfloat16``, ``float16``, ``auto`` (a dtype that is fast on the
+                device), or ``int8`` (velocity only: weights in eight bits, the rest as ``auto``).
             num_threads: threads of torch's CPU operators, for the whole process, and of the
-                velocity engine; the cores that the process may use by default.
-            kv_memory: of velocity's key-value cache, in bytes or as text such as ``2GB``.
-            batch_invariant: ``False`` lets the last bits of velocity's results depend on what runs
-                beside a request, where that is faster.
-            homophones: a JSON table of characters to replace by others that sound alike; the
-                checkpoint's ``asset/homophones_map.json``, if any, by default.
+                velocity engine; by default the cores that the process may use.
+            kv_memory: size of velocity's KV cache, in bytes or as text such as ``2GB``.
+            batch_invariant: ``False`` lets the last bits of velocity's results depend on the other
+                requests of the batch, where that is faster.
+            homophones: a JSON table of characters to replace by others that sound alike; by default
+                the checkpoint's ``asset/homophones_map.json``, if there is one.
 
         Raises:
-            ChatTTSError: what is wrong, with the file or argument and the remedy.
+            ChatTTSError: a file or argument is wrong; the message names it and the remedy.
         """
         placement = choose_placement(device, dtype)
         if num_threads is not None:
@@ -148,7 +148,7 @@ class Chat(Parts):
         if homophones is None and folder.homophones.exists():
             homophones = folder.homophones
         table = None if homophones is None else load_homophones(homophones)
-        with ends_in_time():
+        with finish_before_exit():
             model = load_model(folder, placement, options, coef)
         defaults = model.config.defaults
         self.normalizer = self.normalizer.adapted(
@@ -158,10 +158,10 @@ class Chat(Parts):
             language=defaults.language,
             knows=model.tokenizer.knows,
         )
-        self._model, self._said_device = model, None
+        self._model, self._assigned_device = model, None
 
     load = _succeeds(load_or_raise)
-    load.__doc__ = "As :meth:`load_or_raise`, but ``False`` after logging the error."
+    load.__doc__ = "Load as :meth:`load_or_raise` does, but log an error and return ``False``."
 
     def load_models(
         self,
@@ -172,7 +172,7 @@ class Chat(Parts):
         custom_path: str | Path | None = None,
         **options: Any,
     ) -> bool:
-        """``load`` under the name and arguments of old versions; ``local_path`` is one's own."""
+        """Load with the name and arguments of old versions; ``local_path`` is a custom path."""
         if local_path is not None:
             source, custom_path = "custom", local_path
         return self.load(source, force_redownload, compile, custom_path, **options)
@@ -183,7 +183,7 @@ class Chat(Parts):
         force_redownload: bool = False,
         custom_path: str | Path | None = None,
     ) -> str | None:
-        """Find or fetch a checkpoint; its folder, or ``None`` after logging what is wrong."""
+        """Find or fetch a checkpoint; return its folder, or log an error and return ``None``."""
         try:
             return str(assets.locate(source, custom_path, force_redownload).path)
         except ChatTTSError as error:
@@ -191,14 +191,14 @@ class Chat(Parts):
             return None
 
     def has_loaded(self, use_decoder: bool = False) -> bool:
-        """Whether a checkpoint is there; it always comes with both decoders."""
+        """Whether a checkpoint is loaded; it always has both decoders."""
         return self._model is not None
 
     def unload(self) -> None:
-        """Interrupt what runs, and let go of the model and of registered normalizers."""
+        """Interrupt all calls, and free the model and the registered normalizers."""
         self.interrupt()
         self.normalizer = Normalizer()
-        self._said_device = None
+        self._assigned_device = None
         model, self._model = self._model, None
         if model is not None:
             model.gpt.close()
@@ -206,22 +206,24 @@ class Chat(Parts):
     # -- voices ----------------------------------------------------------------------------
 
     def sample_random_speaker(self) -> str:
-        """A random voice as a speaker string; ``torch.manual_seed(n)`` before it repeats it."""
+        """Return a random voice as a speaker string; ``torch.manual_seed`` makes it repeatable."""
         return self._loaded.speaker.sample_random()
 
     def sample_audio_speaker(self, wav: Any, sample_rate: int | None = None) -> str:
-        """Audio to a sample prompt string, for ``InferCodeParams(spk_smp=..., txt_smp=...)``.
+        """Return the sample prompt string of a recording.
+
+        It is for ``InferCodeParams(spk_smp=..., txt_smp=...)``.
 
         Args:
             wav: a path, or samples as an array or tensor, mono or stereo, float or int16.
-            sample_rate: of an array; 24 000 by default.
+            sample_rate: of an array, in Hz; 24 000 by default.
 
         Raises:
-            AudioError: unreadable, silent, too short or too long.
+            AudioError: the audio is unreadable, silent, too short or too long.
         """
         model = self._loaded
         recording = reference_audio(wav, sample_rate)
-        with ends_in_time(), torch.inference_mode():
+        with finish_before_exit(), torch.inference_mode():
             samples = torch.from_numpy(recording).to(model.dvae.coef.device)
             return encode_sample(model.dvae.encode(samples.unsqueeze(0))[0].cpu().numpy())
 
@@ -248,33 +250,33 @@ class Chat(Parts):
         """Speak one text or several.
 
         Args:
-            text: a string is one row, and ``""`` is none; a list gives one row for each text. A
-                text with nothing to speak in it gives an empty row and a warning.
-            stream: give chunks while they are generated.
-            lang: ``en`` or ``zh``; found out from the text by default, and where it is another.
-            skip_refine_text: speak the text as it is, without breaks and laughs put in.
-            refine_text_only: give the refined text and no sound.
-            use_decoder: sound from hidden states (better); ``False`` takes the codes.
-            do_text_normalization: read out numbers and symbols, drop what cannot be spoken.
+            text: a string is one text, and ``""`` is none; a list has several. A text with nothing
+                to speak in it gives an empty waveform and a warning.
+            stream: return chunks while they are generated.
+            lang: ``en`` or ``zh``; by default, and for any other value, detected from the text.
+            skip_refine_text: speak the text as it is, without inserted breaks and laughs.
+            refine_text_only: return the refined text and no sound.
+            use_decoder: decode the hidden states (better); ``False`` decodes the codes.
+            do_text_normalization: spell out numbers and symbols, drop what cannot be spoken.
             do_homophone_replacement: apply the checkpoint's table, if it has one.
-            split_text: cut long texts into utterances, which follow one another in the row.
-            max_split_batch: utterances generated side by side, with ``split_text``; the velocity
-                engine decides that by itself, but for streams.
+            split_text: cut long texts into utterances, which follow one another in the waveform.
+            max_split_batch: utterances generated side by side, with ``split_text``. The velocity
+                engine uses it for streams only.
             params_refine_text, params_infer_code: objects, or dicts with their fields.
             low_latency: let a stream begin before its samples are final: ``True``, or a
                 ``LowLatency`` or dict with its numbers.
-            interrupt: set this event from anywhere to end this call alone.
+            interrupt: an event that ends this call alone; any thread may set it.
 
         Returns:
-            ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each row; with ``stream``
-            a ``WaveformStream`` of chunks (rows, n); with ``refine_text_only`` a string (the
+            ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each text; with ``stream``
+            a ``WaveformStream`` of chunks [texts, n]; with ``refine_text_only`` a string (the
             utterances, one a line) or, without ``split_text``, a list of strings; with both, an
             iterator that gives this once.
 
         Raises:
-            TextError: a text has too much for the model.
-            VoiceError, ConfigError: a parameter that cannot be used.
-            EmptySpeechError: utterances stayed empty; it carries the other rows.
+            TextError: a text is too long for the model.
+            VoiceError, ConfigError: a parameter cannot be used.
+            EmptySpeechError: utterances stayed empty; it carries all waveforms.
         """
         early = parameters.as_low_latency(low_latency)
         if early is not None and not stream:
@@ -282,8 +284,8 @@ class Chat(Parts):
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
         texts = _texts(text)
-        cancelled = self._running_call(interrupt)
-        with ends_in_time(cancelled.set):
+        cancelled = self._new_cancellation(interrupt)
+        with finish_before_exit(cancelled.set):
             utterances = self._utterances(
                 model,
                 texts,
@@ -292,19 +294,17 @@ class Chat(Parts):
                 do_homophone_replacement=do_homophone_replacement,
                 split_text=split_text,
             )
-            # A stream gives all rows at once, so all of them are generated at once.
+            # A stream gives all texts at once, so all of them are generated at once.
             together = len(texts) if stream or not split_text else 1
             if split_text:
                 together = max(together, _checked_batch(max_split_batch))
             if model.gpt.batches_itself and not stream:
                 together = len(utterances)
-            call = Call(model, len(texts), batch_size=max(1, together), cancelled=cancelled)
+            call = InferCall(model, len(texts), batch_size=max(1, together), cancelled=cancelled)
             if stream and not refine_text_only:
-                production = call.produce(
+                return call.waveform_stream(
                     utterances, coding, use_decoder, early, None if skip_refine_text else refining
                 )
-                samples = model.synthesizer(use_decoder).samples_per_frame
-                return WaveformStream(production, coding, samples)
             if refine_text_only or not skip_refine_text:
                 utterances = call.refined(utterances, refining, choose_seed(refining))
             if refine_text_only:
@@ -331,8 +331,8 @@ class Chat(Parts):
     ) -> SpeechStream:
         """Speak one text piece by piece: ``for piece in chat.stream(text)``, or ``async for``.
 
-        The pieces of an utterance follow one another, and so do the utterances; joined they are the
-        waveform that :meth:`infer` gives. While one is heard the next ones are generated.
+        The joined pieces are the waveform that :meth:`infer` returns. The next pieces are generated
+        while the caller uses the earlier ones.
 
         Args:
             low_latency: begin before the samples are final: ``True``, or a ``LowLatency`` or dict
@@ -344,8 +344,8 @@ class Chat(Parts):
                 in parts; with the same seed they then sound as they would in the whole.
 
         Raises:
-            TextError, VoiceError, ConfigError: as in :meth:`infer`. What is wrong with a refined
-                text, and an utterance that stays empty, is said when it is its turn.
+            TextError, VoiceError, ConfigError: as in :meth:`infer`. Errors of refined texts, and
+                of utterances that stay empty, come later, when these are generated.
         """
         early = parameters.as_low_latency(low_latency)
         if not isinstance(text, str):
@@ -360,8 +360,8 @@ class Chat(Parts):
             )
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
-        cancelled = self._running_call(interrupt)
-        with ends_in_time(cancelled.set):
+        cancelled = self._new_cancellation(interrupt)
+        with finish_before_exit(cancelled.set):
             utterances = self._utterances(
                 model,
                 _texts(text) or [""],
@@ -373,11 +373,10 @@ class Chat(Parts):
                 is_strict=True,
             )
             together = _checked_batch(max_split_batch) if split_text else 1
-            call = Call(model, 1, batch_size=together, cancelled=cancelled)
-            production = call.produce(
+            call = InferCall(model, 1, batch_size=together, cancelled=cancelled)
+            return call.speech_stream(
                 utterances, coding, use_decoder, early, None if skip_refine_text else refining
             )
-            return SpeechStream(production, coding)
 
     def _params(
         self,
@@ -385,7 +384,7 @@ class Chat(Parts):
         refining: parameters.RefineTextParams | Mapping[str, Any] | None,
         coding: parameters.InferCodeParams | Mapping[str, Any] | None,
     ) -> tuple[parameters.RefineTextParams, parameters.InferCodeParams]:
-        """Checked copies, with the voice's own defaults."""
+        """Return checked copies of the parameters, with the voice's own defaults."""
         defaults = model.config.defaults
         return (
             as_params(self.RefineTextParams, refining).with_defaults(defaults.refine),
@@ -400,33 +399,33 @@ class Chat(Parts):
         is_strict: bool = False,
         **reading: Any,
     ) -> list[Utterance]:
-        """The texts cut into what is spoken in one go, numbered from ``first``.
+        """Normalize the texts and cut them into utterances, numbered from ``first``.
 
         Raises:
-            NothingToSpeakError: with ``is_strict``, a text has no utterance.
+            NothingToSpeakError: with ``is_strict``, where a text has no utterance.
         """
         most = model.config.defaults.max_utterance_characters
         utterances = []
-        for row, text in enumerate(texts):
+        for number, text in enumerate(texts):
             try:
                 pieces = prepare(text, self.normalizer, max_characters=most, **reading)
             except NothingToSpeakError as error:
                 if is_strict:
                     raise
-                logger.warning("row %d stays empty: %s", row, error)
+                logger.warning("text %d stays empty: %s", number, error)
                 continue
-            utterances += [Utterance(row, i, piece, first) for i, piece in enumerate(pieces)]
+            utterances += [Utterance(number, i, piece, first) for i, piece in enumerate(pieces)]
         return utterances
 
-    def _running_call(self, outer: threading.Event | None) -> Cancellation:
-        """What ends a new call: :meth:`interrupt`, and the caller's own event."""
+    def _new_cancellation(self, outer: threading.Event | None) -> Cancellation:
+        """Return a new call's cancellation, set by :meth:`interrupt` or the caller's event."""
         cancelled = Cancellation(outer)
         with self._lock:
             self._running.add(cancelled)
         return cancelled
 
     def interrupt(self) -> None:
-        """End the calls that are running, each on its own; later calls are not touched."""
+        """End all running calls; later calls are not affected."""
         with self._lock:
             running = list(self._running)
         for cancelled in running:
@@ -434,10 +433,10 @@ class Chat(Parts):
 
 
 def _texts(given: str | Sequence[str]) -> list[str]:
-    """The texts as Python's own strings; ``""`` is none.
+    """Return the texts as plain strings; ``""`` is none.
 
     Raises:
-        TextError: one of them is no text.
+        TextError: one of them is no string.
     """
     if isinstance(given, str):
         return [str.__str__(given)] if given else []
@@ -456,9 +455,9 @@ def _checked_batch(size: int) -> int:
     return int(min(size, _MOST_UTTERANCES))
 
 
-def _as_published(utterances: Sequence[Utterance], rows: int, split_text: bool) -> str | list[str]:
-    """Refined texts in the shapes that scripts know: one text of lines, or a list of rows."""
-    if split_text and rows:
+def _as_published(utterances: Sequence[Utterance], count: int, split_text: bool) -> str | list[str]:
+    """Return refined texts as scripts know them: one string of lines, or a list of texts."""
+    if split_text and count:
         return "\n".join(u.text for u in utterances)
-    texts = {u.row: u.text for u in utterances}
-    return [texts.get(row, "") for row in range(rows)]
+    texts = {u.text_index: u.text for u in utterances}
+    return [texts.get(index, "") for index in range(count)]

@@ -1,16 +1,16 @@
-"""What can go wrong, by name. Every message says which thing is at fault and what mends it."""
+"""The errors of this package. Every message names the cause and the remedy."""
 
 from __future__ import annotations
 
 _SHOWN = 40  # characters of a text
-_SHOWN_VALUE = 80  # characters of a value that has no business there
+_SHOWN_VALUE = 80  # characters of an invalid value
 
 
 def shown(value: object) -> str:
-    """A value as a message shows it: how its ``repr`` begins, or its type where that fails."""
+    """Return the beginning of a value's ``repr`` for a message, or its type where that fails."""
     try:
         text = repr(value)
-    except Exception:  # of a class of the caller's, or of an int that is too long for text
+    except Exception:  # from a caller's own class, or for an int with too many digits
         return f"a {type(value).__name__}"
     return (
         text if len(text) <= _SHOWN_VALUE else f"{text[:_SHOWN_VALUE]}... ({len(text)} characters)"
@@ -22,26 +22,26 @@ class ChatTTSError(Exception):
 
 
 class ConfigError(ChatTTSError, ValueError):
-    """A size or setting that makes no sense, or contradicts another."""
+    """A size or setting is invalid, or contradicts another."""
 
 
 class AssetError(ChatTTSError):
-    """A checkpoint file or tensor that is missing, damaged or not what it should be."""
+    """A checkpoint file or tensor is missing, damaged or wrong."""
 
 
 class VoiceError(ChatTTSError, ValueError):
-    """A speaker embedding or sample prompt that cannot be used."""
+    """A speaker embedding or sample prompt cannot be used."""
 
 
 class TextError(ChatTTSError, ValueError):
-    """A text that cannot be spoken (empty, or too long for the model)."""
+    """A text cannot be spoken: it is empty, or too long for the model."""
 
 
 class NothingToSpeakError(TextError):
-    """A text in which nothing is left to speak; ``Chat.infer`` gives an empty row for it.
+    """A text has nothing to speak; ``Chat.infer`` returns an empty waveform for it.
 
     Args:
-        text: of which nothing is left; the message shows its beginning.
+        text: the text; the message shows its beginning.
     """
 
     def __init__(self, text: str) -> None:
@@ -53,27 +53,27 @@ class NothingToSpeakError(TextError):
 
 
 class AudioError(ChatTTSError, ValueError):
-    """Audio that cannot be read, written or used as a reference."""
+    """Audio cannot be read, written or used as a reference."""
 
 
 class EngineUnavailableError(ChatTTSError, RuntimeError):
-    """The engine asked for is not there, with what to use instead."""
+    """The chosen engine is not available; the message names an alternative."""
 
 
 class OutOfThreadsError(ChatTTSError, RuntimeError):
-    """The system gives no more threads."""
+    """The system cannot start another thread."""
 
 
 class NotLoadedError(ChatTTSError, RuntimeError, AttributeError):
-    """A call that needs a checkpoint before one was loaded.
+    """A call needs a checkpoint, and none is loaded.
 
-    It is an ``AttributeError`` since scripts ask ``hasattr(chat, "speaker")``.
+    It is an ``AttributeError`` since scripts use ``hasattr(chat, "speaker")``.
     """
 
 
 class GenerationError(ChatTTSError, RuntimeError):
-    """The model gave something that cannot be drawn from."""
+    """The model or decoder computed values that cannot be used."""
 
 
 class EngineDeadError(ChatTTSError, RuntimeError):
-    """An engine that was closed, or that an error ended, and that takes no more work."""
+    """The engine was closed or ended by an error, and takes no more requests."""

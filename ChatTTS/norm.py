@@ -1,4 +1,4 @@
-"""The normalizer where scripts import it from."""
+"""The normalizer with the constructor of the published package."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .text import load_homophones
 __all__ = ["Normalizer"]
 
 
-class Normalizer(TextNormalizer):
-    """A normalizer for no checkpoint in particular, with a table of homophones.
+class ScriptNormalizer(TextNormalizer):
+    """A normalizer for no particular checkpoint, with a table of homophones.
 
     Args:
-        map_file_path: a JSON table; where there is no such file, no character is replaced.
-        logger: takes what is said about the table.
+        map_file_path: a JSON table of homophones. Without such a file no character is replaced.
+        logger: takes warnings about the table.
     """
 
     def __init__(
@@ -38,3 +38,6 @@ class Normalizer(TextNormalizer):
         """Forget the registered functions."""
         for name in self.normalizers:
             self.unregister(name)
+
+
+Normalizer = ScriptNormalizer  # the published name

@@ -1,12 +1,12 @@
-"""What a caller may ask of a request: ``RefineTextParams`` and ``InferCodeParams``.
+"""The settings of a request: ``RefineTextParams``, ``InferCodeParams`` and ``LowLatency``.
 
-The names and defaults are those that scripts know. A checkpoint may have defaults of its own;
-they apply to the fields that the caller did not name, which is why the classes remember which
-ones were named.
+Names and defaults are those of the published package. A checkpoint may have its own defaults, which
+apply to the fields that the caller did not name. Therefore the classes record which fields were
+named.
 
-Forms and servers build these objects too: pydantic from JSON, others by ``**vars(params)``. What
-the published package accepts is therefore accepted, with its meaning: ``None`` for a filter that is
-off, say. A value is refused where no meaning can be guessed.
+Forms and servers build these objects, too: pydantic from JSON, others by ``**vars(params)``. All
+values that the published package accepts are accepted with their meaning there, such as ``None``
+for a filter that is off. A value without a clear meaning is refused.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ Q = TypeVar("Q", "RefineTextParams", "InferCodeParams", "LowLatency")
 
 _FLAGS = ("show_tqdm", "ensure_non_empty")
 
-# More tokens than any vocabulary has, and still a number that 32 bits hold.
+# More tokens than any vocabulary has, within 32 bits.
 NO_TOP_K = 2**31 - 1
-_LARGEST = 2**31 - 1  # frames or samples that a number of LowLatency may say
+_LARGEST = 2**31 - 1  # most frames or samples of a field of LowLatency
 
 
 class _Named:
-    """Remembers the fields that the caller named, outside of ``__dict__``, which is the fields'."""
+    """Keeps the names of fields that the caller set, outside of ``__dict__`` with the fields."""
 
     __slots__ = ("_named",)
     _named: frozenset[str]
 
 
 def _remembers(cls: type[P]) -> type[P]:
-    """Let the ``__init__`` of a dataclass note which fields it was given."""
+    """Make the ``__init__`` of a dataclass record which fields it was given."""
     init: Callable[..., None] = cls.__init__
     names = tuple(f.name for f in fields(cls))
 
-    @functools.wraps(init)  # so that the signature is the fields'
+    @functools.wraps(init)  # keeps the signature with the fields
     def noting(self: P, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
         given = frozenset(names[: len(args)]) | frozenset(kwargs)
-        # All at once is a copy, as `**vars(params)` and `replace` make it, and names nothing.
+        # All fields at once are a copy by `**vars(params)` or `replace`, which names none.
         self._named = frozenset() if len(given) == len(names) else given
 
     cls.__init__ = noting  # type: ignore[assignment, method-assign]
@@ -57,24 +57,23 @@ def _remembers(cls: type[P]) -> type[P]:
 @_remembers
 @dataclass(eq=False)
 class RefineTextParams(_Named):
-    """Settings of the refine pass, which puts breaks and laughs into a text.
+    """Settings of the refine pass, which inserts breaks and laughs into a text.
 
-    Two objects are equal if they are one, and can be keys of a dict.
+    Objects compare by identity, and can be keys of a dict.
 
     Attributes:
-        prompt: control tags behind the text, such as ``[oral_2][laugh_0][break_6]``; ``None`` is
-            none.
-        top_P: keep the most probable tokens that reach this probability together [0 to 1]; ``None``
-            is off.
-        top_K: keep this many tokens at most; ``None`` is off.
-        temperature: divides the logits; 0 takes the most probable token (greedy).
-            Speech takes one float for each codebook as well.
-        repetition_penalty: weakens tokens among the last 16; 1 or ``None`` is off.
+        prompt: control tags after the text, such as ``[oral_2][laugh_0][break_6]``; ``None`` means
+            no tags.
+        top_P: keep the most probable tokens with this total probability [0 to 1]; ``None`` is off.
+        top_K: keep at most this many tokens; ``None`` is off.
+        temperature: divides the logits; 0 is greedy. The speech pass also accepts one float for
+            each codebook.
+        repetition_penalty: makes tokens among the last 16 less probable; 1 or ``None`` is off.
         max_new_token: most tokens (here) or frames (speech, 46.875 a second) to generate.
-        min_new_token: the end is forbidden before this many.
+        min_new_token: the end cannot be drawn before this many.
         show_tqdm: show a progress bar.
-        ensure_non_empty: retry a row that ends at once, then raise; otherwise give it empty.
-        manual_seed: the seed of the draws; ``None`` takes one from torch's global generator.
+        ensure_non_empty: retry an utterance that ends at once, then raise; otherwise it is empty.
+        manual_seed: the seed of the draws; ``None`` draws one from torch's global generator.
     """
 
     prompt: str = ""
@@ -104,18 +103,21 @@ class RefineTextParams(_Named):
 
     @property
     def named(self) -> frozenset[str]:
-        """The fields that the caller named; one that differs from its default always counts.
+        """The fields that the caller named; those with another value than the default always count.
 
-        pydantic makes objects without ``__init__``, and then values and later assignments tell.
+        pydantic builds objects without ``__init__``; then only values and assignments count.
         """
         return getattr(self, "_named", frozenset()) | {
             f.name for f in fields(self) if not _is(getattr(self, f.name), f.default)
         }
 
     def with_defaults(self: P, defaults: Mapping[str, Any]) -> P:
-        """A checked copy in which ``defaults`` fill the fields that the caller did not name.
+        """Return a checked copy, with ``defaults`` in the fields that the caller did not name.
 
-        Values with another spelling come out in the one that the model's code knows.
+        Alternative spellings of values become the ones that the model's code knows.
+
+        Raises:
+            ConfigError: a default is unknown, or a value is invalid.
         """
         known = {f.name for f in fields(self)}
         unknown = set(defaults) - known
@@ -129,7 +131,7 @@ class RefineTextParams(_Named):
         return copy
 
     def respelled(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """``values`` without the spellings that forms and JSON have for them."""
+        """Return ``values`` with the alternative spellings of forms and JSON replaced."""
         off = {"prompt": "", "top_P": 1.0, "top_K": NO_TOP_K, "repetition_penalty": 1.0}
         spelled = {
             name: off[name] if value is None and name in off else value
@@ -137,16 +139,16 @@ class RefineTextParams(_Named):
         }
         for name in ("top_K", "max_new_token", "min_new_token", "manual_seed"):
             spelled[name] = _whole(spelled[name])
-        # Python's own values from here on: they are read in threads that serve other callers, where
-        # no method of a class of the caller's has any business.
-        for name in spelled.keys() - {"temperature"}:  # may be several; `Sampling` reads them
+        # Plain Python values from here on: shared threads read them, and must not call methods of
+        # a caller's own class.
+        for name in spelled.keys() - {"temperature"}:  # `Sampling` converts the temperatures
             spelled[name] = _plain(name, spelled[name])
         if isinstance(spelled["min_new_token"], int):
             spelled["min_new_token"] = max(0, spelled["min_new_token"])
         return spelled
 
     def check(self) -> None:
-        """Raise ConfigError for the first value that makes no sense."""
+        """Raise ConfigError for the first invalid value."""
         self._require(str, "text", "prompt")
         self._require(Real, "a number", "top_P", "repetition_penalty")
         self._require(Integral, "a whole number", "top_K", "max_new_token", "min_new_token")
@@ -185,10 +187,10 @@ class InferCodeParams(RefineTextParams):
         spk_emb: the speaker: a speaker string, or H floats as a tensor or array.
         spk_smp: a sample prompt string (see ``Chat.sample_audio_speaker``).
         txt_smp: the exact transcript of that sample.
-        stream_batch: frames between the chunks of a stream; a whole number above 0, else the
-            chunks follow the listener.
+        stream_batch: frames between the chunks of a stream, a whole number above 0; by default,
+            and for other values, the chunks follow the playback.
         stream_speed: samples of a stream's chunk, likewise.
-        pass_first_n_batches: chunks that a stream gathers before the first goes out.
+        pass_first_n_batches: batches that a stream collects before its first chunk.
     """
 
     prompt: str = "[speed_5]"
@@ -206,7 +208,7 @@ class InferCodeParams(RefineTextParams):
         spelled = super().respelled(values)
         usual = {f.name: f.default for f in fields(InferCodeParams)}
         for name in ("stream_batch", "stream_speed"):
-            # A stream loses nothing by its chunks: what says no size leaves them to the listener.
+            # Chunk sizes change no sample, so an invalid size means the default.
             size = _rounded(spelled[name])
             spelled[name] = usual[name] if size is None or size < 1 else size
         first = _rounded(spelled["pass_first_n_batches"])
@@ -224,21 +226,21 @@ class InferCodeParams(RefineTextParams):
 
 @dataclass(frozen=True)
 class LowLatency:
-    """How a stream begins before its samples are final; see ``docs/streaming.md``.
+    """Settings of a stream that begins before its samples are final; see ``docs/streaming.md``.
 
-    A sample depends on sounds that come after it. In this mode the first chunks of a row go out
-    when only ``lookahead`` frames behind them are known, and each is faded into the next one.
-    Lookahead and chunks grow until the stream is the exact one. All of it is fixed by these
-    numbers: the samples depend on nothing else.
+    A sample depends on frames that come after it. In this mode the first chunks of a text go out
+    when only ``lookahead`` frames after them are known, and each chunk is faded into the next.
+    Lookahead and chunks grow until the stream is exact. The samples depend on these numbers only,
+    not on timing.
 
-    A listener hears no pause if frames come at least ``growth + (growth - 1) * lookahead / first``
-    times as fast as they are heard.
+    Playback has no pause if frames are generated at least
+    ``growth + (growth - 1) * lookahead / first`` times as fast as they are played.
 
     Attributes:
         first: frames of the first chunk (46.875 a second).
-        lookahead: frames that are known behind the first chunk.
-        growth: of lookahead and chunks, from one chunk to the next.
-        largest: frames of a chunk at most.
+        lookahead: frames that are known after the first chunk.
+        growth: factor of lookahead and chunk size, from one chunk to the next.
+        largest: most frames of a chunk.
         fade: samples over which a chunk is faded into the next.
     """
 
@@ -266,13 +268,14 @@ class LowLatency:
             raise ConfigError(f"{name} of LowLatency must be {rule}, not {found}")
 
     def chunks(self, reach: float) -> Iterator[tuple[int, int]]:
-        """The chunks before the exact stream is joined.
+        """Yield the chunks before the stream becomes exact.
 
         Args:
-            reach: frames behind a sample that it depends on.
+            reach: number of later frames that a sample depends on.
 
         Yields:
-            How many frames must be there, and how many of them go out, both from the beginning.
+            The frames that must be there, and the frames that go out, both counted from the
+            beginning.
         """
         size, lookahead, given = float(self.first), float(self.lookahead), 0
         while lookahead < reach:
@@ -283,25 +286,25 @@ class LowLatency:
 
 
 def as_low_latency(value: bool | LowLatency | Mapping[str, Any]) -> LowLatency | None:
-    """Accept the object, a dict of its fields, ``True`` for the defaults, ``False`` for none.
+    """Return the settings for an object, a dict of its fields, or ``True``; None for ``False``.
 
     Raises:
-        ConfigError: an unknown field, or an object of another kind.
+        ConfigError: a field is unknown, or ``value`` has another type.
     """
     if isinstance(value, bool):
         return LowLatency() if value else None
     given = as_params(LowLatency, value)
-    # Plain numbers: chunks are cut in a thread that serves other callers too.
+    # Plain numbers, since a shared thread uses them.
     return LowLatency(
         **{f.name: _plain(f.name, getattr(given, f.name)) for f in fields(LowLatency)}
     )
 
 
 def as_params(kind: type[Q], value: Q | Mapping[str, Any] | None) -> Q:
-    """Accept params objects, the dicts of older versions, or nothing.
+    """Return params for an object of ``kind``, a dict of its fields, or ``None``.
 
     Raises:
-        ConfigError: an unknown key, or an object of another kind.
+        ConfigError: a key is unknown, or ``value`` has another type.
     """
     if value is None:
         return kind()
@@ -320,23 +323,23 @@ def as_params(kind: type[Q], value: Q | Mapping[str, Any] | None) -> Q:
 
 
 def _is(value: Any, default: Any) -> bool:
-    """Whether a field has its default; tensors and arrays, which compare item by item, have not."""
+    """Whether a field has its default; never for tensors and arrays, which compare by item."""
     try:
         return isinstance(value, (bool, int, float, str, type(None))) and bool(value == default)
-    except Exception:  # of a class of the caller's
+    except Exception:  # from a caller's own class
         return False
 
 
 def _whole(value: Any) -> Any:
-    """Change a float such as 20.0, which JSON and sliders give, to its whole number."""
+    """Return a float such as 20.0, which JSON and sliders give, as an int."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A number, text or flag as Python's own; anything else stays what it is.
+    """Return a number, text or flag as a plain Python value; other values are unchanged.
 
     Raises:
-        ConfigError: it is of a class that fails, or too large for a float.
+        ConfigError: its class fails, or it is too large for a float.
     """
     try:
         if name in _FLAGS:
@@ -351,22 +354,22 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _temperatures(given: Any) -> list[float]:
-    """The numbers of a temperature.
+    """Return the numbers of a temperature.
 
     Raises:
-        ConfigError: it holds something else.
+        ConfigError: it has other values than numbers.
     """
     try:
         values = list(np.atleast_1d(np.array(given, dtype=object)).flat)
         if all(isinstance(value, Real) for value in values):
             return [float(value) for value in values]
-    except Exception as error:  # of a class of the caller's, or too large for a float
+    except Exception as error:  # from a caller's own class, or too large for a float
         raise ConfigError(f"temperature cannot be read ({error})") from error
     raise ConfigError(f"temperature must be a number, or one for each codebook, not {shown(given)}")
 
 
 def _rounded(value: Any) -> int | None:
-    """Round a number down to a whole one; ``None`` if it is none."""
+    """Return a number as an int; ``None`` if it is no number."""
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):

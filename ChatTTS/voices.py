@@ -1,7 +1,7 @@
-"""Voices with names: the user's library, a folder of small JSON files.
+"""The user's library of named voices, a folder of small JSON files.
 
 A voice is a speaker string, or a sample prompt with its transcript. A name is checked before it
-becomes a path, so names may come from anywhere.
+becomes a path, so untrusted names are safe.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .utils.untrusted import parse_json, read_bytes
 logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}", re.ASCII)
-# Windows takes these for devices, with any ending.
+# Names of devices on Windows, with any file ending.
 _DEVICES = re.compile(r"con|prn|aux|nul|(com|lpt)\d", re.IGNORECASE | re.ASCII)
 _FORMAT = {"format": "chattts-voice", "version": 1}
 _MOST_BYTES = 1 << 20  # the longest sample prompt is a few kB
@@ -37,13 +37,13 @@ class SavedVoice:
 
     Attributes:
         name: see :func:`check_name`.
-        width: hidden size of the model that it was made with; others cannot use it.
-        model: what that model was called.
+        width: hidden size of the model that it was made with; it fits no model of another size.
+        model: name of that model.
         speaker: a speaker string, or None for a sample prompt.
         sample: a sample prompt string, or None for a speaker.
-        transcript: what the sample says.
-        seed: what a random speaker was drawn with, as far as known.
-        consent: what the speaker of a recording agreed to, where somebody was asked.
+        transcript: the words of the sample.
+        seed: the seed of a random speaker, if known.
+        consent: a note on what the speaker of a recording agreed to, if there is one.
     """
 
     name: str
@@ -66,7 +66,7 @@ class SavedVoice:
         return self.speaker or self.sample or ""
 
     def parameters(self, width: int) -> dict[str, str]:
-        """The fields of ``InferCodeParams`` for a model of this hidden size.
+        """Return the fields of ``InferCodeParams`` for a model of this hidden size.
 
         Raises:
             VoiceError: the voice belongs to another model.
@@ -81,15 +81,15 @@ class SavedVoice:
         return {field: value for field, value in named.items() if value is not None}
 
     def to_json(self) -> str:
-        """The text of its file."""
+        """Return the text of its file."""
         return json.dumps(_FORMAT | asdict(self), ensure_ascii=False, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str, where: str) -> SavedVoice:
-        """Read what :meth:`to_json` wrote.
+        """Return the voice that :meth:`to_json` wrote.
 
         Raises:
-            VoiceError: the text is something else; ``where`` names it.
+            VoiceError: the text is no such voice; the message names it ``where``.
         """
         try:
             values = parse_json(text)
@@ -114,35 +114,35 @@ class SavedVoice:
 
 @dataclass(frozen=True)
 class FoundVoice:
-    """What :func:`find_voice` found: what to call it, and fields of ``InferCodeParams``."""
+    """The result of :func:`find_voice`: a label, and fields of ``InferCodeParams``."""
 
     label: str
     parameters: Mapping[str, Any]
 
 
 class VoiceLibrary:
-    """The voices that a user keeps.
+    """The saved voices of a user.
 
     Args:
-        folder: where; :func:`voices_folder` by default. It is made when the first voice is saved.
+        folder: of the voices, by default :func:`voices_folder`; created with the first voice.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = voices_folder() if folder is None else folder
 
     def names(self) -> list[str]:
-        """The names of all voices, in order."""
+        """Return the sorted names of all voices."""
         if not self.folder.is_dir():
             return []
         stems = (path.stem for path in self.folder.glob("*.json"))
         return sorted(name for name in stems if _is_name(name))
 
     def __iter__(self) -> Iterator[SavedVoice]:
-        """Every voice; errors as :meth:`load`."""
+        """Iterate over all voices; errors as :meth:`load`."""
         return map(self.load, self.names())
 
     def readable(self) -> list[SavedVoice]:
-        """Every voice but those whose files are damaged, of which the log tells."""
+        """Return all voices but the damaged ones, with a warning for each of these."""
         voices = []
         for name in self.names():
             try:
@@ -155,12 +155,12 @@ class VoiceLibrary:
         return _is_name(name) and self._path(name).is_file()
 
     def load(self, name: str) -> SavedVoice:
-        """The voice called ``name``.
+        """Return the voice called ``name``.
 
         Raises:
-            VoiceError: there is none, or its file is damaged.
+            VoiceError: there is no such voice, or its file is damaged.
         """
-        # A file that was copied under another name is called so.
+        # A copied file has the name of the copy.
         return replace(read_voice(self._existing(name)), name=name)
 
     def check_free(self, name: str, *, overwrite: bool = False) -> None:
@@ -171,11 +171,11 @@ class VoiceLibrary:
             )
 
     def save(self, voice: SavedVoice, *, overwrite: bool = False) -> Path:
-        """Keep a voice; gives its file.
+        """Save a voice and return its file.
 
         Raises:
-            VoiceError: a voice of that name is there and ``overwrite`` is off, or the file cannot
-                be written.
+            VoiceError: a voice of that name exists and ``overwrite`` is off, or the file cannot be
+                written.
         """
         self.check_free(voice.name, overwrite=overwrite)
         path = self._path(voice.name)
@@ -196,10 +196,10 @@ class VoiceLibrary:
         return path
 
     def remove(self, name: str) -> None:
-        """Forget a voice, also one whose file is damaged.
+        """Delete a voice, also one with a damaged file.
 
         Raises:
-            VoiceError: there is none, or its file cannot be deleted.
+            VoiceError: there is no such voice, or its file cannot be deleted.
         """
         path = self._existing(name)
         try:
@@ -218,12 +218,12 @@ class VoiceLibrary:
 
 
 def voices_folder() -> Path:
-    """Where a user's voices lie on this system."""
+    """Return the folder of the user's voices."""
     return data_folder() / "voices"
 
 
 def check_name(name: str) -> str:
-    """``name``, if a voice can be called that.
+    """Return ``name`` if it is a valid name of a voice.
 
     Raises:
         VoiceError: it is not 1 to 64 of ``A-Z a-z 0-9 _ -``, starts with ``-``, or is a device
@@ -243,16 +243,16 @@ def is_speaker_string(text: str) -> bool:
 
 
 def read_voice(path: Path) -> SavedVoice:
-    """A voice from its JSON file.
+    """Return the voice of a JSON file.
 
     Raises:
-        VoiceError: the file cannot be read or is something else.
+        VoiceError: the file cannot be read or is no voice.
     """
     return SavedVoice.from_json(_read_text(path), str(path))
 
 
 def find_voice(wanted: str | None, config: Config, library: VoiceLibrary) -> FoundVoice:
-    """The voice that a user means, for a model with ``config``.
+    """Find the voice that a user names, for a model with ``config``.
 
     Args:
         wanted: a name in ``library`` or among the checkpoint's speakers, in this order; a file

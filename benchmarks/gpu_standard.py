@@ -24,7 +24,7 @@ from ChatTTS.model.kv_cache import GrowingCache
 from ChatTTS.model.llama import StandardEngine, llama_config, load_llama
 from ChatTTS.model.llama_config import read_llama_shape
 from ChatTTS.model.placement import choose_placement
-from ChatTTS.utils.fair_lock import NoTurns
+from ChatTTS.utils.fair_lock import NoLock
 
 # Frames of a run: transformers' Llama takes long over each.
 _FRAMES = 50
@@ -106,7 +106,7 @@ def _path_steps(llama: Llama, embed: Embed, streams: int, scale: Scale) -> list[
         end_of_text=0,
         max_positions=scale.gpt.max_position_embeddings,
         new_cache=new_cache,
-        turns=NoTurns(),
+        compute_lock=NoLock(),
     )
     frames = min(_FRAMES, scale.frames)
     settings = sampling(scale.gpt, frames)

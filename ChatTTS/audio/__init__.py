@@ -1,4 +1,4 @@
-"""Sound in and out: files, reference audio, comparison, pictures, trimming, streams, playback."""
+"""Audio: files, reference audio, comparison, plots, trimming, streams and playback."""
 
 from .compare import Comparison, compare
 from .devices import SoundDevice, find_sound_device

@@ -1,4 +1,4 @@
-"""How far two waveforms are apart, in numbers and in a picture."""
+"""Compare two waveforms, in numbers and in a plot."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from .spectrum import log_spectral_distance
 
 @dataclass(frozen=True)
 class Comparison:
-    """What ``compare`` found; ``str()`` of it is for people.
+    """The result of ``compare``; ``str()`` gives a readable summary.
+
+    All numbers but the lengths are of the part that both waveforms have.
 
     Attributes:
-        samples_a: samples of ``a``.
-        samples_b: samples of ``b``. The other numbers are of the part that both have.
+        samples_a: length of ``a`` in samples.
+        samples_b: length of ``b`` in samples.
         max_difference: largest absolute difference of two samples; full scale is 1.
         snr_db: energy of ``a`` over that of ``b - a``, in dB; infinite when they are equal.
         log_spectral_distance_db: see ``compare``; 0 when they are equal.
-        sample_rate: samples a second.
+        sample_rate: in Hz.
     """
 
     samples_a: int
@@ -49,7 +51,7 @@ class Comparison:
             shorter = min(self.samples_a, self.samples_b)
             lengths = (
                 f"{self._length(self.samples_a)} and {self._length(self.samples_b)}; "
-                f"compared are the first {shorter:,}"
+                f"only the first {shorter:,} are compared"
             )
         return (
             f"different: {lengths}\n"
@@ -67,23 +69,23 @@ def compare(
 ) -> Comparison:
     """Compare waveform ``b`` with the reference ``a``.
 
-    The log-spectral distance is taken on short-time magnitude spectra (Hann window and FFT of
-    1024 samples, hop 256, zeros beyond the ends) in dB where a full-scale sine has 0 dB and what
-    lies below -80 dB is raised to -80 dB, since no one hears it: for each frame the RMS over its
-    513 bins of the difference of the two spectra, then the mean over frames.
+    The log-spectral distance compares short-time magnitude spectra (Hann window and FFT of 1024
+    samples, hop 256, zeros beyond the ends) in dB, where a full-scale sine has 0 dB. Values below
+    -80 dB are inaudible and are raised to -80 dB. The distance of a frame is the RMS, over its 513
+    bins, of the difference of the two spectra. The result is the mean over the frames.
 
-    Where the lengths differ, all differences are taken over the part that both have.
+    Where the lengths differ, only the part that both have is compared.
 
     Args:
         a, b: sound files' paths (mono), or waveforms: array, tensor or list of shape ``(n,)``,
             ``(1, n)`` or ``(n, 1)``, float (full scale 1) or int16.
-        sample_rate: samples a second of those that are arrays; files know their own.
-        plot: also draw both, and their difference, to this ``.png``, ``.svg`` or ``.pdf`` (needs
-            matplotlib: ``pip install 'chattts-velocity[plot]'``).
+        sample_rate: of arrays, in Hz; files have their own.
+        plot: also draw both waveforms, and their difference, to this ``.png``, ``.svg`` or ``.pdf``
+            (needs matplotlib: ``pip install 'chattts-velocity[plot]'``).
 
     Raises:
-        AudioError: one of them cannot be used or is empty, the rates differ, or the picture
-            cannot be drawn.
+        AudioError: a waveform cannot be used or is empty, the rates differ, or the plot cannot be
+            drawn.
     """
     name_a, samples_a, rate_a = _load(a, "a", sample_rate)
     name_b, samples_b, rate_b = _load(b, "b", sample_rate)
@@ -117,7 +119,7 @@ def compare(
 
 
 def _load(source: Any, name: str, sample_rate: int) -> tuple[str, Samples, int]:
-    """Name, samples ``(n,)`` and rate of a path or of an array."""
+    """Return the name, samples ``(n,)`` and rate of a path or of an array."""
     if not is_path(source):
         samples = to_mono(source, name)
         if not samples.size:

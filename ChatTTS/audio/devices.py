@@ -1,6 +1,6 @@
 """Devices that play sound, as sounddevice (PortAudio) knows them.
 
-sounddevice is an extra; it is imported when a device is asked for.
+sounddevice is an optional dependency, imported at first use.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from ..errors import AudioError
 from ..utils.locks import new_rlock
 from .samples import SAMPLE_RATE
 
-# PortAudio's calls must not meet, also those about different streams. Reentrant, since the garbage
-# collector may end a stream while another is opened.
+# Calls of PortAudio must not overlap, even for different streams. The lock is reentrant, since the
+# garbage collector may end a stream while another is opened.
 portaudio_lock = new_rlock()
 
 
 @dataclass(frozen=True)
 class SoundDevice:
-    """A device that plays, and the form in which it takes samples.
+    """An output device, and the sample format that it takes.
 
     Attributes:
-        query: what PortAudio finds it by: a number, a part of its name, or ``None`` (the default).
-        name: its whole name.
-        rate: frames a second.
-        channels: 1, or 2 where it takes no less.
+        query: PortAudio's number of it, a part of its name, or ``None`` for the default device.
+        name: its full name.
+        rate: in Hz.
+        channels: 1, or 2 where it does not take mono.
     """
 
     query: int | str | None
@@ -36,7 +36,7 @@ class SoundDevice:
 
 
 def find_sound_device(query: int | str | None = None) -> SoundDevice:
-    """The device that a ``Player`` would play on, without opening it.
+    """Return the device that a ``Player`` would play on, without opening it.
 
     Args:
         query: PortAudio's number of a device, or a part of its name; the system's default device
@@ -67,7 +67,7 @@ def _find(library: ModuleType, query: int | str | None) -> SoundDevice:
 
 
 def _with_format(library: ModuleType, query: int | str | None, found: Any) -> SoundDevice:
-    """The device of PortAudio's description ``found``, with the first format that it takes."""
+    """Return the device that PortAudio describes in ``found``, with the first format it takes."""
     rates = (SAMPLE_RATE, round(found["default_samplerate"]))
     reason: Exception | None = None
     for rate, channels in ((rate, channels) for rate in rates for channels in (1, 2)):
@@ -84,10 +84,10 @@ def _with_format(library: ModuleType, query: int | str | None, found: Any) -> So
 
 
 def import_sounddevice() -> ModuleType:
-    """The optional library.
+    """Return the optional module sounddevice.
 
     Raises:
-        AudioError: it is missing, or its PortAudio is.
+        AudioError: it is missing, or PortAudio is.
     """
     try:
         import sounddevice
@@ -95,7 +95,7 @@ def import_sounddevice() -> ModuleType:
         raise AudioError(
             "playing needs sounddevice; install it with: pip install 'chattts-velocity[play]'"
         ) from error
-    except OSError as error:  # it comes without PortAudio on Linux
+    except OSError as error:  # on Linux it comes without PortAudio
         raise AudioError(
             "playing needs the system's PortAudio library; on Debian and Ubuntu install it with: "
             f"sudo apt install libportaudio2 ({error})"

@@ -1,4 +1,4 @@
-"""Sound files: ``save`` and ``read``, in every format that scripts write."""
+"""Read and write sound files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .samples import SAMPLE_RATE, Samples, StrPath, check_rate, resample, to_mon
 
 log = logging.getLogger(__name__)
 
-# Ending: libsndfile's format, and the subtype written unless another is asked for.
+# File ending: libsndfile's format and its default subtype.
 _FORMATS = {
     "wav": ("WAV", "PCM_16"),
     "flac": ("FLAC", "PCM_16"),
@@ -30,11 +30,11 @@ _FORMATS = {
     "opus": ("OGG", "OPUS"),
 }
 FORMATS = tuple(_FORMATS)
-"""Names of the formats that ``save`` and ``encode`` write; each is its file ending, too."""
+"""Names of the formats that ``save`` and ``encode`` write; they are the file endings, too."""
 
-# libsndfile's Vorbis writer keeps a whole call's samples on the stack and crashes on minutes.
+# libsndfile's Vorbis writer keeps all samples of a call on the stack, so long calls crash it.
 _BLOCK = 1 << 16
-# Of all channels that are read at once.
+# Values of all channels that are read at once.
 _VALUES = 1 << 20
 
 
@@ -49,19 +49,19 @@ def save(
     """Write one waveform to a sound file and return its path.
 
     The file appears under its name only when it is complete. Samples beyond [-1, 1] are clipped
-    with one logged warning, unless the subtype is FLOAT or DOUBLE, which hold them.
+    with one logged warning, unless the subtype is FLOAT or DOUBLE.
 
     Args:
         path: ``.wav`` and ``.flac`` are written as 16-bit PCM, ``.mp3``, ``.ogg`` (Vorbis) and
             ``.opus`` compressed. An existing file is replaced; the folder must exist.
         wav: ``(n,)``, ``(1, n)`` or ``(n, 1)`` array, tensor or list, float (full scale 1) or
             int16, or a list that holds one waveform, as ``Chat.infer`` returns it.
-        sample_rate: samples a second.
+        sample_rate: in Hz.
         format: one of ``FORMATS``, to override the path's ending.
         subtype: another encoding of the samples, such as ``"FLOAT"`` for a lossless WAV.
 
     Raises:
-        AudioError: the samples, the format or the path cannot be used; the message says why.
+        AudioError: the samples, the format or the path cannot be used; the message has the reason.
     """
     path = Path(path)
     format = _format_of(path) if format is None else format
@@ -73,7 +73,7 @@ def save(
 def encode(
     wav: Any, format: str, sample_rate: int = SAMPLE_RATE, *, subtype: str | None = None
 ) -> bytes:
-    """The bytes of the file that ``save`` writes, for sockets and archives.
+    """Return the bytes of the file that ``save`` would write.
 
     Arguments and errors are those of ``save``.
     """
@@ -116,11 +116,11 @@ def read(
         path: the file.
         sample_rate: resample to this rate; ``None`` keeps the file's own.
         mono: mix the channels into one (their mean).
-        longest: refuse a file with more seconds than these, whatever its header says.
+        longest: refuse a file with more seconds of samples, even if its header says less.
 
     Returns:
         float32 samples, full scale 1, of shape ``(n,)``, or ``(channels, n)`` with
-        ``mono=False``; and their rate.
+        ``mono=False``; and their rate in Hz.
 
     Raises:
         AudioError: the file is missing, not audio, damaged, too long, or holds no samples.
@@ -145,13 +145,13 @@ def read(
 
 
 @dataclass(frozen=True)
-class Header:
-    """What a sound file says of itself, which need not be true.
+class SoundHeader:
+    """The header of a sound file, which need not be true.
 
     Attributes:
-        seconds: how long it lasts.
-        rate: samples a second.
-        channels: that are played together.
+        seconds: length of the sound.
+        rate: in Hz.
+        channels: number of channels.
     """
 
     seconds: float
@@ -159,15 +159,15 @@ class Header:
     channels: int
 
 
-def header(path: StrPath) -> Header:
-    """What a sound file says of itself; errors as ``read``."""
+def header(path: StrPath) -> SoundHeader:
+    """Return the header of a sound file; errors as ``read``."""
     with _open_sound(Path(path)) as sound:
         rate = int(sound.samplerate)
-        return Header(float(sound.frames / rate), rate, int(sound.channels))
+        return SoundHeader(float(sound.frames / rate), rate, int(sound.channels))
 
 
 def check_target(path: Path) -> None:
-    """Raise AudioError when no file can be made at ``path``, before work is spent on it."""
+    """Raise AudioError if no file can be created at ``path``; called before the work for it."""
     if path.is_dir():
         raise AudioError(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():
@@ -175,12 +175,12 @@ def check_target(path: Path) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write ``data`` so that ``path`` never holds half of it.
+    """Write ``data`` to ``path``, all of it or nothing.
 
-    A link keeps pointing where it does, and a pipe or device is written to, not replaced.
+    A link is followed, not replaced. A pipe or device is written to, not replaced.
 
     Raises:
-        AudioError: the system refuses; the message has its reason.
+        AudioError: the system refuses; the message has the reason.
     """
     try:
         if path.exists() and not path.is_file():
@@ -198,10 +198,10 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def _blocks(sound: Any) -> Iterator[Samples]:
-    """The samples of an open file, (channels, n) at a time.
+    """Yield the samples of an open file in blocks ``(channels, n)``.
 
-    A header may promise any number of samples, and a small file hold many that are compressed: so
-    no more of them are there at once than are wanted in the end.
+    A header may promise any number of samples, and a small compressed file may have many. So the
+    caller can stop before they fill the memory.
     """
     length = max(1, _VALUES // sound.channels)
     while len(block := sound.read(length, dtype="float32", always_2d=True)):
@@ -210,7 +210,7 @@ def _blocks(sound: Any) -> Iterator[Samples]:
 
 @contextmanager
 def _open_sound(path: Path) -> Iterator[Any]:
-    """An open ``soundfile.SoundFile``, with every failure told as an AudioError."""
+    """Open a ``soundfile.SoundFile``; every failure becomes an AudioError."""
     import soundfile
 
     if path.is_dir():
@@ -227,14 +227,14 @@ def _open_sound(path: Path) -> Iterator[Any]:
             f"{path} is no sound file that can be read ({_reason(error)}); "
             "convert it to wav, flac, mp3 or ogg"
         ) from error
-    except TypeError as error:  # an ending such as .raw promises samples without a header
+    except TypeError as error:  # an ending such as .raw means samples without a header
         raise AudioError(
             f"{path} has no header that tells its rate; convert it to wav, flac, mp3 or ogg"
         ) from error
 
 
 def _reason(error: Any) -> str:
-    """libsndfile's words, which it does not always find."""
+    """Return libsndfile's error message; it may be missing."""
     return error.error_string.removeprefix("Error : ").strip(" .") or "libsndfile gives no reason"
 
 

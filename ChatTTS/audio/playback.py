@@ -1,7 +1,7 @@
-"""Playing while more is spoken, on a sound device.
+"""Playback on a sound device while more speech is generated.
 
-The device asks for samples in a thread of its own (PortAudio's blocking calls are not there, or
-not sound, on every system), so what is written waits for it in a short queue.
+PortAudio requests samples by a callback in a thread of its own. Its blocking calls are missing or
+unreliable on some systems. So written samples wait for the callback in a short queue.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from typing import Any
 import numpy as np
 
 from ..errors import AudioError
-from ..utils.locks import Bell, Waiter, new_rlock
+from ..utils.locks import ChangeNotifier, WakeSignal, new_rlock
 from .devices import SoundDevice, find_sound_device, import_sounddevice, portaudio_lock
 from .samples import SAMPLE_RATE, Samples, to_mono
 
-# Samples that wait for the device: enough that a short pause of whoever writes is not heard.
+# Length of the queue: enough that a short pause of the writer is not heard.
 _AHEAD_SECONDS = 0.3
 _BLOCK = SAMPLE_RATE // 50
-# A device that asks for nothing for so long is gone.
+# A device that requests no samples for so long is treated as gone.
 _PATIENCE_SECONDS = 5.0
 
 
 class Player:
     """Plays mono samples at 24 kHz as they come; a writer like ``PCMWriter``.
 
-    Leaving it by ``with`` waits until all is heard; leaving it by an exception, Ctrl-C too, stops
-    the sound at once.
+    The end of a ``with`` block waits until all samples are played. An exception in it, such as
+    Ctrl-C, stops the sound at once.
 
     Args:
         device: PortAudio's number of a device, or a part of its name; the system's default device
             by default.
-        latency: seconds of sound inside the device. Fewer are heard sooner; with too few a busy
-            machine is too late for it.
+        latency: seconds of sound inside the device. A smaller value plays sooner, but a busy
+            machine may then be too late with the next samples.
 
     Attributes:
-        device: what it plays on. One that refuses 24 kHz gets the samples at its own rate.
-        samples_written: samples that were taken, at 24 kHz; they are heard within half a second.
+        device: the device. If it refuses 24 kHz, it gets the samples at its own rate.
+        samples_written: samples taken so far, at 24 kHz; they are heard within half a second.
 
     Raises:
         AudioError: sounddevice or its PortAudio is missing, or the device cannot be opened.
@@ -50,7 +50,7 @@ class Player:
         self.device = find_sound_device(device)
         self.samples_written = 0
         self._resampler = _resampler(self.device.rate)
-        self._feed = _Feed(self.device, library.CallbackStop)
+        self._queue = _PlaybackQueue(self.device, library.CallbackStop)
         try:
             with portaudio_lock:
                 self._stream: Any = library.OutputStream(
@@ -59,12 +59,12 @@ class Player:
                     channels=self.device.channels,
                     dtype="float32",
                     latency=latency,
-                    callback=self._feed.fill,
-                    finished_callback=self._feed.end,
+                    callback=self._queue.fill,
+                    finished_callback=self._queue.end,
                 )
                 self._end = weakref.finalize(self, _end, self._stream)
-                self._end.atexit = False  # the library ends its streams by itself
-                # It plays silence from now on: the first samples need not wait for its start.
+                self._end.atexit = False  # sounddevice ends its streams by itself
+                # It plays silence from now on, so the first samples do not wait for its start.
                 self._stream.start()
         except library.PortAudioError as error:
             raise AudioError(
@@ -74,11 +74,11 @@ class Player:
 
     @property
     def underruns(self) -> int:
-        """How often there was a gap, because the next samples were not there in time."""
-        return self._feed.underruns
+        """The number of gaps, where the next samples came too late."""
+        return self._queue.underruns
 
     def write(self, samples: Any) -> None:
-        """Play one chunk after those before it; waits while the device has enough.
+        """Play one chunk after the earlier ones; wait while the queue is full.
 
         Args:
             samples: ``(n,)``, ``(1, n)`` or ``(n, 1)``, float (full scale 1) or int16; an empty
@@ -86,39 +86,39 @@ class Player:
 
         Raises:
             AudioError: the samples cannot be used, the device is gone, or the player is closed,
-                perhaps by another thread meanwhile.
+                perhaps by another thread.
         """
-        self._feed.check()
+        self._queue.check()
         chunk = to_mono(samples, "samples")
         for start in range(0, len(chunk), _BLOCK):
             block = chunk[start : start + _BLOCK]
-            self._feed.put(self._resampled(block, last=False))
+            self._queue.put(self._resampled(block, last=False))
             self.samples_written += len(block)
 
     def close(self) -> None:
-        """Wait until all is heard, and let go of the device. Closing twice is no error.
+        """Wait until all samples are played, and release the device. Closing twice is no error.
 
         Raises:
             AudioError: the device is gone.
         """
-        if self._feed.is_closed:
+        if self._queue.is_closed:
             return
         try:
             if self.samples_written:
                 rest = self._resampled(np.zeros(0, np.float32), last=True)
-                # Some systems cut off what the device still holds when a stream ends.
+                # Some systems drop the samples inside the device when a stream ends.
                 silence = np.zeros(round(self._stream.latency * self.device.rate), np.float32)
-                self._feed.finish(np.concatenate([rest, silence]))
+                self._queue.finish(np.concatenate([rest, silence]))
         finally:
             self.abort()
 
     def abort(self) -> None:
-        """Stop the sound at once, and let go of the device; any thread may call this."""
-        self._feed.close()
+        """Stop the sound at once, and release the device; any thread may call this."""
+        self._queue.close()
         self._end()
 
     def _resampled(self, samples: Samples, *, last: bool) -> Samples:
-        """At the device's rate; the last ones with what the resampler kept back."""
+        """Return samples at the device's rate; the last ones with the rest inside the resampler."""
         if self._resampler is None:
             return samples
         resampled: Samples = self._resampler.resample_chunk(samples, last=last)
@@ -139,18 +139,18 @@ class Player:
             self.abort()
 
 
-class _Feed:
-    """Samples that wait for a device, which takes them in a thread of its own.
+class _PlaybackQueue:
+    """The queue of samples for a device, which takes them in PortAudio's thread.
 
     Args:
-        device: what plays them.
-        stop: what the thread raises to end the stream when all was taken.
+        device: plays the samples.
+        stop: the exception by which the callback ends the stream after the last sample.
 
     Attributes:
-        waiting: samples at the device's rate.
+        waiting: samples in the queue, at the device's rate.
         underruns: gaps in the sound.
-        is_last: whether nothing comes any more.
-        is_closed: whether what waits is not to be heard.
+        is_last: whether no more samples come.
+        is_closed: whether the queue was dropped.
     """
 
     def __init__(self, device: SoundDevice, stop: type[Exception]) -> None:
@@ -161,65 +161,65 @@ class _Feed:
         self._device = device
         self._stop = stop
         self._blocks: deque[Samples] = deque()
-        self._lock, self._bell = new_rlock(), Bell()
+        self._lock, self._notifier = new_rlock(), ChangeNotifier()
         self._has_begun = False
-        self._is_dry = False
+        self._is_empty = False
         self._has_ended = False
 
     @property
     def is_full(self) -> bool:
-        """Whether the device has enough for now."""
+        """Whether the queue is full."""
         return self.waiting >= _AHEAD_SECONDS * self._device.rate
 
     def put(self, samples: Samples) -> None:
-        """Append samples (n,), as soon as there is room."""
-        waiter = Waiter()
+        """Append samples (n,) as soon as there is room."""
+        signal = WakeSignal()
         while True:
             with self._lock:
                 self.check()
                 if not self.is_full:
                     break
-                self._bell.will_wake(waiter)
-            self._wait(waiter)
+                self._notifier.subscribe(signal)
+            self._wait(signal)
         if len(samples):
             with self._lock:
                 self.check()
-                # What was missing before the first samples is no gap.
-                self.underruns += self._is_dry and self._has_begun
-                self._has_begun, self._is_dry = True, False
+                # Silence before the first samples is no gap.
+                self.underruns += self._is_empty and self._has_begun
+                self._has_begun, self._is_empty = True, False
                 self._append(samples)
 
     def finish(self, rest: Samples) -> None:
-        """Append the last samples (n,), and wait until all is heard."""
+        """Append the last samples (n,), and wait until all are played."""
         with self._lock:
             self.check()
             self._append(rest)
             self.is_last = True
-        waiter = Waiter()
+        signal = WakeSignal()
         while True:
             with self._lock:
                 if self._has_ended:
                     return
                 self.check()
-                self._bell.will_wake(waiter)
-            self._wait(waiter)
+                self._notifier.subscribe(signal)
+            self._wait(signal)
 
     def close(self) -> None:
-        """Drop what waits; whoever writes gets an error."""
+        """Drop the queue; a waiting writer gets an error."""
         with self._lock:
             self.is_closed = True
             self._blocks.clear()
-            self._bell.ring()
+            self._notifier.notify()
 
     def check(self) -> None:
-        """Raise AudioError if nothing can be played any more."""
+        """Raise AudioError if no more samples can be played."""
         if self.is_closed:
             raise AudioError("the player is closed; nothing more can be played")
         if self._has_ended:
             raise AudioError(f"the sound device {self._device.name} has ended the sound")
 
     def fill(self, out: Samples, frames: int, time: Any, status: Any) -> None:
-        """What the device calls for samples: ``out`` (frames, channels)."""
+        """Fill ``out`` (frames, channels); the callback of the device."""
         with self._lock:
             filled = 0
             while filled < frames and self._blocks:
@@ -232,36 +232,36 @@ class _Feed:
             out[filled:] = 0
             self.waiting -= filled
             self.underruns += bool(status.output_underflow) and self._has_begun
-            self._is_dry = filled < frames
-            self._bell.ring()
-            if self.is_last and self._is_dry:
+            self._is_empty = filled < frames
+            self._notifier.notify()
+            if self.is_last and self._is_empty:
                 raise self._stop
 
     def end(self) -> None:
-        """What the device calls when it has played everything, or has failed."""
+        """Note the end of the stream; called by the device after the last sample or a failure."""
         with self._lock:
             self._has_ended = True
-            self._bell.ring()
+            self._notifier.notify()
 
     def _append(self, samples: Samples) -> None:
         self._blocks.append(samples)
         self.waiting += len(samples)
 
-    def _wait(self, waiter: Waiter) -> None:
-        """Until something changed."""
-        if not waiter.wait(_PATIENCE_SECONDS):
+    def _wait(self, signal: WakeSignal) -> None:
+        """Wait until the queue has changed."""
+        if not signal.wait(_PATIENCE_SECONDS):
             raise AudioError(f"the sound device {self._device.name} takes no samples any more")
 
 
 def _end(stream: Any) -> None:
-    """Let go of a device, whatever state it is in."""
+    """Release a device in any state."""
     with portaudio_lock:
         stream.abort()
         stream.close()
 
 
 def _resampler(rate: int) -> Any:
-    """From 24 kHz to ``rate`` bit by bit; ``None`` where that is the same."""
+    """Return a resampler of chunks from 24 kHz to ``rate``; ``None`` where the rates are equal."""
     if rate == SAMPLE_RATE:
         return None
     import soxr

@@ -1,7 +1,7 @@
-"""Pictures of sound: a waveform over its spectrogram, and the comparison of two.
+"""Plots of audio: a waveform with its spectrogram, and the comparison of two waveforms.
 
-matplotlib is an extra; it is imported when a picture is asked for, and only its figure objects
-are used, so no display is needed and no state is shared between threads.
+matplotlib is an optional dependency, imported at first use. Only its figure objects are used, so no
+display is needed and threads share no state.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from .spectrum import FLOOR_DB, log_spectra, mel, mel_rows
 
 _INK, _FAINT = "#1f2430", "#8a91a0"
 _COLOUR_A, _COLOUR_B, _COLOUR_DIFFERENCE = "#2563a8", "#d9730d", "#b3243b"
-_COLUMNS = 1600  # more detail than this across a picture cannot be seen
+_COLUMNS = 1600  # more detail across a plot cannot be seen
 _MEL_ROWS = 160
 _HEADLINE_CHARACTERS = 120
 _DIFFERENCE_RANGE_DB = 12.0
 _FREQUENCY_TICKS = (250, 500, 1000, 2000, 4000, 8000, 12000, 16000)
-# matplotlib's own font has no Chinese, and titles are often the text that is spoken.
+# matplotlib's own font has no Chinese, and a title is often the spoken text.
 _CHINESE_FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Microsoft YaHei", "PingFang SC")
 
 
 def plot_waveform(
     wav: Any, path: StrPath, *, sample_rate: int = SAMPLE_RATE, title: str | None = None
 ) -> Path:
-    """Draw one waveform over its spectrogram (frequencies on the mel scale) and return ``path``.
+    """Draw one waveform above its spectrogram (mel scale) and return ``path``.
 
     Args:
         wav: a sound file's path (channels are mixed), or an array, tensor or list of shape
             ``(n,)``, ``(1, n)`` or ``(n, 1)``, float (full scale 1) or int16.
         path: ``.png``, ``.svg`` or ``.pdf``.
-        sample_rate: samples a second of an array; a file knows its own.
-        title: a headline, such as the text that is spoken.
+        sample_rate: of an array, in Hz; a file has its own.
+        title: a headline, such as the spoken text.
 
     Raises:
-        AudioError: the waveform cannot be used or is empty, matplotlib is missing, or the picture
+        AudioError: the waveform cannot be used or is empty, matplotlib is missing, or the plot
             cannot be written.
     """
     if is_path(wav):
@@ -74,8 +74,9 @@ def plot_comparison(
 ) -> Path:
     """Draw two named waveforms, their spectrograms and the differences; return ``path``.
 
-    ``a`` and ``b`` may differ in length; the differences are of the part that both have. ``text``
-    is written above, its lines after the first as one. Errors as ``plot_waveform``.
+    ``a`` and ``b`` may differ in length; the differences are of the part that both have. The first
+    line of ``text`` is the headline, and the others are joined below it. Errors as
+    ``plot_waveform``.
     """
     figure, target = _figure(path, 15.0, 8.6)
     (name_a, wav_a), (name_b, wav_b) = a, b
@@ -95,7 +96,7 @@ def plot_comparison(
     hop = _hop(max(len(wav_a), len(wav_b)))
     mel_a = _mel_spectrogram(wav_a, sample_rate, hop)
     mel_b = _mel_spectrogram(wav_b, sample_rate, hop)
-    # From the common parts: at the shorter one's end, frames must see the same silence.
+    # From the common parts, so that the last frames of both see equal silence.
     mel_difference = _mel_spectrogram(wav_b[:common], sample_rate, hop) - _mel_spectrogram(
         wav_a[:common], sample_rate, hop
     )
@@ -118,7 +119,7 @@ def plot_comparison(
 
 
 def _figure(path: StrPath, width: float, height: float) -> tuple[Any, Path]:
-    """An empty figure, once it is known that it can be written to ``path``."""
+    """Return an empty figure, after checking that it can be written to ``path``."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -142,7 +143,7 @@ def _write(figure: Any, target: Path) -> Path:
 
 
 def _draw_wave(axes: Any, samples: Samples, rate: int, colour: str, peak: float) -> None:
-    """A waveform as a line or, where a column holds many samples, as its extent."""
+    """Draw a waveform as a line, or as minimum and maximum where a column has many samples."""
     n = len(samples)
     if n <= 2 * _COLUMNS:
         axes.plot(np.arange(n) / rate, samples, color=colour, linewidth=0.8)
@@ -162,7 +163,7 @@ def _draw_wave(axes: Any, samples: Samples, rate: int, colour: str, peak: float)
 def _draw_spectrogram(
     axes: Any, spectrogram: np.ndarray, rate: int, hop: int, *, difference: bool = False
 ) -> Any:
-    """An image of ``(frames, rows)`` in dB; colours run from white both ways for a difference."""
+    """Draw an image of ``(frames, mel bins)`` in dB; a difference has diverging colours."""
     limits = (FLOOR_DB, 0.0)
     if difference:
         limits = (-_DIFFERENCE_RANGE_DB, _DIFFERENCE_RANGE_DB)
@@ -190,7 +191,7 @@ def _mel_spectrogram(samples: Samples, rate: int, hop: int) -> np.ndarray:
 
 
 def _hop(samples: int) -> int:
-    """Samples between the columns of a picture: fine for a word, bounded for an hour."""
+    """Return the samples between columns of a plot: few for a word, more for an hour."""
     return max(8, samples // _COLUMNS)
 
 
@@ -211,7 +212,7 @@ def _title(axes: Any, text: str) -> None:
 
 def _headline(figure: Any, *lines: str) -> None:
     text = "\n".join(_shorten(line) for line in lines if line)
-    # Prices are no formulas: without parse_math=False, "$5 or $6" would be set as one.
+    # With parse_math, "$5 or $6" would be set as a formula.
     figure.suptitle(
         text,
         x=0.008,
@@ -228,7 +229,7 @@ def _shorten(line: str) -> str:
 
 
 def _fonts() -> list[str]:
-    """matplotlib's own font, then those for Chinese that this machine has."""
+    """Return matplotlib's own font, and the fonts for Chinese that this machine has."""
     from matplotlib.font_manager import fontManager
 
     installed = set(fontManager.get_font_names())

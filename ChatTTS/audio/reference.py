@@ -1,4 +1,4 @@
-"""Reference audio: what ``Chat.sample_audio_speaker`` learns a voice from."""
+"""Reference audio, from which ``Chat.sample_audio_speaker`` takes a voice."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from typing import Any
 import numpy as np
 
 from ..errors import AudioError
-from .files import Header, header, read
+from .files import SoundHeader, header, read
 from .samples import SAMPLE_RATE, Samples, check_rate, is_path, resample, to_float
 
 MIN_SECONDS = 1.0
-"""Shortest reference: below, there is too little of a voice in it."""
+"""Shortest reference: a shorter one has too little of the voice."""
 
 MAX_SECONDS = 30.0
-"""Longest reference: above, it fills the model's positions and leaves no room to speak."""
+"""Longest reference: a longer one leaves too few of the model's positions for speech."""
 
 _MAX_CHANNELS = 8
 _HIGHEST_RATE = 384_000
 _SILENT_PEAK = 1e-4  # -80 dB of full scale
-_LARGEST_PEAK = 8.0  # no recording overshoots this far; integers stored as float do
+_LARGEST_PEAK = 8.0  # beyond any recording, but not beyond integers stored as float
 
 
 def reference_audio(source: Any, sample_rate: int | None = None) -> Samples:
-    """Reference audio as float32 mono at 24 kHz, shape ``(n,)``.
+    """Return reference audio as float32 mono at 24 kHz, shape ``(n,)``.
 
     Args:
         source: a sound file's path; or an array, tensor or list of shape ``(n,)``,
             ``(channels, n)`` or ``(n, channels)``, float (full scale 1), int16, int32 or uint8.
             Channels are mixed into one (their mean).
-        sample_rate: samples a second of an array; ``None`` means 24 000. A file knows its own.
+        sample_rate: of an array, in Hz; ``None`` means 24 000. A file has its own.
 
     Raises:
-        AudioError: it cannot be read, lasts less than ``MIN_SECONDS`` or more than
-            ``MAX_SECONDS``, is silent, is far beyond full scale, holds NaN or infinity, or has a
+        AudioError: the audio cannot be read, is shorter than ``MIN_SECONDS`` or longer than
+            ``MAX_SECONDS``, is silent, is far beyond full scale, has NaN or infinity, or has a
             constant offset stronger than its sound.
     """
     if is_path(source):
@@ -42,7 +42,7 @@ def reference_audio(source: Any, sample_rate: int | None = None) -> Samples:
                 f"sample_rate is for arrays; {source} knows its own rate, so leave it out"
             )
         name = str(source)
-        # The header first, so that an hour of music is refused before it is decoded.
+        # The header first, so that an hour of audio is refused before it is decoded.
         _check_header(header(source), name)
         samples, rate = read(source, longest=MAX_SECONDS)
     else:
@@ -55,7 +55,7 @@ def reference_audio(source: Any, sample_rate: int | None = None) -> Samples:
 
 
 def _mix(samples: Samples, name: str) -> Samples:
-    """One channel of ``(n,)``, ``(channels, n)`` or ``(n, channels)``."""
+    """Mix ``(n,)``, ``(channels, n)`` or ``(n, channels)`` into one channel."""
     if samples.ndim == 1:
         return samples
     if samples.ndim != 2 or min(samples.shape) > _MAX_CHANNELS:
@@ -67,7 +67,7 @@ def _mix(samples: Samples, name: str) -> Samples:
     return mixed
 
 
-def _check_header(said: Header, name: str) -> None:
+def _check_header(said: SoundHeader, name: str) -> None:
     _check_length(said.seconds, name)
     if said.channels > _MAX_CHANNELS or said.rate > _HIGHEST_RATE:
         raise AudioError(

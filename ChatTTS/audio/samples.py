@@ -1,6 +1,6 @@
-"""From whatever callers hand over as audio to plain float32 samples.
+"""Convert all kinds of audio arguments to plain float32 samples.
 
-Nothing here imports torch: a tensor is known by its methods.
+This module does not import torch: it recognizes a tensor by its methods.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..config import MelConfig
 from ..errors import AudioError
 
 SAMPLE_RATE = MelConfig().sample_rate
-"""Samples a second of everything that the models speak and listen to."""
+"""Sample rate of the models' audio, in Hz."""
 
 Samples = NDArray[np.float32]
 StrPath = str | os.PathLike[str]
 
-# What an integer's full scale is, and the value that means silence.
+# Of an integer type: its full scale, and the value of silence.
 _INTEGER_SCALES = {
     np.dtype(np.uint8): (128.0, 128.0),
     np.dtype(np.int16): (32768.0, 0.0),
@@ -30,20 +30,20 @@ _INTEGER_SCALES = {
 
 
 def is_path(source: object) -> bool:
-    """Whether ``source`` names a file, as opposed to holding samples."""
+    """Whether ``source`` is a path, and not samples."""
     return isinstance(source, str | os.PathLike)
 
 
 def to_float(wav: Any, name: str = "wav") -> Samples:
-    """A float32 copy of ``wav`` in its own shape; full scale is 1.
+    """Return a float32 copy of ``wav`` in its own shape; full scale is 1.
 
     Args:
         wav: an array, torch tensor or nested list of floats, int16, int32 or uint8; a list that
             holds one waveform (what ``Chat.infer`` returns for one text) stands for the waveform.
-        name: what messages call it.
+        name: its name in error messages.
 
     Raises:
-        AudioError: it holds no numbers, a type without a known full scale, NaN or infinity.
+        AudioError: it has no numbers, a type without a known full scale, NaN or infinity.
     """
     array = _to_array(wav, name)
     if array.dtype in _INTEGER_SCALES:
@@ -54,7 +54,7 @@ def to_float(wav: Any, name: str = "wav") -> Samples:
             f"{name} holds {array.dtype} values, which have no known full scale; "
             "give float (full scale 1), int16, int32 or uint8"
         )
-    with np.errstate(over="ignore"):  # what overflows is found by the next check
+    with np.errstate(over="ignore"):  # the next check finds an overflow
         samples = array.astype(np.float32)
     bad = samples.size - int(np.count_nonzero(np.isfinite(samples)))
     if bad:
@@ -63,9 +63,9 @@ def to_float(wav: Any, name: str = "wav") -> Samples:
 
 
 def to_mono(wav: Any, name: str = "wav") -> Samples:
-    """One waveform as a float32 copy of shape ``(n,)``; ``n`` may be 0.
+    """Return one waveform as a float32 copy of shape ``(n,)``; ``n`` may be 0.
 
-    Axes of length 1 are dropped, so ``(1, n)`` and ``(n, 1)`` are welcome.
+    Axes of length 1 are dropped, so ``(1, n)`` and ``(n, 1)`` are accepted.
 
     Raises:
         AudioError: as ``to_float``, or the shape is a single number or more than one waveform.
@@ -82,7 +82,7 @@ def to_mono(wav: Any, name: str = "wav") -> Samples:
 
 
 def check_rate(sample_rate: Any) -> int:
-    """``sample_rate`` as an int, or AudioError when it is not a positive whole number."""
+    """Return ``sample_rate`` as an int; raise AudioError if it is no positive whole number."""
     try:
         rate = operator.index(sample_rate)
     except TypeError:
@@ -95,7 +95,7 @@ def check_rate(sample_rate: Any) -> int:
 
 
 def resample(samples: Samples, source_rate: int, target_rate: int) -> Samples:
-    """``samples`` of shape ``(n,)`` or ``(channels, n)`` at another rate, by soxr's best filter."""
+    """Resample ``(n,)`` or ``(channels, n)`` with soxr's best filter."""
     if source_rate == target_rate:
         return samples
     import soxr

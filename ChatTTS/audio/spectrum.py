@@ -1,4 +1,4 @@
-"""Short-time spectra in decibels, for the comparison's numbers and for pictures."""
+"""Short-time spectra in decibels, for comparisons and plots."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ N_FFT = 1024
 HOP = 256
 FLOOR_DB = -80.0
 
-# Frames transformed at once: bounds the memory of long recordings.
+# Frames transformed at once, to bound the memory for long recordings.
 _BLOCK = 2048
 
 
 def log_spectra(samples: Samples, hop: int = HOP) -> Iterator[NDArray[np.float64]]:
-    """Blocks of the log-magnitude spectrogram of ``samples`` (n,), each ``(frames, 513)`` in dB.
+    """Yield the log-magnitude spectrogram of ``samples`` (n,) in blocks ``(frames, 513)``, in dB.
 
     Hann window and FFT of ``N_FFT`` samples; ``1 + n // hop`` frames, the first centred on sample
-    0, with zeros beyond the ends. A sine at full scale has 0 dB; what lies below ``FLOOR_DB`` is
+    0, with zeros beyond the ends. A sine at full scale has 0 dB; values below ``FLOOR_DB`` are
     raised to it.
     """
     window = np.hanning(N_FFT + 1)[:-1]
@@ -33,7 +33,7 @@ def log_spectra(samples: Samples, hop: int = HOP) -> Iterator[NDArray[np.float64
 
 
 def log_spectral_distance(a: Samples, b: Samples) -> float:
-    """Mean over frames of the RMS over bins of the difference of two spectrograms, in dB.
+    """Return the mean over frames of the RMS over bins of two spectrograms' difference, in dB.
 
     ``a`` and ``b`` have the same length; the spectrograms are those of ``log_spectra``.
     """
@@ -46,14 +46,14 @@ def log_spectral_distance(a: Samples, b: Samples) -> float:
 
 
 def mel(frequency: NDArray[np.float64] | float) -> NDArray[np.float64]:
-    """Frequency in Hz to HTK mel."""
+    """Convert frequencies in Hz to HTK mel."""
     return np.asarray(2595.0 * np.log10(1.0 + np.asarray(frequency) / 700.0))
 
 
 def mel_rows(spectrogram: NDArray[np.float64], rate: int, rows: int) -> NDArray[np.float64]:
-    """``(frames, bins)`` averaged into ``(frames, rows)`` of equal width on the mel scale.
+    """Average ``(frames, bins)`` into ``(frames, rows)`` of equal width on the mel scale.
 
-    A row narrower than a bin takes that bin's share, so low frequencies leave no gaps.
+    A row narrower than a bin takes its share of that bin, so low frequencies have no gaps.
     """
     bins = spectrogram.shape[1]
     top = float(mel(rate / 2))

@@ -1,4 +1,4 @@
-"""Cutting silence off the ends of a waveform, for those who ask for it."""
+"""Remove silence at the ends of a waveform."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def trim_silence(
     *,
     sample_rate: int = SAMPLE_RATE,
 ) -> Samples:
-    """A copy of ``wav`` without the silence at its two ends; nothing inside is touched.
+    """Return a copy of ``wav`` without the silence at its two ends.
 
-    The level is the RMS of frames of 10 ms. A frame is silent when it lies more than
-    ``-threshold_db`` below the loudest frame, so that a quiet recording keeps its words. A
-    waveform whose loudest frame is below -60 dB of full scale is silence altogether.
+    The level is the RMS of frames of 10 ms. A frame is silent if its level is more than
+    ``-threshold_db`` below the loudest frame, so a quiet recording keeps its words. A waveform
+    whose loudest frame is below -60 dB of full scale is all silence.
 
     Args:
         wav: one waveform, float (full scale 1) or integer, array, tensor or list.
         threshold_db: level of silence relative to the loudest frame, in dB; below 0.
-        margin_s: seconds kept before the first and behind the last frame that is not silent.
-        sample_rate: samples a second.
+        margin_s: seconds kept before the first and after the last frame that is not silent.
+        sample_rate: in Hz.
 
     Returns:
-        float32 samples of shape ``(m,)`` with ``m <= n``; empty when all is silence.
+        float32 samples of shape ``(m,)`` with ``m <= n``; empty if all is silence.
 
     Raises:
         AudioError: the samples cannot be used, or an argument is out of its range.
@@ -57,7 +57,7 @@ def trim_silence(
 
 
 def _frame_rms(samples: Samples, frame: int) -> np.ndarray:
-    """RMS of consecutive frames of ``frame`` samples; the last one may be shorter."""
+    """Return the RMS of consecutive frames of ``frame`` samples; the last may be shorter."""
     starts = np.arange(0, len(samples), frame)
     if not len(starts):
         return np.zeros(0)

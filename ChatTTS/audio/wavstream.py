@@ -1,4 +1,4 @@
-"""Writers for audio that is still being spoken: a WAV file that grows, and bare PCM."""
+"""Writers for audio that is still being generated: a growing WAV file, and raw PCM."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ log = logging.getLogger(__name__)
 W = TypeVar("W", bound="PCMWriter")
 
 _HEADER_BYTES = 44
-_UNKNOWN_SIZE = 0xFFFFFFFF  # what players take for "until the stream ends"
+_UNKNOWN_SIZE = 0xFFFFFFFF  # players read it as "until the stream ends"
 
 
 class PCMWriter:
-    """Writes mono 16-bit little-endian PCM (``s16le``) as it comes, without a header.
+    """Writes mono 16-bit little-endian PCM (``s16le``) chunk by chunk, without a header.
 
     Args:
         target: a path, whose file the writer opens, replaces and closes; or a binary stream such
             as ``sys.stdout.buffer``, which it leaves open.
 
     Raises:
-        AudioError: the file cannot be made, or the stream takes text.
+        AudioError: the file cannot be created, or the stream takes text.
     """
 
     def __init__(self, target: StrPath | BinaryIO) -> None:
@@ -50,7 +50,7 @@ class PCMWriter:
 
         Raises:
             AudioError: the samples cannot be used, or the writer is closed.
-            OSError: the stream refuses, for instance because its reader has gone.
+            OSError: the stream refuses, for instance because its reader has ended.
         """
         if self._closed:
             raise AudioError("the writer is closed; nothing more can be written")
@@ -61,7 +61,7 @@ class PCMWriter:
         self._clipped += count_clipped(chunk)
 
     def close(self) -> None:
-        """Finish; closes the file if the writer opened it. Closing twice is no error."""
+        """Finish, and close the file if the writer opened it. Closing twice is no error."""
         if self._closed:
             return
         self._closed = True
@@ -92,16 +92,16 @@ class PCMWriter:
 class WavWriter(PCMWriter):
     """Writes a mono 16-bit WAV file that is valid after every chunk.
 
-    Where the stream can seek, its header tells the samples written so far, so that a player may
+    Where the stream can seek, its header has the number of samples written so far, so a player can
     open the growing file. Elsewhere (a pipe, a socket) the sizes in the header are 0xFFFFFFFF,
-    which players take for "until the end".
+    which players read as "until the end".
 
     Args:
         target: as ``PCMWriter``; a stream is written from its present position on.
-        sample_rate: samples a second.
+        sample_rate: in Hz.
 
     Raises:
-        AudioError: the file cannot be made, the stream takes text, or the rate makes no sense.
+        AudioError: the file cannot be created, the stream takes text, or the rate is invalid.
     """
 
     def __init__(self, target: StrPath | BinaryIO, sample_rate: int = SAMPLE_RATE) -> None:
@@ -121,7 +121,7 @@ class WavWriter(PCMWriter):
             self._stream.seek(self._start + _HEADER_BYTES + self._data_bytes)
 
     def _write_size(self, position: int, size: int) -> None:
-        # Past 4 GiB the field cannot tell the size; the largest value reads as "until the end".
+        # Beyond 4 GiB the field is too small; its largest value means "until the end".
         self._stream.seek(position)
         self._stream.write(struct.pack("<I", min(size, _UNKNOWN_SIZE)))
 
@@ -148,7 +148,7 @@ def _can_seek(stream: BinaryIO) -> bool:
 
 
 def _header(rate: int, data_bytes: int) -> bytes:
-    """The 44 bytes in front of mono 16-bit samples."""
+    """Return the 44 header bytes of mono 16-bit samples."""
     riff_bytes = min(data_bytes + _HEADER_BYTES - 8, _UNKNOWN_SIZE)
     sample_format = struct.pack("<IHHIIHH", 16, 1, 1, rate, rate * 2, 2, 16)
     return (

@@ -1,7 +1,7 @@
 """Find a checkpoint: in a folder, in the hub's cache, on the hub, or inside the package.
 
-A checkpoint is a folder ``asset/`` of safetensors and JSON files. Its bytes are checked against
-the published hashes by ``hashes``; opening them is the task of ``checkpoint``.
+A checkpoint is a folder ``asset/`` of safetensors and JSON files. The module ``hashes`` compares
+them with the published hashes, and ``tensor_file`` opens them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ REPOSITORY = "2Noise/ChatTTS"
 
 Origin = Literal["local", "custom", "huggingface", "bundled"]
 
-# The other files of the published tokenizer repeat what tokenizer.json says, and checkpoints that
-# were saved by newer libraries lack them.
+# The other files of the published tokenizer repeat tokenizer.json, and checkpoints that were saved
+# by newer libraries lack them.
 _REQUIRED = (
     "asset/gpt/config.json",
     "asset/gpt/model.safetensors",
@@ -33,14 +33,14 @@ _REQUIRED = (
     "asset/Vocos.safetensors",
     "asset/tokenizer/tokenizer.json",
 )
-# Where the hub library keeps notes on a download into a folder of one's own.
-_BEGUN = Path(".cache", "huggingface")
+# Where the hub library keeps the state of a download into a custom folder.
+_DOWNLOAD_STATE = Path(".cache", "huggingface")
 _BUNDLED = Path(__file__).parents[1] / "bundled"
 
 
 @dataclass(frozen=True)
 class AssetFolder:
-    """A checkpoint on disk: ``path`` holds ``asset/``, or is that folder under another name."""
+    """A checkpoint on disk; ``path`` holds ``asset/``, or is that folder under another name."""
 
     path: Path
     origin: Origin
@@ -73,7 +73,7 @@ class AssetFolder:
 
     @property
     def decoder(self) -> Path:
-        """Weights from hidden states to mel."""
+        """Weights of the Decoder, from hidden states to mel frames."""
         return self.asset / "Decoder.safetensors"
 
     @property
@@ -97,11 +97,11 @@ class AssetFolder:
         return self.asset / "homophones_map.json"
 
     def missing(self) -> list[str]:
-        """Name the files without which the checkpoint cannot be loaded and that are not there."""
+        """Return the names of required files that are not there."""
         return [name for name in _REQUIRED if not self.file(name).is_file()]
 
     def file(self, name: str) -> Path:
-        """Where the file lies that is published as ``name``, ``asset/...``."""
+        """Return the path of the file that is published as ``name``, ``asset/...``."""
         return self.asset / name.removeprefix("asset/")
 
 
@@ -110,20 +110,20 @@ def locate(
     custom_path: str | os.PathLike[str] | None = None,
     force_redownload: bool = False,
 ) -> AssetFolder:
-    """Find the checkpoint that ``source`` names, and make sure that it is whole.
+    """Find the checkpoint that ``source`` names, and check that no file is missing.
 
     Args:
         source: ``local`` takes ``./asset``, else the hub's cache, else downloads; ``custom`` takes
             ``custom_path``; ``huggingface`` the hub's cache, else downloads; ``bundled`` the voice
             inside this package.
-        custom_path: with ``custom`` the folder that holds ``asset/``, or that folder. With
-            ``local`` the same, and the download goes there if nothing of a checkpoint is there.
-            With ``huggingface`` a cache in the place of the hub's own.
-        force_redownload: download again, whatever is there (``custom`` and ``bundled`` ignore it).
+        custom_path: with ``custom`` or ``local``, the folder that holds ``asset/``, or that folder.
+            With ``local``, the download goes there if the folder has no file of a checkpoint. With
+            ``huggingface``, a cache that replaces the hub's own.
+        force_redownload: download again in any case (``custom`` and ``bundled`` ignore it).
 
     Raises:
         AssetError: files are missing (all are named), or the download failed.
-        ConfigError: an unknown source, or ``custom`` without a path.
+        ConfigError: the source is unknown, or ``custom`` has no path.
     """
     path = None if custom_path is None else _absolute(custom_path)
     if source == "bundled":
@@ -142,15 +142,15 @@ def locate(
 def _absolute(custom_path: str | os.PathLike[str]) -> Path:
     try:
         return Path(custom_path).expanduser().absolute()
-    except (RuntimeError, TypeError) as error:  # a ~ of a user without a home folder; no path
+    except (RuntimeError, TypeError) as error:  # ~ of a user without a home folder, or no path
         raise ConfigError(f"custom_path={shown(custom_path)} is no folder ({error})") from error
 
 
 def _local(path: Path | None, force_redownload: bool) -> AssetFolder:
     if path is not None:
         folder = AssetFolder(path, "local")
-        # What is there in part is somebody's own, unless a download of ours was cut off.
-        is_begun = (path / _BEGUN).exists() or len(folder.missing()) == len(_REQUIRED)
+        # An incomplete checkpoint is the user's own, unless our download of it was interrupted.
+        is_begun = (path / _DOWNLOAD_STATE).exists() or len(folder.missing()) == len(_REQUIRED)
         if force_redownload or (is_begun and folder.missing()):
             return _download_into(path, force_redownload)
         return _whole(folder)
@@ -159,35 +159,35 @@ def _local(path: Path | None, force_redownload: bool) -> AssetFolder:
     here = Path.cwd()
     if (here / "asset").is_dir():
         folder = AssetFolder(here, "local")
-        # A folder of that name with none of the files is somebody's pictures.
+        # A folder of that name with none of the files is something else, such as pictures.
         if len(folder.missing()) < len(_REQUIRED):
             return _whole(folder)
     return _cached() or download()
 
 
 def is_cached() -> bool:
-    """Whether the published checkpoint lies whole in the hub's cache; asks nobody."""
+    """Whether the hub's cache has the whole published checkpoint; uses no network."""
     return _cached() is not None
 
 
 def download(force: bool = False, cache: Path | None = None) -> AssetFolder:
-    """Bring the published checkpoint into the hub's cache, with progress.
+    """Download the published checkpoint into the hub's cache, with a progress bar.
 
-    Files that are there whole are kept, unless ``force``; a connection that breaks is taken up
-    again where it stopped. The hub library's environment variables hold: HF_ENDPOINT (a mirror),
-    HF_HOME, HF_HUB_OFFLINE and so on.
+    Complete files are kept, unless ``force``. A download that was interrupted continues where it
+    stopped. The hub library's environment variables apply: HF_ENDPOINT (a mirror), HF_HOME,
+    HF_HUB_OFFLINE and so on.
 
     Args:
-        cache: another folder of caches than the hub's own.
+        cache: a folder that replaces the hub's own cache.
 
     Raises:
-        AssetError: it failed; the message says why, and what to do instead.
+        AssetError: the download failed; the message has the reason and the remedy.
     """
     return _whole(AssetFolder(_snapshot(force, cache=cache), "huggingface"))
 
 
 def _download_into(folder: Path, force: bool) -> AssetFolder:
-    """Bring the published checkpoint into ``folder``, as ``folder/asset/...``."""
+    """Download the published checkpoint into ``folder``, as ``folder/asset/...``."""
     return _whole(AssetFolder(_snapshot(force, folder=folder), "local"))
 
 
@@ -196,8 +196,8 @@ def _snapshot(force: bool, cache: Path | None = None, folder: Path | None = None
 
     try:
         if force:
-            # Where the hub cannot be reached, the library would hand back what is cached, forced
-            # or not. This question fails then.
+            # Without a connection the library returns the cached files even if forced. This call
+            # raises instead.
             huggingface_hub.model_info(REPOSITORY)
         path = huggingface_hub.snapshot_download(
             REPOSITORY,
@@ -206,26 +206,26 @@ def _snapshot(force: bool, cache: Path | None = None, folder: Path | None = None
             allow_patterns=_hub_files(),
             force_download=force,
         )
-    except Exception as error:  # whatever the library's changing transports raise
+    except Exception as error:  # the library's transports raise many kinds
         raise AssetError(
             f"downloading {REPOSITORY} from {huggingface_hub.constants.ENDPOINT} failed "
-            f"({_reason(error)}). Files that arrived are kept: run `chattts download` once the "
-            "network is there, or set HF_ENDPOINT to a mirror of the hub; or pass the folder of a "
-            "checkpoint with source='custom' and custom_path; or speak with the bundled voice, "
+            f"({_reason(error)}). Downloaded files are kept: run `chattts download` again when the "
+            "network works, or set HF_ENDPOINT to a mirror of the hub; or pass the folder of a "
+            "checkpoint with source='custom' and custom_path; or use the bundled voice, "
             "source='bundled'"
         ) from error
-    logger.info("%s lies in %s", REPOSITORY, path)
+    logger.info("%s is in %s", REPOSITORY, path)
     return Path(path)
 
 
 def published_hashes() -> dict[str, str]:
-    """The sha256 of each published file, by :func:`hash_key`."""
+    """Return the sha256 of each published file, by :func:`hash_key`."""
     files: dict[str, str] = published_facts()["sha256"]
     return {hash_key(name): value for name, value in files.items()}
 
 
 def hash_key(name: str) -> str:
-    """What scripts call the hash of a file: ``sha256_asset_DVAE_safetensors``."""
+    """Return the key of a file's hash in scripts, such as ``sha256_asset_DVAE_safetensors``."""
     return f"sha256_{re.sub('[./]', '_', name)}"
 
 
@@ -234,7 +234,7 @@ def _hub_files() -> list[str]:
 
 
 def _whole(folder: AssetFolder) -> AssetFolder:
-    """Give back ``folder``, or name all the files that it lacks."""
+    """Return ``folder``, or raise with the names of all missing files."""
     if not folder.path.is_dir():
         raise AssetError(
             f"there is no folder {folder.path}; name one that holds asset/, or use "
@@ -258,14 +258,14 @@ def _cached(cache: Path | None = None) -> AssetFolder | None:
         path = huggingface_hub.snapshot_download(
             REPOSITORY, cache_dir=cache, allow_patterns=_hub_files(), local_files_only=True
         )
-    except (OSError, ValueError):  # its "not here", and "only in part"
+    except (OSError, ValueError):  # its errors for "not here" and "incomplete"
         return None
     folder = AssetFolder(Path(path), "huggingface")
     return None if folder.missing() else folder
 
 
 def _reason(error: BaseException) -> str:
-    """Say in one line what lies at the bottom of a chain of errors."""
+    """Return the first error of a chain as one line."""
     while error.__cause__ is not None:
         error = error.__cause__
     first_line = next(iter(str(error).strip().splitlines()), "")

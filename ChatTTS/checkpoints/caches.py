@@ -1,4 +1,4 @@
-"""What is kept on disk between runs: where it lies, how big it is, and how to be rid of it."""
+"""Caches on disk: where they are, how big they are, and how to delete them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .assets import REPOSITORY
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """A folder that downloads or this package fill; ``bytes`` is 0 where it does not exist."""
+    """A cache folder, filled by downloads or by this package; without a folder ``bytes`` is 0."""
 
     name: str
     path: Path
@@ -24,8 +24,11 @@ class CacheEntry:
 
 
 def cache_entries() -> list[CacheEntry]:
-    """Say what lies where: ``huggingface`` (the downloaded checkpoint), ``own`` (known hashes,
-    kernels and packed weights)."""
+    """Return the cache folders.
+
+    They are ``huggingface`` (the downloaded checkpoint) and ``own`` (known hashes, kernels and
+    packed weights).
+    """
     from huggingface_hub.constants import HF_HUB_CACHE
 
     folders = {
@@ -36,11 +39,11 @@ def cache_entries() -> list[CacheEntry]:
 
 
 def clear_cache(names: Collection[str]) -> list[CacheEntry]:
-    """Delete the entries of :func:`cache_entries` that ``names`` lists, and say what is gone.
+    """Delete the entries of :func:`cache_entries` that ``names`` lists, and return these.
 
     Raises:
-        ConfigError: an unknown name; nothing is deleted then.
-        AssetError: a folder cannot be deleted, or is a link that leads out of the cache.
+        ConfigError: a name is unknown; nothing is deleted then.
+        AssetError: a folder cannot be deleted, or is a link that points out of the cache.
     """
     entries = {entry.name: entry for entry in cache_entries()}
     unknown = [name for name in names if name not in entries]
@@ -52,7 +55,7 @@ def clear_cache(names: Collection[str]) -> list[CacheEntry]:
     present = [entry for entry in chosen if os.path.lexists(entry.path)]
     for entry in present:
         try:
-            shutil.rmtree(entry.path)  # follows no links, refuses to start at one
+            shutil.rmtree(entry.path)  # follows no links, and refuses one as the folder itself
         except OSError as error:
             raise AssetError(
                 f"{entry.path} cannot be deleted ({error}); close what uses it, or do it by hand"
@@ -61,10 +64,10 @@ def clear_cache(names: Collection[str]) -> list[CacheEntry]:
 
 
 def _bytes_below(path: Path) -> int:
-    """Add up the files below ``path``, each once, however many links lead to it."""
+    """Return the bytes of all files below ``path``; links do not count."""
     total = 0
     for folder, _, names in os.walk(path):
         for file in (Path(folder, name) for name in names):
-            with suppress(OSError):  # a download at work moves its files
+            with suppress(OSError):  # a running download moves its files
                 total += 0 if file.is_symlink() else file.stat().st_size
     return total

@@ -25,16 +25,16 @@ _FOLDER, _FILE = "hashes", "sha256.json"
 
 Status = Literal["ok", "different", "missing", "unknown"]
 
-# Part of a checkpoint that the published one does without.
+# Files that a checkpoint may have, and the published one has not.
 _OPTIONAL = ("asset/config.json", "asset/homophones_map.json")
-# Files below this size are hashed faster than anybody notices; larger ones are worth remembering.
+# Hashing smaller files takes no noticeable time; the hashes of larger ones are remembered.
 _REMEMBERED_FROM = 32 * 2**20
 _BLOCK = 2**20
 
 
 @dataclass(frozen=True)
 class FileCheck:
-    """One file against its published sha256; None where there is no such hash or no such file."""
+    """One file and its published sha256; None where there is no such hash or no such file."""
 
     name: str
     expected: str | None
@@ -42,7 +42,7 @@ class FileCheck:
 
     @property
     def status(self) -> Status:
-        """``unknown`` is a file that is there and that has no published hash."""
+        """The result; ``unknown`` is an existing file without a published hash."""
         if self.found is None:
             return "missing"
         if self.expected is None:
@@ -52,14 +52,14 @@ class FileCheck:
 
 @dataclass(frozen=True)
 class Verification:
-    """What :func:`verify` found, file by file."""
+    """The result of :func:`verify`, file by file."""
 
     folder: AssetFolder
     files: tuple[FileCheck, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether every file that was published is there, unchanged."""
+        """Whether all published files are there, unchanged."""
         return all(file.status not in ("different", "missing") for file in self.files)
 
 
@@ -78,12 +78,12 @@ def verify(folder: AssetFolder) -> Verification:
 def check_hashes(folder: AssetFolder) -> None:
     """Compare ``folder`` with the published checkpoint before it is loaded.
 
-    Files that came from the hub must be the published ones. Elsewhere a difference is one warning:
-    somebody's own checkpoint is welcome. The bundled voice is not checked. A large file that was
-    hashed before and has kept its size and time is not hashed again; :func:`verify` does.
+    Files from the hub must equal the published ones. In other checkpoints a difference is one
+    warning, since users may have their own. The bundled voice is not checked. A large file is not
+    hashed again while its size and time stay; :func:`verify` hashes every file.
 
     Raises:
-        AssetError: a file from the hub differs; each is named with both hashes.
+        AssetError: files from the hub differ; the message has both hashes of each.
     """
     if folder.origin == "bundled":
         return
@@ -117,9 +117,9 @@ def check_hashes(folder: AssetFolder) -> None:
 def _check_files(
     folder: AssetFolder, memory: dict[str, list[Any]], *, stop_at_difference: bool = False
 ) -> list[FileCheck]:
-    """Hash the files of ``folder``, small ones first, and note the large ones in ``memory``.
+    """Hash the files of ``folder``, small ones first, and keep hashes of large ones in ``memory``.
 
-    The order makes ``stop_at_difference`` cheap: a custom checkpoint usually shows early.
+    The order makes ``stop_at_difference`` cheap: a custom checkpoint usually differs early.
     """
     published: dict[str, str] = published_facts()["sha256"]
     own = folder.origin == "bundled"
@@ -151,7 +151,7 @@ def sha256(path: Path, advance: Callable[[int], object] = lambda size: None) -> 
     """Return the hash of a file, in hexadecimal digits.
 
     Args:
-        advance: told of the bytes of each block that was read.
+        advance: called with the number of bytes of each block that was read.
 
     Raises:
         AssetError: the file cannot be read.
@@ -168,7 +168,7 @@ def sha256(path: Path, advance: Callable[[int], object] = lambda size: None) -> 
 
 
 def _remembered(path: Path, memory: dict[str, list[Any]], bar: Bar) -> str:
-    """Return the hash of a file, which is read only if it has changed since ``memory`` has it."""
+    """Return the hash of a file, from ``memory`` unless the file has changed."""
     stat, key = path.stat(), str(path.resolve())
     state = [stat.st_size, stat.st_mtime_ns]
     known = memory.get(key, [])
@@ -188,11 +188,11 @@ def _recall() -> dict[str, list[Any]]:
             memory = parse_json(file.read(LONGEST_JSON).decode("utf-8"))
         return {path: [size, time, str(found)] for path, (size, time, found) in memory.items()}
     except (OSError, ValueError, TypeError, AttributeError):
-        return {}  # none yet, or none that can be trusted: the files are hashed again
+        return {}  # no trusted cache: the files are hashed again
 
 
 def _remember(memory: dict[str, list[Any]]) -> None:
-    """Keep the hashes of files that still exist; a cache that cannot be written is no error."""
+    """Write the hashes of files that still exist; failing to write them is no error."""
     kept = {path: entry for path, entry in memory.items() if os.path.exists(path)}
     try:
         with KeptFolder(_FOLDER).writing(_FILE) as file:

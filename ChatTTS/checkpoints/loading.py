@@ -1,4 +1,4 @@
-"""A checkpoint's files to the parts of a model, whole or not at all."""
+"""Load the parts of a model from a checkpoint's files, all or none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..model.streaming_decoder import StreamingDecoder
 from ..model.synthesis import Synthesizer
 from ..model.vocoder import Vocoder
 from ..params import InferCodeParams, RefineTextParams
-from ..pipeline.decode_worker import MOST_FRAMES, MOST_FRAMES_ON_GPU, Vocoding
+from ..pipeline.decode_worker import MOST_FRAMES, MOST_FRAMES_ON_GPU, DecodeWorker
 from ..pipeline.model import Model
 from ..utils import machine
 from .assets import AssetFolder
@@ -39,7 +39,7 @@ from .tensors import load_module
 
 logger = logging.getLogger(__name__)
 
-# Numbers of all codes' features together; the published ones are two millions.
+# Features of all codes together; the published ones are two million numbers.
 _LARGEST_CODEBOOK = 1 << 25
 
 M = TypeVar("M", bound=torch.nn.Module)
@@ -54,10 +54,10 @@ def load_model(
     """Load every part.
 
     Args:
-        coef: what the caller believes the mel scale to be; the checkpoint's own wins.
+        coef: the mel scale that the caller expects; the checkpoint's own is used.
 
     Raises:
-        ChatTTSError: a file is missing, damaged or does not fit; the message names it.
+        ChatTTSError: a file is missing, damaged or does not fit; the message names the file.
     """
     config = Config.from_file(assets.config)
     try:
@@ -94,7 +94,7 @@ def load_model(
         vocos=vocos,
         from_hiddens=from_hiddens,
         from_codes=from_codes,
-        vocoding=Vocoding(gpt.turns, MOST_FRAMES_ON_GPU if on_gpu else MOST_FRAMES),
+        decode_worker=DecodeWorker(gpt.compute_lock, MOST_FRAMES_ON_GPU if on_gpu else MOST_FRAMES),
     )
     if coef is not None and coef != model.coef:
         logger.warning("the given coef differs from the checkpoint's own, which is used")
@@ -102,7 +102,7 @@ def load_model(
 
 
 def _check(config: Config) -> None:
-    """Raise ConfigError where parts do not fit together or the voice's defaults make no sense."""
+    """Raise ConfigError where parts do not fit together, or the voice's defaults are invalid."""
     dvae, vq = config.dvae, config.dvae.vq
     agreements = (
         ("2 * decoder.idim", 2 * config.decoder.idim, "gpt.hidden_size", config.gpt.hidden_size),
@@ -141,9 +141,9 @@ def _speaker(config: Config, file: Path, placement: Placement) -> Speaker:
 def _audio_parts(
     config: Config, assets: AssetFolder, placement: Placement
 ) -> tuple[MelDecoder, DVAE, Vocoder]:
-    """The modules from frames to samples, and from samples to codes.
+    """Return the modules that turn frames into samples, and samples into codes.
 
-    They are built without memory first, and compared with what the files have.
+    They are built on the meta device, and compared with the files before memory is taken.
     """
     mels = config.vocos.mel
     with must_fit("the audio decoder", placement.audio_device, "load with a smaller kv_memory"):
@@ -168,11 +168,13 @@ def _synthesizers(
     placement: Placement,
     options: EngineOptions,
 ) -> tuple[Synthesizer, Synthesizer]:
-    """The two ways from frames to samples: recorded on CUDA, on the CPU kernels where these are
-    wanted and work, and else by the modules.
+    """Return the synthesizers of hidden states and of codes.
 
-    Who chose a language model of less than float32 gets a Decoder and a vocoder of less as well.
-    The DVAE stays as it is: codes carry less than hidden states, and lose more.
+    They are recorded on CUDA. On a CPU they use the kernels, where these are wanted and work.
+    Elsewhere they run as plain modules.
+
+    Where the language model has a smaller dtype than float32, the Decoder and the vocoder have one
+    too. The DVAE stays in float32: codes carry less information than hidden states, and lose more.
     """
     decoders: tuple[StreamingDecoder | None, StreamingDecoder | None] = None, None
     layers: list[CudaLayer] = []
@@ -182,7 +184,7 @@ def _synthesizers(
         elif options.use_vllm and placement.audio_device.type == "cpu":
             decoders = _native_decoders(decoder, dvae, vocos, placement, options)
     except BuildError:
-        pass  # the engine said so
+        pass  # the engine has logged it
     except ConfigError as error:
         logger.warning("this checkpoint's sound is decoded whole, not in pieces: %s", error)
     if layers:
@@ -193,7 +195,7 @@ def _synthesizers(
 def _cuda_decoders(
     decoder: MelDecoder, dvae: DVAE, vocoder: Sequence[CudaLayer], placement: Placement
 ) -> tuple[StreamingDecoder, StreamingDecoder]:
-    """Decoders of recorded launches.
+    """Return decoders of recorded launches.
 
     Launches of up to four utterances through the Decoder are recorded now.
 
@@ -219,7 +221,7 @@ def _native_decoders(
     placement: Placement,
     options: EngineOptions,
 ) -> tuple[StreamingDecoder, StreamingDecoder]:
-    """Modules and decoders on the CPU kernels."""
+    """Return decoders on the CPU kernels, and put the modules on these kernels, too."""
     team = Team(options.num_threads or max(1, int(machine.usable_cores())))
     kind = "float32" if placement.dtype is torch.float32 else "bfloat16"
     accelerate(decoder, team, kind)

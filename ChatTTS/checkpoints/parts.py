@@ -1,4 +1,4 @@
-"""What a loaded checkpoint consists of, under the names that scripts know."""
+"""The parts of a loaded checkpoint as attributes, under the names that scripts know."""
 
 from __future__ import annotations
 
@@ -24,38 +24,41 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Part(Generic[T]):
-    """A part of the loaded model. A script may put one of its own in its place."""
+class ModelAttribute(Generic[T]):
+    """A descriptor of one part of the loaded model, which a script may replace by its own."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     @overload
-    def __get__(self, parts: None, owner: type) -> Part[T]: ...
+    def __get__(self, chat: None, owner: type) -> ModelAttribute[T]: ...
     @overload
-    def __get__(self, parts: Parts, owner: type) -> T: ...
-    def __get__(self, parts: Parts | None, owner: type) -> Part[T] | T:
-        if parts is None:
+    def __get__(self, chat: CheckpointAttributes, owner: type) -> T: ...
+    def __get__(self, chat: CheckpointAttributes | None, owner: type) -> ModelAttribute[T] | T:
+        if chat is None:
             return self
-        value: T = getattr(parts._loaded, self._name)
+        value: T = getattr(chat._loaded, self._name)
         return value
 
-    def __set__(self, parts: Parts, value: T) -> None:
-        parts._model = parts._loaded.with_part(self._name, value)
+    def __set__(self, chat: CheckpointAttributes, value: T) -> None:
+        chat._model = chat._loaded.with_part(self._name, value)
 
 
-class Parts:
-    """The parts of a checkpoint; before it is loaded most names raise ``NotLoadedError``."""
+class CheckpointAttributes:
+    """Attributes for the parts of a checkpoint.
+
+    Before a checkpoint is loaded, most of them raise ``NotLoadedError``.
+    """
 
     _model: Model | None = None
-    _said_device: torch.device | None = None
+    _assigned_device: torch.device | None = None
 
-    tokenizer = Part[ScriptTokenizer]()
-    speaker = Part[Speaker]()
-    gpt = Part[GPT]()
-    decoder = Part[MelDecoder]()
-    dvae = Part[DVAE]()
-    vocos = Part[Vocoder]()
+    tokenizer = ModelAttribute[ScriptTokenizer]()
+    speaker = ModelAttribute[Speaker]()
+    gpt = ModelAttribute[GPT]()
+    decoder = ModelAttribute[MelDecoder]()
+    dvae = ModelAttribute[DVAE]()
+    vocos = ModelAttribute[Vocoder]()
 
     @property
     def _loaded(self) -> Model:
@@ -69,12 +72,12 @@ class Parts:
 
     @property
     def config(self) -> Config:
-        """Sizes and voice defaults of the checkpoint; before a load the published ones."""
+        """Sizes and voice defaults of the checkpoint; the published ones before a load."""
         return Config.published() if self._model is None else self._model.config
 
     @property
     def embed(self) -> Embed:
-        """Embeddings and heads of the language model."""
+        """The embeddings and heads of the language model."""
         return self._loaded.gpt.embed
 
     @property
@@ -84,14 +87,15 @@ class Parts:
 
     @property
     def device(self) -> torch.device:
-        """Where the language model runs."""
-        return self._said_device or self._loaded.placement.device
+        """The device that the language model runs on."""
+        return self._assigned_device or self._loaded.placement.device
 
     @device.setter
     def device(self, device: str | torch.device) -> None:
-        # Old scripts write it down here. It moves nothing, there as here; the next load forgets it.
-        self._said_device = torch.device(device)
-        if self._model is not None and self._said_device != self._model.placement.device:
+        # Old scripts assign it. It moves nothing, as in the published package, and the next load
+        # forgets it.
+        self._assigned_device = torch.device(device)
+        if self._model is not None and self._assigned_device != self._model.placement.device:
             logger.warning(
                 "chat.device = %r moves nothing: the model stays on %s; load(device=...) loads it "
                 "elsewhere",
@@ -101,7 +105,7 @@ class Parts:
 
     @property
     def device_gpt(self) -> torch.device:
-        """Where prompts for the language model belong."""
+        """The device that prompts for the language model belong on."""
         return self._loaded.placement.device
 
     @property
@@ -111,6 +115,6 @@ class Parts:
 
     @property
     def voice_caches(self) -> dict[str, CacheCounts]:
-        """How often speaker strings and sample prompts had been read before."""
+        """Hits and misses of the caches of decoded speaker strings and sample prompts."""
         model = self._loaded
         return {"speaker": model.vectors.counts, "sample": model.samples.counts}

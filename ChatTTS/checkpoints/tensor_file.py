@@ -1,8 +1,8 @@
 """A safetensors file: opened once, checked as a whole, read tensor by tensor.
 
 The format is eight bytes of length, a JSON header of so many bytes, and the tensors' bytes. Each
-tensor is read into memory of its own. Under a memory map a file that shrinks would end the
-process; here that is an error like any other.
+tensor is read into memory of its own. With a memory map, a file that shrinks would end the process.
+Here that raises an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RESTORE = (
 )
 # The published header is 20 kB long. Parsing takes up to a hundred times the bytes.
 LONGEST_HEADER = 1 << 20
-# The format itself allows no longer header: such a length is that of another format.
+# The format allows no longer header, so a file with such a length has another format.
 _FORMAT_ALLOWS = 100_000_000
 _LENGTH_BYTES = 8
 _MOST_DIMENSIONS = 8
@@ -59,10 +59,10 @@ _DTYPES: dict[str, torch.dtype] = {
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """What the header says of a tensor.
+    """A tensor's description in the header.
 
     Attributes:
-        start: of its bytes, from the file's beginning.
+        start: offset of its first byte in the file.
     """
 
     dtype: torch.dtype
@@ -75,17 +75,16 @@ class TensorInfo:
 
 
 class TensorFile(Mapping[str, Tensor]):
-    """The tensors of ``path`` by name, each read anew whenever it is asked for.
+    """The tensors of ``path`` by name; each access reads the tensor anew.
 
-    Whatever takes the path's place later, this stays the file that was checked.
+    The checked file stays open, so a file that replaces it later is not read.
 
     Attributes:
-        infos: what the header says of each tensor.
+        infos: the header's description of each tensor.
 
     Raises:
         AssetError: the file is missing, empty, cut off, damaged, endless or of another format.
-            The message names the file, what it is instead as far as its first bytes tell, and the
-            remedy.
+            The message names the file, its format if the first bytes show it, and the remedy.
     """
 
     def __init__(self, path: Path) -> None:
@@ -107,18 +106,18 @@ class TensorFile(Mapping[str, Tensor]):
 
     @property
     def status(self) -> os.stat_result:
-        """Of the file that is open, now."""
+        """The present status of the open file."""
         return os.fstat(self._file.fileno())
 
     def __getitem__(self, name: str) -> Tensor:
         """Read a tensor, on the CPU.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: there is no tensor of that name.
             AssetError: the file has become shorter.
         """
         info = self.infos[name]
-        # A byte that is neither 0 nor 1 is no truth value that torch could compute with.
+        # torch cannot compute with truth values whose byte is neither 0 nor 1.
         stored = torch.uint8 if info.dtype is torch.bool else info.dtype
         tensor = torch.empty(info.shape, dtype=stored, device="cpu")
         if tensor.numel():
@@ -132,7 +131,7 @@ class TensorFile(Mapping[str, Tensor]):
         return len(self.infos)
 
     def read(self, start: int, count: int) -> bytes:
-        """``count`` bytes from ``start``, counted from the file's beginning.
+        """Return ``count`` bytes from offset ``start`` of the file.
 
         Raises:
             AssetError: the file has become shorter.
@@ -183,7 +182,7 @@ def _parsed(header: bytes) -> dict[str, Any]:
 
 
 def _infos(values: dict[str, Any], begin: int, size: int) -> dict[str, TensorInfo]:
-    """What the header says, where the tensors follow one another to the end of the file.
+    """Return the descriptions, checked: the tensors must fill the file without gaps or overlaps.
 
     Raises:
         ValueError: they do not.
@@ -208,7 +207,7 @@ def _info(name: str, value: Any, begin: int) -> TensorInfo:
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"its header describes no tensor {shown(name)}") from None
     numbers = [*shape, start, end] if isinstance(shape, list) else [None]
-    # Strides count dimensions of nothing as well.
+    # Strides are products of all sizes, and count a size of 0 as 1.
     if (
         len(numbers) > _MOST_DIMENSIONS + 2
         or not all(type(n) is int and 0 <= n <= LONGEST_FILE for n in numbers)
@@ -224,7 +223,7 @@ def _info(name: str, value: Any, begin: int) -> TensorInfo:
 
 
 def _foreign_format(head: bytes) -> str | None:
-    """Name the format that the first bytes speak of, if it is not safetensors."""
+    """Return the format that the first bytes belong to, if it is not safetensors."""
     length = int.from_bytes(head[:_LENGTH_BYTES], "little")
     # A pickle's first bytes (80 02) are also the header length 640: the ninth byte decides.
     if head[8:9] in (b"{", b"") and length <= _FORMAT_ALLOWS:

@@ -1,7 +1,7 @@
 """Open the tensors of a checkpoint, and put them into modules.
 
-Only safetensors files are opened: their bytes are data and nothing in them can run. A pickle is
-refused by its first bytes, whatever its name says.
+Only safetensors files are opened: their bytes are data, and no code in them can run. A pickle is
+refused by its first bytes, also under another name.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .tensor_file import RESTORE, TensorFile
 
 logger = logging.getLogger(__name__)
 
-# The float formats that convert into one another by rounding alone (8-bit ones need scales).
+# Float formats that convert into one another by rounding alone (8-bit formats need scales).
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NAMED_AT_MOST = 10
 
 
 class TensorLike(Protocol):
-    """What says how a tensor looks: a tensor, or what a file's header says of one."""
+    """A tensor, or its description in a file's header."""
 
     @property
     def dtype(self) -> torch.dtype: ...
@@ -35,13 +35,13 @@ class TensorLike(Protocol):
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read every tensor of the safetensors file ``path``, in the file's own dtypes.
+    """Read all tensors of the safetensors file ``path`` into memory, in the file's own dtypes.
 
-    All of them are in memory then; :class:`~.tensor_file.TensorFile` reads one by one.
+    :class:`~.tensor_file.TensorFile` reads them one by one.
 
     Raises:
         AssetError: the file is missing, empty, cut off, damaged or of another format. The message
-            names the file, what it is instead as far as its first bytes tell, and the remedy.
+            names the file, its format if the first bytes show it, and the remedy.
     """
     return dict(TensorFile(Path(path)))
 
@@ -55,26 +55,26 @@ def load_module(
 ) -> None:
     """Copy a tensor into every parameter and persistent buffer of ``module``, by name.
 
-    Floats are converted to the dtype that the module has; every other dtype must be equal. The
-    shapes of all tensors are checked before the first one is read, so a module that another file
-    belongs to stays untouched and costs nothing.
+    Floats are converted to the module's dtype; every other dtype must be equal. The shapes of all
+    tensors are checked before the first one is read, so a module that does not fit the file stays
+    unchanged.
 
-    Each tensor is copied straight to where it shall lie (any device), one at a time, so memory
-    never holds a second set of the weights where ``tensors`` is a file. Under
-    ``torch.device("meta")`` there is no place yet, and the copy itself, on the CPU, becomes the
-    parameter. Non-persistent buffers are left as they are, so build those on a real device.
+    Tensors are copied one at a time, straight to the module's device. So there is never a second
+    set of the weights in memory where ``tensors`` is a file. A parameter on the meta device becomes
+    the copy itself, on the CPU. Non-persistent buffers are left as they are, so the caller has to
+    build those on a real device.
 
     Args:
         module: with its final shapes and dtypes; may be built under ``torch.device("meta")``.
         tensors: by name, such as a :class:`~ChatTTS.checkpoints.tensor_file.TensorFile`.
-        file: where they are from, for messages.
-        unused_ok: prefixes of tensors that may be there without a use. All other tensors without
-            one are named in a single warning.
+        file: the file that they come from, for messages.
+        unused_ok: prefixes of tensors that may be unused. All other unused tensors are named in a
+            single warning.
 
     Raises:
-        AssetError: tensors are missing, or have another shape or kind than the module; up to ten
-            are named in one message, with the expected and the found shape. Or one holds what is
-            no number; then the module is to be thrown away.
+        AssetError: tensors are missing, or have another shape or dtype than the module; the message
+            names up to ten, with the expected and the found shape. Or a tensor has NaN or infinity;
+            then the module must not be used.
     """
     targets = {
         name: value
@@ -88,7 +88,7 @@ def load_module(
     created = {}
     with torch.no_grad():
         for name, target in targets.items():
-            # A file gives each time a tensor of one's own.
+            # A file returns a new tensor each time.
             own = target.is_meta and not is_file
             value = finite(tensors[name].to(target.dtype, copy=own), name, file)
             if target.is_meta:
@@ -106,11 +106,11 @@ def check_tensors(
     file: Path,
     unused_ok: Collection[str] = (),
 ) -> None:
-    """Account for every tensor of a file.
+    """Check the shape and dtype of every tensor of a file, and warn of unused tensors.
 
     Args:
-        targets: by name what has the shape and dtype that the file's tensor should have.
-        tensors: by name what the file has.
+        targets: tensors with the expected shapes and dtypes, by name.
+        tensors: the file's tensors or their descriptions, by name.
         file, unused_ok: as for :func:`load_module`.
 
     Raises:
@@ -136,13 +136,13 @@ def check_tensors(
 
 
 def finite(tensor: Tensor, name: str, file: Path) -> Tensor:
-    """Give back ``tensor``, which was read from ``file`` as ``name``.
+    """Return ``tensor``, which was read from ``file`` as ``name``, if all its values are finite.
 
     Raises:
-        AssetError: it holds what is no number, or what is too large for its dtype.
+        AssetError: it has NaN, infinity, or numbers too large for its dtype.
     """
     if tensor.dtype in _FLOATS and tensor.numel():
-        # One pass without a second tensor; what is no number comes out of it as both.
+        # One pass without a second tensor; NaN comes out as both values.
         least, most = (value.item() for value in tensor.aminmax())
         if not (math.isfinite(least) and math.isfinite(most)):
             narrow = "" if tensor.dtype is torch.float32 else "load with dtype='float32', or "
@@ -154,7 +154,7 @@ def finite(tensor: Tensor, name: str, file: Path) -> Tensor:
 
 
 def _fault(name: str, target: Tensor, found: TensorLike | None) -> str | None:
-    """Say what hinders ``found`` from becoming ``target``; None when nothing does."""
+    """Return why ``found`` cannot be copied to ``target``; None where it can."""
     expected = list(target.shape)
     if found is None:
         return f"{name} {expected} is missing"

@@ -11,7 +11,7 @@ from .output import Output
 
 if TYPE_CHECKING:
     from ..core import Chat
-    from ..pipeline.results import Row
+    from ..pipeline.results import SpokenText
 
 _ENDINGS = {
     "length": "cut off at the longest that the model may speak (length); another seed or a "
@@ -35,7 +35,7 @@ class Speech:
         self._chat, self._text, self._arguments = chat, text, arguments
         self._output, self._keep = output, keep
         self._target = output.name
-        self._rows: list[Row] = []
+        self._rows: list[SpokenText] = []
         self._kept: list[Any] = []
         self._samples = 0
         self._busy = 0.0

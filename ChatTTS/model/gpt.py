@@ -13,7 +13,7 @@ import torch
 
 from ..config import Config
 from ..errors import ConfigError, EngineUnavailableError
-from ..utils.fair_lock import FairTurns, NoTurns, Turns
+from ..utils.fair_lock import ComputeLock, FairLock, NoLock
 from .cuda.support import why_no_kernels
 from .embed import Embed, load_embed
 from .generation import Cancellation, Delta, GenerationRequest, Generator
@@ -59,22 +59,22 @@ class GPT:
     Attributes:
         embed: embeddings and heads.
         engine: the :class:`~ChatTTS.model.generation.Generator` behind it.
-        turns: the engine computes in these turns, like all other work that needs the same cores.
-        batches_itself: whether the engine takes any number of requests and decides how many of
-            them run at once.
+        compute_lock: held by the engine, and by all other work that needs the same cores.
+        batches_itself: whether the engine takes any number of requests and decides by itself how
+            many run side by side.
     """
 
     def __init__(
         self,
         embed: Embed,
         engine: Generator,
-        turns: Turns,
+        compute_lock: ComputeLock,
         *,
         batches_itself: bool = False,
     ) -> None:
         self.embed = embed
         self.engine = engine
-        self.turns = turns
+        self.compute_lock = compute_lock
         self.batches_itself = batches_itself
 
     @classmethod
@@ -100,10 +100,10 @@ class GPT:
             ConfigError: the engine does not support an option.
         """
         # On a GPU the engine leaves the cores to other work.
-        turns: Turns = FairTurns() if placement.device.type == "cpu" else NoTurns()
+        compute_lock: ComputeLock = FairLock() if placement.device.type == "cpu" else NoLock()
         if options.use_vllm:
             asset = weights.parent.parent
-            return cls._on_velocity(asset, tokenizer, placement, options, turns)
+            return cls._on_velocity(asset, tokenizer, placement, options, compute_lock)
         if placement.quantization is not None:
             raise ConfigError(
                 f"dtype={placement.quantization!r} needs the velocity engine: load with "
@@ -122,9 +122,9 @@ class GPT:
             end_of_text=tokenizer.end_of_refine,
             max_positions=sizes.max_position_embeddings,
             new_cache=new_cache if options.enable_cache else lambda: None,
-            turns=turns,
+            compute_lock=compute_lock,
         )
-        return cls(embed, engine, turns)
+        return cls(embed, engine, compute_lock)
 
     @classmethod
     def _on_velocity(
@@ -133,7 +133,7 @@ class GPT:
         tokenizer: Tokenizer,
         placement: Placement,
         options: EngineOptions,
-        turns: Turns,
+        compute_lock: ComputeLock,
     ) -> GPT:
         """Load the velocity engine from the folder ``asset``."""
         from .velocity.configs import EngineArgs
@@ -153,8 +153,8 @@ class GPT:
             num_threads=options.num_threads,
             kv_memory=options.kv_memory,
         )
-        engine = VelocityGenerator.load(args, turns, tokenizer)
-        return cls(engine.embed, engine, turns, batches_itself=True)
+        engine = VelocityGenerator.load(args, compute_lock, tokenizer)
+        return cls(engine.embed, engine, compute_lock, batches_itself=True)
 
     def close(self) -> None:
         """End all requests, and release the engine's threads and memory."""

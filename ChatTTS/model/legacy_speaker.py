@@ -1,9 +1,9 @@
-"""Speakers of old versions: ``.pt`` files with one tensor, read without unpickling anything.
+"""Speakers of old versions: ``.pt`` files with one tensor, read without unpickling.
 
-Such a file is a zip archive. A pickle in it describes the tensor, and another member holds its
-bytes. To run the pickle, even with what is harmless alone, would let the file ask for any amount of
-memory. So its few opcodes are followed here, with plain values, and the bytes are taken only as far
-as the file itself has them.
+Such a file is a zip archive. A pickle in it describes the tensor, and another member has its bytes.
+Unpickling could allocate any amount of memory, even if only harmless classes were allowed. So this
+module interprets the few opcodes by itself, with plain values, and reads only bytes that the file
+has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor
 from ..errors import VoiceError, shown
 from ..utils.untrusted import read_bytes
 
-# A speaker has a few kilobytes. One that was picked from a bank is saved with all of the bank.
+# A speaker has a few kilobytes. A slice of a larger tensor is saved with all of that tensor.
 _MOST_BYTES = 16 << 20
 _MOST_OPCODES = 1000
 
@@ -35,21 +35,21 @@ _DTYPES = {
 
 
 class _Name(NamedTuple):
-    """What a pickle names, which is not looked up."""
+    """A global name in a pickle; it is never imported."""
 
     module: str
     name: str
 
 
 class _Stored(NamedTuple):
-    """A storage: what its values are, and the member that holds them."""
+    """A storage: the dtype of its values, and the key of its member in the archive."""
 
     dtype: torch.dtype
     key: str
 
 
 class _View(NamedTuple):
-    """A tensor: the part of a storage that it is."""
+    """A tensor as a part of a storage."""
 
     stored: _Stored
     offset: int
@@ -57,14 +57,14 @@ class _View(NamedTuple):
 
 
 class _UnreadableError(Exception):
-    """What is wrong with a file."""
+    """A file is no saved speaker tensor; the message has the reason."""
 
 
 def read_legacy_speaker(path: Path) -> Tensor:
     """Read a speaker tensor from an old ``.pt`` file.
 
     Raises:
-        VoiceError: the file is missing, or holds anything else than one tensor of floats.
+        VoiceError: the file is missing, or is not one tensor of floats.
     """
     try:
         content = read_bytes(path, _MOST_BYTES)
@@ -79,7 +79,7 @@ def read_legacy_speaker(path: Path) -> Tensor:
 
 
 def _tensor(archive: zipfile.ZipFile) -> Tensor:
-    """The one tensor of an archive."""
+    """Return the only tensor of an archive."""
     pickles = [name for name in archive.namelist() if name.endswith("/data.pkl")]
     if len(pickles) != 1:
         _fail("it holds no tensor")
@@ -100,7 +100,7 @@ def _tensor(archive: zipfile.ZipFile) -> Tensor:
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """A member as it stands in the file: compressed ones may be larger than anything."""
+    """Return the bytes of a member, uncompressed: a compressed one could expand without limit."""
     member = archive.getinfo(name)
     if member.compress_type != zipfile.ZIP_STORED or member.file_size > _MOST_BYTES:
         _fail(f"its {name} is compressed")
@@ -115,15 +115,15 @@ def _fail(what: str) -> NoReturn:
 
 
 def _described(pickle: bytes) -> _View:
-    """What a pickle says of its tensor."""
-    machine = _Machine()
+    """Return the tensor that a pickle describes."""
+    interpreter = _PickleInterpreter()
     for number, (opcode, argument, _) in enumerate(pickletools.genops(pickle)):
         if number == _MOST_OPCODES:
             _fail("it says more than a tensor needs")
         if opcode.name == "STOP":
             break
-        machine.step(opcode.name, argument)
-    result = machine.stack[-1] if machine.stack else None
+        interpreter.step(opcode.name, argument)
+    result = interpreter.stack[-1] if interpreter.stack else None
     if not isinstance(result, _View):
         _fail(f"it holds a {type(result).__name__}, not a tensor of floats")
     return result
@@ -132,11 +132,11 @@ def _described(pickle: bytes) -> _View:
 _MARK = object()
 
 
-class _Machine:
-    """The opcodes that a saved tensor is made of; names stay names, and nothing is called.
+class _PickleInterpreter:
+    """Interprets the opcodes of a saved tensor, without imports or calls.
 
     Attributes:
-        stack: what was built so far.
+        stack: the values so far.
     """
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class _Machine:
         self._memo: dict[int, Any] = {}
 
     def step(self, name: str, argument: Any) -> None:
-        """Follow one opcode."""
+        """Interpret one opcode."""
         if name in ("PROTO", "FRAME"):
             return
         if name in _CONSTANTS:
@@ -189,7 +189,7 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def _storage(said: Any) -> _Stored:
-    """What a persistent id names: a kind of storage, its member, its device and its length."""
+    """Return the storage of a persistent id, which has its type, member, device and length."""
     kind, name, key = said[:3]
     if kind != "storage" or not isinstance(name, _Name) or name.name not in _DTYPES:
         _fail(f"its values are {shown(name)}, not floats")
@@ -199,7 +199,7 @@ def _storage(said: Any) -> _Stored:
 
 
 def _made(function: Any, arguments: Any) -> Any:
-    """What a call would give, of the three that a saved tensor has."""
+    """Return the result of a call; only the three of a saved tensor are known."""
     known: Mapping[_Name, Callable[..., Any]] = {
         _Name("torch._utils", "_rebuild_tensor_v2"): _view,
         _Name("torch._utils", "_rebuild_parameter"): lambda view, *_: view,
@@ -211,12 +211,12 @@ def _made(function: Any, arguments: Any) -> Any:
 
 
 def _view(stored: Any, offset: Any, size: Any, stride: Any, *_: Any) -> _View:
-    """A tensor whose values follow one another."""
+    """Return a contiguous tensor."""
     numbers = (offset, *size, *stride)
     if not isinstance(stored, _Stored) or not all(type(n) is int and n >= 0 for n in numbers):
         _fail("its tensor is damaged")
     expected = [math.prod(size[axis + 1 :]) for axis in range(len(size))]
-    # The step along an axis of one value means nothing.
+    # The stride of an axis with one value has no meaning.
     if any(
         n != 1 and found != wanted for n, found, wanted in zip(size, stride, expected, strict=True)
     ):

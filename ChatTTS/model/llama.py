@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ..checkpoints.tensor_file import TensorFile
 from ..checkpoints.tensors import load_module
 from ..errors import AssetError, GenerationError
-from ..utils.fair_lock import Turns
+from ..utils.fair_lock import ComputeLock
 from .draws import Pass, uniforms
 from .embed import Embed
 from .generation import Cancellation, Delta, FinishReason, GenerationRequest, check_length
@@ -103,7 +103,7 @@ class StandardEngine:
         max_positions: the most positions that the model can read.
         new_cache: makes the key-value cache of a batch. If it returns ``None``, each step computes
             all positions again, for reference.
-        turns: each step takes one, like all other work that needs the same cores.
+        compute_lock: held during a step, as by all work that needs the same cores.
     """
 
     def __init__(
@@ -114,14 +114,14 @@ class StandardEngine:
         end_of_text: int,
         max_positions: int,
         new_cache: Callable[[], Any],
-        turns: Turns,
+        compute_lock: ComputeLock,
     ) -> None:
         self.model = model
         self.embed = embed
         self.end_of_text = end_of_text
         self.max_positions = max_positions
         self.new_cache = new_cache
-        self.turns = turns
+        self.compute_lock = compute_lock
 
     @property
     def device(self) -> torch.device:
@@ -166,7 +166,7 @@ class StandardEngine:
                 yield batch.abort()
                 return
             step = partial(self._step, batch, kind, embeds, mask, positions, cache)
-            ids, hidden = self.turns.run(step)
+            ids, hidden = self.compute_lock.run(step)
             keep, deltas = batch.advance(ids, hidden, self._end(kind))
             yield deltas
             if not keep:

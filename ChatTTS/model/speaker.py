@@ -1,4 +1,4 @@
-"""The strings in which users keep voices: speaker vectors and sample prompts.
+"""Voices as strings: speaker vectors and sample prompts.
 
 A speaker string is base16384 text of raw LZMA2 of H float16. A sample prompt is base16384 text of
 two little-endian uint16 (rows, columns) and raw LZMA2 of the uint16 codes.
@@ -25,23 +25,23 @@ _FILTERS: list[Mapping[str, Any]] = [
     {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME},
 ]
 _HEADER_BYTES = 4
-# The longest a string may unpack to; what is longer is no voice but a mischief.
+# Most bytes that a string may decompress to; a longer one is no voice but an attack.
 _MAX_BYTES = 4 << 20
-# The last character may say how many bytes are padding.
+# The last character may be the number of padding bytes.
 _BASE16384 = re.compile(r"[\u4e00-\u8dff]+[\u3d01-\u3d06]?")
 _DAMAGED = "the sample prompt (spk_smp) is damaged; make it again from its audio"
 
 
 class Speaker:
-    """Makes, reads and samples speaker vectors of one checkpoint.
+    """Encodes, decodes and samples the speaker vectors of one checkpoint.
 
-    The names that begin with an underscore, ``dim``, ``std``, ``mean`` and what stands behind
-    :meth:`vector` are those of the published package, for scripts that reach for them.
+    ``dim``, ``std``, ``mean``, the methods after :meth:`vector` and names with an underscore are
+    those of the published package, for scripts that use them.
 
     Args:
         hidden: H, the width of the model.
-        statistics: base16384 text of float16 [std (H), mean (H)]; empty where there are none.
-        device: where ``sample_random`` draws.
+        statistics: base16384 text of float16 [std (H), mean (H)], or empty.
+        device: of the draws in ``sample_random``.
     """
 
     def __init__(self, hidden: int, statistics: str, device: torch.device) -> None:
@@ -69,17 +69,17 @@ class Speaker:
         return self.encode(self._sample_random())
 
     def encode(self, vector: Tensor | NDArray[Any]) -> str:
-        """H floats to a speaker string."""
+        """Return the speaker string of H floats."""
         return self._encode(self._checked(vector).detach())
 
     def vector(self, voice: str | Tensor | NDArray[Any]) -> NDArray[np.float32]:
-        """The L2-normalised vector [H] of a speaker string, a tensor or an array.
+        """Return the L2-normalized vector, float32 [H], of a speaker string, a tensor or an array.
 
-        A string is float16 and normalised in float16; a tensor in its own dtype, unless its norm
-        is beyond what that holds.
+        A string is float16 and normalized in float16. A tensor is normalized in its own dtype,
+        unless its norm is out of that dtype's range.
 
         Raises:
-            VoiceError: not a speaker of this model.
+            VoiceError: ``voice`` is no speaker of this model.
         """
         values = self._checked(
             torch.from_numpy(self._decode(voice)) if isinstance(voice, str) else voice
@@ -93,12 +93,12 @@ class Speaker:
 
     @property
     def dim(self) -> int:
-        """H."""
+        """The width H."""
         return self.hidden
 
     @property
     def std(self) -> Tensor:
-        """How far random voices are from the mean, float16 [H]."""
+        """The standard deviation of random voices, float16 [H]."""
         return self._statistics()[0]
 
     @property
@@ -116,14 +116,14 @@ class Speaker:
         device: torch.device,
         inplace: bool = True,
     ) -> Tensor:
-        """Put a speaker in the place of every ``[spk_emb]`` of embedded prompts.
+        """Replace every ``[spk_emb]`` of embedded prompts by a speaker's vector.
 
         Args:
-            emb: [B, T, H]; changed with ``inplace``.
+            emb: [B, T, H]; changed if ``inplace`` is true.
             spk_emb: a speaker string, or its vector.
             input_ids: [B, T, num_codebooks].
             spk_emb_ids: the id of ``[spk_emb]``.
-            device: where ``emb`` lies.
+            device: of ``emb``.
         """
         vector = torch.from_numpy(self.vector(spk_emb)).to(device, emb.dtype)
         is_slot = (input_ids[..., :1] == spk_emb_ids).to(device)
@@ -134,41 +134,41 @@ class Speaker:
     def decorate_code_prompts(
         text: Sequence[str], prompt: str | None, txt_smp: str | None, spk_emb: object
     ) -> list[str]:
-        """The texts as the speech pass reads them; ``text`` stays as it is."""
+        """Return the prompts of the speech pass; ``text`` is not changed."""
         has_speaker = spk_emb is not None
         return [code_prompt(t, prompt or "", speaker=has_speaker, transcript=txt_smp) for t in text]
 
     @staticmethod
     def decorate_text_prompts(text: Sequence[str], prompt: str | None) -> list[str]:
-        """The texts as the refine pass reads them."""
+        """Return the prompts of the refine pass."""
         return [refine_prompt(t, prompt or "") for t in text]
 
     @staticmethod
     def encode_prompt(prompt: Tensor) -> str:
-        """Codes [num_codebooks, frames] to a sample prompt string."""
+        """Return the sample prompt string of codes [num_codebooks, frames]."""
         if prompt.dim() != 2:
             raise VoiceError(f"a sample prompt has 2 dimensions, this one {prompt.dim()}")
         return encode_sample(prompt.cpu().numpy())
 
     @staticmethod
     def decode_prompt(prompt: str) -> Tensor:
-        """A sample prompt string to codes, int32 [num_codebooks, frames]."""
+        """Return the codes of a sample prompt string, int32 [num_codebooks, frames]."""
         return torch.from_numpy(_unpack_sample(prompt).astype(np.int32))
 
     def _sample_random(self) -> Tensor:
-        """A random voice as float16 [H]."""
+        """Draw a random voice, float16 [H]."""
         std, mean = self._statistics()
         return torch.randn(self.hidden, device=self.device, dtype=torch.float16) * std + mean
 
     @staticmethod
     def _encode(spk_emb: Tensor) -> str:
-        """Floats to a speaker string, of whatever length."""
+        """Return the speaker string of any number of floats."""
         values = spk_emb.detach().to("cpu", torch.float16).numpy().astype("<f2")
         return str(pybase16384.encode_to_string(_compress(values.tobytes())))
 
     @staticmethod
     def _decode(spk_emb: str) -> NDArray[np.float16]:
-        """A speaker string to its floats."""
+        """Return the floats of a speaker string."""
         data = _decode_base16384(spk_emb, "speaker string")
         try:
             words = _decompress(data, "speaker string")
@@ -189,11 +189,12 @@ class Speaker:
     def _checked(self, vector: Tensor | NDArray[Any]) -> Tensor:
         try:
             given = torch.as_tensor(vector).detach()
-            if given.numel() == self.hidden:  # else reshaping may copy what was only promised
+            # Only a matching size is reshaped: a larger one could allocate any amount of memory.
+            if given.numel() == self.hidden:
                 given = given.to("cpu").to_dense().reshape(-1).contiguous()
             if given.is_floating_point() and given.element_size() == 1:
-                given = given.float()  # nothing is computed in eight bits
-        except Exception as error:  # of devices, layouts, and classes of the caller's
+                given = given.float()  # torch computes little in eight bits
+        except Exception as error:  # from devices, layouts, and a caller's own classes
             raise VoiceError(
                 f"a speaker is a speaker string or {self.hidden} floats, not "
                 f"{type(vector).__name__}"
@@ -212,7 +213,7 @@ class Speaker:
 
 
 def encode_sample(codes: NDArray[Any]) -> str:
-    """Codes [num_codebooks, frames] to a sample prompt string."""
+    """Return the sample prompt string of codes [num_codebooks, frames]."""
     rows, columns = codes.shape
     header = np.array([rows, columns], dtype="<u2").tobytes()
     packed = _compress(np.ascontiguousarray(codes, dtype="<u2").tobytes())
@@ -220,10 +221,10 @@ def encode_sample(codes: NDArray[Any]) -> str:
 
 
 def decode_sample(sample: str, num_codebooks: int, num_codes: int) -> NDArray[np.int64]:
-    """A sample prompt string to codes [frames, num_codebooks], all below ``num_codes``.
+    """Return the codes [frames, num_codebooks] of a sample prompt string.
 
     Raises:
-        VoiceError: not a sample prompt of this model.
+        VoiceError: it is no sample prompt of this model, or has codes from ``num_codes`` on.
     """
     codes = _unpack_sample(sample, num_codebooks)
     if codes.max() >= num_codes:
@@ -232,7 +233,7 @@ def decode_sample(sample: str, num_codebooks: int, num_codes: int) -> NDArray[np
 
 
 def _unpack_sample(sample: str, num_codebooks: int | None = None) -> NDArray[np.uint16]:
-    """A sample prompt string to codes [num_codebooks, frames], of whatever size."""
+    """Return the codes [num_codebooks, frames] of a sample prompt string of any size."""
     raw = _decode_base16384(sample, "sample prompt")
     if len(raw) <= _HEADER_BYTES:
         raise VoiceError("the sample prompt (spk_smp) is too short to be one")
@@ -253,10 +254,10 @@ def _compress(data: bytes) -> bytes:
 
 
 def _decompress(data: bytes, what: str) -> NDArray[Any]:
-    """Raw LZMA2 to little-endian 16-bit words.
+    """Decompress raw LZMA2 to little-endian 16-bit words.
 
     Raises:
-        VoiceError: not that, or cut off.
+        VoiceError: the data are no LZMA2, or cut off.
     """
     decompressor = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_FILTERS)
     try:
@@ -280,7 +281,7 @@ def _decode_base16384(text: str, what: str) -> bytes:
     if not isinstance(text, str):
         raise VoiceError(f"a {what} is text, not {shown(text)}")
     body = text.strip() if len(text) <= _MAX_BYTES else text
-    # A group of four characters says seven bytes, and the last one may be cut off.
+    # A group of four characters encodes seven bytes; the last group may be shorter.
     if len(body) > _MAX_BYTES or _BASE16384.fullmatch(body) is None:
         raise VoiceError(
             f"this is no {what}: it must be the text that ChatTTS gave, unshortened "
@@ -288,5 +289,5 @@ def _decode_base16384(text: str, what: str) -> bytes:
         )
     try:
         return bytes(pybase16384.decode_from_string(body))
-    except Exception as error:  # of a length that its mark contradicts
+    except Exception as error:  # the length contradicts the padding
         raise VoiceError(f"this is no {what}, or a damaged one") from error

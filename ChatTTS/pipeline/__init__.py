@@ -1,1 +1,1 @@
-"""Texts to samples: the call, frames, rows, streams, results, and when to decode."""
+"""Texts to samples: the call, frames, waveforms, streams, results, and when to decode."""

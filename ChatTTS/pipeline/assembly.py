@@ -1,4 +1,4 @@
-"""From generated frames to rows of samples: each utterance decoded, each row in order."""
+"""From generated frames to waveforms: decodes each utterance, and keeps each text in order."""
 
 from __future__ import annotations
 
@@ -9,82 +9,84 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import ChatTTSError
 from ..model.generation import FinishReason
 from ..text.tags import without_border_breaks
-from ..utils.locks import Bell, Waiter
-from .decode_worker import Owner, Track, Vocoding
-from .decoding import UtteranceDecoder
-from .frame_generation import Gain, Utterance
-from .results import Piece, Row, Spoken
-from .schedules import SAMPLE_RATE, Listener
+from ..utils.locks import ChangeNotifier, WakeSignal
+from .decode_worker import DecodeClient, DecodeJob, DecodeWorker
+from .decoding import Samples, UtteranceDecoder
+from .frame_generation import Utterance, UtteranceUpdate
+from .results import Piece, SpokenText, SpokenUtterance
+from .schedules import SAMPLE_RATE, PlaybackClock
 
 logger = logging.getLogger(__name__)
 
-Samples = NDArray[np.float32]
 T = TypeVar("T")
 
-# Makes the decoder of an utterance, for whoever hears its row.
-MakeDecoder = Callable[[Utterance, Listener], UtteranceDecoder]
+# Makes the decoder of an utterance, for the playback of its text.
+MakeDecoder = Callable[[Utterance, PlaybackClock], UtteranceDecoder]
 
-# How far a row may be ahead of whoever takes its samples, in samples: decoded, and generated.
+# How far a text may be ahead of the consumer of its samples, in samples: decoded, and generated.
 _DECODED_AHEAD = 10 * SAMPLE_RATE
 _GENERATED_AHEAD = 60 * SAMPLE_RATE
-# A thread that waits for ever cannot be interrupted by Ctrl-C on Windows.
+# On Windows, Ctrl-C cannot interrupt a wait without a limit.
 _POLL_SECONDS = 1.0
 
 
-class UtteranceTrack(Track):
-    """An utterance, from frames to samples that wait to be taken.
+class UtteranceJob(DecodeJob):
+    """An utterance from its frames to the samples that wait for the consumer.
 
     Attributes:
-        ready: samples that came and are not taken.
-        spoken: what is said of the utterance.
-        generated: samples that came, or could come of the frames that are here.
+        ready: samples that are decoded and not taken.
+        spoken: the utterance as the caller sees it.
+        generated: samples that are decoded, or would be if all present frames were.
     """
 
     def __init__(
-        self, line: RowLine, utterance: Utterance, decoder: UtteranceDecoder, spoken: Spoken
+        self,
+        buffer: WaveformBuffer,
+        utterance: Utterance,
+        decoder: UtteranceDecoder,
+        spoken: SpokenUtterance,
     ) -> None:
         self.decoder = decoder
         self.utterance = utterance
         self.spoken = spoken
         self.ready: deque[Samples] = deque()
         self.generated = 0
-        self._line = line
+        self._buffer = buffer
 
     @property
     def is_spent(self) -> bool:
-        """Whether all of it is taken."""
+        """Whether all samples are taken."""
         return self.decoder.is_complete and not self.ready
 
     @property
     def is_wanted(self) -> bool:
-        """See :class:`~ChatTTS.pipeline.decode_worker.Track`."""
-        return not self._line.mixer.is_left
+        """Whether the consumer is still there."""
+        return not self._buffer.assembler.is_left
 
     @property
     def has_room(self) -> bool:
-        """See :class:`~ChatTTS.pipeline.decode_worker.Track`."""
-        return self._line.has_room
+        """Whether the text has room for more samples."""
+        return self._buffer.has_room
 
     def deliver(self, samples: Samples, delay: float) -> None:
-        """See :class:`~ChatTTS.pipeline.decode_worker.Track`."""
-        heard = self._with_silence(samples)
-        silence = len(heard) - len(samples)
+        """Take decoded samples: see :meth:`DecodeJob.deliver`."""
+        padded = self._with_silence(samples)
+        silence = len(padded) - len(samples)
         self.generated += silence
-        self._line.generated += silence
-        if len(heard):
-            self.ready.append(heard)
-            self.spoken.samples += len(heard)
+        self._buffer.generated += silence
+        if len(padded):
+            self.ready.append(padded)
+            self.spoken.samples += len(padded)
         if self.decoder.is_complete:
             self.spoken.finish = self.decoder.finish
-        self._line.delivered(len(heard), delay, self.decoder.is_complete)
+        self._buffer.delivered(len(padded), delay, self.decoder.is_complete)
 
     def _with_silence(self, samples: Samples) -> Samples:
-        """Return the samples with the breaks at the borders of the text, where they are due."""
+        """Return the samples with the breaks at the text's borders, where these are due."""
         begins = len(samples) > 0 and self.spoken.samples == 0
         is_heard = begins or self.spoken.samples > 0
         ends = self.decoder.is_complete and self.decoder.finish is not FinishReason.ABORT
@@ -95,72 +97,76 @@ class UtteranceTrack(Track):
         return np.concatenate(parts)
 
     def fail(self, error: BaseException) -> None:
-        """See :class:`~ChatTTS.pipeline.decode_worker.Track`."""
-        self._line.mixer.fail(error)
+        """End the whole call with ``error``."""
+        self._buffer.assembler.fail(error)
 
 
-class RowLine:
-    """The utterances of a row that are not wholly taken, first to last.
+class WaveformBuffer:
+    """The waveform of one text: its utterances, in order, that are not wholly taken.
 
-    They are decoded one after another, in the order in which they are heard: what is needed later
-    does not hold up what is needed now.
+    Utterances are decoded one after another, in the order in which they are heard. So a later one
+    does not hold up an earlier one.
+
+    Attributes:
+        available: samples that can be taken.
+        generated: samples that can be taken, or could be if all present frames were decoded.
     """
 
-    def __init__(self, mixer: RowMixer) -> None:
-        self.mixer = mixer
-        self.row = Row()
-        self.listener = Listener()
-        self.tracks: deque[UtteranceTrack] = deque()
-        self.available = 0  # samples that can be taken
-        self.generated = 0  # samples that can be taken, or could if all frames were decoded
+    def __init__(self, assembler: WaveformAssembler) -> None:
+        self.assembler = assembler
+        self.spoken = SpokenText()
+        self.playback = PlaybackClock()
+        self.jobs: deque[UtteranceJob] = deque()
+        self.available = 0
+        self.generated = 0
 
     @property
-    def current(self) -> UtteranceTrack | None:
+    def current(self) -> UtteranceJob | None:
         """The utterance that is being decoded; ``None`` where all are complete."""
-        return next((t for t in self.tracks if not t.decoder.is_complete), None)
+        return next((job for job in self.jobs if not job.decoder.is_complete), None)
 
     @property
     def has_room(self) -> bool:
-        """Whether whoever takes the samples is not too far behind."""
-        return not self.mixer.bounds or self.available < _DECODED_AHEAD
+        """Whether more samples may be decoded for the consumer."""
+        return not self.assembler.is_bounded or self.available < _DECODED_AHEAD
 
     def delivered(self, samples: int, delay: float, is_complete: bool) -> None:
-        """Samples of the current utterance came, perhaps its last ones."""
+        """Count new samples of the current utterance, and begin the next one after its last."""
         self.available += samples
         if samples:
-            self.listener.give(samples, delay)
+            self.playback.give(samples, delay)
         self._prune()
         if is_complete and (following := self.current) is not None:
-            self.mixer.vocoding.add(following)
-        self.mixer.notify()
+            self.assembler.worker.add(following)
+        self.assembler.notify()
 
     def fill(self, target: Samples) -> None:
-        """Move samples into ``target``, as far as there are any."""
+        """Move samples into ``target``, as many as are there."""
         filled = 0
-        for track in self.tracks:
-            while track.ready and filled < len(target):
-                piece = track.ready.popleft()
+        for job in self.jobs:
+            while job.ready and filled < len(target):
+                piece = job.ready.popleft()
                 part = piece[: len(target) - filled]
                 target[filled : filled + len(part)] = part
                 filled += len(part)
                 if len(part) < len(piece):
-                    track.ready.appendleft(piece[len(part) :])
+                    job.ready.appendleft(piece[len(part) :])
         self._took(filled)
 
     def piece(self, position: int) -> Piece | None:
-        """All that is ready of the first utterance that has anything; ``None`` if none has."""
-        track = next((track for track in self.tracks if track.ready), None)
-        if track is None:
+        """Take all that is ready of the first utterance with samples; ``None`` if none has any."""
+        job = next((job for job in self.jobs if job.ready), None)
+        if job is None:
             return None
-        samples = np.concatenate(track.ready)
-        track.ready.clear()
+        samples = np.concatenate(job.ready)
+        job.ready.clear()
         self._took(len(samples))
-        finish = track.spoken.finish
+        finish = job.spoken.finish
         return Piece(
             samples=samples,
             position=position,
-            utterance=track.utterance.index,
-            text=track.spoken.text,
+            utterance=job.utterance.index,
+            text=job.spoken.text,
             finish_reason=None if finish is None else finish.value,
         )
 
@@ -168,238 +174,242 @@ class RowLine:
         self.available -= samples
         self.generated -= samples
         self._prune()
-        self.mixer.vocoding.wake()
-        self.mixer.notify()
+        self.assembler.worker.wake()
+        self.assembler.notify()
 
     def _prune(self) -> None:
-        while self.tracks and self.tracks[0].is_spent:
-            self.tracks.popleft()
+        while self.jobs and self.jobs[0].is_spent:
+            self.jobs.popleft()
 
 
-class RowMixer(Owner):
-    """Has the utterances of all rows decoded, and gives their samples in order.
+class WaveformAssembler(DecodeClient):
+    """Has the utterances of all texts decoded, and gives the samples of each text in order.
 
-    Frames are pushed by one thread, and samples are taken by another or by an asyncio loop.
-    Nothing is lost and nothing is given twice.
+    One thread, the producer, pushes frames. Another thread or an asyncio loop, the consumer, takes
+    samples. No sample is lost and none is given twice.
 
     Args:
-        vocoding: who decodes.
-        utterances: of all the rows.
-        count: of the rows; one without an utterance is empty.
+        worker: decodes the frames.
+        utterances: of all the texts.
+        count: of the texts; one without an utterance has an empty waveform.
         make_decoder: makes the decoder of an utterance.
-        is_bounded: whether to wait for whoever takes the samples.
+        waits_for_consumer: whether the producer waits while it is far ahead of the consumer.
 
     Attributes:
-        rows: what is said of each row, and how it ended.
-        is_left: whether nobody takes samples any more.
+        texts: what was spoken of each text, and how it ended.
+        is_left: whether the consumer is gone.
     """
 
     def __init__(
         self,
-        vocoding: Vocoding,
+        worker: DecodeWorker,
         utterances: Sequence[Utterance],
         count: int,
         make_decoder: MakeDecoder,
         *,
-        is_bounded: bool,
+        waits_for_consumer: bool,
     ) -> None:
-        self.vocoding = vocoding
-        self._bell = Bell()  # of the vocoding's lock
-        self._is_bounded = is_bounded
+        self.worker = worker
+        self._notifier = ChangeNotifier()  # under the worker's lock
+        self._waits_for_consumer = waits_for_consumer
         self._is_awaited = False
         self._error: BaseException | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._lines = [RowLine(self) for _ in range(count)]
-        self._tracks: dict[tuple[int, int], UtteranceTrack] = {}
+        self._future: asyncio.Future[None] | None = None
+        self._buffers = [WaveformBuffer(self) for _ in range(count)]
+        self._jobs: dict[tuple[int, int], UtteranceJob] = {}
         for u in sorted(utterances, key=lambda u: u.index):
-            line = self._lines[u.row]
-            track = UtteranceTrack(line, u, make_decoder(u, line.listener), Spoken(u.text))
-            self._tracks[u.row, u.index] = track
-            line.tracks.append(track)
-            line.row.utterances.append(track.spoken)
-        self.rows = [line.row for line in self._lines]
+            buffer = self._buffers[u.text_index]
+            decoder = make_decoder(u, buffer.playback)
+            job = UtteranceJob(buffer, u, decoder, SpokenUtterance(u.text))
+            self._jobs[u.text_index, u.index] = job
+            buffer.jobs.append(job)
+            buffer.spoken.utterances.append(job.spoken)
+        self.texts = [buffer.spoken for buffer in self._buffers]
         self.is_left = False
         self._make_decoder = make_decoder
-        vocoding.own(self)
+        worker.register(self)
 
-    # ------------------------------------------------------------ who generates
+    # ------------------------------------------------------------ the producer's side
 
-    def push(self, gain: Gain) -> bool:
-        """Take what an utterance gained; waits while all rows are far ahead of the listener.
+    def push(self, update: UtteranceUpdate) -> bool:
+        """Take new frames; wait while all texts are far ahead of the consumer.
 
         Returns:
-            False once nothing is taken any more.
+            False once frames are no longer taken.
         """
-        waiter = Waiter()
+        signal = WakeSignal()
         while True:
-            with self.vocoding.lock:
+            with self.worker.lock:
                 if self._is_over:
                     return False
                 if not self._is_far_ahead:
-                    self._push(gain)
+                    self._push(update)
                     return True
-                self._bell.will_wake(waiter)
-            waiter.wait(_POLL_SECONDS)
+                self._notifier.subscribe(signal)
+            signal.wait(_POLL_SECONDS)
 
-    def _push(self, gain: Gain) -> None:
-        u, delta = gain.utterance, gain.delta
-        line = self._lines[u.row]
-        if gain.is_anew:
-            self._begin_anew(line, self._tracks[u.row, u.index])
-        track = self._tracks[u.row, u.index]
-        track.spoken.text = u.text
-        track.decoder.push(delta)
-        generated = len(delta.ids) * track.decoder.synthesizer.samples_per_frame
-        track.generated += generated
-        line.generated += generated
-        if track is line.current:
-            self.vocoding.add(track)
+    def _push(self, update: UtteranceUpdate) -> None:
+        u, delta = update.utterance, update.delta
+        buffer = self._buffers[u.text_index]
+        if update.is_restart:
+            self._restart(buffer, self._jobs[u.text_index, u.index])
+        job = self._jobs[u.text_index, u.index]
+        job.spoken.text = u.text
+        job.decoder.push(delta)
+        generated = len(delta.ids) * job.decoder.synthesizer.samples_per_frame
+        job.generated += generated
+        buffer.generated += generated
+        if job is buffer.current:
+            self.worker.add(job)
 
-    def _begin_anew(self, line: RowLine, track: UtteranceTrack) -> None:
-        """Put a fresh track in the place of one of which nothing was taken."""
-        self.vocoding.drop([track])
-        u = track.utterance
-        track.spoken.samples = 0
-        fresh = UtteranceTrack(line, u, self._make_decoder(u, line.listener), track.spoken)
-        self._tracks[u.row, u.index] = fresh
-        line.tracks[line.tracks.index(track)] = fresh
-        line.available -= sum(map(len, track.ready))
-        line.generated -= track.generated
+    def _restart(self, buffer: WaveformBuffer, job: UtteranceJob) -> None:
+        """Replace a job, of which no sample was taken, by a fresh one."""
+        self.worker.drop([job])
+        u = job.utterance
+        job.spoken.samples = 0
+        fresh = UtteranceJob(buffer, u, self._make_decoder(u, buffer.playback), job.spoken)
+        self._jobs[u.text_index, u.index] = fresh
+        buffer.jobs[buffer.jobs.index(job)] = fresh
+        buffer.available -= sum(map(len, job.ready))
+        buffer.generated -= job.generated
 
     def fail(self, error: BaseException) -> None:
-        """Nothing comes any more; the first error is told to whoever takes the samples."""
-        with self.vocoding.lock:
+        """End the call; the consumer gets the first error."""
+        with self.worker.lock:
             self._error = self._error or error
             self._drop()
 
     def leave(self) -> None:
-        """Nobody takes samples any more. It takes no lock: see ``Production.leave``."""
+        """Take no samples any more. It takes no lock: see ``GenerationThread.leave``."""
         self.is_left = True
 
     def close(self) -> None:
-        """As :meth:`leave`, and let go of everything now."""
+        """Leave, and free everything now."""
         self.leave()
-        with self.vocoding.lock:
-            for line in self._lines:
-                line.tracks.clear()
+        with self.worker.lock:
+            for buffer in self._buffers:
+                buffer.jobs.clear()
             self._drop()
 
     def after_fork(self) -> None:
-        """See :class:`~ChatTTS.pipeline.decode_worker.Owner`."""
-        self._waiter = None
+        """End the call in a forked child."""
+        self._future = None
         self.fail(ChatTTSError("the process was forked, and this call stayed in the parent"))
 
     @property
     def _is_far_ahead(self) -> bool:
-        unfinished = [line.generated for line in self._lines if line.current is not None]
-        return self.bounds and min(unfinished, default=0) >= _GENERATED_AHEAD
+        unfinished = [b.generated for b in self._buffers if b.current is not None]
+        return self.is_bounded and min(unfinished, default=0) >= _GENERATED_AHEAD
 
     @property
-    def bounds(self) -> bool:
-        """Whether a row may be too far ahead: whoever waits for samples is not behind them."""
-        return self._is_bounded and not self._is_awaited
+    def is_bounded(self) -> bool:
+        """Whether samples may be too far ahead; a consumer that waits for samples is not behind."""
+        return self._waits_for_consumer and not self._is_awaited
 
     @property
     def _is_over(self) -> bool:
         ended = self.is_left or self._error is not None
-        return ended or not any(line.tracks for line in self._lines)
+        return ended or not any(buffer.jobs for buffer in self._buffers)
 
     def _drop(self) -> None:
-        self.vocoding.drop(self._tracks.values())
+        self.worker.drop(self._jobs.values())
         self.notify()
 
-    # ------------------------------------------------------------ who takes
+    # ------------------------------------------------------------ the consumer's side
 
     def wait(self, take: Callable[[], T | None]) -> T | None:
-        """What ``take`` gives, as soon as it gives something; ``None`` when all has been taken.
+        """Return what ``take`` gives, once it gives something; ``None`` when all has been taken.
 
         Raises:
             BaseException: what ended the work early.
         """
-        waiter = Waiter()
+        signal = WakeSignal()
         while True:
-            with self.vocoding.lock:
+            with self.worker.lock:
                 if (item := self._next(take)) is not None or self._is_over:
                     return item
                 self._begin_waiting()
-                self._bell.will_wake(waiter)
+                self._notifier.subscribe(signal)
             try:
-                waiter.wait(_POLL_SECONDS)
+                signal.wait(_POLL_SECONDS)
             finally:
                 self._is_awaited = False
 
     async def wait_async(self, take: Callable[[], T | None]) -> T | None:
-        """The same in an asyncio loop, which goes on meanwhile."""
+        """Do as :meth:`wait` in an asyncio loop, which goes on meanwhile."""
         while True:
-            with self.vocoding.lock:
+            with self.worker.lock:
                 if (item := self._next(take)) is not None or self._is_over:
                     return item
                 self._begin_waiting()
-                # By its own name: as soon as the lock is free, whoever notifies forgets it here.
-                self._waiter = waiter = asyncio.get_running_loop().create_future()
+                # Kept in a local name: `notify` clears the attribute once the lock is free.
+                self._future = future = asyncio.get_running_loop().create_future()
             try:
-                await waiter
+                await future
             finally:
                 self._is_awaited = False
 
     def take(self, least: int = 1, most: int | None = None) -> Samples | None:
-        """A chunk (rows, n) of what every unfinished row can give; ``None`` if that is too short.
+        """Take a chunk, float32 [texts, n], of what every unfinished text can give.
 
-        Rows that are finished are padded with silence.
+        Texts that are finished are padded with silence.
 
         Args:
-            least: samples that a chunk must have, unless all rows are finished.
+            least: samples that a chunk must have, unless all texts are finished.
             most: samples that a chunk may have.
+
+        Returns:
+            ``None`` where there are too few samples.
         """
-        ready = [line.available for line in self._lines]
-        waiting = [line.available for line in self._lines if line.current is not None]
+        ready = [buffer.available for buffer in self._buffers]
+        waiting = [buffer.available for buffer in self._buffers if buffer.current is not None]
         length = min(waiting) if waiting else max(ready, default=0)
         if length == 0 or (waiting and length < least):
             return None
         chunk = np.zeros((len(ready), min(length, most or length)), dtype=np.float32)
-        for line, samples in zip(self._lines, chunk, strict=True):
-            line.fill(samples)
+        for buffer, samples in zip(self._buffers, chunk, strict=True):
+            buffer.fill(samples)
         return chunk
 
     def piece(self, position: int) -> Piece | None:
-        """What the first row can give of its first unfinished utterance; ``None`` if nothing.
+        """Take what is ready of the first text's first unfinished utterance; ``None`` if nothing.
 
         Args:
             position: of its first sample.
         """
-        return self._lines[0].piece(position)
+        return self._buffers[0].piece(position)
 
-    def whole(self) -> list[Samples]:
-        """All that is ready of each row."""
-        with self.vocoding.lock:
-            rows = [np.zeros(line.available, dtype=np.float32) for line in self._lines]
-            for line, samples in zip(self._lines, rows, strict=True):
-                line.fill(samples)
-            return rows
+    def waveforms(self) -> list[Samples]:
+        """Take all that is ready of each text, float32 [n] each."""
+        with self.worker.lock:
+            waveforms = [np.zeros(b.available, dtype=np.float32) for b in self._buffers]
+            for buffer, samples in zip(self._buffers, waveforms, strict=True):
+                buffer.fill(samples)
+            return waveforms
 
     @property
     def is_complete(self) -> bool:
-        """Whether all samples are there."""
-        return all(line.current is None for line in self._lines)
+        """Whether all samples are decoded."""
+        return all(buffer.current is None for buffer in self._buffers)
 
     @property
     def empty_texts(self) -> list[str]:
         """Texts of the utterances that the model ended at once."""
         return [
             spoken.text
-            for row in self.rows
-            for spoken in row.utterances
+            for text in self.texts
+            for spoken in text.utterances
             if spoken.finish is FinishReason.STOP and not spoken.samples
         ]
 
     def notify(self) -> None:
-        """Wake whoever waits, with the lock held."""
-        self._bell.ring()
-        waiter, self._waiter = self._waiter, None
-        if waiter is not None:
+        """Wake the producer and the consumer; called with the lock held."""
+        self._notifier.notify()
+        future, self._future = self._future, None
+        if future is not None:
             try:
-                waiter.get_loop().call_soon_threadsafe(_resolve, waiter)
-            except RuntimeError:  # the loop was closed, and who waited went with it
+                future.get_loop().call_soon_threadsafe(_resolve, future)
+            except RuntimeError:  # the loop was closed, and its task with it
                 logger.debug("an asyncio loop was closed while a stream was read in it")
 
     def _next(self, take: Callable[[], T | None]) -> T | None:
@@ -409,16 +419,16 @@ class RowMixer(Owner):
         return item
 
     def _begin_waiting(self) -> None:
-        """Let go on what waited for room; called with the lock held, before a wait without it."""
+        """Resume all that waited for room; called with the lock held, before the consumer waits."""
         self._is_awaited = True
-        self._bell.ring()
-        self.vocoding.wake()
+        self._notifier.notify()
+        self.worker.wake()
 
 
 def _silence(seconds: float) -> Samples:
     return np.zeros(round(seconds * SAMPLE_RATE), dtype=np.float32)
 
 
-def _resolve(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,4 +1,4 @@
-"""One call of ``infer``: utterances -> (refined) -> frames -> samples."""
+"""One call of ``infer`` or ``stream``: utterances -> (refined) -> frames -> samples."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from functools import partial
 from ..model.generation import Cancellation
 from ..params import InferCodeParams, LowLatency, RefineTextParams
 from ..utils.progress import progress
-from .assembly import RowMixer
+from .assembly import WaveformAssembler
 from .decode_worker import MOST_FRAMES
 from .decoding import UtteranceDecoder
-from .frame_generation import Gain, Utterance, choose_seed, refine, speak
+from .frame_generation import Utterance, UtteranceUpdate, choose_seed, refine, speak
 from .model import Model
 from .results import EmptySpeechError, Waveforms
-from .schedules import AtTheEnd, Batches, Listener, Paced, Schedule
-from .streams import Production
+from .schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
+from .streams import GenerationThread, SpeechStream, WaveformStream
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Call:
-    """What holds for the whole call.
+class InferCall:
+    """What stays fixed during one call.
 
     Attributes:
         model: the checkpoint that was loaded when the call began.
-        rows: number of its texts; one that cannot be spoken has no utterance.
+        text_count: number of its texts; one that cannot be spoken has no utterance.
         batch_size: utterances generated side by side.
         cancelled: ends this call alone.
     """
 
     model: Model
-    rows: int
+    text_count: int
     batch_size: int
     cancelled: Cancellation
 
     def refined(
         self, utterances: Sequence[Utterance], params: RefineTextParams, seed: int
     ) -> list[Utterance]:
-        """The utterances with the texts that the refine pass gives them."""
+        """Return the utterances with the texts that the refine pass gives them."""
         if not self.model.config.defaults.refine_trained:
             logger.info("this checkpoint was not trained to refine texts: they stay as they are")
             return list(utterances)
@@ -58,72 +58,111 @@ class Call:
             for utterance in answers:
                 done.append(utterance)
                 bar.update()
-        return sorted(done, key=lambda u: (u.row, u.index))
+        return sorted(done, key=lambda u: (u.text_index, u.index))
 
     def waveforms(
         self, utterances: Sequence[Utterance], params: InferCodeParams, use_decoder: bool
     ) -> Waveforms:
-        """Every row whole.
+        """Return the whole waveform of every text.
 
         Raises:
-            EmptySpeechError: utterances stayed empty; it carries what came of all rows.
+            EmptySpeechError: utterances stayed empty; it carries the waveforms of all texts.
         """
         synthesizer = self.model.synthesizer(use_decoder)
 
-        def decoder(utterance: Utterance, listener: Listener) -> UtteranceDecoder:
-            # In pieces where that changes no bit: nobody's stream waits for a whole utterance.
-            pieces = Batches(MOST_FRAMES, synthesizer.samples_per_frame)
-            return UtteranceDecoder(synthesizer, pieces if synthesizer.is_exact else AtTheEnd())
+        def decoder(utterance: Utterance, playback: PlaybackClock) -> UtteranceDecoder:
+            # In pieces where they are equal bit for bit: streams wait less for other calls then.
+            pieces = FixedSize(MOST_FRAMES, synthesizer.samples_per_frame)
+            schedule = pieces if synthesizer.is_exact else WholeUtterance()
+            return UtteranceDecoder(synthesizer, schedule)
 
-        mixer = RowMixer(self.model.vocoding, utterances, self.rows, decoder, is_bounded=False)
+        assembler = WaveformAssembler(
+            self.model.decode_worker,
+            utterances,
+            self.text_count,
+            decoder,
+            waits_for_consumer=False,
+        )
         try:
-            gains = self._frames(
-                utterances, params, choose_seed(params), first_alone=False, may_begin_anew=True
+            updates = self._frames(
+                utterances, params, choose_seed(params), first_alone=False, may_restart=True
             )
-            for gain in gains:
-                mixer.push(gain)
-            mixer.wait(lambda: mixer.is_complete or None)
+            for update in updates:
+                assembler.push(update)
+            assembler.wait(lambda: assembler.is_complete or None)
         finally:
-            mixer.leave()
-        waveforms = Waveforms(mixer.whole(), mixer.rows)
-        if params.ensure_non_empty and mixer.empty_texts:
-            raise EmptySpeechError(mixer.empty_texts, waveforms)
+            assembler.leave()
+        waveforms = Waveforms(assembler.waveforms(), assembler.texts)
+        if params.ensure_non_empty and assembler.empty_texts:
+            raise EmptySpeechError(assembler.empty_texts, waveforms)
         return waveforms
 
-    def produce(
+    def waveform_stream(
         self,
         utterances: Sequence[Utterance],
         params: InferCodeParams,
         use_decoder: bool,
         low_latency: LowLatency | None,
         refining: RefineTextParams | None,
-    ) -> Production:
-        """What generates every row bit by bit; the seeds are chosen now, in the caller's thread.
+    ) -> WaveformStream:
+        """Return a stream of chunks of all texts; see :meth:`_generation_thread`."""
+        thread = self._generation_thread(utterances, params, use_decoder, low_latency, refining)
+        return WaveformStream(thread, params, self.model.synthesizer(use_decoder).samples_per_frame)
+
+    def speech_stream(
+        self,
+        utterances: Sequence[Utterance],
+        params: InferCodeParams,
+        use_decoder: bool,
+        low_latency: LowLatency | None,
+        refining: RefineTextParams | None,
+    ) -> SpeechStream:
+        """Return a stream of pieces of the only text; see :meth:`_generation_thread`."""
+        thread = self._generation_thread(utterances, params, use_decoder, low_latency, refining)
+        return SpeechStream(thread, params)
+
+    def _generation_thread(
+        self,
+        utterances: Sequence[Utterance],
+        params: InferCodeParams,
+        use_decoder: bool,
+        low_latency: LowLatency | None,
+        refining: RefineTextParams | None,
+    ) -> GenerationThread:
+        """Return the thread, not begun, that generates all texts for a stream.
+
+        The seeds are chosen now, in the caller's thread.
 
         Args:
-            low_latency: how the first utterance of a row begins, if not exactly.
-            refining: how to refine the texts first, each batch when it is its turn.
+            low_latency: how the first utterance of a text begins, if not exactly.
+            refining: how to refine the texts first, each batch before it is spoken.
         """
         synthesizer = self.model.synthesizer(use_decoder)
 
-        def decoder(utterance: Utterance, listener: Listener) -> UtteranceDecoder:
-            schedule = _stream_schedule(params, listener, synthesizer.samples_per_frame)
+        def decoder(utterance: Utterance, playback: PlaybackClock) -> UtteranceDecoder:
+            schedule = _stream_schedule(params, playback, synthesizer.samples_per_frame)
             early = low_latency if utterance.index == 0 else None
             return UtteranceDecoder(synthesizer, schedule, early)
 
         refined = None
         if refining is not None:
             refined = partial(self.refined, params=refining, seed=choose_seed(refining))
-        gains = self._frames(
+        updates = self._frames(
             utterances,
             params,
             choose_seed(params),
             first_alone=True,
-            may_begin_anew=False,
+            may_restart=False,
             refined=refined,
         )
-        mixer = RowMixer(self.model.vocoding, utterances, self.rows, decoder, is_bounded=True)
-        return Production(gains, mixer, self.cancelled)
+        assembler = WaveformAssembler(
+            self.model.decode_worker,
+            utterances,
+            self.text_count,
+            decoder,
+            waits_for_consumer=True,
+        )
+        return GenerationThread(updates, assembler, self.cancelled)
 
     def _frames(
         self,
@@ -132,38 +171,38 @@ class Call:
         seed: int,
         *,
         first_alone: bool,
-        may_begin_anew: bool,
+        may_restart: bool,
         refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
-    ) -> Iterator[Gain]:
-        """What the speech pass gives; an error if these utterances cannot be spoken."""
-        gains = speak(
+    ) -> Iterator[UtteranceUpdate]:
+        """Run the speech pass with a progress bar; raise now if an utterance cannot be spoken."""
+        updates = speak(
             self.model,
             utterances,
             params,
             seed,
             batch_size=self.batch_size,
             first_alone=first_alone,
-            may_begin_anew=may_begin_anew,
+            may_restart=may_restart,
             cancelled=self.cancelled,
             refined=refined,
         )
-        return _counted(gains, params.show_tqdm)
+        return _with_progress(updates, params.show_tqdm)
 
 
-def _counted(gains: Iterator[Gain], show_tqdm: bool) -> Iterator[Gain]:
-    """The same, with a progress bar over the frames."""
+def _with_progress(
+    updates: Iterator[UtteranceUpdate], show_tqdm: bool
+) -> Iterator[UtteranceUpdate]:
+    """Pass the updates on, and count their frames in a progress bar."""
     with progress("speaking", "frame", show_tqdm) as bar:
-        for gain in gains:
-            bar.update(len(gain.delta.ids))
-            yield gain
+        for update in updates:
+            bar.update(len(update.delta.ids))
+            yield update
 
 
-def _stream_schedule(params: InferCodeParams, listener: Listener, samples: int) -> Schedule:
-    """Pieces in time for the listener, or of the size that the caller chose.
-
-    Args:
-        samples: of a frame.
-    """
+def _stream_schedule(
+    params: InferCodeParams, playback: PlaybackClock, samples_per_frame: int
+) -> Schedule:
+    """Return a schedule of the piece size that the caller chose, else one that follows playback."""
     if params.stream_batch != InferCodeParams().stream_batch:
-        return Batches(params.stream_batch, samples)
-    return Paced(listener, samples)
+        return FixedSize(params.stream_batch, samples_per_frame)
+    return JustInTime(playback, samples_per_frame)

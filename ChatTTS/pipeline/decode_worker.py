@@ -1,4 +1,4 @@
-"""The thread that turns what all calls generate into samples, many utterances in one batch."""
+"""The worker thread that decodes the frames of all calls, many utterances in one batch."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from torch import Tensor
 
 from ..errors import GenerationError
 from ..model.streaming_decoder import DecoderInput
-from ..utils.fair_lock import Turns
-from ..utils.locks import Bell, Waiter, new_rlock
-from ..utils.process_hooks import start, watch
-from .decoding import STAND_INS, Samples, UtteranceDecoder, Work
+from ..utils.fair_lock import ComputeLock
+from ..utils.locks import ChangeNotifier, WakeSignal, new_rlock
+from ..utils.process_hooks import register_thread_owner, start_thread
+from .decoding import PADDING_FRAMES, DecodeChunk, Samples, UtteranceDecoder
 
-# Frames that are decoded in one turn. On a CPU more would be little faster, and holds up the
-# engine; a GPU decodes many in the time of a few.
+# Frames of one batch. On a CPU more would be little faster, and would hold up the engine. A GPU
+# decodes many frames in the time of a few.
 MOST_FRAMES = 64
 MOST_FRAMES_ON_GPU = 2048
-# Who leaves takes no lock, so he wakes nobody: how often to look, in seconds.
+# A caller that leaves takes no lock and sends no signal, so the worker has to look by itself.
 _POLL_SECONDS = 1.0
 
 
-class Track(ABC):
-    """An utterance that is being decoded, and where its samples go.
+class DecodeJob(ABC):
+    """An utterance that is being decoded, and the receiver of its samples.
 
-    All methods are called with the lock of the :class:`Vocoding` held, and none may wait.
+    All methods are called with the lock of the :class:`DecodeWorker` held, and none may wait.
     """
 
     decoder: UtteranceDecoder
@@ -39,181 +39,183 @@ class Track(ABC):
     @property
     @abstractmethod
     def is_wanted(self) -> bool:
-        """Whether anybody still listens."""
+        """Whether the samples are still needed."""
 
     @property
     @abstractmethod
     def has_room(self) -> bool:
-        """Whether more samples may come: whoever takes them is not too far behind."""
+        """Whether the receiver has room for more samples."""
 
     @abstractmethod
     def deliver(self, samples: Samples, delay: float) -> None:
-        """Take what came, which may complete the decoder; not called once the track is dropped.
+        """Take decoded samples, perhaps the last ones; not called once the job is dropped.
 
         Args:
-            samples: [n], perhaps none.
+            samples: float32 [n]; n may be 0.
             delay: seconds since they were due.
         """
 
     @abstractmethod
     def fail(self, error: BaseException) -> None:
-        """Nothing comes any more."""
+        """Take the error that ended the job. No more samples come."""
 
 
-class Owner(ABC):
-    """Somebody who waits for samples."""
+class DecodeClient(ABC):
+    """A call that waits for samples of the worker."""
 
     @abstractmethod
     def after_fork(self) -> None:
-        """In a forked child: nothing comes any more."""
+        """Handle a fork, in the child: no more samples come."""
 
 
-class Vocoding:
-    """Decodes tracks as their schedules ask for it, in a thread that lives while there are any.
+class DecodeWorker:
+    """Decodes jobs when their schedules ask for it, in a thread that runs while there are jobs.
 
-    A turn decodes all tracks that are due in one batch, and a bounded number of frames: between
-    two turns an engine that needs the same cores can make a step.
+    A batch holds all jobs that are due, and a bounded number of frames. Between two batches an
+    engine that needs the same cores can make a step.
 
     Args:
-        turns: in which samples are computed, as is all work that needs the same cores.
-        most_frames: that are decoded in one turn.
+        compute_lock: held while a batch is computed, as by all work that needs the same cores.
+        most_frames: that a batch may have.
 
     Attributes:
-        lock: guards the tracks, their decoders and their owners.
+        lock: guards the jobs, their decoders and the clients.
     """
 
-    def __init__(self, turns: Turns, most_frames: int = MOST_FRAMES) -> None:
-        self._turns = turns
+    def __init__(self, compute_lock: ComputeLock, most_frames: int = MOST_FRAMES) -> None:
+        self._compute_lock = compute_lock
         self._most_frames = most_frames
-        self._owners: WeakSet[Owner] = WeakSet()
+        self._clients: WeakSet[DecodeClient] = WeakSet()
         self.lock = new_rlock()
-        self._begin()
-        watch(self)
+        self._reset()
+        register_thread_owner(self)
 
-    def _begin(self) -> None:
-        self._bell = Bell()
-        # In the order in which they came, with the time since when they are due.
-        self._tracks: dict[Track, float] = {}
+    def _reset(self) -> None:
+        self._notifier = ChangeNotifier()
+        # In the order of arrival; each with the time since when it is due.
+        self._jobs: dict[DecodeJob, float] = {}
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def own(self, owner: Owner) -> None:
-        """From now on tell ``owner`` of forks."""
-        self._owners.add(owner)
+    def register(self, client: DecodeClient) -> None:
+        """Tell ``client`` of forks from now on."""
+        self._clients.add(client)
 
-    def add(self, track: Track) -> None:
-        """Decode ``track`` until it is complete; one that is there already has news."""
+    def add(self, job: DecodeJob) -> None:
+        """Decode ``job`` until it is complete, or look again at one that has new frames."""
         with self.lock:
             if self._closed:
                 return
-            self._tracks.setdefault(track, math.inf)
+            self._jobs.setdefault(job, math.inf)
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="vocoding", daemon=True)
-                start(self._thread)
-            self._bell.ring()
+                self._thread = threading.Thread(target=self._run, name="decoding", daemon=True)
+                start_thread(self._thread)
+            self._notifier.notify()
 
-    def drop(self, tracks: Iterable[Track]) -> None:
-        """Forget tracks for good, complete or not."""
+    def drop(self, jobs: Iterable[DecodeJob]) -> None:
+        """Remove jobs for good, complete or not."""
         with self.lock:
-            for track in tracks:
-                self._tracks.pop(track, None)
-            self._bell.ring()
+            for job in jobs:
+                self._jobs.pop(job, None)
+            self._notifier.notify()
 
     def wake(self) -> None:
-        """There is room for a track again."""
+        """Make the worker look again, since a job has room now."""
         with self.lock:
-            self._bell.ring()
+            self._notifier.notify()
 
     def at_exit(self) -> None:
-        """At the interpreter's end: stop after the turn that is running."""
+        """Stop after the current batch, at the interpreter's end."""
         with self.lock:
             self._closed, thread = True, self._thread
-            self._bell.ring()
+            self._notifier.notify()
         if thread is not None and thread.is_alive():
             thread.join()
 
     def after_fork(self) -> None:
-        """In a forked child: no thread, no tracks."""
-        self._begin()
-        for owner in list(self._owners):
-            owner.after_fork()
+        """Begin anew in a forked child, without a thread and without jobs."""
+        self._reset()
+        for client in list(self._clients):
+            client.after_fork()
 
     def _run(self) -> None:
-        """The thread's work. What a turn was about is forgotten before the next one is awaited."""
-        while self._turn():
+        """Decode batch by batch. The method call drops all references to a batch when it ends."""
+        while self._decode_batch():
             pass
 
-    def _turn(self) -> bool:
-        """Decode what is due, as soon as anything is; false where the thread is to end."""
-        shares: list[_Share] = []
+    def _decode_batch(self) -> bool:
+        """Decode all that is due, as soon as anything is; return False where no job is left."""
+        batch: list[_BatchEntry] = []
         try:
-            if not self._await(shares):
+            if not self._wait_for_batch(batch):
                 return False
-            outputs = self._turns.run(
-                lambda: decode([(share.track.decoder, share.work) for share in shares])
+            outputs = self._compute_lock.run(
+                lambda: decode([(entry.job.decoder, entry.input) for entry in batch])
             )
             with self.lock:
-                for share, (final, flushed) in zip(shares, outputs, strict=True):
-                    self._deliver(share, final, flushed)
-        except BaseException as error:  # nobody must be left waiting, whatever it was
+                for entry, (final, provisional) in zip(batch, outputs, strict=True):
+                    self._deliver(entry, final, provisional)
+        except BaseException as error:  # every client must hear of it, else it would wait for ever
             with self.lock:
-                failed = [share.track for share in shares] or list(self._tracks)
+                failed = [entry.job for entry in batch] or list(self._jobs)
                 self.drop(failed)
-                for track in failed:
-                    track.fail(error)
+                for job in failed:
+                    job.fail(error)
         return True
 
-    def _await(self, shares: list[_Share]) -> bool:
-        """Share out the next turn, as soon as anything is due; false where there is no track."""
-        waiter = Waiter()
+    def _wait_for_batch(self, batch: list[_BatchEntry]) -> bool:
+        """Fill ``batch`` as soon as a job is due; return False where no job is left."""
+        signal = WakeSignal()
         while True:
             with self.lock:
-                # Ctrl-C may leave a thread behind while it starts: another one has begun then.
+                # Ctrl-C during the start of a thread may leave it running while another begins.
                 if self._closed or self._thread is not threading.current_thread():
                     return False
-                self.drop([track for track in self._tracks if not track.is_wanted])
-                if not self._tracks:
+                self.drop([job for job in self._jobs if not job.is_wanted])
+                if not self._jobs:
                     self._thread = None
                     return False
-                due, pause = self._look()
+                due, pause = self._due_jobs()
                 if due:
-                    self._share(due, shares)
+                    self._fill_batch(due, batch)
                     return True
-                self._bell.will_wake(waiter)
-            waiter.wait(min(pause, _POLL_SECONDS))
+                self._notifier.subscribe(signal)
+            signal.wait(min(pause, _POLL_SECONDS))
 
-    def _look(self) -> tuple[list[Track], float]:
-        """The tracks that are due, and the seconds until the next one is."""
+    def _due_jobs(self) -> tuple[list[DecodeJob], float]:
+        """Return the jobs that are due, and the seconds until the next one is."""
         due, pause, now = [], math.inf, time.monotonic()
-        for track, since in self._tracks.items():
-            wait = track.decoder.wait() if track.has_room else None
-            # What was to be due while another turn went on is due since then.
-            self._tracks[track] = math.inf if wait is None else min(since, now + wait)
+        for job, since in self._jobs.items():
+            wait = job.decoder.wait() if job.has_room else None
+            # A job may have become due during the last batch: keep that time.
+            self._jobs[job] = math.inf if wait is None else min(since, now + wait)
             if wait == 0:
-                due.append(track)
+                due.append(job)
             elif wait is not None:
                 pause = min(pause, wait)
         return due, pause
 
-    def _share(self, due: Sequence[Track], shares: list[_Share]) -> None:
-        """Give pieces of the tracks that can share a batch with the first of them, as far as a
-        turn goes; who comes too late is first next time."""
-        left = self._most_frames
-        for track in due:
-            if left > 0 and track.decoder.is_like(due[0].decoder):
-                share = _Share(track, track.decoder.next(left), self._tracks.pop(track))
-                self._tracks[track] = math.inf  # to the end of the line
-                shares.append(share)
-                left -= max(1, 0 if share.work.frames is None else len(share.work.frames))
+    def _fill_batch(self, due: Sequence[DecodeJob], batch: list[_BatchEntry]) -> None:
+        """Take frames of the jobs that can share a batch with the first one, up to the bound.
 
-    def _deliver(self, share: _Share, final: Tensor, flushed: Tensor | None) -> None:
-        """Hand over what a turn gave, unless the track was dropped meanwhile."""
-        track = share.track
-        if track not in self._tracks:
+        A job that finds the batch full is first in the next one.
+        """
+        left = self._most_frames
+        for job in due:
+            if left > 0 and job.decoder.is_like(due[0].decoder):
+                entry = _BatchEntry(job, job.decoder.next(left), self._jobs.pop(job))
+                self._jobs[job] = math.inf  # to the end of the queue
+                batch.append(entry)
+                left -= max(1, 0 if entry.input.frames is None else len(entry.input.frames))
+
+    def _deliver(self, entry: _BatchEntry, final: Tensor, provisional: Tensor | None) -> None:
+        """Hand over the samples of one job, unless it was dropped meanwhile."""
+        job = entry.job
+        if job not in self._jobs:
             return
-        if not _is_sound(final) or not (flushed is None or _is_sound(flushed)):
-            self.drop([track])
-            track.fail(
+        if not _is_finite(final) or not (provisional is None or _is_finite(provisional)):
+            self.drop([job])
+            job.fail(
                 GenerationError(
                     "the decoder gave samples that are not finite: the checkpoint's weights are "
                     "damaged (check them with `chattts verify`) or too large for this dtype (load "
@@ -221,61 +223,63 @@ class Vocoding:
                 )
             )
             return
-        samples = track.decoder.advance(share.work, final, flushed)
-        if track.decoder.is_complete:
-            del self._tracks[track]
-        track.deliver(samples, time.monotonic() - share.since)
+        samples = job.decoder.advance(entry.input, final, provisional)
+        if job.decoder.is_complete:
+            del self._jobs[job]
+        job.deliver(samples, time.monotonic() - entry.since)
 
 
 @dataclass(frozen=True)
-class _Share:
-    """What a track has of a turn.
+class _BatchEntry:
+    """One job's share of a batch.
 
     Attributes:
-        work: to be decoded.
-        since: when it was due.
+        input: what is decoded.
+        since: when it was due, in seconds of ``time.monotonic``.
     """
 
-    track: Track
-    work: Work
+    job: DecodeJob
+    input: DecodeChunk
     since: float
 
 
-def decode(work: Sequence[tuple[UtteranceDecoder, Work]]) -> list[tuple[Tensor, Tensor | None]]:
-    """Pieces of one synthesizer's utterances, in one batch.
+def decode(
+    batch: Sequence[tuple[UtteranceDecoder, DecodeChunk]],
+) -> list[tuple[Tensor, Tensor | None]]:
+    """Decode inputs of several utterances of one synthesizer in one batch.
 
     Returns:
-        For each the samples that became final, and for an early one also those that would follow
-        if the utterance ended there.
+        For each utterance the samples that became final, and for an early chunk also the samples
+        that would follow if the utterance ended there.
     """
-    synthesizer = work[0][0].synthesizer
-    if work[0][0].is_whole:
-        wholes = (piece.frames for _, piece in work)
+    synthesizer = batch[0][0].synthesizer
+    if batch[0][0].is_whole:
+        wholes = (piece.frames for _, piece in batch)
         return [
             (torch.empty(0) if frames is None else synthesizer.samples(frames), None)
             for frames in wholes
         ]
     finals = synthesizer.advance(
-        [DecoderInput(decoder.state, piece.frames, piece.last) for decoder, piece in work]
+        [DecoderInput(decoder.state, piece.frames, piece.last) for decoder, piece in batch]
     )
-    flushes = [
-        DecoderInput(decoder.state.copy(), _stand_ins(piece.frames), last=True)
-        for decoder, piece in work
+    pushes = [
+        DecoderInput(decoder.state.copy(), _padding(piece.frames), last=True)
+        for decoder, piece in batch
         if piece.early is not None
     ]
-    flushed = iter(synthesizer.advance(flushes) if flushes else ())
+    provisional = iter(synthesizer.advance(pushes) if pushes else ())
     return [
-        (final, None if piece.early is None else next(flushed))
-        for final, (_, piece) in zip(finals, work, strict=True)
+        (final, None if piece.early is None else next(provisional))
+        for final, (_, piece) in zip(finals, batch, strict=True)
     ]
 
 
-def _is_sound(samples: Tensor) -> bool:
-    """Whether a listener could be given these; one pass over them."""
+def _is_finite(samples: Tensor) -> bool:
+    """Whether all samples are finite; reads them once."""
     return not len(samples) or bool(torch.stack(samples.aminmax()).isfinite().all())
 
 
-def _stand_ins(frames: Tensor | None) -> Tensor:
-    """What an early chunk is computed with in place of the frames that are not known yet."""
+def _padding(frames: Tensor | None) -> Tensor:
+    """Return what an early chunk is computed with in place of the frames not known yet."""
     assert frames is not None, "a chunk has at least a frame"
-    return frames[-1:].expand(STAND_INS, -1)
+    return frames[-1:].expand(PADDING_FRAMES, -1)

@@ -1,8 +1,9 @@
-"""One utterance on its way to samples: what came, what is to be decoded next, what goes out.
+"""The decoding state of one utterance: its frames so far, what to decode next, what goes out.
 
-What has its whole right context is final, and in exact mode only that goes out: the joined pieces
-are the offline samples, later by the reach. In low-latency mode the first chunks go out before.
-Nothing here computes, and nothing waits.
+A sample is final once all frames that it depends on are there. In exact mode only final samples go
+out, so the joined pieces equal the samples of offline decoding, later by the synthesizer's reach.
+In low-latency mode the first chunks go out before they are final. Nothing in this module computes
+samples, and nothing waits.
 """
 
 from __future__ import annotations
@@ -20,25 +21,24 @@ from ..errors import ChatTTSError
 from ..model.generation import Delta, FinishReason
 from ..model.synthesis import Synthesizer
 from ..params import LowLatency
-from .schedules import AtTheEnd, Schedule
+from .schedules import Schedule, WholeUtterance
 
 Samples = NDArray[np.float32]
 
-
-# An early chunk is computed as if the last frame went on for so many frames and the utterance ended
-# there. That is nearer to what really comes than an end at once, by 4 dB and more.
-STAND_INS = 4
+# An early chunk is computed as if the last frame were repeated so many times and the utterance
+# ended there. That is closer to the final samples than an end right there, by 4 dB and more.
+PADDING_FRAMES = 4
 
 
 @dataclass(frozen=True)
-class Work:
-    """What is to be decoded of an utterance in one turn.
+class DecodeChunk:
+    """What is decoded of an utterance in one batch.
 
     Attributes:
         frames: to be decoded, or ``None`` for none.
         last: whether the utterance ends with them.
-        early: samples, from the beginning, that go out although they are not final; ``None`` in
-            exact mode.
+        early: number of samples, counted from the utterance's beginning, that go out although they
+            are not final; ``None`` in exact mode.
     """
 
     frames: Tensor | None
@@ -47,18 +47,20 @@ class Work:
 
 
 class UtteranceDecoder:
-    """The state of one utterance, of which frames are still coming.
+    """The decoding state of one utterance whose frames are still coming.
 
     Args:
-        synthesizer: who decodes.
-        schedule: when to decode.
+        synthesizer: turns frames into samples.
+        schedule: decides when to decode.
         low_latency: how the utterance begins, if not exactly.
 
     Attributes:
-        is_whole: whether the utterance is decoded in one go, without a state.
-        state: what the chain remembers, from the first work to the last; ``None`` otherwise.
-        finish: how the utterance ended, ``None`` while frames are coming.
-        is_complete: whether all samples are out.
+        is_whole: whether the utterance is decoded at once, without a state.
+        state: the synthesizer's state, from the first input to the last; ``None`` otherwise.
+        finish: how the utterance ended; ``None`` while frames are coming.
+        is_complete: whether all samples have gone out.
+        frames: number of frames that came.
+        given: number of samples that went out.
 
     Raises:
         ConfigError: the vocoder cannot compute in pieces.
@@ -72,10 +74,10 @@ class UtteranceDecoder:
     ) -> None:
         self.synthesizer = synthesizer
         self.schedule = schedule
-        self.is_whole = isinstance(schedule, AtTheEnd)
+        self.is_whole = isinstance(schedule, WholeUtterance)
         self.state: Any = None
         if not self.is_whole:
-            synthesizer.begin()  # what cannot be done is said now
+            synthesizer.begin()  # raise now what it cannot do
         self.finish: FinishReason | None = None
         self.is_complete = False
         self.frames = 0
@@ -86,7 +88,7 @@ class UtteranceDecoder:
         chunks = () if low_latency is None else low_latency.chunks(synthesizer.reach / 2)
         self._early = iter(chunks)
         self._next_early = next(self._early, None)
-        # No chunk is shorter than a hop, so a fade is over before the next one begins.
+        # No chunk is shorter than a hop, so a fade ends before the next one begins.
         self._fade_samples = 0 if low_latency is None else min(low_latency.fade, synthesizer.hop)
         self._fade = CrossFade(np.empty(0, dtype=np.float32))
 
@@ -95,7 +97,7 @@ class UtteranceDecoder:
         return self.is_whole == other.is_whole and self.synthesizer is other.synthesizer
 
     def push(self, delta: Delta) -> None:
-        """Take what was generated.
+        """Take new frames, and the finish reason if there is one.
 
         Raises:
             ChatTTSError: an earlier delta had a finish reason.
@@ -108,7 +110,10 @@ class UtteranceDecoder:
         self.finish = delta.finish
 
     def wait(self) -> float | None:
-        """Seconds until there is something to decode, 0 for now; ``None``: more must come."""
+        """Return the seconds until there is something to decode, 0 for now.
+
+        ``None`` means that more frames must come first.
+        """
         if self.is_complete:
             return None
         if self.finish is not None:
@@ -118,8 +123,8 @@ class UtteranceDecoder:
         ready = self.synthesizer.final(self.frames) - self.given
         return self.schedule.wait(ready, self.frames - self._taken, self.frames)
 
-    def next(self, most: int) -> Work:
-        """What is to be decoded now.
+    def next(self, most: int) -> DecodeChunk:
+        """Take what is to be decoded now.
 
         Args:
             most: frames that it may have, where the utterance is decoded in pieces.
@@ -131,42 +136,44 @@ class UtteranceDecoder:
                 self.state = self.synthesizer.begin()
         early = None
         if self._next_early is not None:
-            # Never beyond a chunk's lookahead: then the samples depend on nothing but the frames.
+            # A chunk sees no frame beyond its lookahead. So its samples do not depend on how many
+            # frames happened to be there.
             needed, given = self._next_early
             if self._taken + count >= needed:
                 count, early = needed - self._taken, given * self.synthesizer.samples_per_frame
                 self._next_early = next(self._early, None)
         frames = self._take(count)
-        # An early chunk does not know of the end, whenever the end became known.
+        # An early chunk is never the last input, even where the end is known already.
         last = self.finish is not None and self._taken == self.frames and early is None
-        return Work(frames, last, early)
+        return DecodeChunk(frames, last, early)
 
-    def advance(self, work: Work, final: Tensor, flushed: Tensor | None) -> Samples:
-        """What goes out of the samples that a turn gave.
+    def advance(self, decoded: DecodeChunk, final: Tensor, provisional: Tensor | None) -> Samples:
+        """Return the samples that go out after ``decoded`` was computed, float32 [n].
 
         Args:
-            final: that became final with it.
-            flushed: of an early work, what would come if the utterance ended there.
+            final: the samples that became final with it.
+            provisional: for an early chunk, the samples that would follow if the utterance ended
+                there.
         """
-        decoded = final.numpy()
+        samples = final.numpy()
         start = self._final
-        self._final += len(decoded)
+        self._final += len(samples)
         until = self._final
-        if work.early is not None:
-            assert flushed is not None
-            decoded, until = np.concatenate([decoded, flushed.numpy()]), work.early
-        samples = decoded[self.given - start : until - start]  # all that was final was given
-        if len(samples):
-            samples = self._fade(samples)
-            self.given += len(samples)
-        if work.early is not None:
-            self._fade = CrossFade(decoded[until - start :][: self._fade_samples])
-        if work.last:
+        if decoded.early is not None:
+            assert provisional is not None
+            samples, until = np.concatenate([samples, provisional.numpy()]), decoded.early
+        out = samples[self.given - start : until - start]  # all earlier final samples went out
+        if len(out):
+            out = self._fade(out)
+            self.given += len(out)
+        if decoded.early is not None:
+            self._fade = CrossFade(samples[until - start :][: self._fade_samples])
+        if decoded.last:
             self.is_complete, self.state = True, None
-        return samples
+        return out
 
     def _take(self, count: int) -> Tensor | None:
-        """The next so many fresh frames."""
+        """Take the next ``count`` frames that are not decoded yet."""
         parts = []
         while count:
             part = self._fresh.popleft()
@@ -180,17 +187,17 @@ class UtteranceDecoder:
 
 
 class CrossFade:
-    """What went out would have gone on in one way; it goes on in another, and nobody hears where.
+    """A fade from the continuation of an early chunk to the samples that follow instead.
 
     Args:
-        old: [n], how it would have gone on; the fade is as long.
+        old: float32 [n], the continuation; the fade is as long.
     """
 
     def __init__(self, old: Samples) -> None:
         self._old, self._at = old, 0
 
     def __call__(self, new: Samples) -> Samples:
-        """The next samples of the new way, with the old one in them while the fade lasts."""
+        """Return ``new``, mixed with the old continuation while the fade lasts."""
         old = self._old[self._at : self._at + len(new)]
         if not len(old):
             return new

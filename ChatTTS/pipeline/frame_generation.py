@@ -1,6 +1,6 @@
 """From texts to generated frames: prompts, voices, batches and retries.
 
-This is the part of a call between the text and the sound. It knows no engine and no audio.
+This part of a call knows no particular engine and no audio.
 """
 
 from __future__ import annotations
@@ -28,43 +28,47 @@ from .schedules import FRAMES_PER_SECOND
 
 logger = logging.getLogger(__name__)
 
-# How often a row that ends at its first frame is tried in all.
+# Attempts, in all, at an utterance that ends at its first frame.
 MAX_ATTEMPTS = 5
-# How often one that finds no end is tried in all: each attempt takes long.
+# Attempts, in all, at an utterance that finds no end. Fewer, since each takes long.
 MAX_RUNAWAYS = 3
 
 
 @dataclass(frozen=True)
 class Utterance:
-    """A piece of a text that is spoken in one go: number ``index`` of text ``row``.
+    """A part of a text that is spoken in one go.
 
-    ``number`` is what it draws by: its index, unless the text continues an earlier one.
+    Attributes:
+        text_index: number of the text in the call.
+        index: number of the utterance in that text.
+        text: its words and tags.
+        first: number of that text's first utterance in a longer text that is spoken in parts.
     """
 
-    row: int
+    text_index: int
     index: int
     text: str
     first: int = 0
 
     @property
     def number(self) -> int:
-        """Index in the whole text."""
+        """Number in the longer text, by which random numbers are drawn."""
         return self.first + self.index
 
     @property
     def spoken(self) -> str:
-        """What the model is given: breaks at the borders of the text are silence."""
+        """The text that the model is given: breaks at its borders become silence instead."""
         return without_border_breaks(self.text).spoken
 
 
 @dataclass(frozen=True)
 class Voice:
-    """Who speaks: a speaker vector, a sample with its transcript, both, or neither.
+    """A voice: a speaker vector, a sample with its transcript, both, or neither.
 
     Attributes:
         speaker: float32 [hidden].
         sample: codes, int64 [frames, num_codebooks].
-        transcript: what the sample says; without a sample, words before the text.
+        transcript: the words of the sample; without a sample, words before the text.
     """
 
     speaker: NDArray[np.float32] | None = None
@@ -78,30 +82,31 @@ class Voice:
 
 
 @dataclass(frozen=True)
-class Gain:
-    """What an utterance gained; ``delta.index`` is not its row in the call.
+class UtteranceUpdate:
+    """New frames of an utterance.
 
     Attributes:
-        is_anew: the utterance begins again with this gain; what came of it before is void.
+        delta: the frames; ``delta.row`` is a number in the batch, not in the call.
+        is_restart: whether the utterance begins again here, and its earlier frames are void.
     """
 
     utterance: Utterance
     delta: Delta
-    is_anew: bool = False
+    is_restart: bool = False
 
 
 def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
-    """The voice that ``params`` ask for, else the checkpoint's default speaker, else none.
+    """Return the voice of ``params``, else the checkpoint's default speaker, else an empty voice.
 
     Raises:
-        VoiceError: a string or vector that is no voice of this model.
+        VoiceError: a string or vector is no voice of this model.
     """
     defaults = model.config.defaults
     speaker = params.spk_emb
     if speaker is None and params.spk_smp is None and defaults.speaker is not None:
         speaker = defaults.speaker
     if isinstance(speaker, str):
-        speaker = str.__str__(speaker)  # it becomes a key that other callers' strings meet
+        speaker = str.__str__(speaker)  # a plain string: it becomes a key of a shared cache
         speaker = defaults.speakers.get(speaker, speaker)
     sample = None
     if params.spk_smp is not None:
@@ -123,7 +128,7 @@ def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
 
 
 def _vector(model: Model, speaker: Any) -> NDArray[np.float32] | None:
-    """The vector of a speaker; where it is none, the checkpoint's own speakers are named."""
+    """Return the vector of a speaker; an error names the checkpoint's own speakers."""
     if speaker is None:
         return None
     try:
@@ -138,7 +143,7 @@ def _vector(model: Model, speaker: Any) -> NDArray[np.float32] | None:
 
 
 def choose_seed(params: RefineTextParams) -> int:
-    """The given seed, or one from torch's global generator (in the calling thread)."""
+    """Return the given seed, or draw one from torch's global generator."""
     if params.manual_seed is not None:
         return int(params.manual_seed)  # numpy's whole numbers are bounded
     return int(torch.randint(2**63 - 1, ()))
@@ -153,10 +158,10 @@ def refine(
     batch_size: int,
     cancelled: Cancellation,
 ) -> Iterator[Utterance]:
-    """Run the refine pass; gives each utterance with its new text as it is done.
+    """Run the refine pass; yield each utterance with its new text once that is complete.
 
-    An answer that stays empty leaves the utterance as it was, with a warning, since its text can
-    be spoken all the same. So does an interrupt.
+    Where the pass gives no text, the utterance keeps its own, with a warning. After an interrupt
+    it keeps its own without one.
     """
     sampling = Sampling.from_params(params, num_codebooks=1)
     requests = {
@@ -172,14 +177,14 @@ def refine(
     }
     for batch in _batches(utterances, batch_size, first_alone=False):
         answers: dict[Utterance, list[torch.Tensor]] = {u: [] for u in batch}
-        for gain in _generate(model, {u: requests[u] for u in batch}, params, cancelled):
-            u = gain.utterance
-            answers[u].append(gain.delta.ids)
-            if gain.delta.finish is None:
+        for update in _generate(model, {u: requests[u] for u in batch}, params, cancelled):
+            u = update.utterance
+            answers[u].append(update.delta.ids)
+            if update.delta.finish is None:
                 continue
             ids = torch.cat(answers[u]).flatten().numpy()
             text = model.tokenizer.decode_refined(ids).strip()
-            if gain.delta.finish is FinishReason.ABORT:
+            if update.delta.finish is FinishReason.ABORT:
                 text = ""
             elif not text:
                 logger.warning("refining gave nothing for %r; it stays as it is", u.text[:40])
@@ -194,39 +199,39 @@ def speak(
     *,
     batch_size: int,
     first_alone: bool,
-    may_begin_anew: bool = False,
+    may_restart: bool = False,
     cancelled: Cancellation,
     refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
-) -> Iterator[Gain]:
-    """Run the speech pass over all utterances, batch by batch; gives what each one gains.
+) -> Iterator[UtteranceUpdate]:
+    """Run the speech pass over all utterances, batch by batch; yield their new frames.
 
-    What cannot be spoken is an error now; the work begins when the first gain is asked for. Every
-    utterance ends with exactly one gain that has a finish reason. Where nothing fixes the
-    voice, the first utterance of a text becomes the sample prompt of the rest of that text, if the
-    checkpoint learned to follow one.
+    An utterance that cannot be spoken raises at once; the work begins with the first update. Every
+    utterance ends with exactly one update that has a finish reason. Where nothing fixes the voice,
+    the first utterance of a text becomes the sample prompt of the rest of that text, if the
+    checkpoint was trained to follow one.
 
     Args:
         first_alone: generate the first utterance of every text before all the others.
-        may_begin_anew: try an utterance again that finds no end, unless ``params`` want no retries;
-            a stream cannot, since it has been heard. See ``text/duration.py``.
-        refined: what a batch is refined by, before it is spoken.
+        may_restart: try an utterance again that finds no end, unless ``params`` want no retries. A
+            stream cannot, since its earlier samples were played. See ``text/duration.py``.
+        refined: refines the texts of a batch before it is spoken.
 
     Raises:
-        TextError, VoiceError, ConfigError: a prompt, voice or setting that does not fit.
+        TextError, VoiceError, ConfigError: a prompt, voice or setting does not fit.
     """
     named = resolve_voice(model, params)
     sampling = Sampling.from_params(params, num_codebooks=model.config.embed.num_vq)
     steady = not named.is_named and model.config.defaults.samples_trained
-    tries = MAX_RUNAWAYS if may_begin_anew and params.ensure_non_empty else 1
+    tries = MAX_RUNAWAYS if may_restart and params.ensure_non_empty else 1
     if sampling.is_greedy:
-        tries = 1  # nothing is drawn, so nothing would change
-    followed = {u.row for u in utterances if u.index > 0} if steady else set()
+        tries = 1  # nothing is drawn, so another attempt would be equal
+    followed = {u.text_index for u in utterances if u.index > 0} if steady else set()
     voices: dict[int, Voice] = {}
-    first_frames: dict[int, list[torch.Tensor]] = {row: [] for row in followed}
+    first_frames: dict[int, list[torch.Tensor]] = {text_index: [] for text_index in followed}
 
     def request(u: Utterance) -> GenerationRequest:
-        voice = voices.get(u.row, named)
-        # Words without a sample are spoken, and once is enough.
+        voice = voices.get(u.text_index, named)
+        # A transcript without a sample is spoken, so only the first utterance gets it.
         says = voice.transcript if voice.sample is not None or u.number == 0 else None
         decorated = code_prompt(
             u.spoken, params.prompt, speaker=voice.speaker is not None, transcript=says
@@ -236,34 +241,34 @@ def speak(
         key = DrawKey(seed, Pass.CODE, utterance=u.number)
         return _request(model, decorated, voice, bounded, key, u)
 
-    def gains() -> Iterator[Gain]:
+    def generate() -> Iterator[UtteranceUpdate]:
         order = sorted(utterances, key=lambda u: u.index)
         for batch in _batches(order, batch_size, first_alone=first_alone or steady):
             if refined is not None:
                 batch = refined(batch)
             requests = {u: request(u) for u in batch}
-            for gain in _generate(model, requests, params, cancelled, runaways=tries):
-                u = gain.utterance
-                if u.index == 0 and u.row in followed:
-                    if gain.is_anew:
-                        first_frames[u.row].clear()
-                    first_frames[u.row].append(gain.delta.ids)
-                    if gain.delta.finish is not None:
-                        codes = torch.cat(first_frames.pop(u.row)).numpy()
+            for update in _generate(model, requests, params, cancelled, runaways=tries):
+                u = update.utterance
+                if u.index == 0 and u.text_index in followed:
+                    if update.is_restart:
+                        first_frames[u.text_index].clear()
+                    first_frames[u.text_index].append(update.delta.ids)
+                    if update.delta.finish is not None:
+                        codes = torch.cat(first_frames.pop(u.text_index)).numpy()
                         if 0 < len(codes) < model.config.gpt.max_position_embeddings // 2:
                             said = (named.transcript or "") + u.spoken
-                            voices[u.row] = Voice(sample=codes, transcript=said)
-                yield gain
+                            voices[u.text_index] = Voice(sample=codes, transcript=said)
+                yield update
 
     for u in utterances:
-        request(u)  # what does not fit is said before any work is done
-    return gains()
+        request(u)  # raises before any work is done
+    return generate()
 
 
 def _batches(
     utterances: Sequence[Utterance], size: int, *, first_alone: bool
 ) -> Iterator[Sequence[Utterance]]:
-    """Cut into batches; with ``first_alone`` none holds first and later utterances together."""
+    """Yield batches; with ``first_alone`` none mixes first utterances with later ones."""
     firsts = sum(u.index == 0 for u in utterances) if first_alone else 0
     for part in (utterances[:firsts], utterances[firsts:]):
         for start in range(0, len(part), size):
@@ -289,7 +294,7 @@ def _request(
 
 
 def _bounded(sampling: Sampling, seconds: float) -> Sampling:
-    """The settings with no more frames than fit into ``seconds``, unless the caller wants them."""
+    """Limit the new frames to ``seconds``, but to no less than the caller's minimum."""
     most = math.ceil(seconds * FRAMES_PER_SECOND)
     return replace(sampling, max_new=min(sampling.max_new, max(sampling.min_new, most)))
 
@@ -300,22 +305,23 @@ def _generate(
     params: RefineTextParams,
     cancelled: Cancellation,
     runaways: int = 1,
-) -> Iterator[Gain]:
-    """Run one batch; rows that end at once are tried again, each alone, and so are those that find
-    no end.
+) -> Iterator[UtteranceUpdate]:
+    """Run one batch, then try again, one by one, the utterances that failed.
+
+    An utterance fails where it ends at its first frame, or where it finds no end.
 
     Args:
-        runaways: how often to try in all where a row finds no end.
+        runaways: attempts, in all, at an utterance that finds no end.
     """
     failed: dict[Utterance, FinishReason] = {}
     yield from _attempt(model, requests, params, cancelled, failed, runaways > 1)
     for utterance, reason in failed.items():
-        yield from _again(
+        yield from _retry(
             model, utterance, requests[utterance], params, cancelled, reason, runaways
         )
 
 
-def _again(
+def _retry(
     model: Model,
     utterance: Utterance,
     request: GenerationRequest,
@@ -323,8 +329,8 @@ def _again(
     cancelled: Cancellation,
     reason: FinishReason,
     runaways: int,
-) -> Iterator[Gain]:
-    """Try one row again, with other draws, until an attempt ends well or there were enough.
+) -> Iterator[UtteranceUpdate]:
+    """Try one utterance again, with other draws, until it ends well or has no attempts left.
 
     Args:
         reason: how the first attempt failed.
@@ -338,17 +344,17 @@ def _again(
         again = replace(request, key=replace(request.key, attempt=attempt))
         attempt += 1
         failed: dict[Utterance, FinishReason] = {}
-        is_anew = True
+        is_restart = True
         may_fail = attempt < runaways
-        for gain in _attempt(model, {utterance: again}, params, cancelled, failed, may_fail):
-            yield replace(gain, is_anew=is_anew)
-            is_anew = False
+        for update in _attempt(model, {utterance: again}, params, cancelled, failed, may_fail):
+            yield replace(update, is_restart=is_restart)
+            is_restart = False
         if not failed:
             return
         reason = failed[utterance]
     ids = torch.empty(0, len(request.sampling.temperature), dtype=torch.int64)
     hiddens = torch.empty(0, model.config.gpt.hidden_size)
-    yield Gain(utterance, Delta(0, ids, hiddens, FinishReason.STOP), is_anew=True)
+    yield UtteranceUpdate(utterance, Delta(0, ids, hiddens, FinishReason.STOP), is_restart=True)
 
 
 def _attempt(
@@ -357,10 +363,13 @@ def _attempt(
     params: RefineTextParams,
     cancelled: Cancellation,
     failed: dict[Utterance, FinishReason],
-    may_begin_anew: bool,
-) -> Iterator[Gain]:
-    """Run requests once. An utterance that ends at its first frame goes to ``failed`` instead, and
-    so does one that finds no end, where it may begin anew."""
+    may_restart: bool,
+) -> Iterator[UtteranceUpdate]:
+    """Run requests once, and put the utterances that failed into ``failed``.
+
+    These are the ones that end at their first frame, and, with ``may_restart``, the ones that find
+    no end.
+    """
     utterances = list(requests)
     begun = [False] * len(utterances)
     for deltas in model.gpt.generate(list(requests.values()), cancelled):
@@ -371,19 +380,19 @@ def _attempt(
                 failed[utterance] = FinishReason.STOP
                 continue
             if delta.finish is FinishReason.LENGTH and _is_runaway(requests[utterance], params):
-                if may_begin_anew:
+                if may_restart:
                     failed[utterance] = FinishReason.LENGTH
                     continue
-                _tell_runaway(utterance, requests[utterance])
-            yield Gain(utterance, delta)
+                _warn_of_runaway(utterance, requests[utterance])
+            yield UtteranceUpdate(utterance, delta)
 
 
 def _is_runaway(request: GenerationRequest, params: RefineTextParams) -> bool:
-    """Whether the length of the text set the limit, and not the caller."""
+    """Whether the length of the text set the limit of new frames, and not the caller."""
     return request.sampling.max_new < params.max_new_token
 
 
-def _tell_runaway(utterance: Utterance, request: GenerationRequest) -> None:
+def _warn_of_runaway(utterance: Utterance, request: GenerationRequest) -> None:
     logger.warning(
         "%r found no end and was cut after %.0f s: try another seed, or other words",
         utterance.text[:40],

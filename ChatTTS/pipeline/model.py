@@ -1,4 +1,4 @@
-"""What the pipeline runs on: everything that a checkpoint gives."""
+"""The loaded checkpoint that the pipeline runs on."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from ..model.speaker import Speaker
 from ..model.synthesis import Synthesizer
 from ..model.vocoder import Vocoder
 from ..utils.lru import LRU
-from .decode_worker import Vocoding
+from .decode_worker import DecodeWorker
 
-# Voices that are kept unpacked; a sample of half a minute is 45 kB.
+# Decoded voices that are kept; a sample of half a minute takes 45 kB.
 _VOICES_KEPT = 256
 
 
 @dataclass(frozen=True)
 class Model:
-    """Everything that a checkpoint gives.
+    """All parts of a loaded checkpoint.
 
     Attributes:
-        from_hiddens, from_codes: the two ways from frames to samples.
-        vocoding: the thread that goes them.
-        vectors, samples: what speaker strings and sample prompts were read to.
+        from_hiddens, from_codes: turn frames into samples: from their hidden states through the
+            Decoder, or from their codes through the DVAE.
+        decode_worker: the thread that runs these two.
+        vectors, samples: caches of decoded speaker strings and sample prompts.
     """
 
     config: Config
@@ -44,19 +45,21 @@ class Model:
     vocos: Vocoder
     from_hiddens: Synthesizer
     from_codes: Synthesizer
-    vocoding: Vocoding
+    decode_worker: DecodeWorker
     vectors: LRU[str, NDArray[np.float32]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
     samples: LRU[str, NDArray[np.int64]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
 
     def synthesizer(self, use_decoder: bool) -> Synthesizer:
-        """The way through the Decoder, or the one through the DVAE."""
+        """Return the synthesizer through the Decoder, or the one through the DVAE."""
         return self.from_hiddens if use_decoder else self.from_codes
 
     def with_part(self, name: str, part: object) -> Model:
-        """A model with another ``part``, as scripts assign ``chat.decoder``, on plain modules.
+        """Return a model with another ``part``, for scripts that assign ``chat.decoder``.
+
+        A new module of the audio decoder runs as plain torch, without kernels.
 
         Raises:
-            ConfigError: it is of another class than the one in its place.
+            ConfigError: ``part`` is of another class than the one that it replaces.
         """
         kind = type(getattr(self, name))
         if not isinstance(part, kind):

@@ -1,4 +1,4 @@
-"""What ``infer`` gives: waveforms that can tell how they ended."""
+"""Results of ``infer`` and of streams: waveforms, pieces, and how each text ended."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..model.generation import FinishReason
 
 
 @dataclass
-class Spoken:
-    """One utterance of a row: what was said, how long it is, how it ended.
+class SpokenUtterance:
+    """One utterance of a text: its words, its length, and how it ended.
 
     Attributes:
         text: as it went into the speech pass.
-        samples: length at 24 kHz.
-        finish: ``None`` while it is being generated.
+        samples: its length, in samples at 24 kHz.
+        finish: how it ended; ``None`` while it is being generated.
     """
 
     text: str
@@ -28,10 +28,10 @@ class Spoken:
 
 
 @dataclass
-class Row:
-    """The utterances of one text, in order."""
+class SpokenText:
+    """The spoken utterances of one text, in order."""
 
-    utterances: list[Spoken] = field(default_factory=list)
+    utterances: list[SpokenUtterance] = field(default_factory=list)
 
     @property
     def finish_reason(self) -> str | None:
@@ -52,27 +52,27 @@ class Waveforms(list[NDArray[np.float32]]):
         rows: for each text, its utterances with their lengths and finish reasons.
     """
 
-    def __init__(self, waveforms: Iterable[NDArray[np.float32]], rows: list[Row]) -> None:
+    def __init__(self, waveforms: Iterable[NDArray[np.float32]], rows: list[SpokenText]) -> None:
         super().__init__(waveforms)
         self.rows = rows
 
     @property
     def finish_reasons(self) -> list[str | None]:
-        """How each row ended: ``stop``, ``length`` or ``abort``."""
+        """How each text ended: ``stop``, ``length`` or ``abort``."""
         return [row.finish_reason for row in self.rows]
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of speech, of one utterance.
+    """A piece of speech; all of it belongs to one utterance.
 
     Attributes:
         samples: float32 [n] at 24 kHz, n > 0.
         position: of the first sample in the whole.
         utterance: number of the utterance in the text, from 0.
         text: of the utterance, as it went into the speech pass.
-        finish_reason: in the last piece of an utterance how it ended: ``stop``, ``length`` or
-            ``abort``; ``None`` in the others.
+        finish_reason: how the utterance ended, ``stop``, ``length`` or ``abort``, in its last
+            piece; ``None`` in the others.
     """
 
     samples: NDArray[np.float32]
@@ -83,12 +83,12 @@ class Piece:
 
 
 class EmptySpeechError(ChatTTSError):
-    """Utterances that ended at once in every attempt.
+    """Raised for utterances that the model ended at once in every attempt.
 
     Attributes:
         texts: those utterances.
-        waveforms: what came of all the rows, so that nothing of the others is lost; ``None`` at
-            the end of a stream, which has given it already.
+        waveforms: of all the texts, so that no speech is lost; ``None`` at the end of a stream,
+            which has given them already.
     """
 
     def __init__(self, texts: list[str], waveforms: Waveforms | None) -> None:

@@ -1,4 +1,4 @@
-"""Speech while it is generated: what ``infer(stream=True)`` and ``stream`` give."""
+"""Speech while it is generated: the results of ``infer(stream=True)`` and ``stream``."""
 
 from __future__ import annotations
 
@@ -15,110 +15,115 @@ from numpy.typing import NDArray
 
 from ..model.generation import Cancellation
 from ..params import InferCodeParams
-from ..utils.process_hooks import start, watch
-from .assembly import RowMixer
-from .frame_generation import Gain
-from .results import EmptySpeechError, Piece, Spoken
+from ..utils.process_hooks import register_thread_owner, start_thread
+from .assembly import WaveformAssembler
+from .frame_generation import UtteranceUpdate
+from .results import EmptySpeechError, Piece, SpokenUtterance
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Stream")
 
 
-class Production:
-    """Generates in a thread of its own, so that work goes on while nobody asks for samples.
+class GenerationThread:
+    """Generates the frames of one call in a thread of its own, also between reads of the stream.
 
     Args:
-        gains: what is generated; taken in that thread.
-        mixer: where the frames go.
+        updates: generates the frames; iterated in that thread.
+        assembler: takes the frames.
         cancelled: ends the generation.
     """
 
-    def __init__(self, gains: Iterator[Gain], mixer: RowMixer, cancelled: Cancellation) -> None:
-        self.mixer = mixer
+    def __init__(
+        self,
+        updates: Iterator[UtteranceUpdate],
+        assembler: WaveformAssembler,
+        cancelled: Cancellation,
+    ) -> None:
+        self.assembler = assembler
         self._cancelled = cancelled
         self._has_begun = False
-        self._work = [gains]  # taken by the one thread that does it
+        self._updates = [updates]  # popped by the one thread that iterates it
         self._threads: list[threading.Thread] = []
-        watch(self)
+        register_thread_owner(self)
 
     def begin(self) -> None:
-        """Begin, if that has not been done.
+        """Start the thread, unless it has begun.
 
         Raises:
-            OutOfThreadsError: the system gives no thread. It may be tried again.
+            OutOfThreadsError: the system gives no thread. The caller may try again.
         """
         if self._has_begun:
             return
-        # Where Ctrl-C comes before the flag is set, another thread starts that finds no work.
+        # Where Ctrl-C comes before the flag is set, a second thread starts and finds nothing to do.
         thread = threading.Thread(target=self._run, name="speech", daemon=True)
         self._threads.append(thread)
-        start(thread)
+        start_thread(thread)
         self._has_begun = True
 
     def leave(self) -> None:
-        """Nobody takes samples any more: the generation ends within a step.
+        """End the generation within a step, since its samples are not needed any more.
 
-        It takes no lock, so that the garbage collector may call it in whatever thread.
+        It takes no lock, so the garbage collector may call it in any thread.
         """
         self._cancelled.set()
-        self.mixer.leave()
+        self.assembler.leave()
 
     def close(self) -> None:
-        """As :meth:`leave`, and wait for it."""
+        """End the generation, and wait for its thread."""
         self.leave()
-        self.mixer.close()
+        self.assembler.close()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join()
 
     def at_exit(self) -> None:
-        """At the interpreter's end: as :meth:`close`."""
+        """Close, at the interpreter's end."""
         self.close()
 
     def after_fork(self) -> None:
-        """In a forked child: the thread stayed in the parent, and the mixer says so."""
+        """Forget the thread in a forked child; the assembler raises the error there."""
         self._has_begun, self._threads = True, []
 
     def _run(self) -> None:
         try:
-            gains = self._work.pop()
+            updates = self._updates.pop()
         except IndexError:
             return
         try:
-            for gain in gains:
-                if not self.mixer.push(gain):
+            for update in updates:
+                if not self.assembler.push(update):
                     break
-        except BaseException as error:  # it is told to whoever takes the samples
-            self.mixer.fail(error)
+        except BaseException as error:  # the consumer raises it
+            self.assembler.fail(error)
 
 
 class Stream(Iterator[T], AsyncIterator[T]):
-    """What comes of a production, by ``for`` or by ``async for``.
+    """Speech that can be read by ``for`` or ``async for`` while it is generated.
 
-    The work begins when the first item is asked for, and goes on in threads of its own, up to a
-    minute ahead. Closing the stream (also by ``with`` and ``async with``), or letting go of it,
-    ends the work within a step and frees what it held. One at a time may take items.
+    The work begins with the first item, and goes on in threads of its own, up to a minute ahead.
+    Closing the stream (also by ``with`` or ``async with``), or dropping its last reference, ends
+    the work within a step and frees its memory. One thread or task at a time may take items.
 
     Attributes:
-        rows: for each text its utterances, as they are known so far.
+        rows: for each text its utterances, as far as they are known.
     """
 
-    def __init__(self, production: Production, *, ensure_non_empty: bool) -> None:
-        self.rows = production.mixer.rows
-        self._production = production
+    def __init__(self, generation: GenerationThread, *, ensure_non_empty: bool) -> None:
+        self.rows = generation.assembler.texts
+        self._generation = generation
         self._ensures = ensure_non_empty
         self._is_over = False
-        weakref.finalize(self, production.leave).atexit = False
+        weakref.finalize(self, generation.leave).atexit = False
 
     @abstractmethod
     def _take(self) -> T | None:
-        """The next item if it is there; called with the mixer's lock held."""
+        """Return the next item if it is there; called with the assembler's lock held."""
 
     def __next__(self) -> T:
         item = None
         if not self._is_over:
-            self._production.begin()
-            item = self._checked(self._production.mixer.wait(self._take))
+            self._generation.begin()
+            item = self._checked(self._generation.assembler.wait(self._take))
         if item is None:
             raise StopIteration
         return item
@@ -126,35 +131,35 @@ class Stream(Iterator[T], AsyncIterator[T]):
     async def __anext__(self) -> T:
         item = None
         if not self._is_over:
-            self._production.begin()
-            item = self._checked(await self._production.mixer.wait_async(self._take))
+            self._generation.begin()
+            item = self._checked(await self._generation.assembler.wait_async(self._take))
         if item is None:
             raise StopAsyncIteration
         return item
 
     def _checked(self, item: T | None) -> T | None:
-        """The same; at the end an error if something was to be spoken and was not."""
+        """Return ``item``; at the end, raise if an utterance stayed empty."""
         if item is None:
             self._is_over = True
-            empty = self._production.mixer.empty_texts
+            empty = self._generation.assembler.empty_texts
             if empty and self._ensures:
                 raise EmptySpeechError(empty, None)
         return item
 
     @property
     def finish_reasons(self) -> list[str | None]:
-        """How each row ended: ``stop``, ``length`` or ``abort``; ``None`` for one that goes on."""
+        """How each text ended: ``stop``, ``length`` or ``abort``; ``None`` while it goes on."""
         return [row.finish_reason for row in self.rows]
 
     def close(self) -> None:
         """End the work; items that were not taken are dropped."""
         self._is_over = True
-        self._production.close()
+        self._generation.close()
 
     async def aclose(self) -> None:
-        """The same in an asyncio loop."""
+        """End the work as :meth:`close` does, without blocking the asyncio loop."""
         self._is_over = True
-        await asyncio.get_running_loop().run_in_executor(None, self._production.close)
+        await asyncio.get_running_loop().run_in_executor(None, self._generation.close)
 
     def __enter__(self: S) -> S:
         return self
@@ -180,16 +185,17 @@ class Stream(Iterator[T], AsyncIterator[T]):
 
 
 class WaveformStream(Stream[NDArray[np.float32]]):
-    """Chunks (rows, n), float32 at 24 kHz; a row that is finished is silent.
+    """Chunks, float32 [texts, n] at 24 kHz; a text that is finished is silent.
 
-    Where the caller changed ``stream_speed`` every chunk but the last has that many samples; where
-    he changed ``pass_first_n_batches`` the first waits for so many batches of frames.
+    Where the caller changed ``stream_speed``, every chunk but the last has that many samples. Where
+    the caller changed ``pass_first_n_batches``, the first chunk waits for so many batches of
+    frames.
     """
 
     def __init__(
-        self, production: Production, params: InferCodeParams, samples_per_frame: int
+        self, generation: GenerationThread, params: InferCodeParams, samples_per_frame: int
     ) -> None:
-        super().__init__(production, ensure_non_empty=params.ensure_non_empty)
+        super().__init__(generation, ensure_non_empty=params.ensure_non_empty)
         usual = InferCodeParams()
         changed = params.stream_speed != usual.stream_speed
         self._size = params.stream_speed if changed else None
@@ -199,22 +205,22 @@ class WaveformStream(Stream[NDArray[np.float32]]):
             self._least = max(self._least, frames * samples_per_frame)
 
     def _take(self) -> NDArray[np.float32] | None:
-        chunk = self._production.mixer.take(self._least, self._size)
+        chunk = self._generation.assembler.take(self._least, self._size)
         if chunk is not None:
             self._least = self._size or 1
         return chunk
 
 
 class SpeechStream(Stream[Piece]):
-    """The pieces of one text's speech; each belongs to one utterance."""
+    """The pieces of one text's speech; each piece belongs to one utterance."""
 
-    def __init__(self, production: Production, params: InferCodeParams) -> None:
-        super().__init__(production, ensure_non_empty=params.ensure_non_empty)
+    def __init__(self, generation: GenerationThread, params: InferCodeParams) -> None:
+        super().__init__(generation, ensure_non_empty=params.ensure_non_empty)
         self._position = 0
 
     @property
-    def utterances(self) -> list[Spoken]:
-        """Of the text, as they are known so far."""
+    def utterances(self) -> list[SpokenUtterance]:
+        """The utterances of the text, as far as they are known."""
         return self.rows[0].utterances
 
     @property
@@ -223,7 +229,7 @@ class SpeechStream(Stream[Piece]):
         return self.rows[0].finish_reason
 
     def _take(self) -> Piece | None:
-        piece = self._production.mixer.piece(self._position)
+        piece = self._generation.assembler.piece(self._position)
         if piece is not None:
             self._position += len(piece.samples)
         return piece

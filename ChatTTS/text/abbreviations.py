@@ -1,10 +1,10 @@
-"""English abbreviations: what they are read as, and whether their full stop ends a sentence."""
+"""English abbreviations: their readings, and whether their full stop ends a sentence."""
 
 from __future__ import annotations
 
 import re
 
-# Something always follows these, so their full stop never ends a sentence.
+# A word always follows these, so their full stop never ends a sentence.
 _LEADING = {
     "mr": "mister", "mrs": "missus", "ms": "miss", "dr": "doctor", "prof": "professor",
     "st": "saint", "mt": "mount", "lt": "lieutenant", "sgt": "sergeant", "capt": "captain",
@@ -45,9 +45,9 @@ _LOOK_BACK = 32  # characters; longer than any abbreviation
 
 
 def ends_sentence(text: str, stop: int, end: int) -> bool:
-    """Whether the full stop at ``text[stop]`` ends a sentence, by the words beside it.
+    """Whether the full stop at ``text[stop]`` ends a sentence, judged by the words around it.
 
-    ``end`` is where the text goes on, behind the quotes and tags that belong to the stop.
+    ``end`` is where the text continues, after the quotes and tags that belong to the stop.
     """
     following = _NEXT.match(text, end)
     if not following:

@@ -1,7 +1,7 @@
-"""Which characters reach the model, and what becomes of the others.
+"""Characters that reach the model, and replacements for the others.
 
-``published_characters`` is the rule of the published package, kept exactly. The rest serves the
-normalisation of ours, which reads, folds or replaces a character before it drops one.
+``published_characters`` is exactly the rule of the published package. The other functions serve
+this package's own normalization, which reads, folds or replaces a character before it drops one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FULL_WIDTH = str.maketrans(
     | dict.fromkeys("—–", "，")
     | {"…": "。"}
 )
-# What to try in place of a character that the voice does not know.
+# Replacements to try for a character that the voice does not know.
 _SUBSTITUTES = {chr(code): str(mark) for code, mark in _PUBLISHED_MAP.items()} | {
     "?": "？.", "？": "?。", "!": "！.", "！": "!。", "…": ".", "⋯": ".", "—": ",", "–": ",",
 }  # fmt: skip
@@ -81,14 +81,16 @@ def language_of(text: str) -> str | None:
 
 
 def published_characters(text: str) -> str:
-    """The published rule: a few marks become commas and stops, the rest of its set, or nothing."""
+    """Apply the published rule: map some marks to commas and stops, and drop unknown ones."""
     return map_plain(text, lambda plain: _NOT_PUBLISHED.sub("", plain.translate(_PUBLISHED_MAP)))
 
 
 def fold(text: str, kept: str) -> str:
-    """Variants of a character become the plain one: "ｅ", "é" and "ᵉ" become "e", "’" becomes "'".
+    """Replace variants of a character by the plain one.
 
-    White space other than "\\n" becomes a space, and so do brackets, which are no tag's here. The
+    For example, "ｅ", "é" and "ᵉ" become "e", and "’" becomes "'".
+
+    White space other than "\\n" becomes a space. So do brackets, which belong to no tag here. The
     characters in ``kept`` stay.
     """
     return "".join(
@@ -97,16 +99,16 @@ def fold(text: str, kept: str) -> str:
 
 
 def full_width(text: str) -> str:
-    """ASCII punctuation becomes the Chinese one."""
+    """Replace ASCII punctuation by the Chinese one."""
     return text.translate(_FULL_WIDTH)
 
 
 def inner_marks(text: str, kept: str) -> str:
-    """Apostrophes stay inside words only, and a hyphen there becomes a space, no pause; dots
-    after which the sentence goes on are a comma.
+    """Treat apostrophes, hyphens and dots inside a sentence.
 
-    A voice that has no apostrophe gets contractions written out: with the mark just left out,
-    "we'll" and "I'd" would turn into the words "well" and "id".
+    Apostrophes stay inside words only. A hyphen in a word becomes a space, without a pause. Dots
+    before a lower-case letter become a comma. For a voice without apostrophes, contractions are
+    written out: otherwise "we'll" and "I'd" would become the words "well" and "id".
     """
     if "'" not in kept:
         for pattern, words in _CONTRACTIONS:
@@ -118,19 +120,24 @@ def inner_marks(text: str, kept: str) -> str:
 
 
 def allowed_characters(text: str, kept: str) -> str:
-    """``text`` in the published set and ``kept`` alone: a character becomes one that stands for
-    it, or a space, or (where it shows nothing by itself) disappears."""
+    """Return ``text`` with only characters of the published set and ``kept``.
+
+    Another character is replaced by a known one or by a space. A mark without a width of its own is
+    dropped.
+    """
     return re.sub(
         f"[^{_PUBLISHED_SET}{re.escape(kept)}]", lambda match: _substitute(match[0], kept), text
     )
 
 
 def unknown_characters(text: str, knows: Callable[[str], bool]) -> dict[int, str]:
-    """Return a table for ``str.translate`` from the characters of the published set that a voice
-    does not know to those that it may know: Chinese marks to plain ones, an ideograph to a space.
+    """Return a table for ``str.translate`` that replaces characters unknown to a voice.
+
+    These are characters of the published set. Chinese marks are replaced by plain ones, and
+    ideographs by a space.
 
     Args:
-        text: whose characters are asked about; tags do not count.
+        text: the text with these characters; tags do not count.
         knows: whether the voice knows a character.
     """
     beyond_ascii = {char for char in without_tags(text) if not char.isascii()}
@@ -138,7 +145,7 @@ def unknown_characters(text: str, knows: Callable[[str], bool]) -> dict[int, str
 
 
 def name_lost_letters(text: str, kept: str, unknown: Collection[int] = ()) -> None:
-    """Warn once of the letters of ``text`` that no rule can turn into known ones.
+    """Warn once of the letters of ``text`` that no rule can replace.
 
     Args:
         unknown: code points of the published set that the voice does not know.
@@ -153,16 +160,16 @@ def name_lost_letters(text: str, kept: str, unknown: Collection[int] = ()) -> No
 
 
 def replace_homophones(text: str, homophones: Mapping[str, str]) -> str:
-    """Put for each character what ``homophones`` has for it; the tags stay."""
+    """Replace each character by its entry in ``homophones``; tags stay."""
     table = str.maketrans(dict(homophones))
     return map_plain(text, lambda plain: plain.translate(table))
 
 
 def load_homophones(path: str | Path) -> dict[str, str]:
-    """Read a table of homophones: a JSON object of single characters to single characters.
+    """Read a table of homophones: a JSON object that maps single characters to single characters.
 
     Raises:
-        TextError: the file cannot be read, or holds something else.
+        TextError: the file cannot be read, or has other contents.
     """
     try:
         table = read_json(Path(path), unique=False)

@@ -1,6 +1,6 @@
-"""Chinese digits and symbols as words: ``wetext`` reads whole sentences well here.
+"""Read digits and symbols in Chinese: ``wetext`` reads whole sentences well.
 
-Some notations it misreads are rewritten before, and what it leaves is read as plain numbers.
+Notations that it misreads are rewritten first. Digits that it leaves are read as plain numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HALVES = {"a": "上午", "p": "下午"}
 
 
 def read_chinese(text: str, ask: Ask) -> str:
-    """``text`` with its numbers and symbols as Chinese words; no ASCII digit is left."""
+    """Return ``text`` with numbers and symbols as Chinese words, without ASCII digits."""
     text = LONG_RUN.sub(lambda match: chinese_digits(match[0]), text)
     text = _WEB_ADDRESS.sub(_web_address, text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
@@ -79,7 +79,7 @@ def _asked(clause: str, ask: Ask) -> str:
 
 
 def _web_address(match: re.Match[str]) -> str:
-    """An address as people say it: no scheme, no query."""
+    """Return an address as it is spoken, without scheme and query."""
     said = re.sub(r"^(?:https?://)?(?:www\.)?", "", re.split(r"[?#]", match[0])[0]).rstrip("/")
     for symbol, word in ((".", "点"), ("/", "斜杠"), ("-", "杠"), ("_", "下划线")):
         said = said.replace(symbol, word)
@@ -87,7 +87,7 @@ def _web_address(match: re.Match[str]) -> str:
 
 
 def _phone(written: str) -> str:
-    """Digits one by one, 一 as 幺, with a pause between the groups."""
+    """Return the digits one by one, 一 as 幺, with a pause between groups."""
     plus = "加" if written.startswith("+") else ""
     groups = re.findall(r"\d+", written)
     return plus + "，".join(chinese_digits(group).replace("一", "幺") for group in groups)

@@ -1,7 +1,7 @@
-"""How long a text can take to say, at the very most: past that a voice has lost its way.
+"""An upper bound on the duration of a text, beyond which a generation has failed.
 
-Models of this kind sometimes find no end and drone on. The bound is three times what an unhurried
-speaker takes, and some seconds that very short texts need.
+Models of this kind sometimes find no end and go on with noise. The bound is three times the
+duration of a slow speaker, plus some seconds that very short texts need.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _DIGIT = re.compile(r"\d")
 _SPEED = re.compile(r"\[speed_(\d)\]")
 
-# Seconds of an unhurried speaker.
+# Seconds of a slow speaker.
 _PER_HAN, _PER_LETTER, _PER_DIGIT, _PER_LAUGH, _PER_TAG = 0.3, 0.08, 0.5, 1.0, 0.6
 _PATIENCE = 3.0
 _AT_LEAST = 3.0
@@ -24,10 +24,10 @@ _SLOWER = 1.25  # for each step of [speed_n] below the usual one
 
 
 def longest_seconds(text: str, settings: str = "") -> float:
-    """Return a bound on the seconds of speech that ``text`` is worth.
+    """Return an upper bound on the seconds of speech of ``text``.
 
     Args:
-        text: what is said, control tags included.
+        text: the spoken text with its control tags.
         settings: tags before the text; ``[speed_0]`` to ``[speed_4]`` give more time.
     """
     plain = without_tags(text)

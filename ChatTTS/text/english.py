@@ -1,8 +1,8 @@
-"""English digits and symbols as words.
+"""Read digits and symbols in English.
 
-Each rule takes what it is sure of. ``wetext`` reads single spans (a date, a clock time, an
-ordinal, a fraction, a year): given whole sentences its English grammar rewrites words that need
-no reading and rejects some texts. What no rule takes is read as plain numbers, so no digit stays.
+Each rule replaces only what it recognizes with certainty. ``wetext`` reads single spans: a date, a
+clock time, an ordinal, a fraction, a year. For whole sentences its English grammar is not used: it
+rewrites plain words and rejects some texts. All other digits are read as plain numbers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ROMAN = {
     "XII": "12", "XIII": "13", "XIV": "14", "XV": "15", "XVI": "16", "XVII": "17", "XVIII": "18",
     "XIX": "19", "XX": "20",
 }  # fmt: skip
-# Spelled although they have a vowel; capitals without one are always spelled.
+# Spelled out although they have a vowel; capitals without a vowel are always spelled out.
 _INITIALISMS = "AI|API|ATM|CEO|CFO|CIA|CPU|EU|FAQ|FBI|GPU|IBM|IP|UI|UK|UN|URL|USA|USB|VIP"
 _NOT_SPELLED = "(?:HM+|SH+|PSST|BR+|GR+|Z+|TSK|PFFT|MR|MRS|MS|DR|ST|LTD|VS)"
 
@@ -51,7 +51,7 @@ _SYMBOLS = {
 
 
 def read_english(text: str, ask: Ask) -> str:
-    """``text`` with its numbers, abbreviations and symbols as words; no ASCII digit is left."""
+    """Return ``text`` with numbers, abbreviations and symbols as words, without ASCII digits."""
 
     def asked(match: re.Match[str]) -> str:
         return _asked(match[0], ask)
@@ -140,7 +140,7 @@ _SYMBOL = re.compile("|".join(map(re.escape, _SYMBOLS)))
 
 
 def _asked(span: str, ask: Ask) -> str:
-    """The grammar's words for ``span``; its plain numbers where the grammar has none."""
+    """Return the grammar's words for ``span``, else its plain numbers."""
     words = ask(span)
     if words and re.fullmatch(r"[A-Za-z' -]+", words):
         return words
@@ -148,7 +148,7 @@ def _asked(span: str, ask: Ask) -> str:
 
 
 def _web_address(match: re.Match[str]) -> str:
-    """An address as people say it: no scheme, no query."""
+    """Return an address as it is spoken, without scheme and query."""
     said = re.sub(r"^(?:https?://)?(?:www\.)?", "", re.split(r"[?#]", match[0])[0]).rstrip("/")
     for symbol, word in ((".", "dot"), ("/", "slash"), ("-", "dash"), ("_", "underscore")):
         said = said.replace(symbol, f" {word} ")
@@ -156,7 +156,7 @@ def _web_address(match: re.Match[str]) -> str:
 
 
 def _phone(match: re.Match[str]) -> str:
-    """Digits one by one, with a pause between the groups."""
+    """Return the digits one by one, with a pause between groups."""
     plus = "plus " if match[0].startswith("+") else ""
     return plus + ", ".join(english_digits(group) for group in re.findall(r"\d+", match[0]))
 
@@ -181,7 +181,7 @@ def _ordinal(day: str, ask: Ask) -> str:
 
 
 def _clock(match: re.Match[str], ask: Ask) -> str:
-    """A time of the day; two numbers otherwise related (a score, 16:9) are one "to" the other."""
+    """Return a time of day; other pairs of numbers (a score, 16:9) are read with "to"."""
     half = match["half"] or ""
     if match[1] is None:
         return f"{match[5]} to "

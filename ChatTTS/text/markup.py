@@ -1,4 +1,4 @@
-"""Markdown, taken off: its marks are for the eye and must not be spoken."""
+"""Remove markdown: its marks are for reading and must not be spoken."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _INLINE_MARKS = (
 
 
 def strip_markup(text: str, known_tags: Collection[str] | None = None) -> str:
-    """``text`` without markdown marks; of a link its label stays. Control tags are not touched.
+    """Return ``text`` without markdown marks; a link keeps its label, and control tags stay.
 
     ``[label](address)`` is a link unless ``[label]`` is among ``known_tags``.
     """
 
     def label(match: re.Match[str]) -> str:
-        # the spaces keep a label from joining what stands around it into a control tag
+        # without spaces, the label and its neighbours could form a control tag
         return match[0] if known_tags and match[1] in known_tags else f" {match[2]} "
 
     text = _LINK.sub(label, text)

@@ -1,4 +1,4 @@
-"""From a written text to what a voice can speak: the readings of its language, then characters."""
+"""Normalize a written text: the readings of its language, then the characters of the voice."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 TextFunction = Callable[[str], str]
 
 LANGUAGES = ("en", "zh")
-# A line end in mid-sentence, of a text that was wrapped to some width; markdown's lines are none.
+# A line end inside a sentence, of a text wrapped to some width; not the lines of markdown.
 _WRAPPED = re.compile(r"^([ \t]*\w[^\n]{30,}[a-z,])[ \t]*\n(?=[ \t]*[a-z])", re.MULTILINE)
 _SPELLINGS = {
     "en": "en",
@@ -51,15 +51,15 @@ _PROBE = "1 test. 测试2。"
 
 
 class Normalizer:
-    """Text as the model wants it. Threads may share one.
+    """Turns texts into the form that the model reads. Threads may share one.
 
     Args:
-        homophones: what to say for a character, for voices that were trained so.
-        characters: those beyond the published set that the voice knows ("'?", say); kept where
+        homophones: replacements of characters, for voices that were trained with them.
+        characters: those beyond the published set that the voice knows, such as "'?"; kept where
             ``do_text_normalization`` is on.
-        known_tags: the model's control tags; others are left out. None keeps every tag.
-        language: "en" or "zh", for texts in which neither language can be seen.
-        knows: whether the voice knows a character of the published set; ``None`` knows all.
+        known_tags: the model's control tags; others are removed. None keeps every tag.
+        language: "en" or "zh", for texts that show neither language.
+        knows: returns whether the voice knows a character of the published set; ``None`` means all.
     """
 
     def __init__(
@@ -92,27 +92,29 @@ class Normalizer:
         language: str | None = None,
         knows: Callable[[str], bool] | None = None,
     ) -> Normalizer:
-        """A normalizer for another voice, with the functions that are registered here."""
+        """Return a normalizer for another voice, with the functions that are registered here."""
         other = Normalizer(homophones, characters, known_tags, language, knows)
         other._registered = self._registered
         return other
 
     @property
     def normalizers(self) -> dict[str, TextFunction]:
-        """The functions that are registered, by their names."""
+        """The registered functions, by name."""
         return dict(self._registered)
 
     def register(self, name: str, normalizer: TextFunction) -> bool:
-        """Let ``normalizer`` read the texts of language ``name`` instead of the built-in.
+        """Let ``normalizer`` read the texts of language ``name`` instead of the built-in one.
 
-        It gets plain text, never a control tag. A function for another name than "en" and "zh"
-        reads the texts for which ``lang`` is that name. Returns False, with a line in the log,
-        where a function has the name already (:meth:`unregister` it first), and for one that does
-        not turn a text into a text.
+        It gets plain text, never a control tag. A function for a name other than "en" and "zh"
+        reads the texts for which ``lang`` is that name.
+
+        Returns:
+            False, with a warning, where a function has the name already (:meth:`unregister` it
+            first), or where ``normalizer`` does not turn a text into a text.
         """
         try:
             answer = normalizer(_PROBE)
-        except Exception as error:  # whatever a stranger's function raises
+        except Exception as error:  # a registered function may raise anything
             logger.warning("normalizer %r refused: it failed on %r: %r", name, _PROBE, error)
             return False
         if not isinstance(answer, str):
@@ -127,7 +129,7 @@ class Normalizer:
         return True
 
     def unregister(self, name: str) -> None:
-        """Go back to the built-in reading of language ``name``, if it has one."""
+        """Return to the built-in reading of language ``name``, if there is one."""
         with self._lock:
             self._registered = {key: fn for key, fn in self._registered.items() if key != name}
 
@@ -138,10 +140,10 @@ class Normalizer:
         do_homophone_replacement: bool = True,
         lang: str | None = None,
     ) -> str:
-        """``text`` in the model's characters, its control tags as they are, on one line.
+        """Return ``text`` in the model's characters, on one line, with its control tags unchanged.
 
-        Without ``do_text_normalization`` the published rule alone applies. Where ``lang`` names no
-        language that is known, each sentence shows its own.
+        Without ``do_text_normalization`` only the published rule applies. Where ``lang`` is no
+        known language, it is detected for each sentence.
 
         Raises:
             TextError: a registered function failed.
@@ -154,7 +156,7 @@ class Normalizer:
     def lines(
         self, text: str, do_homophone_replacement: bool = True, lang: str | None = None
     ) -> list[str]:
-        """The lines of ``text``, each normalised; those with nothing in them are left out."""
+        """Return the normalized lines of ``text`` without empty ones."""
         lang = self._language_named(lang)
         text = _WRAPPED.sub(r"\1 ", "\n".join(text.splitlines()))
         text = strip_markup(text, self._known_tags)
@@ -172,7 +174,7 @@ class Normalizer:
         return [line for line in spoken if line]
 
     def _language_named(self, lang: str | None) -> str | None:
-        """The language that ``lang`` means, in any of the spellings that scripts have for it."""
+        """Return the language that ``lang`` means, in any of the spellings that scripts use."""
         if lang in self._registered:
             return lang
         name = str(lang or "auto").strip().casefold()
@@ -182,9 +184,9 @@ class Normalizer:
         return known
 
     def _line(self, line: str, lang: str | None, default: str) -> str:
-        """Read a line out, neighbouring sentences of one language together.
+        """Read a line, with adjacent sentences of one language together.
 
-        A sentence that shows no language (a number, say) has that of the one before it.
+        A sentence that shows no language, such as a number, has that of the sentence before it.
         """
         sentences: list[tuple[str, str]] = []
         for sentence in split_sentences(line):
@@ -209,7 +211,7 @@ class Normalizer:
             return self._built_in[language](text)
         try:
             words = fold(registered(text), self._characters)
-        except Exception as error:  # whatever a stranger's function raises
+        except Exception as error:  # a registered function may raise anything
             raise TextError(
                 f"the registered normalizer {language!r} failed on {text[:40]!r}: {error!r}"
             ) from error

@@ -1,13 +1,13 @@
-"""Numbers as words, in English and Chinese, for what the grammars of ``wetext`` leave.
+"""Numbers as words, in English and Chinese, where the grammars of ``wetext`` read none.
 
-The functions take digits as text, so that leading zeros and the decimals as written survive.
+The functions take digits as text, so leading zeros and decimals are kept as written.
 """
 
 from __future__ import annotations
 
 import re
 
-# Longer than any number or name of something; read digit by digit before any rule looks at it.
+# Longer than any number or code; read digit by digit before all other rules.
 LONG_RUN = re.compile(r"\d{20,}")
 
 _ONES = (
@@ -26,7 +26,9 @@ _HAN_MYRIADS = ("", "万", "亿", "兆")
 
 
 def english_number(written: str) -> str:
-    """``"1,234.50"`` -> "one thousand two hundred thirty four point five zero".
+    """Return a number in words.
+
+    "1,234.50" is "one thousand two hundred thirty four point five zero".
 
     Numbers with a leading zero ("007") and those beyond trillions are read digit by digit.
     """
@@ -39,12 +41,15 @@ def english_number(written: str) -> str:
 
 
 def english_digits(digits: str) -> str:
-    """``"105"`` -> "one zero five"; what is no digit is passed over."""
+    """Return digits one by one: "105" is "one zero five"; other characters are skipped."""
     return " ".join(_ONES[int(digit)] for digit in digits if digit in "0123456789")
 
 
 def chinese_number(written: str) -> str:
-    """``"1,234.50"`` -> "一千二百三十四点五零"; leading zeros and long numbers by digits."""
+    """Return a number in words: "1,234.50" is "一千二百三十四点五零".
+
+    Numbers with a leading zero and very long ones are read digit by digit.
+    """
     whole, _, decimals = written.replace(",", "").partition(".")
     if (len(whole) > 1 and whole[0] == "0") or len(whole) > 4 * len(_HAN_MYRIADS):
         words = chinese_digits(whole)
@@ -54,7 +59,7 @@ def chinese_number(written: str) -> str:
 
 
 def chinese_digits(digits: str) -> str:
-    """``"105"`` -> "一零五"; what is no digit is passed over."""
+    """Return digits one by one: "105" is "一零五"; other characters are skipped."""
     return "".join(_HAN[int(digit)] for digit in digits if digit in "0123456789")
 
 

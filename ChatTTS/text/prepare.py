@@ -1,4 +1,4 @@
-"""The whole way of a text to the utterances that are spoken one by one."""
+"""From a text to its utterances, which are spoken one by one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .tags import map_plain
 
 logger = logging.getLogger(__name__)
 
-# No language has such words: a key, an address, an image in letters. Chinese has no spaces.
+# A longer run of letters is no word but a key, an address or an encoded image. Chinese, which has
+# no spaces, does not count.
 _LONGEST_WORD = 100
 _ENDLESS = re.compile(rf"[^\W_\u3040-\u30ff\u3400-\u9fff]{{{_LONGEST_WORD + 1},}}")
 
@@ -28,15 +29,15 @@ def prepare(
     split_text: bool = True,
     max_characters: int = 200,
 ) -> list[str]:
-    """Normalised utterances of ``text``, in order; with ``split_text`` off, just one.
+    """Return the normalized utterances of ``text``, in order; without ``split_text``, just one.
 
-    With normalisation, lines are read out before they are split: what is measured against
-    ``max_characters`` is then what is spoken, the stops of abbreviations and decimals are gone,
-    and each utterance ends in closing punctuation. Without it the written text is split first,
-    since the published rule that follows drops "?" and line ends.
+    With normalization, lines are normalized before they are split. So ``max_characters`` bounds the
+    spoken text, and the stops of abbreviations and decimals are gone. Each utterance ends in
+    closing punctuation. Without normalization, the written text is split first, since the published
+    rule drops "?" and line ends.
 
     Raises:
-        NothingToSpeakError: nothing speakable is left.
+        NothingToSpeakError: the text has nothing to speak.
     """
     words = map_plain(text, _without_endless_words)
     if do_text_normalization:
@@ -57,7 +58,7 @@ def prepare(
 
 
 def _without_endless_words(text: str) -> str:
-    """Return a piece between tags without what is too long for a word, and name that."""
+    """Return a piece between tags without overlong words, with a warning for each."""
     for word in _ENDLESS.findall(text):
         logger.warning("%r... has %d letters, which is no word; left out", word[:40], len(word))
     return _ENDLESS.sub(" ", text)

@@ -1,4 +1,4 @@
-"""Punctuation put in order: one mark where several meet, an end for what has none."""
+"""Clean up punctuation: one mark where several meet, and an end for each sentence."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _FULL_WIDTH = {".": "。", ",": "，"}
 
 
 def tidy(text: str) -> str:
-    """One space at most, none before a mark, and the strongest mark where several meet.
+    """Return ``text`` with single spaces, none before a mark, and one mark where several meet.
 
-    A text does not begin with a mark.
+    The strongest of several marks stays. A mark at the beginning is dropped.
     """
     return _MARKS.sub(_one_mark, " ".join(text.split())).strip()
 
 
 def join_lines(lines: list[str]) -> str:
-    """The lines in one, with a comma for a line end that has no mark of its own."""
+    """Join lines to one, with a comma for a line end without a mark."""
     marked: list[str] = []
     for line in lines[:-1]:
         spoken, tags = _without_end_tags(line)
@@ -32,16 +32,16 @@ def join_lines(lines: list[str]) -> str:
 
 
 def end_sentence(text: str) -> str:
-    """``text`` with a full stop, unless a stop, ``?`` or ``!`` ends it already.
+    """Return ``text`` with a full stop at its end, unless a stop, ``?`` or ``!`` is there.
 
-    A comma at the end gives way to it; tags behind the end stay there.
+    It replaces a comma at the end. Tags after the end stay there.
     """
     spoken, tags = _without_end_tags(text)
     return _marked(spoken.rstrip(",，、;；:： "), ".", _CLOSING) + tags
 
 
 def _without_end_tags(text: str) -> tuple[str, str]:
-    """``text`` up to the tags at its end, and these tags."""
+    """Split ``text`` into the part before the tags at its end, and these tags."""
     spoken, tags = text, ""
     while match := _TAG_AT_END.search(spoken):
         spoken, tags = spoken[: match.start()], match[0] + tags
@@ -59,6 +59,6 @@ def _one_mark(match: re.Match[str]) -> str:
         return ""
     mark = min(set(match[1]) - {" "}, key=_STRONGEST_FIRST.index)
     following = match.string[match.end() : match.end() + 1]
-    if mark.isascii() or following == "[":  # a tag keeps its distance: it tells whose it is
+    if mark.isascii() or following == "[":  # a tag's side of the space shows its sentence
         return mark + (" " if match[2] or following.isalnum() else "")
     return mark

@@ -1,4 +1,4 @@
-"""English money, measures, degrees and fractions as words."""
+"""English money, measures, degrees and fractions in words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MONEY = re.compile(
     rf"|(?P<amount_first>{NUMBER})\s?(?P<after>[$€£¥¢])(?![\d.])"
 )
 
-# What is counted, and what it is divided by.
+# The unit, and the unit that divides it.
 _UNITS = {
     "km/h": ("kilometer", "hour"), "kmh": ("kilometer", "hour"), "mph": ("mile", "hour"),
     "m/s": ("meter", "second"), "MB/s": ("megabyte", "second"), "km": ("kilometer", ""),
@@ -51,7 +51,7 @@ FRACTION = re.compile(rf"(?<![\w/.,])(?:(\d+)\s+)?((\d+)/({_DENOMINATORS}))(?![\
 
 
 def say_money(match: re.Match[str]) -> str:
-    """Words of a match of ``MONEY``: "$5.20" is five dollars and twenty cents."""
+    """Return the words for a match of ``MONEY``: "$5.20" is five dollars and twenty cents."""
     one, many, one_part, parts = _CURRENCIES[match["before"] or match["after"]]
     amount = (match["amount"] or match["amount_first"]).replace(",", "")
     if match["scale"]:
@@ -67,7 +67,7 @@ def say_money(match: re.Match[str]) -> str:
 
 
 def say_measure(match: re.Match[str]) -> str:
-    """Words of a match of ``MEASURE``: "60 km/h" is sixty kilometers per hour."""
+    """Return the words for a match of ``MEASURE``: "60 km/h" is sixty kilometers per hour."""
     unit, divisor = _UNITS[match[2]]
     if match[1] != "1" and not unit.endswith("hertz"):
         unit = "feet" if unit == "foot" else unit + "s"
@@ -75,11 +75,11 @@ def say_measure(match: re.Match[str]) -> str:
 
 
 def say_degrees(match: re.Match[str]) -> str:
-    """Words of a match of ``DEGREES``: "20 °C" is twenty degrees Celsius."""
+    """Return the words for a match of ``DEGREES``: "20 °C" is twenty degrees Celsius."""
     scale = {"C": " Celsius", "F": " Fahrenheit", None: " "}[match[2]]
     return f"{english_number(match[1])} degree{'' if match[1] == '1' else 's'}{scale}"
 
 
 def say_percent(match: re.Match[str]) -> str:
-    """Words of a match of ``PERCENT``."""
+    """Return the words for a match of ``PERCENT``."""
     return f"{english_number(match[1])} percent "

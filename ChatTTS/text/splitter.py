@@ -1,8 +1,9 @@
-"""A text in pieces that a voice can speak in one go.
+"""Split a text into utterances, each of which a voice can speak in one go.
 
-Sentences end at closing punctuation and at line ends. Very short ones join a neighbour of their
-line, since models of this kind fall silent or run away on one or two words; long ones are divided
-where a speaker would pause. Nothing but white space is lost, and a control tag is never cut.
+Sentences end at closing punctuation and at line ends. Very short sentences are joined to a
+neighbour in their line, since models of this kind fail on one or two words: they give silence or
+find no end. Long sentences are divided where a speaker would pause. Only white space is lost, and a
+control tag is never cut.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ _CLOSERS = "\"'”’)}」』）】》"
 
 _LAUGH = re.escape(LAUGH)
 
-# Closing punctuation, the quotes after it, and the laughs that belong to the sentence (with what
-# stands before them): those that touch it, and those that touch nothing on their right. Other tags
-# lead what follows.
+# Closing punctuation, the quotes after it, and the laughs that belong to the sentence, with the
+# tags before them. These are the laughs that touch the sentence, and those with white space on
+# their right. Other tags belong to the next sentence.
 _END = re.compile(
     rf"(?P<marks>[.!?。！？…]+)(?P<closers>[{_CLOSERS}]*)"
     rf"(?P<tags>(?:(?:{TAG.pattern})*{_LAUGH})?(?:(?:[ \t]*{TAG.pattern})*[ \t]+{_LAUGH}(?!\S))*)"
@@ -37,10 +38,10 @@ _UNIT = re.compile(rf"[{_HAN}]|[^\W_{_HAN}]+(?:['’-][^\W_{_HAN}]+)*")
 _WIDE = re.compile(rf"[{_HAN}，。、！？；：…“”‘’「」『』（）【】《》]")
 
 _SHORT = 3  # words
-_HAN_IN_WORDS = 0.6  # what a Chinese character counts: five of them are no short sentence
+_HAN_IN_WORDS = 0.6  # the weight of a Chinese character: a sentence of five is not short
 
-# Where a long sentence may be divided, with how far from the middle a cut of that kind is worth
-# going, in parts of the wanted length: a comma beats a space unless it is more than that off.
+# Where a long sentence may be divided, each kind with a penalty. The penalty is a distance from the
+# middle, in units of the wanted length, and the cut with the smallest sum of both is taken.
 _CUTS = (
     (re.compile(r"(?<=[;:])(?=\s)|(?<=[；：])"), 0.0),
     (re.compile(r"(?<=,)(?=\s)|(?<=[，、])|(?<=[—–])"), 0.1),
@@ -58,20 +59,20 @@ _CUTS = (
 
 
 def is_speakable(text: str) -> bool:
-    """Whether there is a letter, a digit or a control tag in ``text`` that is no break."""
+    """Whether ``text`` has a letter, a digit, or a control tag other than a break."""
     return has_words(text) or any(tag not in BREAK_SECONDS for tag in TAG.findall(text))
 
 
 def has_words(text: str) -> bool:
-    """Whether there is a letter or a digit outside the control tags of ``text``."""
+    """Whether ``text`` has a letter or a digit outside of control tags."""
     return _UNIT.search(without_tags(text)) is not None
 
 
 def split_utterances(text: str, max_characters: int = 200) -> list[str]:
     """Divide ``text`` into utterances of at most ``max_characters``, in order.
 
-    Only a single word or tag (and the marks at it) may be longer. Without white space the
-    utterances together are the text without white space; a text of marks alone has none.
+    Only a single word or tag, with the marks at it, may be longer. Apart from white space, the
+    joined utterances are the text. A text of marks alone has no utterances.
 
     Raises:
         ConfigError: ``max_characters`` is below 1.
@@ -88,24 +89,24 @@ def split_utterances(text: str, max_characters: int = 200) -> list[str]:
 
 
 def split_sentences(line: str) -> list[str]:
-    """Divide a line behind the end of each sentence; joined, the sentences are the line."""
+    """Divide a line after the end of each sentence; the joined sentences are the line."""
     ends = (match.end() for match in _END.finditer(line) if _is_end(line, match))
     cuts = [0, *(end for end in ends if end < len(line)), len(line)]
     return [line[start:end] for start, end in pairwise(cuts)]
 
 
 def are_one_utterance(first: str, second: str, max_characters: int) -> bool:
-    """Whether two sentences of a line are spoken in one go, as :func:`split_utterances` has it.
+    """Whether :func:`split_utterances` joins two sentences of a line to one utterance.
 
     Args:
-        first: may be several sentences that are one utterance already, put together by
-            :func:`join_sentences`; holds words, as ``second`` does.
+        first: may be several sentences that are one utterance already, joined by
+            :func:`join_sentences`; has words, as ``second`` does.
     """
     return len(_join_short((first, second.strip()), max_characters)) == 1
 
 
 def join_sentences(first: str, second: str) -> str:
-    """Two sentences as one text: a space between them, but none between Chinese ones."""
+    """Join two sentences, with a space between them unless both are Chinese."""
     first, second = first.strip(), second.strip()
     if not first or not second:
         return first or second
@@ -140,13 +141,13 @@ def _join_short(sentences: Iterable[str], max_characters: int) -> list[str]:
 
 
 def _is_short(text: str) -> bool:
-    """One or two words, or up to four Chinese characters."""
+    """Whether ``text`` has at most two words or four Chinese characters."""
     units = _UNIT.findall(without_tags(text))
     return sum(_HAN_IN_WORDS if _WIDE.match(unit) else 1 for unit in units) < _SHORT
 
 
 def _divide(text: str, max_characters: int) -> list[str]:
-    """Cut at the best place near the middle, then each side likewise, until all fit."""
+    """Cut at the best place near the middle, then divide both sides until all parts fit."""
     if len(text) <= max_characters:
         return [text]
     parts = -(-len(text) // max_characters)
@@ -171,8 +172,11 @@ def _divide(text: str, max_characters: int) -> list[str]:
 
 
 def _join_wordless(parts: Iterable[str]) -> list[str]:
-    """Return the parts that hold words: tags alone lead the next, marks alone and laughs follow the
-    part before; at the beginning and at the end all go where words are."""
+    """Join parts without words to a neighbour, so that every part has words.
+
+    Tags join the next part. Marks and laughs join the part before. At the beginning and at the end
+    both join the only neighbour.
+    """
     joined: list[str] = []
     for part in parts:
         alone = joined and not has_words(joined[-1])
@@ -187,6 +191,6 @@ def _join_wordless(parts: Iterable[str]) -> list[str]:
 
 
 def _leads(wordless: str) -> bool:
-    """Whether tags alone belong to what follows them."""
+    """Whether a part of tags alone belongs to the next part."""
     tags = TAG.findall(wordless)
     return bool(tags) and tags[-1] != LAUGH

@@ -1,8 +1,8 @@
 """Control tags such as ``[laugh]``: one pair of brackets around word characters.
 
-They are instructions to the model. Every rule on text applies to the plain pieces between them.
-Breaks at the border of an utterance are no matter for the model: one at the end makes it drone on,
-one at the beginning is not heard. They are silence of a fixed length.
+They are instructions to the model. All rules for texts apply to the plain pieces between them.
+Breaks at the borders of an utterance are not given to the model: at the end they make it find no
+end, and at the beginning they have no effect. They become silence of a fixed length.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import NamedTuple
 logger = logging.getLogger(__name__)
 
 TAG = re.compile(r"\[\w+\]")
-# A laugh is a sound of the sentence before it; every other tag is about what follows.
+# A laugh belongs to the sentence before it; every other tag belongs to the words after it.
 LAUGH = "[laugh]"
-# Seconds of silence: the middle of what speakers make of them.
+# Seconds of silence: the middle of what speakers use.
 BREAK_SECONDS = {"[uv_break]": 0.3, "[v_break]": 0.3, "[lbreak]": 0.6, "[llbreak]": 0.9}
 
 _SPLIT = re.compile(rf"({TAG.pattern})")
 
 
 def split_tags(text: str) -> list[str]:
-    """``text`` as plain pieces (even positions, may be empty) and tags (odd positions)."""
+    """Split ``text`` into plain pieces (even positions, may be empty) and tags (odd positions)."""
     return _SPLIT.split(text)
 
 
@@ -36,20 +36,23 @@ def map_plain(text: str, change: Callable[[str], str]) -> str:
 
 
 def without_tags(text: str) -> str:
-    """``text`` with a space in place of each tag."""
+    """Return ``text`` with a space in place of each tag."""
     return TAG.sub(" ", text)
 
 
-class Bordered(NamedTuple):
-    """A text without the breaks at its borders, and the seconds of silence that they are."""
+class BorderedText(NamedTuple):
+    """A text without the breaks at its borders, and their seconds of silence."""
 
     before: float
     spoken: str
     after: float
 
 
-def without_border_breaks(text: str) -> Bordered:
-    """Return ``text`` as the model gets it: other tags that end it go, too; laughs stay."""
+def without_border_breaks(text: str) -> BorderedText:
+    """Return ``text`` as the model gets it.
+
+    Other tags at its end are dropped too; laughs stay.
+    """
     pieces = split_tags(text)
     first, last = 0, len(pieces) - 1
     while first < last and not pieces[first].strip() and pieces[first + 1] != LAUGH:
@@ -59,7 +62,7 @@ def without_border_breaks(text: str) -> Bordered:
     leading, trailing = pieces[1:first:2], pieces[last + 1 :: 2]
     settings = "".join(tag for tag in leading if tag not in BREAK_SECONDS)
     spoken = settings + "".join(pieces[first : last + 1]).strip()
-    return Bordered(_seconds(leading), spoken, _seconds(trailing))
+    return BorderedText(_seconds(leading), spoken, _seconds(trailing))
 
 
 def _seconds(breaks: list[str]) -> float:
@@ -67,9 +70,9 @@ def _seconds(breaks: list[str]) -> float:
 
 
 def drop_unknown(text: str, known: Collection[str]) -> str:
-    """Put a space in place of the tags that are not in ``known``, with one warning naming them.
+    """Replace the tags that are not in ``known`` by spaces, with one warning.
 
-    ``known`` holds tags with their brackets, as a tokenizer lists its special tokens.
+    ``known`` has tags with their brackets, as a tokenizer lists its special tokens.
     """
     unknown = sorted({tag for tag in TAG.findall(text) if tag not in known})
     if not unknown:

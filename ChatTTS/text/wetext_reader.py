@@ -23,14 +23,14 @@ class WeText:
         self._missing = False
 
     def read(self, text: str, language: str) -> str | None:
-        """The words of ``text``, or None where the grammar has no answer or is not installed."""
+        """Return the words of ``text``; None where the grammar fails or is not installed."""
         with self._lock:
             grammar = self._grammar(language)
             if grammar is None:
                 return None
             try:
                 return grammar.normalize(text)
-            except Exception as error:  # it asserts on what its grammar does not cover
+            except Exception as error:  # it asserts on texts that its grammar does not cover
                 logger.debug("wetext cannot read %r: %r", text, error)
                 return None
 

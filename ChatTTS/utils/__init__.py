@@ -1,5 +1,8 @@
-"""Small helpers, and those that scripts import from the published package: devices, files,
-downloads, a logger. The latter come when they are asked for."""
+"""Small helpers.
+
+The names below are those that scripts import from the published package: devices, files, downloads,
+a logger. They are imported at first use.
+"""
 
 from __future__ import annotations
 

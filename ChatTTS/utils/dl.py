@@ -1,4 +1,4 @@
-"""Check and fetch the published checkpoint in a folder of the caller's."""
+"""Check and download the published checkpoint in a folder of the caller's."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .log import logger
 def check_model(
     dir_name: str | os.PathLike[str], model_name: str, hash: str, remove_incorrect: bool = False
 ) -> bool:
-    """Whether a file is there with this sha256.
+    """Whether the file exists and has this sha256.
 
     Args:
-        remove_incorrect: put another file aside, as ``model_name`` with ``.bak`` behind it.
+        remove_incorrect: rename a file that differs to ``model_name`` and ``.bak``.
     """
     path = Path(dir_name) / model_name
     if not path.is_file():
@@ -41,9 +41,9 @@ def check_all_assets(
     """Whether ``base_dir/asset`` holds the published files.
 
     Args:
-        sha256_map: what to expect, by names such as ``sha256_asset_DVAE_safetensors``; what was
-            published by default.
-        update: put the first file that differs aside.
+        sha256_map: the expected hashes, by names such as ``sha256_asset_DVAE_safetensors``; the
+            published ones by default.
+        update: rename the first file that differs, as :func:`check_model` does.
     """
     expected = published_hashes() if sha256_map is None else sha256_map
     return all(
@@ -55,12 +55,12 @@ def check_all_assets(
 def download_all_assets(
     tmpdir: str | os.PathLike[str], homedir: str | os.PathLike[str], version: str = ""
 ) -> None:
-    """Bring the published checkpoint into ``homedir/asset``.
+    """Download the published checkpoint into ``homedir/asset``.
 
     Args:
-        tmpdir, version: of a helper program that is not used here.
+        tmpdir, version: of a helper program of the published package; not used.
 
     Raises:
-        AssetError: it failed.
+        AssetError: the download failed.
     """
     locate("local", custom_path=homedir)

@@ -1,4 +1,4 @@
-"""Where this package keeps a user's things, by the customs of each system, and careful reading."""
+"""The folders of a user's caches and data, by the conventions of each operating system."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..errors import ConfigError
 
 
 @dataclass(frozen=True)
-class _Custom:
-    """A kind of folder: the variable that names it everywhere, on Windows, and where it lies."""
+class _Convention:
+    """A kind of folder: its environment variables, and its place in the home folder."""
 
     variable: str
     windows_variable: str
@@ -21,8 +21,8 @@ class _Custom:
     other: str
 
 
-_CACHE = _Custom("XDG_CACHE_HOME", "LOCALAPPDATA", "AppData/Local", "Library/Caches", ".cache")
-_DATA = _Custom(
+_CACHE = _Convention("XDG_CACHE_HOME", "LOCALAPPDATA", "AppData/Local", "Library/Caches", ".cache")
+_DATA = _Convention(
     "XDG_DATA_HOME",
     "APPDATA",
     "AppData/Roaming",
@@ -32,33 +32,33 @@ _DATA = _Custom(
 
 
 def cache_folder() -> Path:
-    """For what may be lost at any time."""
+    """Return the folder of files that may be deleted at any time."""
     return _folder(_CACHE)
 
 
 def data_folder() -> Path:
-    """For what is the user's own."""
+    """Return the folder of the user's own data."""
     return _folder(_DATA)
 
 
-def _folder(custom: _Custom) -> Path:
-    if chosen := os.environ.get(custom.variable):
+def _folder(convention: _Convention) -> Path:
+    if chosen := os.environ.get(convention.variable):
         base = Path(chosen)
     elif sys.platform == "win32":
-        found = os.environ.get(custom.windows_variable)
-        base = Path(found) if found else _home(custom.windows_variable) / custom.windows
+        found = os.environ.get(convention.windows_variable)
+        base = Path(found) if found else _home(convention.windows_variable) / convention.windows
     elif sys.platform == "darwin":
-        base = _home(custom.variable) / custom.macos
+        base = _home(convention.variable) / convention.macos
     else:
-        base = _home(custom.variable) / custom.other
+        base = _home(convention.variable) / convention.other
     return base / "chattts-velocity"
 
 
 def _home(variable: str) -> Path:
-    """The user's home folder; ``variable`` is what may be set instead."""
+    """Return the user's home folder; an error names ``variable``, which may be set instead."""
     try:
         return Path.home()
-    except RuntimeError:  # no HOME, and a user that the system does not know
+    except RuntimeError:  # no HOME, and the system does not know the user
         raise ConfigError(
             f"this user has no home folder: set HOME, or {variable} to a folder of its own"
         ) from None

@@ -1,4 +1,4 @@
-"""Choose a device as scripts do before they call ``Chat.load(device=...)``."""
+"""Choose a device for ``Chat.load(device=...)``, as scripts of the published package do."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .log import logger
 
 
 def select_device(min_memory: int = 2047, experimental: bool = False) -> torch.device:
-    """The CUDA device with the most free memory, else the CPU.
+    """Return the CUDA device with the most free memory, else the CPU.
 
     Args:
         min_memory: MiB that must be free on it.
-        experimental: take Apple's MPS where there is no CUDA.
+        experimental: use Apple's MPS where there is no CUDA.
     """
     log = logger.get_logger()
     if torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""``select_device`` where older versions have it."""
+"""``select_device`` at its place in older versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files, and containers that are to be emptied."""
+"""Read tensors, find files, and empty containers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FileLike = str | os.PathLike[str] | IO[bytes]
 
 
 def load_safetensors(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """The tensors of a ``.safetensors`` file.
+    """Return the tensors of a ``.safetensors`` file.
 
     Raises:
         AssetError: the file is missing or damaged.
@@ -25,7 +25,7 @@ def load_safetensors(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
 
 
 def get_latest_modified_file(directory: str | os.PathLike[str]) -> str | None:
-    """The path of what changed last in a folder; ``None``, with a warning, if it is empty."""
+    """Return the path of the newest file in a folder; ``None``, with a warning, if it is empty."""
     files = [os.path.join(directory, name) for name in os.listdir(directory)]
     if not files:
         logger.get_logger().warning("there are no files in the folder %s", directory)
@@ -34,7 +34,7 @@ def get_latest_modified_file(directory: str | os.PathLike[str]) -> str | None:
 
 
 def del_all(d: Any) -> None:
-    """Empty a list, a dict or a dataclass, with what lies in it."""
+    """Empty a list, a dict or a dataclass, and the containers in it."""
     if isinstance(d, dict):
         values = list(d.values())
         d.clear()

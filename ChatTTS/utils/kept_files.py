@@ -1,8 +1,8 @@
-"""Files that are kept between runs: written whole or not at all, and read only where they are ours.
+"""Files kept between runs: written completely or not at all, and read only if they are ours.
 
-The cache folder may lie anywhere: in a container's volume, beside other users' things, on a disk
-that is full. What is kept there saves time and is never needed, so each trouble is an ``OSError``
-with which a caller does without.
+The cache folder may be anywhere: in a container's volume, beside other users' files, on a full
+disk. Its files save time and are never necessary, so each problem is an ``OSError`` after which the
+caller works without them.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from typing import BinaryIO
 
 from .folders import cache_folder
 
-# What a process that was killed leaves behind begins so.
+# The names of files that a killed process leaves behind begin with this.
 UNFINISHED = "chattts-unfinished-"
-# Nothing takes as long to write.
+# No file takes longer to write.
 _SECONDS = 3600
 _ROOT = 0
 _BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class UnsafeFileError(OSError):
-    """A file that another user may have written."""
+    """Raised for a file that another user may have written."""
 
 
 class UnsafeFolderError(OSError):
-    """A folder that another user may have filled; the message says what mends it."""
+    """Raised for a folder that another user may have filled; the message has the remedy."""
 
 
 class KeptFolder:
     """A folder inside the cache folder, and the files in it.
 
     A folder or file counts as ours if this process's user or the administrator owns it and no other
-    user may write to it. The folders above are not looked at: their owners can put another folder
-    or file in place of ours, but cannot make it ours. Windows has no such owners and modes; there a
-    user's folder is left to the user.
+    user may write to it. The parent folders are not checked: their owners can replace our folder or
+    file, but cannot make the replacement ours. Windows has no such owners and modes, so nothing is
+    checked there.
 
     Attributes:
-        path: of the folder, which need not be there.
+        path: of the folder, which may not exist.
 
     Args:
         name: of the folder.
@@ -55,10 +55,10 @@ class KeptFolder:
         self.path = cache_folder() / name
 
     def names(self) -> list[str]:
-        """The files in it but for unfinished ones, in order; none where it is not there.
+        """Return the sorted names of its finished files; none where it does not exist.
 
         Raises:
-            OSError: it cannot be read, or is not ours.
+            OSError: the folder cannot be read, or is not ours.
         """
         if not self.path.exists():
             return []
@@ -67,16 +67,16 @@ class KeptFolder:
 
     @contextmanager
     def reading(self, name: str) -> Iterator[BinaryIO]:
-        """A file to read from.
+        """Open a file for reading.
 
         Raises:
-            FileNotFoundError: it is not there.
+            FileNotFoundError: it does not exist.
             UnsafeFileError: the file is not ours.
             OSError: it cannot be read, or the folder is not ours.
         """
         self._check()
         path = self.path / name
-        # A link may lead to another file of ours; a pipe would be waited for.
+        # A link may point to another file of ours, and a pipe would block.
         flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
             handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | flags)
@@ -96,16 +96,16 @@ class KeptFolder:
 
     @contextmanager
     def writing(self, name: str, mode: int = 0o644) -> Iterator[BinaryIO]:
-        """A file to write to, which has its name once it is complete and on the disk.
+        """Open a file for writing, which gets its name once it is complete and on the disk.
 
-        Others may write a file of that name at once: the last one stays. After an exception nothing
-        is left behind.
+        Where several processes write a file of that name at once, the last one stays. An exception
+        leaves no file behind.
 
         Args:
-            mode: the rights to it, less what the umask takes away.
+            mode: the file's permissions, less those that the umask removes.
 
         Raises:
-            OSError: there is no room or no right to write, or the folder is not ours.
+            OSError: there is no space or no permission, or the folder is not ours.
         """
         self.make()
         self.remove_unfinished()
@@ -114,21 +114,21 @@ class KeptFolder:
             with open(path, "xb", opener=lambda name, given: os.open(name, given, mode)) as file:
                 yield file
                 file.flush()
-                # Else a power cut could leave zeros under the name.
+                # Otherwise a power failure could leave zeros under the name.
                 os.fsync(file.fileno())
             path.replace(self.path / name)
         except BaseException:
             with suppress(OSError):
                 path.unlink()
             raise
-        with suppress(OSError):  # not every system has it; all that can be lost is the new name
+        with suppress(OSError):  # not on every system; only the new name could be lost
             _sync_folder(self.path)
 
     def make(self) -> None:
-        """Make the folder where it is missing.
+        """Create the folder where it is missing.
 
         Raises:
-            OSError: it cannot be made, or is not ours.
+            OSError: it cannot be created, or is not ours.
         """
         self.path.parent.parent.mkdir(parents=True, exist_ok=True)
         for folder in (self.path.parent, self.path):
@@ -136,12 +136,12 @@ class KeptFolder:
         self._check()
 
     def remove(self, name: str) -> None:
-        """Delete a file, if that can be done."""
+        """Delete a file, if possible."""
         with suppress(OSError):
             (self.path / name).unlink()
 
     def remove_unfinished(self) -> None:
-        """Delete what processes left that were killed while they wrote."""
+        """Delete old unfinished files of processes that were killed."""
         remove_unfinished(self.path)
 
     def _check(self) -> None:
@@ -149,7 +149,7 @@ class KeptFolder:
             reason = _why_not_ours(folder.stat())
             if reason is None:
                 continue
-            # A generous umask made it so.
+            # A permissive umask may have caused it.
             with suppress(OSError):
                 folder.chmod(stat.S_IMODE(folder.stat().st_mode) & ~_BY_OTHERS)
             reason = _why_not_ours(folder.stat())
@@ -180,7 +180,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def _why_not_ours(status: os.stat_result) -> str | None:
-    """What is wrong about the owner or the mode of a file or folder."""
+    """Return what is wrong with the owner or mode of a file or folder; None if nothing is."""
     if _is_of_another(status) and status.st_uid != _ROOT:
         return f"belongs to another user (number {status.st_uid})"
     if hasattr(os, "geteuid") and status.st_mode & _BY_OTHERS:

@@ -1,20 +1,20 @@
-"""Locks that bear Ctrl-C in the main thread, and forks.
+"""Locks that stay usable after Ctrl-C in the main thread and after forks.
 
-Python runs the handler of a signal between two instructions of the main thread. To enter a lock of
-``threading`` by ``with`` is one instruction, and so is to leave it. ``threading.Condition`` does
-both in Python code: an interrupt in there leaves its lock taken for good, and every thread waits.
+Python runs the handler of a signal between two instructions of the main thread. Entering a lock of
+``threading`` by ``with`` is one instruction, and so is leaving it. ``threading.Condition`` does
+both in Python code: an interrupt in there leaves its lock taken for ever, and every thread waits.
 Therefore three rules hold in this package:
 
-- locks are entered by ``with``, and by nothing else; those in ``turns.py`` and ``lifetimes.py``
-  that are taken otherwise guard nothing, they are signals;
-- nothing waits for a change with a lock held: it asks a :class:`Bell` to be woken, leaves the lock,
-  waits, and looks again;
-- what Ctrl-C may interrupt under a lock leaves others something that they can work with at every
-  instruction.
+- A lock is entered by ``with`` only. The locks in ``fair_lock.py`` and ``process_hooks.py`` that
+  are taken otherwise guard nothing: they are signals.
+- No thread waits for a change with a lock held. It subscribes to a :class:`ChangeNotifier`, leaves
+  the lock, waits, and looks again.
+- Ctrl-C may come at any instruction under a lock, so the data there must stay usable for other
+  threads at every instruction.
 
-A forked child has none of the parent's other threads, so locks that these held are never left
-there. All locks that are made here are free in a child, also those of the forking thread itself: a
-signal handler that forks within a lock's block, and returns, leaves that block with an error.
+A forked child has none of the parent's other threads, so it must not inherit locks that those held.
+All locks made here are free in a child. That includes locks of the forking thread itself: a signal
+handler that forks within a lock's block, and returns, leaves that block with an error.
 """
 
 from __future__ import annotations
@@ -25,70 +25,69 @@ from queue import Empty, SimpleQueue
 from typing import Any
 from weakref import WeakSet
 
-# The hooks of the interpreter cannot be taken back, so there is one for all locks. It knows them
-# weakly.
+# Hooks of the interpreter cannot be removed, so one hook serves all locks. It holds them weakly.
 _LOCKS: WeakSet[Any] = WeakSet()
 
 
 def new_lock() -> threading.Lock:
-    """A lock that is free in a forked child."""
+    """Return a lock that is free in a forked child."""
     lock = threading.Lock()
     _LOCKS.add(lock)
     return lock
 
 
 def new_rlock() -> threading.RLock:
-    """As :func:`new_lock`; a thread that has it may enter it again."""
+    """Return a lock as :func:`new_lock` does, which its thread may enter again."""
     lock = threading.RLock()
     _LOCKS.add(lock)
     return lock
 
 
-class Waiter:
-    """What one thread waits at, with no lock held."""
+class WakeSignal:
+    """A signal that one thread waits for, with no lock held."""
 
     def __init__(self) -> None:
-        self._rings: SimpleQueue[None] = SimpleQueue()
+        self._queue: SimpleQueue[None] = SimpleQueue()
 
     def wake(self) -> None:
-        """End the wait, or the next one."""
-        self._rings.put(None)
+        """End the present wait, or the next one."""
+        self._queue.put(None)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until a bell rings, but not longer than ``seconds``; whether it rang."""
+        """Wait for :meth:`wake`, at most ``seconds``; return whether it came."""
         try:
-            self._rings.get(timeout=seconds)
+            self._queue.get(timeout=seconds)
         except Empty:
             return False
         return True
 
 
-class Bell:
-    """Wakes the threads that wait for a change of what a lock guards. ::
+class ChangeNotifier:
+    """Wakes the threads that wait for a change of the data under a lock. ::
 
-        waiter = Waiter()
+        signal = WakeSignal()
         while True:
             with lock:
                 if there_is_something():
                     return take_it()
-                bell.will_wake(waiter)
-            waiter.wait(seconds)
+                notifier.subscribe(signal)
+            signal.wait(seconds)
 
-    An interrupt may keep a ring from some waiters, so none may wait for ever.
+    An interrupt may prevent a notification, so every wait needs a limit.
     """
 
     def __init__(self) -> None:
-        self._waiters: set[Waiter] = set()
+        self._signals: set[WakeSignal] = set()
 
-    def will_wake(self, waiter: Waiter) -> None:
-        """Wake ``waiter`` at the next ring; called with the lock held."""
-        self._waiters.add(waiter)
+    def subscribe(self, signal: WakeSignal) -> None:
+        """Wake ``signal`` at the next :meth:`notify`; called with the lock held."""
+        self._signals.add(signal)
 
-    def ring(self) -> None:
-        """Wake all that wait; called with the lock held."""
-        for waiter in self._waiters:
-            waiter.wake()
-        self._waiters.clear()
+    def notify(self) -> None:
+        """Wake all subscribed signals and remove them; called with the lock held."""
+        for signal in self._signals:
+            signal.wake()
+        self._signals.clear()
 
 
 def _after_fork() -> None:

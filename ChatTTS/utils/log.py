@@ -1,4 +1,4 @@
-"""The logger of these helpers, which a script may exchange."""
+"""The logger of these helpers, which a script may replace."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Logger:
         self.logger = logger or logging.getLogger("ChatTTS.utils")
 
     def set_logger(self, logger: logging.Logger) -> None:
-        """Take another logger."""
+        """Replace the logger."""
         self.logger = logger
 
     def get_logger(self) -> logging.Logger:
-        """The logger that is held."""
+        """Return the logger."""
         return self.logger
 
 

@@ -1,4 +1,4 @@
-"""A bounded memory of what was worked out before."""
+"""A bounded LRU cache."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class CacheCounts:
-    """Counts go up from the beginning; ``size`` and ``weight`` hold now.
+    """Counters of a cache.
 
     Attributes:
-        hits, misses: of all look-ups.
-        size: entries.
-        weight: of all entries together.
+        hits, misses: of all look-ups so far.
+        size: present number of entries.
+        weight: present weight of all entries.
     """
 
     hits: int
@@ -30,11 +30,11 @@ class CacheCounts:
 
 
 class LRU(Generic[K, V]):
-    """Keeps what was used last, up to a total weight. Threads may share it.
+    """Keeps the entries that were used last, up to a total weight. Threads may share it.
 
     Args:
-        capacity: greatest total weight; 0 keeps nothing.
-        weigh: the weight of a value; 1 each by default.
+        capacity: greatest total weight; with 0 the cache keeps nothing.
+        weigh: returns the weight of a value; 1 by default.
     """
 
     def __init__(self, capacity: int, weigh: Callable[[V], int] = lambda value: 1) -> None:
@@ -44,7 +44,7 @@ class LRU(Generic[K, V]):
         self._lock = new_lock()
 
     def get(self, key: K) -> V | None:
-        """What is kept under ``key``."""
+        """Return the value of ``key``, or ``None``."""
         with self._lock:
             if key not in self._entries:
                 self._misses += 1
@@ -54,22 +54,22 @@ class LRU(Generic[K, V]):
             return self._entries[key][1]
 
     def put(self, key: K, value: V) -> None:
-        """Keep ``value``, if it is not too heavy by itself; the oldest make room."""
+        """Keep ``value``, unless it exceeds the capacity alone; the oldest entries make room."""
         weight = self._weigh(value)
         if weight > self._capacity:
             return
         with self._lock:
             self._entries[key] = weight, value
             self._entries.move_to_end(key)
-            # Counted anew: a sum that is kept would be wrong for good after an interrupt, or in a
-            # child that was forked, between an entry and its weight.
+            # Counted anew: a stored sum would stay wrong after an interrupt or a fork between the
+            # change of an entry and that of the sum.
             total = self._total()
             while total > self._capacity:
                 _, (oldest, _) = self._entries.popitem(last=False)
                 total -= oldest
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
-        """What is kept under ``key``, made now if need be; errors of ``make`` keep nothing."""
+        """Return the value of ``key``, made where it is missing; errors keep nothing."""
         found = self.get(key)
         if found is None:
             found = make()
@@ -77,13 +77,13 @@ class LRU(Generic[K, V]):
         return found
 
     def clear(self) -> None:
-        """Forget all entries."""
+        """Remove all entries."""
         with self._lock:
             self._entries.clear()
 
     @property
     def counts(self) -> CacheCounts:
-        """How useful it was so far."""
+        """The present counters."""
         with self._lock:
             return CacheCounts(self._hits, self._misses, len(self._entries), self._total())
 

@@ -1,4 +1,7 @@
-"""What this machine is, and how much of it this process may use: affinity and containers count."""
+"""The machine's CPU, and the cores and memory that this process may use.
+
+The limits of affinity and of containers count.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from typing import Any
 
 from ..errors import ConfigError, shown
 
-# More than any machine has; the kernels count threads in 32 bits, and start them all.
+# More than any machine has. The kernels count threads in 32 bits, and start all of them.
 _MOST_THREADS = 1024
 
-# What matters for matrix products, as Linux calls it.
+# Features that matrix products use, by their names on Linux.
 _FEATURES = (
     "avx2",
     "avx512f",
@@ -28,41 +31,41 @@ _FEATURES = (
 
 
 def cpu_model(root: Path = Path("/")) -> str:
-    """The name of the CPU."""
+    """Return the name of the CPU."""
     named = _cpu_info(root).get("model name")
     return named or platform.processor() or platform.machine() or "unknown"
 
 
 def cpu_features(root: Path = Path("/")) -> list[str]:
-    """Instruction sets that help here; empty where the system does not tell."""
+    """Return the useful instruction sets; none where the system does not list them."""
     info = _cpu_info(root)
     flags = set((info.get("flags") or info.get("Features") or "").split())
     return [name for name in _FEATURES if name in flags]
 
 
 def affinity() -> int:
-    """Logical cores that this process may be scheduled on."""
+    """Return the number of logical cores that this process may be scheduled on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def cgroup_limit(root: Path = Path("/")) -> float | None:
-    """Cores' worth of time that a container leaves to this process; None without a limit."""
+    """Return the container's limit of CPU time, in cores; None without a limit."""
     return min(_quotas(root), default=None)
 
 
 def usable_cores(root: Path = Path("/")) -> float:
-    """Cores that this process can keep busy."""
+    """Return how many cores this process can keep busy."""
     limit = cgroup_limit(root)
     return affinity() if limit is None else min(limit, affinity())
 
 
 def checked_threads(given: Any) -> int:
-    """A number of threads that can be started.
+    """Return ``given`` as a number of threads.
 
     Raises:
-        ConfigError: it is no whole number, or beyond what makes sense.
+        ConfigError: it is no whole number, or out of range.
     """
     is_whole = isinstance(given, Integral) and not isinstance(given, bool)
     if not is_whole or not 1 <= int(given) <= _MOST_THREADS:
@@ -73,9 +76,9 @@ def checked_threads(given: Any) -> int:
 
 
 def available_memory(root: Path = Path("/")) -> int:
-    """Bytes that could be taken now without swapping, within the container's limit."""
+    """Return the bytes that are free without swapping, within the container's limit."""
     limits = [*_free_memory(root), *_memory_limits(root)]
-    return max(0, min(limits)) if limits else 1 << 30  # of a system that does not tell
+    return max(0, min(limits)) if limits else 1 << 30  # for a system that does not tell
 
 
 def _free_memory(root: Path) -> Iterator[int]:
@@ -91,7 +94,7 @@ def _free_memory(root: Path) -> Iterator[int]:
 
 
 def _memory_limits(root: Path) -> Iterator[int]:
-    """What every limit leaves on the way from this process's control groups to their roots."""
+    """Yield the free bytes of each control group, from this process's own to the roots."""
     for group in _groups(root, "memory"):
         limit = _number(group / "memory.max") or _number(group / "memory.limit_in_bytes")
         used = _number(group / "memory.current") or _number(group / "memory.usage_in_bytes")
@@ -100,7 +103,7 @@ def _memory_limits(root: Path) -> Iterator[int]:
 
 
 def _cached_files(group: Path) -> int:
-    """Pages of files that nobody uses: they count as used and are given back."""
+    """Return the bytes of inactive file pages, which count as used but can be freed."""
     try:
         lines = (group / "memory.stat").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
@@ -126,7 +129,7 @@ def _cpu_info(root: Path) -> dict[str, str]:
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    """Every limit on the way from this process's control groups to their roots."""
+    """Yield the CPU limits of the control groups, from this process's own to the roots."""
     for group in _groups(root, "cpu"):
         quota = _quota(group)
         if quota is not None:
@@ -134,7 +137,7 @@ def _quotas(root: Path) -> Iterator[float]:
 
 
 def _groups(root: Path, controller: str) -> Iterator[Path]:
-    """This process's control groups that limit something, from the inmost outwards."""
+    """Yield this process's control groups of a controller, from the innermost outwards."""
     try:
         lines = (root / "proc" / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -152,7 +155,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _quota(group: Path) -> float | None:
-    """Cores by one group's own files, of either version."""
+    """Return the limit of one group, in cores, from the files of either cgroup version."""
     try:
         if (group / "cpu.max").is_file():
             quota, period = (group / "cpu.max").read_text(encoding="ascii").split()

@@ -1,8 +1,9 @@
-"""What computes must not outlive the interpreter, and begins anew in a forked child.
+"""Hooks for the interpreter's end and for forks, for all objects with threads.
 
-A thread that comes back from torch to an interpreter that is gone takes the process down
-("terminate called without an active exception"). Threads of this package end before that. A daemon
-thread of the caller's is told to end its call, and stays here once it has.
+A thread that returns from torch to an interpreter that has ended takes the process down
+("terminate called without an active exception"). Therefore threads of this package end before the
+interpreter does. A daemon thread of the caller's is told to end its call. Once it has, it is
+stopped here for good.
 """
 
 from __future__ import annotations
@@ -20,49 +21,53 @@ from typing import Protocol
 import torch
 
 from ..errors import OutOfThreadsError
-from . import locks  # noqa: F401  its hook for forks comes first: owners take locks in theirs
+from . import locks  # noqa: F401  its fork hook must run first: owners take locks in theirs
 
-# How long the interpreter's end waits for calls, which end within a step where they can end early.
+# How long the interpreter's end waits for calls. A call that can be cancelled ends within a step.
 _PATIENCE_SECONDS = 10.0
 
 
 class ThreadOwner(Protocol):
-    """Something with threads of its own."""
+    """An object with threads of its own."""
 
     def at_exit(self) -> None:
-        """At the interpreter's end, when only daemon threads are left beside the main one: end
-        the own threads, and wake nobody."""
+        """End the own threads, at the interpreter's end, and wake no other thread.
+
+        Only daemon threads are left then beside the main thread.
+        """
 
     def after_fork(self) -> None:
-        """In the child, where only the forking thread lives: take fresh locks, drop the rest."""
+        """Begin anew in a forked child, where only the forking thread lives."""
 
 
-# The hooks of the interpreter cannot be taken back, so there is one of each for all owners, and it
-# knows them weakly.
+# Hooks of the interpreter cannot be removed, so one hook of each kind serves all owners. It holds
+# them weakly.
 _OWNERS: weakref.WeakKeyDictionary[ThreadOwner, None] = weakref.WeakKeyDictionary()
-# The calls that compute in threads of their callers, and what ends each.
+# The calls that compute in their callers' threads, each with the callback that cancels it.
 _CALLS: dict[object, tuple[threading.Thread, Callable[[], None]]] = {}
-_OVER = threading.Event()
+_IS_ENDING = threading.Event()
 
 
-def watch(owner: ThreadOwner) -> None:
-    """From now on ``owner`` is told of forks and of the interpreter's end."""
+def register_thread_owner(owner: ThreadOwner) -> None:
+    """Call ``owner`` at forks and at the interpreter's end from now on."""
     _OWNERS[owner] = None
 
 
-def start(thread: threading.Thread) -> None:
-    """Start a thread. Where Ctrl-C comes in between, it may have started or not, or hang for ever
-    before its first step.
+def start_thread(thread: threading.Thread) -> None:
+    """Start a thread.
+
+    Where Ctrl-C comes meanwhile, the thread may have started or not, or hang for ever before its
+    first instruction.
 
     Raises:
-        OutOfThreadsError: the system gives none.
+        OutOfThreadsError: the system gives no thread.
     """
     before = sys.exc_info()[1]
     try:
         thread.start()
     except RuntimeError as error:
-        # Python waits there for the thread in Python code, and where Ctrl-C comes in between it
-        # leaves a lock that it does not have.
+        # `start` waits for the new thread in Python code. Where Ctrl-C comes there, it releases a
+        # lock that it does not hold, which is a RuntimeError.
         interrupt = error.__context__
         if isinstance(interrupt, KeyboardInterrupt) and interrupt is not before:
             raise interrupt from None
@@ -73,27 +78,27 @@ def start(thread: threading.Thread) -> None:
 
 
 @contextmanager
-def ends_in_time(end: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """While a thread of the caller's computes here.
+def finish_before_exit(cancel: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Make the interpreter's end wait for the block, which computes in the caller's thread.
 
-    At the interpreter's end a daemon thread comes no farther than to the end of this block.
+    A daemon thread that finishes the block at the interpreter's end is stopped there for good.
 
     Args:
-        end: makes it end soon, called from any thread.
+        cancel: ends the block soon; called from any thread.
     """
     call = object()
     try:
-        _CALLS[call] = threading.current_thread(), end
-        _stay_if_over()
+        _CALLS[call] = threading.current_thread(), cancel
+        _stop_at_exit()
         yield
     finally:
         _CALLS.pop(call, None)
-        _stay_if_over()
+        _stop_at_exit()
 
 
-def _stay_if_over() -> None:
-    """Keep a daemon thread for ever, as Python would at its next step, but outside of torch."""
-    if _OVER.is_set() and threading.current_thread() is not threading.main_thread():
+def _stop_at_exit() -> None:
+    """Stop a daemon thread for good, as Python would at its next instruction, but not in torch."""
+    if _IS_ENDING.is_set() and threading.current_thread() is not threading.main_thread():
         never = threading.Lock()
         never.acquire()
         never.acquire()
@@ -105,19 +110,19 @@ def _others_compute() -> bool:
 
 
 def _at_exit() -> None:
-    _OVER.set()
-    for _, end in list(_CALLS.values()):
-        end()
+    _IS_ENDING.set()
+    for _, cancel in list(_CALLS.values()):
+        cancel()
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while _others_compute() and time.monotonic() < deadline:
         time.sleep(0.005)
-    for owner in reversed(list(_OWNERS)):  # who came last may wait for those before
+    for owner in reversed(list(_OWNERS)):  # a later owner may wait for earlier ones
         owner.at_exit()
 
 
 def _after_fork() -> None:
-    _CALLS.clear()  # no thread of the child ends the forking thread's own call
-    # The threads of torch's own operators stay with the parent, and OpenMP waits for them for ever.
+    _CALLS.clear()  # the child must not cancel the forking thread's own call
+    # The threads of torch's operators stay in the parent, and OpenMP would wait for them for ever.
     if len(_OWNERS) and torch.get_num_threads() > 1:
         torch.set_num_threads(1)
     for owner in list(_OWNERS):

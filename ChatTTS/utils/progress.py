@@ -1,4 +1,4 @@
-"""Progress bars for what takes its time."""
+"""Progress bars for long work."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from .locks import new_rlock
 
 
 class Bar(tqdm):
-    """A bar that bears Ctrl-C and forks, which those of ``tqdm`` do not.
+    """A progress bar that stays usable after Ctrl-C and forks, unlike those of ``tqdm``.
 
-    Theirs share a lock of Python code with all other bars of the process, and take it also where
-    none is shown. So bars of this class have a lock and a list of their own, and stand below those
-    of others.
+    All bars of ``tqdm`` share a lock that is taken in Python code, even by bars that are not shown.
+    So bars of this class have a lock and a list of their own, and are drawn below other bars.
     """
 
     _lock = new_rlock()
@@ -24,13 +23,13 @@ class Bar(tqdm):
     monitor_interval = 0  # no thread
 
     def refresh(self, nolock: bool = False, lock_args: Any = None) -> bool:
-        """As in ``tqdm``, which leaves the lock taken where Ctrl-C comes in between."""
+        """Draw the bar, with a lock that Ctrl-C cannot leave taken, unlike in ``tqdm``."""
         with self._lock:
             return bool(super().refresh(nolock=True))
 
     @classmethod
     def print(cls, line: str, file: Any) -> None:
-        """Write a line between bars, not into them."""
+        """Write a line above the bars, without damage to them."""
         with cls._lock, cls.external_write_mode(file=file, nolock=True):
             tqdm.write(line, file=file, nolock=True)
 
@@ -42,7 +41,7 @@ class Bar(tqdm):
 
 
 def progress(what: str, unit: str, show: bool = True, total: int | None = None) -> Any:
-    """A bar on standard error that comes up after two seconds, and only on a terminal."""
+    """Return a bar on standard error; it appears after two seconds, and only on a terminal."""
     return Bar(
         desc=what,
         unit=f" {unit}s",

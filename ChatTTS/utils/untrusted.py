@@ -1,6 +1,6 @@
-"""Read files that may be anybody's: regular ones, no longer than makes sense, JSON that is clear.
+"""Read untrusted files: only regular files of a bounded size, and only unambiguous JSON.
 
-A checkpoint from a stranger may have a pipe, a device or a file without an end in a file's place.
+A checkpoint of unknown origin may have a pipe, a device or an endless file in place of a file.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, BinaryIO
 
 from ..errors import shown
 
-# A published table or configuration has some hundred kB; parsing takes twenty times the bytes.
+# A published table or configuration has some hundred kB; parsing takes twenty times the memory.
 LONGEST_JSON = 4 << 20
 # The longest published file, of weights, has 1 GB.
 LONGEST_FILE = 16 << 30
-# No size and no setting has more digits, and reading long numbers takes time by their square.
+# No size and no setting has more digits. The time to parse a number grows with their square.
 _MOST_DIGITS = 40
 
 _KINDS = (
@@ -31,14 +31,14 @@ _KINDS = (
 
 
 def open_regular(path: Path, most: int) -> BinaryIO:
-    """Open a regular file of at most ``most`` bytes, unbuffered; never waits.
+    """Open a regular file of at most ``most`` bytes, unbuffered, without blocking.
 
     Raises:
-        FileNotFoundError: there is none.
-        OSError: it is something else, too long or not readable; the text says what and why.
+        FileNotFoundError: there is no such file.
+        OSError: it is not regular, too long or not readable; the message has the reason.
     """
-    _check(path.stat(), most)  # before it is opened: that alone may wake a device
-    # A pipe that took the file's place meanwhile would wait for its other end.
+    _check(path.stat(), most)  # before opening, which alone may activate a device
+    # A pipe that replaced the file meanwhile would block until its other end opens.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags)
     try:
@@ -50,7 +50,7 @@ def open_regular(path: Path, most: int) -> BinaryIO:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """All bytes of a regular file.
+    """Return all bytes of a regular file.
 
     Raises:
         OSError: as :func:`open_regular`.
@@ -60,29 +60,29 @@ def read_bytes(path: Path, most: int) -> bytes:
         while left and (part := file.read(left)):
             parts.append(part)
             left -= len(part)
-    if not left:  # files of the system's own say 0 and go on
+    if not left:  # files such as those in /proc have size 0 and go on
         raise OSError(_too_long(most))
     return b"".join(parts)
 
 
 def read_json(path: Path, *, unique: bool = True) -> Any:
-    """What a JSON file says.
+    """Return the value of a JSON file.
 
     Args:
-        unique: refuse objects that name a key twice, of which readers take this one or that.
+        unique: refuse objects with a repeated key, which parsers read in different ways.
 
     Raises:
         OSError: as :func:`open_regular`.
-        ValueError: it is no JSON, or has numbers, texts or a depth that nothing needs.
+        ValueError: it is no JSON, or has unreasonable numbers, texts or nesting.
     """
     return parse_json(read_bytes(path, LONGEST_JSON).decode("utf-8"), unique=unique)
 
 
 def parse_json(text: str, *, unique: bool = True) -> Any:
-    """What a JSON text says, as :func:`read_json` reads it.
+    """Return the value of a JSON text, checked as by :func:`read_json`.
 
     Raises:
-        ValueError: as there.
+        ValueError: as :func:`read_json`.
     """
     try:
         value = json.loads(
@@ -95,7 +95,7 @@ def parse_json(text: str, *, unique: bool = True) -> Any:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if "\\u" in text:
-        # Halves of a surrogate pair are no text that could be printed or spoken.
+        # Half of a surrogate pair cannot be printed or spoken, and raises here.
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     return value
 

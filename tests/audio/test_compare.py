@@ -55,7 +55,7 @@ def test_lengths_are_reported_and_the_common_part_compared() -> None:
     assert not found.identical
     assert str(found).splitlines()[0] == (
         "different: 24,000 samples (1.00 s) and 20,000 samples (0.83 s); "
-        "compared are the first 20,000"
+        "only the first 20,000 are compared"
     )
 
 

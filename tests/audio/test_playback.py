@@ -148,7 +148,7 @@ def ended(thread: threading.Thread) -> bool:
 
 
 def wait_until_full(player: Player, thread: threading.Thread) -> None:
-    while not player._feed.is_full:
+    while not player._queue.is_full:
         assert thread.is_alive()
 
 
@@ -172,7 +172,7 @@ def test_closing_waits_until_all_is_heard(slow: FakeLibrary) -> None:
     player = Player()
     player.write(noise(1000))
     closer, errors = in_thread(player.close)
-    while not player._feed.is_last:
+    while not player._queue.is_last:
         assert closer.is_alive()
     slow.stream.ask(1000)
     slow.stream.ask(2400)  # what the device holds at once, so that nothing of the sound is cut off

@@ -32,7 +32,7 @@ PIECE = 10 * 2**20
 
 CLIENT = """
 import json, os, sys
-from ChatTTS import assets, caches, hashes
+from ChatTTS.checkpoints import assets, caches, hashes
 from ChatTTS.errors import AssetError
 
 calls = {

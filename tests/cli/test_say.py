@@ -15,7 +15,7 @@ from ChatTTS.audio import read, save
 from ChatTTS.checkpoints import assets
 from ChatTTS.cli import main
 from ChatTTS.model.generation import FinishReason
-from ChatTTS.pipeline.results import EmptySpeechError, Row, Spoken, Waveforms
+from ChatTTS.pipeline.results import EmptySpeechError, SpokenText, SpokenUtterance, Waveforms
 
 from ..support.cli_tools import RATE, TONE, FakeChat, pcm, pipe_in
 
@@ -311,7 +311,7 @@ def test_interrupted(stream: bool, chat: FakeChat, run: Run) -> None:
 
 
 def test_what_was_spoken_is_kept_though_a_sentence_is_missing(chat: FakeChat, run: Run) -> None:
-    rows = [Row([Spoken("hi", RATE, FinishReason.STOP)])]
+    rows = [SpokenText([SpokenUtterance("hi", RATE, FinishReason.STOP)])]
     chat.failure = EmptySpeechError(["hm"], Waveforms([TONE], rows))
     status, _, err = run("say", "hi", "-o", "a.wav")
     assert status == 1

@@ -12,14 +12,14 @@ import torch
 
 from ChatTTS.model.generation import Cancellation, Delta, FinishReason
 from ChatTTS.model.streaming_decoder import DecoderInput
-from ChatTTS.pipeline import assembly as mixing
-from ChatTTS.pipeline.assembly import RowMixer
-from ChatTTS.pipeline.decode_worker import MOST_FRAMES, Vocoding
+from ChatTTS.pipeline import assembly
+from ChatTTS.pipeline.assembly import WaveformAssembler
+from ChatTTS.pipeline.decode_worker import MOST_FRAMES, DecodeWorker
 from ChatTTS.pipeline.decoding import UtteranceDecoder
-from ChatTTS.pipeline.frame_generation import Gain, Utterance
-from ChatTTS.pipeline.schedules import Batches, Listener, Paced
-from ChatTTS.pipeline.streams import Production
-from ChatTTS.utils.fair_lock import NoTurns
+from ChatTTS.pipeline.frame_generation import Utterance, UtteranceUpdate
+from ChatTTS.pipeline.schedules import FixedSize, JustInTime, PlaybackClock
+from ChatTTS.pipeline.streams import GenerationThread
+from ChatTTS.utils.fair_lock import NoLock
 
 HOP, REACH = 4, 5
 
@@ -60,7 +60,7 @@ class Counting:
 SYNTHESIZER = Counting()
 
 
-MADE: list[RowMixer] = []
+MADE: list[WaveformAssembler] = []
 
 
 @pytest.fixture(autouse=True)
@@ -71,41 +71,45 @@ def _leave() -> Iterator[None]:
         MADE.pop().leave()
 
 
-def mixer_of(
-    utterances: Sequence[Utterance], batch: int | None = 1, *, is_bounded: bool = False
-) -> RowMixer:
-    def decoder(utterance: Utterance, listener: Listener) -> UtteranceDecoder:
-        paced = Paced(listener, 2 * HOP)
-        return UtteranceDecoder(SYNTHESIZER, Batches(batch, 2 * HOP) if batch else paced)
+def assembler_of(
+    utterances: Sequence[Utterance], batch: int | None = 1, *, waits_for_consumer: bool = False
+) -> WaveformAssembler:
+    def decoder(utterance: Utterance, playback: PlaybackClock) -> UtteranceDecoder:
+        paced = JustInTime(playback, 2 * HOP)
+        return UtteranceDecoder(SYNTHESIZER, FixedSize(batch, 2 * HOP) if batch else paced)
 
-    rows = 1 + max(utterance.row for utterance in utterances)
-    mixer = RowMixer(Vocoding(NoTurns()), utterances, rows, decoder, is_bounded=is_bounded)
-    MADE.append(mixer)
-    return mixer
+    rows = 1 + max(utterance.text_index for utterance in utterances)
+    assembler = WaveformAssembler(
+        DecodeWorker(NoLock()), utterances, rows, decoder, waits_for_consumer=waits_for_consumer
+    )
+    MADE.append(assembler)
+    return assembler
 
 
 def sounds(utterance: Utterance, frames: int) -> np.ndarray:
     """What an utterance sounds like when decoded at once."""
-    first = 100_000 * utterance.row + 10_000 * utterance.index + 1
+    first = 100_000 * utterance.text_index + 10_000 * utterance.index + 1
     values = first + 2 * HOP * np.arange(frames)[:, None] + np.arange(2 * HOP)
     return values.flatten()[: max(0, 2 * frames - 1) * HOP].astype(np.float32)
 
 
-def gain(utterance: Utterance, start: int, count: int, finish: FinishReason | None) -> Gain:
-    first = 100_000 * utterance.row + 10_000 * utterance.index + 1
+def update(
+    utterance: Utterance, start: int, count: int, finish: FinishReason | None
+) -> UtteranceUpdate:
+    first = 100_000 * utterance.text_index + 10_000 * utterance.index + 1
     hiddens = (first + 2 * HOP * torch.arange(start, start + count)).unsqueeze(1)
     ids = torch.zeros(count, 4, dtype=torch.int64)
-    return Gain(utterance, Delta(0, ids, hiddens, finish))
+    return UtteranceUpdate(utterance, Delta(0, ids, hiddens, finish))
 
 
-def speak(mixer: RowMixer, lengths: dict[Utterance, int], dice: random.Random) -> None:
+def speak(assembler: WaveformAssembler, lengths: dict[Utterance, int], dice: random.Random) -> None:
     """Push all frames of all utterances, in any order, as a thread would."""
     at, running = dict.fromkeys(lengths, 0), list(lengths)
     while running:
         u = dice.choice(running)
         count = min(dice.randint(1, 5), lengths[u] - at[u])
         finish = FinishReason.STOP if at[u] + count == lengths[u] else None
-        mixer.push(gain(u, at[u], count, finish))
+        assembler.push(update(u, at[u], count, finish))
         at[u] += count
         if finish:
             running.remove(u)
@@ -122,35 +126,37 @@ def test_joined_chunks_are_the_rows(seed: int, batch: int | None, in_a_loop: boo
         for index in range(dice.randint(1, 3))
     ]
     lengths = {u: dice.choice([0, 1, 2, 7, 30, 61]) for u in utterances}
-    mixer = mixer_of(utterances, batch)
+    assembler = assembler_of(utterances, batch)
     least, most = dice.choice([(1, None), (1, 5), (9, 9), (40, None)])
-    thread = threading.Thread(target=speak, args=(mixer, lengths, dice))
+    thread = threading.Thread(target=speak, args=(assembler, lengths, dice))
     thread.start()
     chunks = []
 
     async def take_all() -> None:
-        while (chunk := await mixer.wait_async(lambda: mixer.take(least, most))) is not None:
+        while (
+            chunk := await assembler.wait_async(lambda: assembler.take(least, most))
+        ) is not None:
             chunks.append(chunk)
 
     if in_a_loop:
         asyncio.run(take_all())
     else:
-        while (chunk := mixer.wait(lambda: mixer.take(least, most))) is not None:
+        while (chunk := assembler.wait(lambda: assembler.take(least, most))) is not None:
             chunks.append(chunk)
     thread.join()
     assert all(0 < chunk.shape[1] <= (most or 10**9) for chunk in chunks)
-    rows = len(mixer.rows)
+    rows = len(assembler.texts)
     joined = np.concatenate(chunks, axis=1) if chunks else np.zeros((rows, 0), np.float32)
     for row in range(rows):
-        own = [u for u in utterances if u.row == row]
+        own = [u for u in utterances if u.text_index == row]
         expected = np.concatenate([sounds(u, lengths[u]) for u in own])
         np.testing.assert_array_equal(joined[row, : len(expected)], expected)
         assert not joined[row, len(expected) :].any()
-        assert [spoken.samples for spoken in mixer.rows[row].utterances] == [
+        assert [spoken.samples for spoken in assembler.texts[row].utterances] == [
             len(sounds(u, lengths[u])) for u in own
         ]
-        assert mixer.rows[row].finish_reason == "stop"
-    assert sorted(mixer.empty_texts) == sorted(u.text for u in utterances if not lengths[u])
+        assert assembler.texts[row].finish_reason == "stop"
+    assert sorted(assembler.empty_texts) == sorted(u.text for u in utterances if not lengths[u])
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -158,11 +164,11 @@ def test_pieces_belong_to_one_utterance_each(seed: int) -> None:
     dice = random.Random(seed)
     utterances = [Utterance(0, index, f"text {index}") for index in range(4)]
     lengths = {u: dice.choice([0, 1, 7, 30]) for u in utterances}
-    mixer, pieces = mixer_of(utterances, None), []
-    thread = threading.Thread(target=speak, args=(mixer, lengths, dice))
+    assembler, pieces = assembler_of(utterances, None), []
+    thread = threading.Thread(target=speak, args=(assembler, lengths, dice))
     thread.start()
     while (
-        piece := mixer.wait(lambda: mixer.piece(sum(len(p.samples) for p in pieces)))
+        piece := assembler.wait(lambda: assembler.piece(sum(len(p.samples) for p in pieces)))
     ) is not None:
         pieces.append(piece)
     thread.join()
@@ -180,29 +186,29 @@ def test_pieces_belong_to_one_utterance_each(seed: int) -> None:
 
 def test_whole_rows_and_their_worst_finish_reason() -> None:
     utterances = [Utterance(0, 0, "a"), Utterance(0, 1, "b"), Utterance(1, 0, "c")]
-    mixer = mixer_of(utterances)
-    mixer.push(gain(utterances[1], 0, 3, FinishReason.LENGTH))
-    mixer.push(gain(utterances[2], 0, 2, FinishReason.ABORT))
-    assert mixer.wait(lambda: mixer.rows[1].finish_reason) == "abort"
-    assert mixer.rows[0].finish_reason is None
-    mixer.push(gain(utterances[0], 0, 4, FinishReason.STOP))
-    assert mixer.wait(lambda: mixer.is_complete or None)
-    assert [row.finish_reason for row in mixer.rows] == ["length", "abort"]
-    first, second = mixer.whole()
+    assembler = assembler_of(utterances)
+    assembler.push(update(utterances[1], 0, 3, FinishReason.LENGTH))
+    assembler.push(update(utterances[2], 0, 2, FinishReason.ABORT))
+    assert assembler.wait(lambda: assembler.texts[1].finish_reason) == "abort"
+    assert assembler.texts[0].finish_reason is None
+    assembler.push(update(utterances[0], 0, 4, FinishReason.STOP))
+    assert assembler.wait(lambda: assembler.is_complete or None)
+    assert [row.finish_reason for row in assembler.texts] == ["length", "abort"]
+    first, second = assembler.waveforms()
     expected = np.concatenate([sounds(utterances[0], 4), sounds(utterances[1], 3)])
     np.testing.assert_array_equal(first, expected)
     np.testing.assert_array_equal(second, sounds(utterances[2], 2))
-    assert mixer.wait(mixer.take) is None
+    assert assembler.wait(assembler.take) is None
 
 
 def test_a_row_that_has_nothing_yet_holds_the_others_back() -> None:
     utterances = [Utterance(0, 0, "a"), Utterance(1, 0, "b")]
-    mixer = mixer_of(utterances)
-    mixer.push(gain(utterances[0], 0, 40, None))
-    assert mixer.wait(lambda: mixer.rows[0].utterances[0].samples or None)
-    assert mixer.take() is None
-    mixer.push(gain(utterances[1], 0, 0, FinishReason.STOP))
-    chunk = mixer.wait(mixer.take)
+    assembler = assembler_of(utterances)
+    assembler.push(update(utterances[0], 0, 40, None))
+    assert assembler.wait(lambda: assembler.texts[0].utterances[0].samples or None)
+    assert assembler.take() is None
+    assembler.push(update(utterances[1], 0, 0, FinishReason.STOP))
+    chunk = assembler.wait(assembler.take)
     assert chunk is not None
     np.testing.assert_array_equal(chunk[0], sounds(utterances[0], 40)[: chunk.shape[1]])
     assert not chunk[1].any()
@@ -210,27 +216,27 @@ def test_a_row_that_has_nothing_yet_holds_the_others_back() -> None:
 
 def test_utterances_are_decoded_in_the_order_in_which_they_are_heard() -> None:
     utterances = [Utterance(0, 0, "a"), Utterance(0, 1, "b")]
-    mixer = mixer_of(utterances)
-    mixer.push(gain(utterances[1], 0, 40, FinishReason.STOP))
-    mixer.push(gain(utterances[0], 0, 20, None))
-    assert mixer.wait(lambda: mixer.rows[0].utterances[0].samples or None)
-    assert mixer.rows[0].utterances[1].samples == 0
-    mixer.push(gain(utterances[0], 20, 0, FinishReason.STOP))
-    assert mixer.wait(lambda: mixer.is_complete or None)
-    (samples,) = mixer.whole()
+    assembler = assembler_of(utterances)
+    assembler.push(update(utterances[1], 0, 40, FinishReason.STOP))
+    assembler.push(update(utterances[0], 0, 20, None))
+    assert assembler.wait(lambda: assembler.texts[0].utterances[0].samples or None)
+    assert assembler.texts[0].utterances[1].samples == 0
+    assembler.push(update(utterances[0], 20, 0, FinishReason.STOP))
+    assert assembler.wait(lambda: assembler.is_complete or None)
+    (samples,) = assembler.waveforms()
     assert len(samples) == 39 * HOP + 79 * HOP
 
 
 def test_what_is_far_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mixing, "_DECODED_AHEAD", 10 * 2 * HOP)
-    monkeypatch.setattr(mixing, "_GENERATED_AHEAD", 300 * 2 * HOP)
+    monkeypatch.setattr(assembly, "_DECODED_AHEAD", 10 * 2 * HOP)
+    monkeypatch.setattr(assembly, "_GENERATED_AHEAD", 300 * 2 * HOP)
     utterances = [Utterance(0, 0, "a"), Utterance(1, 0, "b")]
-    mixer, pushed = mixer_of(utterances, is_bounded=True), threading.Semaphore(0)
+    assembler, pushed = assembler_of(utterances, waits_for_consumer=True), threading.Semaphore(0)
 
     def generate() -> None:
         for frame in range(500):
             for u in utterances:
-                mixer.push(gain(u, frame, 1, FinishReason.STOP if frame == 499 else None))
+                assembler.push(update(u, frame, 1, FinishReason.STOP if frame == 499 else None))
                 pushed.release()
 
     thread = threading.Thread(target=generate, daemon=True)
@@ -238,14 +244,14 @@ def test_what_is_far_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2 * 300):
         assert pushed.acquire(timeout=10)
     assert not pushed.acquire(timeout=0.1)  # nobody has taken anything
-    (spoken,) = mixer.rows[0].utterances
+    (spoken,) = assembler.texts[0].utterances
     deadline = time.monotonic() + 10
     while spoken.samples < 80 and time.monotonic() < deadline:  # who waits is never behind
         time.sleep(0.01)
     # A turn that began with room may go beyond the limit, but not by more than a turn.
     assert 80 <= spoken.samples <= (10 + MOST_FRAMES) * 2 * HOP
     chunks = []
-    while (chunk := mixer.wait(lambda: mixer.take(1, 240))) is not None:
+    while (chunk := assembler.wait(lambda: assembler.take(1, 240))) is not None:
         chunks.append(chunk)
     thread.join(10)
     joined = np.concatenate(chunks, axis=1)
@@ -254,22 +260,22 @@ def test_what_is_far_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_who_waits_is_never_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mixing, "_DECODED_AHEAD", 10 * 2 * HOP)
-    monkeypatch.setattr(mixing, "_GENERATED_AHEAD", 30 * 2 * HOP)
+    monkeypatch.setattr(assembly, "_DECODED_AHEAD", 10 * 2 * HOP)
+    monkeypatch.setattr(assembly, "_GENERATED_AHEAD", 30 * 2 * HOP)
     first, second = Utterance(0, 0, "a"), Utterance(0, 1, "b")
-    mixer = mixer_of([first, second], is_bounded=True)
+    assembler = assembler_of([first, second], waits_for_consumer=True)
 
     def generate() -> None:
         # The later utterance is far ahead before the one that is heard first has begun.
-        mixer.push(gain(second, 0, 100, None))
-        mixer.push(gain(first, 0, 100, FinishReason.STOP))
-        mixer.push(gain(second, 100, 1, FinishReason.STOP))
+        assembler.push(update(second, 0, 100, None))
+        assembler.push(update(first, 0, 100, FinishReason.STOP))
+        assembler.push(update(second, 100, 1, FinishReason.STOP))
 
     thread = threading.Thread(target=generate, daemon=True)
     thread.start()
     chunks = []
     # A chunk that is larger than what may lie ready.
-    while (chunk := mixer.wait(lambda: mixer.take(150 * 2 * HOP))) is not None:
+    while (chunk := assembler.wait(lambda: assembler.take(150 * 2 * HOP))) is not None:
         chunks.append(chunk)
     thread.join(10)
     assert len(chunks[0][0]) >= 150 * 2 * HOP
@@ -281,8 +287,8 @@ def test_what_comes_just_before_the_loop_waits_is_not_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     utterance = Utterance(0, 0, "a")
-    mixer = mixer_of([utterance])
-    lock = mixer.vocoding.lock
+    assembler = assembler_of([utterance])
+    lock = assembler.worker.lock
 
     class Late:
         def __enter__(self) -> None:
@@ -291,50 +297,52 @@ def test_what_comes_just_before_the_loop_waits_is_not_missed(
         def __exit__(self, *error: object) -> None:
             lock.release()
             with lock:
-                mixer.notify()  # the look is behind us, the wait has not begun
+                assembler.notify()  # the look is behind us, the wait has not begun
 
-    monkeypatch.setattr(mixer.vocoding, "lock", Late())
+    monkeypatch.setattr(assembler.worker, "lock", Late())
 
     async def read() -> np.ndarray | None:
-        pushed = asyncio.to_thread(mixer.push, gain(utterance, 0, 9, FinishReason.STOP))
-        return (await asyncio.gather(mixer.wait_async(mixer.take), pushed))[0]
+        pushed = asyncio.to_thread(assembler.push, update(utterance, 0, 9, FinishReason.STOP))
+        return (await asyncio.gather(assembler.wait_async(assembler.take), pushed))[0]
 
     assert asyncio.run(asyncio.wait_for(read(), 10)) is not None
 
 
 def test_an_error_comes_behind_what_was_ready() -> None:
     utterance = Utterance(0, 0, "a")
-    mixer = mixer_of([utterance])
-    mixer.push(gain(utterance, 0, 10, None))
-    assert mixer.wait(lambda: mixer.rows[0].utterances[0].samples or None)
-    mixer.fail(ValueError("broken"))
-    mixer.fail(ValueError("later"))
-    assert mixer.wait(mixer.take) is not None
+    assembler = assembler_of([utterance])
+    assembler.push(update(utterance, 0, 10, None))
+    assert assembler.wait(lambda: assembler.texts[0].utterances[0].samples or None)
+    assembler.fail(ValueError("broken"))
+    assembler.fail(ValueError("later"))
+    assert assembler.wait(assembler.take) is not None
     for _ in range(2):
         with pytest.raises(ValueError, match="broken"):
-            mixer.wait(mixer.take)
-    mixer.push(gain(utterance, 10, 1, None))  # nobody minds
+            assembler.wait(assembler.take)
+    assembler.push(update(utterance, 10, 1, None))  # nobody minds
 
 
 def test_who_leaves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mixing, "_GENERATED_AHEAD", 1)
+    monkeypatch.setattr(assembly, "_GENERATED_AHEAD", 1)
     utterance = Utterance(0, 0, "a")
-    mixer = mixer_of([utterance], is_bounded=True)
-    mixer.push(gain(utterance, 0, 10, None))
-    thread = threading.Thread(target=mixer.push, args=(gain(utterance, 10, 1, None),), daemon=True)
+    assembler = assembler_of([utterance], waits_for_consumer=True)
+    assembler.push(update(utterance, 0, 10, None))
+    thread = threading.Thread(
+        target=assembler.push, args=(update(utterance, 10, 1, None),), daemon=True
+    )
     thread.start()
-    mixer.close()
+    assembler.close()
     thread.join(10)
     assert not thread.is_alive()
-    assert mixer.wait(mixer.take) is None
+    assert assembler.wait(assembler.take) is None
 
 
 def test_a_generation_ends_once_nothing_of_it_is_taken() -> None:
     utterance = Utterance(0, 0, "a")
-    mixer = mixer_of([utterance])
-    mixer.fail(ValueError("broken"))
-    gains = iter([gain(utterance, 0, 1, None)] * 3)
-    production = Production(gains, mixer, Cancellation())
+    assembler = assembler_of([utterance])
+    assembler.fail(ValueError("broken"))
+    updates = iter([update(utterance, 0, 1, None)] * 3)
+    production = GenerationThread(updates, assembler, Cancellation())
     production.begin()
     production.close()
-    assert len(list(gains)) == 2
+    assert len(list(updates)) == 2

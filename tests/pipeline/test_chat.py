@@ -1,7 +1,6 @@
 """``Chat`` as scripts use it, on a conformance model and on the bundled voice."""
 
 import logging
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from ChatTTS.config import VoiceDefaults
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, ConfigError, NotLoadedError, TextError, VoiceError
 from ChatTTS.model.draws import Pass
-from ChatTTS.model.generation import Cancellation, Delta, FinishReason, GenerationRequest
+from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.speaker import encode_sample
@@ -25,27 +24,9 @@ from ChatTTS.pipeline.frame_generation import Utterance
 from ChatTTS.pipeline.frame_generation import speak as generate_speech
 from ChatTTS.pipeline.results import EmptySpeechError
 
-from ..support.chat_tools import LIVELY, TEXT, Recording, equal, speak
+from ..support.chat_tools import LIVELY, TEXT, EndsAtOnce, Recording, equal, speak
 from ..support.places import DATA
 from ..support.velocity_models import change_json, copy_checkpoint
-
-
-class EndsAtOnce(Recording):
-    """An engine whose rows end at their first frame in the first ``times`` attempts."""
-
-    def __init__(self, chat: Chat, times: int) -> None:
-        super().__init__(chat)
-        self.times = times
-
-    def generate(
-        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
-    ) -> Iterator[list[Delta]]:
-        self.requests.extend(requests)
-        ids, hiddens = torch.empty(0, 4, dtype=torch.int64), torch.empty(0, 64)
-        if requests[0].key.attempt < self.times:
-            yield [Delta(i, ids, hiddens, FinishReason.STOP) for i in range(len(requests))]
-        else:
-            yield from self.inner.generate(requests, cancelled)
 
 
 def test_load_answers_as_scripts_expect(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -261,7 +261,7 @@ ENDLESS = {"min_new_token": 900, "max_new_token": 900}
 
 
 def workers() -> set[threading.Thread]:
-    return {t for t in threading.enumerate() if t.name in ("speech", "vocoding")}
+    return {t for t in threading.enumerate() if t.name in ("speech", "decoding")}
 
 
 def ends(threads: set[threading.Thread]) -> bool:
@@ -293,7 +293,7 @@ def test_who_leaves_ends_the_work(small: Chat, leaves: str) -> None:
             broken()
     else:
         next(stream)
-    mixer = stream._production.mixer
+    assembler = stream._generation.assembler
     if leaves == "closes":
         stream.close()
         stream.close()
@@ -302,7 +302,7 @@ def test_who_leaves_ends_the_work(small: Chat, leaves: str) -> None:
         del stream
         gc.collect()
     assert ends(workers() - before)
-    assert not mixer.vocoding._tracks
+    assert not assembler.worker._jobs
     assert speak(small, TEXT).finish_reasons == ["length"]
 
 

@@ -105,7 +105,7 @@ def spoken(model: Model, texts: list[str], params: InferCodeParams, batch_size: 
     """Codes [T, 4] and hiddens [T, H] of each text."""
     utterances = [Utterance(i, 0, text) for i, text in enumerate(texts)]
     rows: list[tuple[list, list]] = [([], []) for _ in texts]
-    for gain in speak(
+    for update in speak(
         model,
         utterances,
         params,
@@ -114,9 +114,9 @@ def spoken(model: Model, texts: list[str], params: InferCodeParams, batch_size: 
         first_alone=False,
         cancelled=Cancellation(),
     ):
-        ids, hiddens = rows[gain.utterance.row]
-        ids.append(gain.delta.ids)
-        hiddens.append(gain.delta.hiddens)
+        ids, hiddens = rows[update.utterance.text_index]
+        ids.append(update.delta.ids)
+        hiddens.append(update.delta.hiddens)
     return [(torch.cat(ids), torch.cat(hiddens)) for ids, hiddens in rows]
 
 
@@ -251,7 +251,7 @@ def test_refine(conformance: Conformance) -> None:
             refine(model, utterances, params, 1, batch_size=batch_size, cancelled=Cancellation())
         )
         for answer in answers:
-            ids = conformance.tensors[f"refine_ids_{answer.row}"].numpy()
+            ids = conformance.tensors[f"refine_ids_{answer.text_index}"].numpy()
             text = model.tokenizer.text(ids[ids < model.tokenizer.first_setting])
             assert answer.text == text.strip()
         assert len(answers) == 2

@@ -16,34 +16,34 @@ from ..support.places import ROOT
 def test_fork(forks_in: str) -> None:
     code = """
 import os, sys
-from ChatTTS.utils.fair_lock import NoTurns
-from ChatTTS.pipeline.decode_worker import Vocoding
-from tests.support.vocoding_fakes import FakeOwner, FakeSynthesizer, FakeTrack, threads, wait_until
-vocoding, synthesizer, owner = Vocoding(NoTurns()), FakeSynthesizer(), FakeOwner()
-vocoding.own(owner)
-track = FakeTrack(synthesizer).push(100)
+from ChatTTS.utils.fair_lock import NoLock
+from ChatTTS.pipeline.decode_worker import DecodeWorker
+from tests.support.decode_fakes import FakeClient, FakeSynthesizer, FakeJob, threads, wait_until
+worker, synthesizer, client = DecodeWorker(NoLock()), FakeSynthesizer(), FakeClient()
+worker.register(client)
+job = FakeJob(synthesizer).push(100)
 synthesizer.gate.hold()
-vocoding.add(track)
+worker.add(job)
 synthesizer.gate.wait()
 if sys.argv[1] == "lock":
-    vocoding.lock.acquire()
+    worker.lock.acquire()
 child = os.fork()
 if child == 0:
-    assert owner.told == 1
+    assert client.forks == 1
     own = FakeSynthesizer()
-    again = FakeTrack(own).push(100)
-    vocoding.add(again)
+    again = FakeJob(own).push(100)
+    worker.add(again)
     again.check()
-    assert not track.pieces
+    assert not job.pieces
     wait_until(lambda: not threads())
     print("the child is done", flush=True)
     os._exit(0)
 if sys.argv[1] == "lock":
-    vocoding.lock.release()
+    worker.lock.release()
 assert os.waitpid(child, 0)[1] == 0
 synthesizer.gate.open()
-track.check()
-assert owner.told == 0
+job.check()
+assert client.forks == 0
 print("the parent is done")
 """
     done = subprocess.run(

@@ -26,9 +26,9 @@ from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.synthesis import Synthesizer
 from ChatTTS.params import LowLatency
 from ChatTTS.pipeline.decode_worker import decode
-from ChatTTS.pipeline.decoding import STAND_INS, UtteranceDecoder
+from ChatTTS.pipeline.decoding import PADDING_FRAMES, UtteranceDecoder
 from ChatTTS.pipeline.model import Model
-from ChatTTS.pipeline.schedules import AtTheEnd, Batches
+from ChatTTS.pipeline.schedules import FixedSize, WholeUtterance
 
 from ..support.decoder_tools import random_modules
 from ..support.places import DATA
@@ -129,7 +129,7 @@ def decoded(
 ) -> np.ndarray:
     """The joined samples, of frames and turns that come as the dice say, or one by one."""
     dice = random.Random(seed)
-    eager = Whenever(dice) if seed is not None else Batches(1, own.synthesizer.samples_per_frame)
+    eager = Whenever(dice) if seed is not None else FixedSize(1, own.synthesizer.samples_per_frame)
     decoder = UtteranceDecoder(own.synthesizer, eager, low_latency)
     largest, portion, waits = dice.choice([1, 3, 64]), dice.choice([1, 5, 40]), dice.random()
     samples, at, count = [], 0, len(own.ids)
@@ -158,7 +158,7 @@ def by_hand(own: Case, numbers: LowLatency) -> np.ndarray:
     begin, old = 0, np.empty(0, np.float32)
     for needed, given in [*chunks, (0, 0)]:
         if needed:
-            stand_ins = frames[needed - 1 : needed].expand(STAND_INS, -1)
+            stand_ins = frames[needed - 1 : needed].expand(PADDING_FRAMES, -1)
             early = synthesizer.samples(torch.cat([frames[:needed], stand_ins])).numpy()
             end = given * synthesizer.samples_per_frame
             joined[begin:end] = early[begin:end]
@@ -236,14 +236,14 @@ def test_no_fade_is_longer_than_a_chunk() -> None:
 def test_the_first_chunk_needs_no_more_than_its_frames(backend: str) -> None:
     own = case(backend, True, 40)
     numbers = LowLatency(first=3, lookahead=2)
-    decoder = UtteranceDecoder(own.synthesizer, Batches(1, SPF), numbers)
+    decoder = UtteranceDecoder(own.synthesizer, FixedSize(1, SPF), numbers)
     for frame in range(4):
         decoder.push(own.delta(frame, frame + 1))
         assert decoder.wait() is None
     decoder.push(own.delta(4, 40))  # more is there than it may know
     [first] = [piece for piece, _ in zip(turns(decoder, lambda: 64), range(1), strict=False)]
     assert len(first) == 3 * SPF
-    alone = UtteranceDecoder(own.synthesizer, Batches(1, SPF), numbers)
+    alone = UtteranceDecoder(own.synthesizer, FixedSize(1, SPF), numbers)
     alone.push(own.delta(0, 5))
     same(first, next(turns(alone, lambda: 64)), own.synthesizer)
 
@@ -251,7 +251,7 @@ def test_the_first_chunk_needs_no_more_than_its_frames(backend: str) -> None:
 @pytest.mark.parametrize("count", [0, 1, 50])
 def test_an_utterance_may_be_decoded_whole(backend: str, count: int) -> None:
     own = case(backend, False, count)
-    decoder = UtteranceDecoder(own.synthesizer, AtTheEnd())
+    decoder = UtteranceDecoder(own.synthesizer, WholeUtterance())
     assert decoder.is_whole
     for frame in range(count):
         decoder.push(own.delta(frame, frame + 1))
@@ -265,7 +265,7 @@ def test_an_utterance_may_be_decoded_whole(backend: str, count: int) -> None:
 
 def test_a_state_lives_from_the_first_work_to_the_last(backend: str) -> None:
     own = case(backend, True, 30)
-    decoder = UtteranceDecoder(own.synthesizer, Batches(1, SPF))
+    decoder = UtteranceDecoder(own.synthesizer, FixedSize(1, SPF))
     assert decoder.state is None
     decoder.push(own.delta(0, 20))
     list(turns(decoder, lambda: 64))
@@ -278,7 +278,7 @@ def test_a_state_lives_from_the_first_work_to_the_last(backend: str) -> None:
 
 def test_an_utterance_that_has_ended_takes_nothing(backend: str) -> None:
     own = case(backend, True, 3)
-    decoder = UtteranceDecoder(own.synthesizer, Batches(4, SPF))
+    decoder = UtteranceDecoder(own.synthesizer, FixedSize(4, SPF))
     decoder.push(own.delta(0, 3, FinishReason.STOP))
     with pytest.raises(ChatTTSError, match="new decoder"):
         decoder.push(own.delta(0, 1))
@@ -287,10 +287,10 @@ def test_an_utterance_that_has_ended_takes_nothing(backend: str) -> None:
 
 def test_what_shares_a_batch(backend: str) -> None:
     own, other = synthesizer_of(backend, True), synthesizer_of(backend, False)
-    first = UtteranceDecoder(own, Batches(4, SPF))
-    assert first.is_like(UtteranceDecoder(own, Batches(7, SPF), LowLatency()))
-    assert not first.is_like(UtteranceDecoder(other, Batches(4, SPF)))
-    assert not first.is_like(UtteranceDecoder(own, AtTheEnd()))
+    first = UtteranceDecoder(own, FixedSize(4, SPF))
+    assert first.is_like(UtteranceDecoder(own, FixedSize(7, SPF), LowLatency()))
+    assert not first.is_like(UtteranceDecoder(other, FixedSize(4, SPF)))
+    assert not first.is_like(UtteranceDecoder(own, WholeUtterance()))
 
 
 def test_a_batch_of_all_sorts_of_work(backend: str) -> None:
@@ -298,7 +298,7 @@ def test_a_batch_of_all_sorts_of_work(backend: str) -> None:
     cases = [case(backend, True, count) for count in (70, 5, 0, 33, 64)]
     modes = [None, numbers, None, numbers, None]
     decoders = [
-        UtteranceDecoder(own.synthesizer, Batches(3, SPF), mode)
+        UtteranceDecoder(own.synthesizer, FixedSize(3, SPF), mode)
         for own, mode in zip(cases, modes, strict=True)
     ]
     for own, decoder in zip(cases, decoders, strict=True):
@@ -317,5 +317,5 @@ def test_a_vocoder_that_knows_no_pieces_is_refused_at_once() -> None:
     vocoder.head.istft.padding = "same"
     synthesizer = Synthesizer(model().decoder, vocoder)
     with pytest.raises(ConfigError, match="centre padding"):
-        UtteranceDecoder(synthesizer, Batches(1, SPF))
-    UtteranceDecoder(synthesizer, AtTheEnd())
+        UtteranceDecoder(synthesizer, FixedSize(1, SPF))
+    UtteranceDecoder(synthesizer, WholeUtterance())

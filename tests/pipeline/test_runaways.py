@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from ChatTTS.core import Chat
-from ChatTTS.model.generation import Cancellation, Delta, FinishReason, GenerationRequest
 from ChatTTS.text.duration import longest_seconds
 
-from ..support.chat_tools import Recording, equal
+from ..support.chat_tools import FindsNoEnd, equal
 
 FRAMES = 12
 SETTINGS = {"temperature": 1.0, "manual_seed": 3, "min_new_token": FRAMES}
 LENGTH = (2 * FRAMES - 1) * 256
-
-
-class FindsNoEnd(Recording):
-    """An engine whose rows go on to their limit in the first ``times`` attempts, and end there by
-    themselves afterwards."""
-
-    def __init__(self, chat: Chat, times: int) -> None:
-        super().__init__(chat)
-        self.times = times
-
-    def generate(
-        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
-    ) -> Iterator[list[Delta]]:
-        self.requests.extend(requests)
-        ends = requests[0].key.attempt >= self.times
-        for deltas in self.inner.generate(requests, cancelled):
-            is_over = ends and any(delta.finish is not None for delta in deltas)
-            yield [replace(d, finish=FinishReason.STOP) if is_over else d for d in deltas]
 
 
 @pytest.fixture(autouse=True)

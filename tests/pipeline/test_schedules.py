@@ -14,7 +14,13 @@ import pytest
 from ChatTTS.errors import ConfigError
 from ChatTTS.params import LowLatency, as_low_latency
 from ChatTTS.pipeline.decoding import CrossFade
-from ChatTTS.pipeline.schedules import SAMPLE_RATE, AtTheEnd, Batches, Listener, Paced
+from ChatTTS.pipeline.schedules import (
+    SAMPLE_RATE,
+    FixedSize,
+    JustInTime,
+    PlaybackClock,
+    WholeUtterance,
+)
 
 # ---------------------------------------------------------------- schedules
 
@@ -38,7 +44,7 @@ class Heard:
     Attributes:
         first: seconds to the first sound.
         pieces: frames of each piece.
-        leads: seconds of sound that the listener had left when it came; negative after a pause.
+        leads: seconds of sound that the playback had left when it came; negative after a pause.
     """
 
     first: float = 0.0
@@ -66,8 +72,8 @@ def play(
         is_held_up: whether the next step has always begun when a frame arrives.
     """
     clock, heard = Clock(), Heard()
-    listener = Listener(clock)
-    schedule = Paced(listener, SPF)
+    playback = PlaybackClock(clock)
+    schedule = JustInTime(playback, SPF)
     came = taken = given = 0
     due: float | None = None
 
@@ -90,9 +96,9 @@ def play(
         taken = came
         if (samples := max(0, 2 * taken - REACH) * HOP - given) > 0:
             heard.first = heard.first or clock.now - Clock.now
-            heard.leads.append(listener.lead if listener.hears else 0.0)
+            heard.leads.append(playback.lead if playback.has_begun else 0.0)
             heard.pieces.append(samples / SPF)
-            listener.give(samples, clock.now - due)
+            playback.give(samples, clock.now - due)
             given += samples
         due = None
     return heard
@@ -162,14 +168,14 @@ def test_whoever_is_too_slow_pauses_seldom() -> None:
 
 def test_what_there_is_to_wait_for() -> None:
     clock = Clock()
-    listener = Listener(clock)
-    paced = Paced(listener, SPF, first=4, most=24)
+    playback = PlaybackClock(clock)
+    paced = JustInTime(playback, SPF, first=4, most=24)
     assert paced.wait(-900, 7, 7) is None
     assert paced.wait(0, 8, 8) == 0
     assert paced.wait(3 * SPF, 3, 11) is None
     clock.now += 0.1
     assert paced.wait(4 * SPF, 4, 12) == 0
-    listener.give(4 * SPF, 0.01)
+    playback.give(4 * SPF, 0.01)
     lead = 4 * FRAME
     # Small pieces take no longer than the last one did, larger ones may.
     assert paced.wait(SPF, 1, 13) == pytest.approx(lead - 0.01 - 0.02)
@@ -184,7 +190,7 @@ def test_what_there_is_to_wait_for() -> None:
 
 def test_frames_that_are_all_there_are_not_slow() -> None:
     clock = Clock()
-    paced = Paced(Listener(clock), SPF)
+    paced = JustInTime(PlaybackClock(clock), SPF)
     assert paced.wait(-5 * SPF, 0, 60) is None
     clock.now += 5
     assert paced.wait(4 * SPF, 4, 64) == 0
@@ -192,34 +198,34 @@ def test_frames_that_are_all_there_are_not_slow() -> None:
 
 def test_a_listener_hears_from_the_first_sample_on() -> None:
     clock = Clock()
-    listener = Listener(clock)
-    assert not listener.hears
-    assert listener.lead < 0
-    listener.give(SAMPLE_RATE, 0.25)
-    assert listener.hears
-    assert listener.lead == pytest.approx(1)
+    playback = PlaybackClock(clock)
+    assert not playback.has_begun
+    assert playback.lead < 0
+    playback.give(SAMPLE_RATE, 0.25)
+    assert playback.has_begun
+    assert playback.lead == pytest.approx(1)
     clock.now += 0.75
-    assert listener.lead == pytest.approx(0.25)
-    listener.give(SAMPLE_RATE // 2, 0)
-    assert listener.lead == pytest.approx(0.75)
+    assert playback.lead == pytest.approx(0.25)
+    playback.give(SAMPLE_RATE // 2, 0)
+    assert playback.lead == pytest.approx(0.75)
     clock.now += 10
-    assert listener.lead == pytest.approx(-9.25)
-    listener.give(SAMPLE_RATE, 0)  # what was not there in time is heard later
-    assert listener.lead == pytest.approx(1)
+    assert playback.lead == pytest.approx(-9.25)
+    playback.give(SAMPLE_RATE, 0)  # what was not there in time is heard later
+    assert playback.lead == pytest.approx(1)
     # The longest delay, slowly forgotten.
-    assert listener.delay == pytest.approx(0.25 * 0.9**2)
-    listener.give(1, 7)
-    assert listener.delay == 7
+    assert playback.delay == pytest.approx(0.25 * 0.9**2)
+    playback.give(1, 7)
+    assert playback.delay == 7
 
 
 def test_batches_wait_for_frames_alone() -> None:
-    batches = Batches(6, SPF)
+    batches = FixedSize(6, SPF)
     assert batches.wait(-9 * SPF, 5, 5) is None
     assert batches.wait(0, 6, 6) == 0  # fed ahead
     assert batches.wait(1, 60, 60) is None
     assert batches.wait(6 * SPF - 1, 6, 66) is None
     assert batches.wait(6 * SPF, 1, 67) == 0
-    assert AtTheEnd().wait(10**9, 10**6, 10**6) is None
+    assert WholeUtterance().wait(10**9, 10**6, 10**6) is None
 
 
 # ---------------------------------------------------------------- low latency
@@ -255,7 +261,7 @@ def test_chunks_grow_until_the_reach(numbers: LowLatency, reach: float) -> None:
 
 
 def pauses(numbers: LowLatency, speed: float) -> int:
-    """How often a listener waits whose frames come so many times as fast as they are heard."""
+    """How often a playback waits whose frames come so many times as fast as they are heard."""
     chunks, count, dry = list(numbers.chunks(REACH / 2)), -1, 0.0
     before = 0
     for needed, given in chunks:

@@ -54,7 +54,7 @@ def test_the_package_computes_what_was_trained(exported: tuple[Path, SpeechModel
     chat = Chat()
     chat.load_or_raise("custom", custom_path=folder, device="cpu")
     params = chat.InferCodeParams(max_new_token=12, min_new_token=12, show_tqdm=False)
-    gains = list(
+    updates = list(
         speak(
             chat._loaded,
             [Utterance(0, 0, "hi you.")],
@@ -65,8 +65,8 @@ def test_the_package_computes_what_was_trained(exported: tuple[Path, SpeechModel
             cancelled=Cancellation(),
         )
     )
-    codes = torch.cat([gain.delta.ids for gain in gains]).numpy()
-    expected = torch.cat([gain.delta.hiddens for gain in gains])
+    codes = torch.cat([update.delta.ids for update in updates]).numpy()
+    expected = torch.cat([update.delta.hiddens for update in updates])
     assert codes.shape == (12, 4)
     item = replace(make_item("hi you.", 12), codes=codes.astype(np.int16), speed=5)
     (hiddens,) = model.hiddens(speech_batch([PROMPTS.speech(item)], NUM_CODES))

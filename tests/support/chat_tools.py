@@ -1,11 +1,13 @@
-"""What the tests of ``Chat`` share: quick settings, and an engine that can be watched."""
+"""Helpers for the tests of ``Chat``: quick settings, and engines that record or fail."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
+import torch
 
 from ChatTTS.core import Chat
-from ChatTTS.model.generation import Cancellation, Delta, GenerationRequest
+from ChatTTS.model.generation import Cancellation, Delta, FinishReason, GenerationRequest
 from ChatTTS.pipeline.model import Model
 
 TEXT = "hello the world, this is one good day."
@@ -30,7 +32,7 @@ def equal(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> bool:
 
 
 class Recording:
-    """Stands before an engine and keeps the requests."""
+    """An engine that passes requests on to the real one and keeps them."""
 
     def __init__(self, chat: Chat | Model) -> None:
         self.gpt, self.inner = chat.gpt, chat.gpt.engine
@@ -48,3 +50,49 @@ class Recording:
 
     def __exit__(self, *_: object) -> None:
         self.gpt.engine = self.inner
+
+
+class FailsAtFirst(Recording):
+    """An engine whose first ``times`` attempts fail. Subclasses say how they fail and succeed."""
+
+    def __init__(self, chat: Chat, times: int) -> None:
+        super().__init__(chat)
+        self.times = times
+
+    def generate(
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+    ) -> Iterator[list[Delta]]:
+        self.requests.extend(requests)
+        fails = requests[0].key.attempt < self.times
+        return (self.fail if fails else self.succeed)(requests, cancelled)
+
+    def fail(
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+    ) -> Iterator[list[Delta]]:
+        return self.inner.generate(requests, cancelled)
+
+    def succeed(
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+    ) -> Iterator[list[Delta]]:
+        return self.inner.generate(requests, cancelled)
+
+
+class EndsAtOnce(FailsAtFirst):
+    """Failed attempts end at their first frame."""
+
+    def fail(
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+    ) -> Iterator[list[Delta]]:
+        ids, hiddens = torch.empty(0, 4, dtype=torch.int64), torch.empty(0, 64)
+        yield [Delta(i, ids, hiddens, FinishReason.STOP) for i in range(len(requests))]
+
+
+class FindsNoEnd(FailsAtFirst):
+    """Failed attempts go on to their limit; the others draw the end there."""
+
+    def succeed(
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+    ) -> Iterator[list[Delta]]:
+        for deltas in self.inner.generate(requests, cancelled):
+            is_over = any(delta.finish is not None for delta in deltas)
+            yield [replace(d, finish=FinishReason.STOP) if is_over else d for d in deltas]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ChatTTS.model.generation import FinishReason
-from ChatTTS.pipeline.results import Piece, Row, Spoken, Waveforms
+from ChatTTS.pipeline.results import Piece, SpokenText, SpokenUtterance, Waveforms
 
 RATE = 24_000
 TONE = (0.5 * np.sin(np.arange(RATE) / 10)).astype(np.float32)
@@ -56,8 +56,8 @@ class FakeChat:
         self.streamed = FakeStream(self, self.row(text))
         return self.streamed
 
-    def row(self, text: str) -> Row:
-        return Row([Spoken(text, len(self.spoken), self.finish)])
+    def row(self, text: str) -> SpokenText:
+        return SpokenText([SpokenUtterance(text, len(self.spoken), self.finish)])
 
 
 class FakeStream:
@@ -68,7 +68,7 @@ class FakeStream:
         events: what had happened to the sound device before.
     """
 
-    def __init__(self, chat: FakeChat, row: Row) -> None:
+    def __init__(self, chat: FakeChat, row: SpokenText) -> None:
         self.rows, self._chat = [row], chat
         self._left = np.array_split(chat.spoken, 3)
         self.is_left = False

@@ -38,7 +38,7 @@ class FakeStream:
         self.events: list[str] = []
         self.blocks: list[np.ndarray] = []
         self._library = library
-        self._feed = settings["callback"].__self__
+        self._queue = settings["callback"].__self__
         self._flags: Iterator[bool] = iter(library.underflows)
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -97,12 +97,12 @@ class FakeStream:
         taken, most = 0, self._library.ctrl_c_after
         while not self._has_ended.wait(0.0005):
             # Never more than there is: a device that is always in time.
-            while (waiting := self._feed.waiting) and (most is None or taken < most):
+            while (waiting := self._queue.waiting) and (most is None or taken < most):
                 taken += len(self.ask(min(waiting, 256)))
-            if most is not None and taken >= most and self._feed.is_full:
+            if most is not None and taken >= most and self._queue.is_full:
                 os.kill(os.getpid(), signal.SIGINT)
                 return
-            if self._feed.is_last and not self._feed.waiting:
+            if self._queue.is_last and not self._queue.waiting:
                 self.ask(1)
 
 

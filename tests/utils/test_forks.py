@@ -13,8 +13,8 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import OutOfThreadsError
 from ChatTTS.pipeline.streams import SpeechStream
 
+from ..support.decode_fakes import wait_until
 from ..support.places import DATA
-from ..support.vocoding_fakes import wait_until
 from ..support.watchdog_tools import run_watched
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
@@ -39,7 +39,7 @@ def test_a_child_speaks_whatever_lock_was_held_when_it_was_forked(engine: str) -
         LOADED
         + """
 from tqdm import tqdm
-from ChatTTS import locks
+from ChatTTS.utils import locks
 first = speak()[0]
 chat.normalizer("It is 3:30.", lang="en")
 def checked():
@@ -83,24 +83,24 @@ print(len(held))
 def test_a_child_takes_its_turn_though_others_stood_in_line() -> None:
     run_watched("""
 import os, signal, threading
-from ChatTTS.utils.fair_lock import FairTurns
-turns, inside, over = FairTurns(), threading.Event(), threading.Event()
+from ChatTTS.utils.fair_lock import FairLock
+lock, inside, over = FairLock(), threading.Event(), threading.Event()
 def work():
     inside.set()
     over.wait()
-threads = [threading.Thread(target=turns.run, args=(work,)) for _ in range(3)]
+threads = [threading.Thread(target=lock.run, args=(work,)) for _ in range(3)]
 for thread in threads:
     thread.start()
 inside.wait()
 child = os.fork()
 if child == 0:
     signal.alarm(30)
-    os._exit(turns.run(lambda: 0))
+    os._exit(lock.run(lambda: 0))
 assert os.waitpid(child, 0)[1] == 0
 over.set()
 for thread in threads:
     thread.join()
-turns.run(lambda: 0)
+lock.run(lambda: 0)
 """)
 
 
@@ -131,7 +131,7 @@ def test_daemon_threads_that_speak_do_not_change_the_exit_status(engine: str) ->
     assert run_watched(LOADED + ENDING, MODEL, engine, seconds=120, by_alarm=True) == "ended"
 
 
-@pytest.mark.parametrize("name", ["speech", "vocoding", "velocity"])
+@pytest.mark.parametrize("name", ["speech", "decoding", "velocity"])
 def test_a_thread_that_cannot_start_is_one_callers_error(
     small: Chat, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from ChatTTS.errors import OutOfThreadsError
-from ChatTTS.utils import process_hooks as lifetimes
+from ChatTTS.utils import process_hooks
 from ChatTTS.utils.lru import LRU
 
 from ..support.watchdog_tools import ROOT, run_watched
@@ -21,9 +21,9 @@ from tests.support.interrupt_tools import at_every_instruction
 """
 
 LOCKS = """
-from ChatTTS.utils.locks import Bell, Waiter, new_lock, new_rlock
+from ChatTTS.utils.locks import ChangeNotifier, WakeSignal, new_lock, new_rlock
 from ChatTTS.utils.lru import LRU
-from ChatTTS.utils.fair_lock import FairTurns
+from ChatTTS.utils.fair_lock import FairLock
 
 for lock in (new_lock(), new_rlock()):
     def enter():
@@ -31,21 +31,21 @@ for lock in (new_lock(), new_rlock()):
             return len("entered")
     assert at_every_instruction(enter, enter) > 5
 
-turns = FairTurns()
+compute_lock = FairLock()
 assert at_every_instruction(
-    lambda: turns.run(lambda: len("mine")), lambda: turns.run(lambda: True)
+    lambda: compute_lock.run(lambda: len("mine")), lambda: compute_lock.run(lambda: True)
 ) > 20
 
-lock, bell = new_lock(), Bell()
-def ring():
-    waiter = Waiter()
+lock, notifier = new_lock(), ChangeNotifier()
+def notify():
+    signal = WakeSignal()
     with lock:
-        bell.will_wake(waiter)
+        notifier.subscribe(signal)
     with lock:
-        bell.ring()
-    assert waiter.wait(10)
+        notifier.notify()
+    assert signal.wait(10)
     return True
-assert at_every_instruction(ring, ring) > 20
+assert at_every_instruction(notify, notify) > 20
 
 cache = LRU(3, len)
 def keep():
@@ -80,34 +80,35 @@ assert not engine._tracker.unfinished() and not engine._tracker._open
 
 MIXING = """
 from tests.pipeline.test_assembly import *
-from ChatTTS.utils.fair_lock import FairTurns
+from ChatTTS.utils.fair_lock import FairLock
 from ChatTTS.params import InferCodeParams
-from ChatTTS.pipeline.streams import Production, SpeechStream
+from ChatTTS.pipeline.streams import GenerationThread, SpeechStream
 from ChatTTS.model.generation import Cancellation
 
-vocoding, utterance = Vocoding(FairTurns()), Utterance(0, 0, "a")
+worker, utterance = DecodeWorker(FairLock()), Utterance(0, 0, "a")
 params = InferCodeParams(ensure_non_empty=False)
 
-def decoder(utterance, listener):
-    return UtteranceDecoder(SYNTHESIZER, Batches(1, 2 * HOP))
+def decoder(utterance, playback):
+    return UtteranceDecoder(SYNTHESIZER, FixedSize(1, 2 * HOP))
 
-def gains():
-    return [gain(utterance, 0, 2, None), gain(utterance, 2, 2, FinishReason.STOP)]
+def updates():
+    return [update(utterance, 0, 2, None), update(utterance, 2, 2, FinishReason.STOP)]
 
 def whole():
-    mixer = RowMixer(vocoding, [utterance], 1, decoder, is_bounded=False)
+    assembler = WaveformAssembler(worker, [utterance], 1, decoder, waits_for_consumer=False)
     try:
-        for part in gains():
-            mixer.push(part)
-        mixer.wait(lambda: mixer.is_complete or None)
+        for part in updates():
+            assembler.push(part)
+        assembler.wait(lambda: assembler.is_complete or None)
     finally:
-        mixer.leave()
-    np.testing.assert_array_equal(mixer.whole()[0], sounds(utterance, 4))
+        assembler.leave()
+    np.testing.assert_array_equal(assembler.waveforms()[0], sounds(utterance, 4))
     return True
 
 def in_pieces():
-    mixer = RowMixer(vocoding, [utterance], 1, decoder, is_bounded=True)
-    with SpeechStream(Production(iter(gains()), mixer, Cancellation()), params) as pieces:
+    assembler = WaveformAssembler(worker, [utterance], 1, decoder, waits_for_consumer=True)
+    thread = GenerationThread(iter(updates()), assembler, Cancellation())
+    with SpeechStream(thread, params) as pieces:
         joined = np.concatenate([piece.samples for piece in pieces])
     np.testing.assert_array_equal(joined, sounds(utterance, 4))
     return True
@@ -120,27 +121,27 @@ for work in (whole, in_pieces):
 PLAYING = """
 from types import SimpleNamespace
 import numpy as np
-from ChatTTS.audio.playback import _Feed
+from ChatTTS.audio.playback import _PlaybackQueue
 
 def play():
-    feed = _Feed(SimpleNamespace(rate=100, name="none"), StopIteration)
+    queue = _PlaybackQueue(SimpleNamespace(rate=100, name="none"), StopIteration)
     out = np.zeros((40, 1), dtype=np.float32)
 
     def device():
         try:
-            while not feed.is_closed:
-                feed.fill(out, 40, None, SimpleNamespace(output_underflow=False))
+            while not queue.is_closed:
+                queue.fill(out, 40, None, SimpleNamespace(output_underflow=False))
         except StopIteration:
-            feed.end()
+            queue.end()
 
     thread = threading.Thread(target=device, daemon=True)
     try:
         thread.start()
         for _ in range(3):
-            feed.put(np.ones(30, dtype=np.float32))
-        feed.finish(np.ones(1, dtype=np.float32))
+            queue.put(np.ones(30, dtype=np.float32))
+        queue.finish(np.ones(1, dtype=np.float32))
     finally:
-        feed.close()
+        queue.close()
     return True
 
 first, step = map(int, sys.argv[1:])
@@ -152,14 +153,14 @@ def test_locks_turns_and_caches() -> None:
     run_watched(PREAMBLE + LOCKS)
 
 
-@pytest.mark.parametrize("code", [ENGINE, MIXING, PLAYING], ids=["engine", "mixing", "playing"])
+@pytest.mark.parametrize("code", [ENGINE, MIXING, PLAYING], ids=["engine", "assembly", "playing"])
 def test_what_threads_share(code: str) -> None:
     run_watched(PREAMBLE + code, "3", "131")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1, 5))
-@pytest.mark.parametrize("code", [ENGINE, MIXING, PLAYING], ids=["engine", "mixing", "playing"])
+@pytest.mark.parametrize("code", [ENGINE, MIXING, PLAYING], ids=["engine", "assembly", "playing"])
 def test_what_threads_share_at_every_instruction(code: str, first: int) -> None:
     run_watched(PREAMBLE + code, str(first), "4", seconds=300)
 
@@ -175,7 +176,7 @@ def test_an_interrupt_while_a_thread_starts_is_no_lack_of_threads(
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        lifetimes.start(threading.Thread())
+        process_hooks.start_thread(threading.Thread())
 
 
 def test_a_lack_of_threads_while_an_interrupt_is_handled_is_one(
@@ -189,7 +190,7 @@ def test_a_lack_of_threads_while_an_interrupt_is_handled_is_one(
         raise KeyboardInterrupt
     except KeyboardInterrupt:
         with pytest.raises(OutOfThreadsError, match="'one' cannot be started"):
-            lifetimes.start(threading.Thread(name="one"))
+            process_hooks.start_thread(threading.Thread(name="one"))
 
 
 def test_a_cache_whose_values_were_dropped_in_mid_work_goes_on() -> None:
@@ -206,7 +207,7 @@ def test_a_cache_whose_values_were_dropped_in_mid_work_goes_on() -> None:
 # Of `threading`, what takes its lock in Python code, or is not renewed in a forked child.
 UNSAFE = {"Condition", "Semaphore", "BoundedSemaphore", "Barrier", "Lock", "RLock"}
 # The locks themselves; and those that stay in one thread's hands, or are renewed by their owners.
-ALLOWED = {"locks.py", "model/lifetimes.py", "model/turns.py"}
+ALLOWED = {"utils/locks.py", "utils/process_hooks.py", "utils/fair_lock.py"}
 
 
 def test_all_locks_are_of_the_kind_that_bears_signals_and_forks() -> None:

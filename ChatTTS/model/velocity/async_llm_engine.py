@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ...errors import ConfigError, EngineDeadError, GenerationError
 from ...utils.locks import new_lock
-from ...utils.process_hooks import start, watch
+from ...utils.process_hooks import register_thread_owner, start_thread
 from ..draws import DrawKey
 from ..generation import Cancellation
 from ..tokenizer import Prompt
@@ -122,7 +122,7 @@ class AsyncLLMEngine:
         self._aborted: deque[tuple[OutputQueue, str]] = deque()
         self._thread: threading.Thread | None = None
         self._closed = False
-        watch(self)
+        register_thread_owner(self)
 
     @classmethod
     def from_engine_args(cls, args: EngineArgs) -> AsyncLLMEngine:
@@ -287,7 +287,7 @@ class AsyncLLMEngine:
             self._begun.append((output_queue, groups))
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="velocity", daemon=True)
-                start(self._thread)
+                start_thread(self._thread)
 
     def _catch_up(self) -> None:
         """Do what callers asked for since the last step, with the lock held."""

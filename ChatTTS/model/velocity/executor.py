@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...utils.fair_lock import NoTurns, Turns
+from ...utils.fair_lock import ComputeLock, NoLock
 from .configs import CacheConfig, EngineConfig, SchedulerConfig
 from .plan import Pending, StepPlan, StepResult
 
@@ -80,16 +80,19 @@ class InProcessExecutor(ExecutorBase):
     """One worker in this process, called directly.
 
     Args:
-        turns: the worker takes a turn for each step, like all other work that needs the same
-            cores. By default there are no turns.
+        compute_lock: held while the worker computes, as by all other work that needs the same
+            cores; none by default.
         tokenizer: the checkpoint's, if it has been read already.
     """
 
     def __init__(
-        self, config: EngineConfig, turns: Turns | None = None, tokenizer: Tokenizer | None = None
+        self,
+        config: EngineConfig,
+        compute_lock: ComputeLock | None = None,
+        tokenizer: Tokenizer | None = None,
     ) -> None:
         self._config = config
-        self._turns = turns or NoTurns()
+        self._compute_lock = compute_lock or NoLock()
         self._tokenizer = tokenizer
         self._worker: Worker | None = None
 
@@ -113,7 +116,7 @@ class InProcessExecutor(ExecutorBase):
         return replace(scheduler, swap_cost=costs.swap, recompute_cost=costs.recompute)
 
     def execute_model(self, plan: StepPlan) -> StepResult:
-        return self._turns.run(lambda: self._loaded.submit(plan)())
+        return self._compute_lock.run(lambda: self._loaded.submit(plan)())
 
     def submit(self, plan: StepPlan) -> Pending:
         return self._loaded.submit(plan) if self.depth > 1 else super().submit(plan)

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import fields, replace
 
 from ...errors import GenerationError
-from ...utils.fair_lock import Turns
+from ...utils.fair_lock import ComputeLock
 from ..embed import Embed
 from ..generation import Cancellation, Delta, GenerationRequest, Sampling
 from ..tokenizer import Tokenizer
@@ -32,19 +32,19 @@ class VelocityGenerator:
 
     @classmethod
     def load(
-        cls, args: EngineArgs, turns: Turns, tokenizer: Tokenizer | None = None
+        cls, args: EngineArgs, compute_lock: ComputeLock, tokenizer: Tokenizer | None = None
     ) -> VelocityGenerator:
         """Load a checkpoint.
 
         Args:
-            turns: each step of the engine takes one of these turns.
+            compute_lock: held during each step of the engine.
             tokenizer: the checkpoint's, if it has been read already.
 
         Raises:
             ChatTTSError: a setting has an invalid value, or a file cannot be used.
         """
         config = args.create_engine_config()
-        executor = InProcessExecutor(config, turns, tokenizer)
+        executor = InProcessExecutor(config, compute_lock, tokenizer)
         return cls(AsyncLLMEngine(LLMEngine(config, executor)))
 
     @property

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...errors import ConfigError, EngineDeadError
 from ...utils.locks import new_lock
-from ...utils.process_hooks import watch
+from ...utils.process_hooks import register_thread_owner
 from ..draws import Pass
 from ..tokenizer import Prompt, Tokenizer, code_prompt, refine_prompt
 
@@ -32,7 +32,7 @@ class TokenizerGroup:
         self._lock = new_lock()
         self._pool: ThreadPoolExecutor | None = None
         self._closed = False
-        watch(self)
+        register_thread_owner(self)
 
     def prompt(
         self,

@@ -17,7 +17,7 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import GenerationError, NotLoadedError
 from ChatTTS.model.velocity.generator import VelocityGenerator
 from ChatTTS.model.velocity.metrics import Metrics
-from ChatTTS.utils.fair_lock import FairTurns
+from ChatTTS.utils.fair_lock import FairLock
 
 from ...support.chat_tools import LIVELY, TEXT, equal, speak
 from ...support.places import DATA, ROOT
@@ -184,27 +184,27 @@ def test_faster_dtypes_speak_and_repeat(dtype: str) -> None:
     chat.unload()
 
 
-# ---------------------------------------------------------------- turns
+# ---------------------------------------------------------------- the fair lock
 
 
 def test_turns_come_in_the_order_of_asking() -> None:
-    turns, order = FairTurns(), []
+    compute_lock, order = FairLock(), []
 
     def ask(i: int) -> None:
-        turns.run(lambda: order.append(i))
+        compute_lock.run(lambda: order.append(i))
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(4)]
 
     def first() -> None:
         for thread in threads:
-            last = turns._last
+            last = compute_lock._last
             thread.start()
             deadline = time.monotonic() + SECONDS
-            while turns._last is last:
+            while compute_lock._last is last:
                 assert time.monotonic() < deadline
         assert order == []
 
-    turns.run(first)
+    compute_lock.run(first)
     for thread in threads:
         thread.join(SECONDS)
     assert order == [0, 1, 2, 3]

@@ -1,4 +1,4 @@
-"""What the tests of the decoding thread share: gates, and synthesizers and tracks that can wait."""
+"""Fakes for the tests of the decode worker: gates, and synthesizers and jobs that can wait."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch import Tensor
 
 from ChatTTS.model.generation import Delta, FinishReason
 from ChatTTS.model.streaming_decoder import DecoderInput
-from ChatTTS.pipeline.decode_worker import Owner, Track
+from ChatTTS.pipeline.decode_worker import DecodeClient, DecodeJob
 from ChatTTS.pipeline.decoding import Samples, UtteranceDecoder
-from ChatTTS.pipeline.schedules import Batches, Schedule
-from ChatTTS.utils.fair_lock import Turns
+from ChatTTS.pipeline.schedules import FixedSize, Schedule
+from ChatTTS.utils.fair_lock import ComputeLock
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ STOP = FinishReason.STOP
 
 
 class Gate:
-    """Lets whoever comes pass, or holds him."""
+    """Lets threads pass, or holds them."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -34,14 +34,14 @@ class Gate:
         self._inside = 0
 
     def hold(self) -> None:
-        """From now on nobody passes."""
+        """Hold every thread from now on."""
         with self._changed:
             self._is_open = False
 
     def wait(self) -> None:
-        """Until somebody is held."""
+        """Wait until a thread is held."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self._inside > 0, SECONDS), "nobody came"
+            assert self._changed.wait_for(lambda: self._inside > 0, SECONDS), "no thread came"
 
     def open(self) -> None:
         with self._changed:
@@ -52,12 +52,12 @@ class Gate:
         with self._changed:
             self._inside += 1
             self._changed.notify_all()
-            assert self._changed.wait_for(lambda: self._is_open, SECONDS), "nobody opened"
+            assert self._changed.wait_for(lambda: self._is_open, SECONDS), "the gate stayed closed"
             self._inside -= 1
 
 
-class Held(Turns):
-    """Turns that know whether somebody has them."""
+class HeldLock(ComputeLock):
+    """A lock that tells whether it is held."""
 
     is_held = False
 
@@ -71,7 +71,7 @@ class Held(Turns):
 
 
 class Counter:
-    """The frames of an utterance so far."""
+    """A state of the chain: the frames of an utterance so far."""
 
     ended = False
 
@@ -86,20 +86,20 @@ class FakeSynthesizer:
     """A frame of value v sounds as 2 HOP samples of v, all at once final but for the last HOP.
 
     Attributes:
-        advances: for each turn, how many frames each of its utterances had.
-        broken: raised by the next turn.
-        everybodys: whose turns there were, where several share the list.
-        turns: that must be held while it computes.
+        advances: for each batch, how many frames each of its utterances had.
+        broken: raised by the next batch.
+        order: whose compute_lock there were, where several share the list.
+        compute_lock: must be held while it computes.
     """
 
     hop, reach, samples_per_frame, is_exact = HOP, 1, 2 * HOP, True
 
-    def __init__(self, turns: Held | None = None) -> None:
+    def __init__(self, compute_lock: HeldLock | None = None) -> None:
         self.gate = Gate()
         self.advances: list[list[int]] = []
         self.broken: BaseException | None = None
-        self.everybodys: list[FakeSynthesizer] = []
-        self._turns = turns
+        self.order: list[FakeSynthesizer] = []
+        self._compute_lock = compute_lock
 
     def frames(self, ids: Tensor, hiddens: Tensor) -> Tensor:
         return hiddens
@@ -123,8 +123,8 @@ class FakeSynthesizer:
 
     def _compute(self, counts: list[int]) -> None:
         self.advances.append(counts)
-        self.everybodys.append(self)
-        assert self._turns is None or self._turns.is_held
+        self.order.append(self)
+        assert self._compute_lock is None or self._compute_lock.is_held
         self.gate.pass_by()
         error, self.broken = self.broken, None
         if error is not None:
@@ -140,7 +140,7 @@ class FakeSynthesizer:
         return sound[given : self.length(count) if last else self.final(count)]
 
 
-class FakeTrack(Track):
+class FakeJob(DecodeJob):
     """Keeps what it is given.
 
     Attributes:
@@ -149,7 +149,7 @@ class FakeTrack(Track):
     """
 
     def __init__(self, synthesizer: FakeSynthesizer, schedule: Schedule | None = None) -> None:
-        self.decoder = UtteranceDecoder(synthesizer, schedule or Batches(1, 2 * HOP))
+        self.decoder = UtteranceDecoder(synthesizer, schedule or FixedSize(1, 2 * HOP))
         self.pieces: list[Samples] = []
         self.delays: list[float] = []
         self.error: BaseException | None = None
@@ -178,7 +178,7 @@ class FakeTrack(Track):
     def joined(self) -> list[float]:
         return np.concatenate([np.empty(0), *self.pieces]).tolist()
 
-    def push(self, count: int, finish: FinishReason | None = STOP, first: float = 0) -> FakeTrack:
+    def push(self, count: int, finish: FinishReason | None = STOP, first: float = 0) -> FakeJob:
         """More frames: first, first + 1, ..."""
         hiddens = (first + torch.arange(count)).unsqueeze(1).float()
         self.decoder.push(Delta(0, torch.zeros(count, 4, dtype=torch.int64), hiddens, finish))
@@ -190,14 +190,14 @@ class FakeTrack(Track):
         return np.repeat(np.arange(count), 2 * HOP)[: max(0, 2 * count - 1) * HOP].tolist()
 
     def check(self) -> None:
-        """Raise unless all came, and comes soon."""
-        assert self.done.wait(SECONDS), "a track was forgotten"
+        """Wait for all samples, and raise unless they are right."""
+        assert self.done.wait(SECONDS), "a job was forgotten"
         assert self.error is None
         assert self.joined == self.expected()
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait, but not for ever."""
+    """Wait until ``holds`` returns true, but not for ever."""
     deadline = time.monotonic() + SECONDS
     while not holds():
         assert time.monotonic() < deadline, "this takes too long"
@@ -209,14 +209,14 @@ OTHERS: set[threading.Thread] = set()
 
 
 def threads() -> list[threading.Thread]:
-    alive = [thread for thread in threading.enumerate() if thread.name == "vocoding"]
+    alive = [thread for thread in threading.enumerate() if thread.name == "decoding"]
     return [thread for thread in alive if thread not in OTHERS]
 
 
-class FakeOwner(Owner):
-    """Counts the forks that it is told of."""
+class FakeClient(DecodeClient):
+    """Counts the forks that it hears of."""
 
-    told = 0
+    forks = 0
 
     def after_fork(self) -> None:
-        self.told += 1
+        self.forks += 1

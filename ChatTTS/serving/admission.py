@@ -227,7 +227,7 @@ class Admission:
         """End the waiting of all, who get UnavailableError with ``reason``; gives how many."""
         tickets = list(self._waiting.values())
         for ticket in tickets:
-            ticket.give_up(UnavailableError(reason))
+            ticket.reject(UnavailableError(reason))
             self.withdraw(ticket)
         return len(tickets)
 
@@ -292,10 +292,10 @@ class Admission:
             self._running[ticket.number] = ticket
             self._running_of[ticket.client] += 1
             self._forget_waiting(ticket)
-            ticket.give_turn()
+            ticket.grant()
 
     def _expire(self, ticket: Ticket) -> None:
-        ticket.give_up(
+        ticket.reject(
             DeadlineError(
                 f"the turn did not come within {ticket.waited:.3g} s: try again later, or allow a "
                 "longer wait",

@@ -14,7 +14,7 @@ _LABEL_LENGTH = 12
 _BEARER = "bearer "
 
 
-class Gate:
+class Authenticator:
     """Lets in who has a key; everybody, where there are no keys.
 
     Args:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address, ip_network
 
-from .logs import Seldom
+from .request_logs import RateLimitedLogger
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Connection:
         """Seconds since it began to owe what it owes."""
         return self._connections.clock() - self._since
 
-    def owes(self, seconds: float) -> None:
+    def expect_within(self, seconds: float) -> None:
         """From now on it owes something, and has so many seconds for that."""
         self._since, self._allowed = self._connections.clock(), seconds
 
@@ -64,22 +64,22 @@ class Connection:
         """
         self._requests += 1
         # What reads the body keeps the time, and can say so; this is for all that reads none.
-        self.owes(self._connections.head_seconds + self._connections.body_seconds)
+        self.expect_within(self._connections.head_seconds + self._connections.body_seconds)
         try:
-            yield lambda: self._connections.busy(self)
+            yield lambda: self._connections.mark_busy(self)
         finally:
             self._requests -= 1
             if not self._requests:
-                self._connections.owing(self)
+                self._connections.mark_idle(self)
 
-    def is_late(self, stalled_seconds: float) -> bool:
+    def is_overdue(self, stalled_seconds: float) -> bool:
         """Whether it has owed a request for too long, or left an answer unread for so long."""
         unsent = 0 if self.transport is None else self.transport.get_write_buffer_size()
         if unsent and unsent != self._unsent:  # the client reads what it was sent last
             self._unsent, self._since = unsent, self._connections.clock()
         return self.age >= (stalled_seconds if unsent else self._allowed)
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """End it at once."""
         if self.transport is not None:
             self.transport.abort()
@@ -116,9 +116,9 @@ class Connections:
         self.clock = clock
         self._closed = closed
         self._open: set[Connection] = set()
-        self._owing: OrderedDict[Connection, None] = OrderedDict()  # the longest first
+        self._idle: OrderedDict[Connection, None] = OrderedDict()  # the longest first
         self._of: Counter[str] = Counter()
-        self._seldom = Seldom(logger)
+        self._rate_limited = RateLimitedLogger(logger)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -137,33 +137,33 @@ class Connections:
         connection = Connection(sock, host, self)
         self._open.add(connection)
         self._of[host] += 1
-        self._owing[connection] = None
+        self._idle[connection] = None
         return connection
 
-    def forget(self, connection: Connection) -> None:
+    def remove(self, connection: Connection) -> None:
         """Its socket is closed."""
         if connection not in self._open:
             return
         self._open.discard(connection)
-        self._owing.pop(connection, None)
+        self._idle.pop(connection, None)
         self._of[connection.host] -= 1
         if not self._of[connection.host]:
             del self._of[connection.host]
 
-    def busy(self, connection: Connection) -> None:
+    def mark_busy(self, connection: Connection) -> None:
         """A request of the connection is answered."""
-        self._owing.pop(connection, None)
+        self._idle.pop(connection, None)
 
-    def owing(self, connection: Connection) -> None:
+    def mark_idle(self, connection: Connection) -> None:
         """The connection has no request."""
         if connection in self._open:
-            connection.owes(self.head_seconds)
-            self._owing[connection] = None
+            connection.expect_within(self.head_seconds)
+            self._idle[connection] = None
 
     def make_room(self, host: str | None = None) -> bool:
         """Cut the connection that has owed a request for the longest time, of ``host`` if one is
         given; whether there is one that is old enough."""
-        for connection in self._owing:
+        for connection in self._idle:
             if host in (None, connection.host):
                 if connection.age < _LEAST_AGE:
                     return False
@@ -173,37 +173,37 @@ class Connections:
                 return True
         return False
 
-    def cut_late(self) -> None:
+    def abort_overdue(self) -> None:
         """Cut the connections that have owed a request for too long."""
-        for connection in list(self._owing):
-            if connection.is_late(self._limits.stalled_seconds):
+        for connection in list(self._idle):
+            if connection.is_overdue(self._limits.stalled_seconds):
                 self._cut(connection, "slow", "it sent no request, or took no answer, in time")
 
     async def watch(self) -> None:
         """Cut them while this runs."""
         while True:
-            self.cut_late()
+            self.abort_overdue()
             await asyncio.sleep(min(_SWEEP_SECONDS, self.head_seconds / 4))
 
-    def cut_owing(self) -> None:
+    def abort_idle(self) -> None:
         """Cut all that are not being answered."""
-        for connection in list(self._owing):
-            connection.cut()
+        for connection in list(self._idle):
+            connection.abort()
 
-    def cut_all(self) -> None:
+    def abort_all(self) -> None:
         """Cut all."""
         for connection in list(self._open):
-            connection.cut()
+            connection.abort()
 
     def _cut(self, connection: Connection, reason: str, words: str) -> None:
         self._closed(reason)
-        self._seldom.warning("a connection of %s is cut: %s", connection.host, words)
-        connection.cut()
-        self.forget(connection)
+        self._rate_limited.warning("a connection of %s is cut: %s", connection.host, words)
+        connection.abort()
+        self.remove(connection)
 
     def _refuse(self, reason: str, words: str) -> None:
         self._closed(reason)
-        self._seldom.warning("a connection is refused: %s", words)
+        self._rate_limited.warning("a connection is refused: %s", words)
 
 
 def is_shared(host: str, settings: Settings) -> bool:

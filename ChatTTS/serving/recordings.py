@@ -20,7 +20,7 @@ _HIGHEST_RATE = 192_000
 
 
 @dataclass(frozen=True)
-class Bare:
+class RawAudioFormat:
     """Mono samples without a header.
 
     Attributes:
@@ -33,7 +33,7 @@ class Bare:
 
 
 async def sample_prompt(
-    service: SpeechService, data: bytes, param: str, bare: Bare | None = None
+    service: SpeechService, data: bytes, param: str, bare: RawAudioFormat | None = None
 ) -> str:
     """The sample prompt string of a recording.
 
@@ -50,14 +50,16 @@ async def sample_prompt(
         raise RequestTooLargeError(
             f"the recording has {len(data)} bytes; this server takes {most}", param=param
         )
-    samples, rate = await service.read(lambda: read_recording(data, param, bare))
+    samples, rate = await service.in_reader_thread(lambda: read_recording(data, param, bare))
     try:
         return await service.encode_sample(samples, rate)
     except BadRequestError as error:
         raise BadRequestError(str(error), param=param) from error
 
 
-def read_recording(data: bytes, param: str, bare: Bare | None = None) -> tuple[Samples, int]:
+def read_recording(
+    data: bytes, param: str, bare: RawAudioFormat | None = None
+) -> tuple[Samples, int]:
     """Mono samples (n,), full scale 1, and their rate.
 
     Args:

@@ -18,16 +18,16 @@ from ..model.velocity.async_llm_engine import AsyncLLMEngine
 from ..model.velocity.generator import VelocityGenerator
 from ..utils.lru import CacheCounts
 from ..voices import VoiceLibrary
-from .auth import Gate
+from .auth import Authenticator
 from .connections import Connections
-from .http import serve_http
-from .listening import places
-from .measures import Measures
+from .http_server import serve_http
+from .listener import connection_limits
+from .metrics import ServerMetrics
 from .rest import create_app
 from .riva import GrpcServer, serve_grpc
 from .service import SpeechService
 from .settings import Settings
-from .starting import log_memory, reserve, warn_of_strangers
+from .startup import log_memory, reserve, warn_if_open
 from .voices import Voices
 from .websocket import add_to as add_websocket
 
@@ -52,9 +52,9 @@ def make_service(chat: Chat, settings: Settings) -> SpeechService:
         fallback=_fallback(chat),
         most=settings.limits.voices,
     )
-    measures = Measures()
-    service = SpeechService(chat, voices, settings, measures)
-    measures.watch(
+    metrics = ServerMetrics()
+    service = SpeechService(chat, voices, settings, metrics)
+    metrics.watch(
         queue=lambda: (service.admission.running, service.admission.waiting),
         engine=_engine(chat).metrics,
         caches=lambda: _caches(service),
@@ -62,7 +62,7 @@ def make_service(chat: Chat, settings: Settings) -> SpeechService:
     return service
 
 
-def make_app(service: SpeechService, gate: Gate, settings: Settings) -> FastAPI:
+def make_app(service: SpeechService, gate: Authenticator, settings: Settings) -> FastAPI:
     """REST, WebSocket and the page."""
     app = create_app(service, gate, settings)
     add_websocket(app, service, gate, settings)
@@ -77,7 +77,7 @@ class Server:
 
     Args:
         chat: loaded, with the velocity engine; it is unloaded at the end.
-        bound: of :func:`.starting.reserve`, where that was called before the model was loaded.
+        bound: of :func:`.startup.reserve`, where that was called before the model was loaded.
 
     Attributes:
         port, grpc_port: that are listened on.
@@ -104,13 +104,13 @@ class Server:
             bound = reserve(settings) if self._bound is None else self._bound
             starting.callback(bound.close)
             self.service = service = make_service(self._chat, settings)
-            starting.callback(service.end)
-            gate = Gate(settings.api_keys)
+            starting.callback(service.shut_down_threads)
+            gate = Authenticator(settings.api_keys)
             app = make_app(service, gate, settings)
-            measures = service.measures
-            most, most_grpc = places(settings)
-            connections = Connections(settings, most=most, closed=measures.connection_closed)
-            measures.watch_connections(lambda: len(connections))
+            metrics = service.metrics
+            most, most_grpc = connection_limits(settings)
+            connections = Connections(settings, most=most, closed=metrics.count_closed_connection)
+            metrics.watch_connections(lambda: len(connections))
             await starting.enter_async_context(serve_http(app, settings, bound, connections))
             self.port = bound.getsockname()[1]
             if settings.grpc_port is not None:
@@ -165,7 +165,7 @@ async def serve(
             loop.add_signal_handler(number, stopped)
         except NotImplementedError:  # Windows: Ctrl-C raises KeyboardInterrupt instead
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stopped))
-    warn_of_strangers(settings)
+    warn_if_open(settings)
     async with Server(chat, settings, bound) as server:
         service = server.service
         announce(server)
@@ -173,7 +173,7 @@ async def serve(
         if not service.failed.is_set():
             if settings.drain_seconds:
                 logger.info("requests are taken for %g s more", settings.drain_seconds)
-                service.leave()
+                service.start_draining()
                 await _either(service.failed, seconds=settings.drain_seconds)
             logger.info("shutting down")
     if service.failed.is_set():

@@ -11,13 +11,13 @@ from .errors import ServingError, UnavailableError
 from .requests import Priority
 
 
-class _State(Enum):
+class _TicketState(Enum):
     WAITING = auto()
     TURN = auto()  # it has a place, whether or not its owner knows yet
     OVER = auto()
 
 
-class TicketOffice(Protocol):
+class TicketIssuer(Protocol):
     """Who gives tickets out and is told when they end."""
 
     def clock(self) -> float:
@@ -33,18 +33,18 @@ class TicketOffice(Protocol):
 class Ticket:
     """A place in the queue, then the turn: ``async with ticket:`` waits for it and gives it back.
 
-    Whoever has a ticket and does not enter it must :meth:`leave` it.
+    Whoever has a ticket and does not enter it must :meth:`release` it.
 
     Args:
-        office: who gives it out.
+        issuer: who gives it out.
         number: of its arrival.
         client, priority, cost: as they were asked for.
-        entered: when, by the office's clock.
+        entered: when, by the issuer's clock.
     """
 
     def __init__(
         self,
-        office: TicketOffice,
+        issuer: TicketIssuer,
         number: int,
         client: str,
         priority: Priority,
@@ -56,8 +56,8 @@ class Ticket:
         self.priority = priority
         self.cost = cost
         self.entered = entered
-        self._office = office
-        self._state = _State.WAITING
+        self._issuer = issuer
+        self._state = _TicketState.WAITING
         self._is_taken = False
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._settled_at: float | None = None
@@ -66,49 +66,49 @@ class Ticket:
     @property
     def waited(self) -> float:
         """Seconds until its turn came, or it gave up; until now where it waits."""
-        until = self._office.clock() if self._settled_at is None else self._settled_at
+        until = self._issuer.clock() if self._settled_at is None else self._settled_at
         return until - self.entered
 
     @property
     def has_turn(self) -> bool:
         """Whether it has its turn now."""
-        return self._state is _State.TURN
+        return self._state is _TicketState.TURN
 
     @property
     def is_waiting(self) -> bool:
         """Whether its turn is to come."""
-        return self._state is _State.WAITING
+        return self._state is _TicketState.WAITING
 
-    def leave(self, *, finished: bool = False) -> None:
+    def release(self, *, finished: bool = False) -> None:
         """Give up the place or the turn; a second time does nothing.
 
         Args:
             finished: what was asked was done wholly, so that the throughput learns from it.
         """
-        if self._state is _State.OVER:
+        if self._state is _TicketState.OVER:
             return
         had_turn = self.has_turn
-        self.give_up(UnavailableError("the request was withdrawn before its turn"))
+        self.reject(UnavailableError("the request was withdrawn before its turn"))
         if had_turn:
-            self._office.give_back(self, finished=finished)
+            self._issuer.give_back(self, finished=finished)
         else:
-            self._office.withdraw(self)
+            self._issuer.withdraw(self)
 
-    def give_turn(self) -> None:
-        """For the office: its turn has come."""
-        self._settle(_State.TURN)
+    def grant(self) -> None:
+        """For the issuer: its turn has come."""
+        self._settle(_TicketState.TURN)
 
-    def give_up(self, error: ServingError) -> None:
-        """For the office: it has no turn, and ``error`` says why to whoever waits for it."""
+    def reject(self, error: ServingError) -> None:
+        """For the issuer: it has no turn, and ``error`` says why to whoever waits for it."""
         self._error = error
-        self._settle(_State.OVER)
+        self._settle(_TicketState.OVER)
 
     async def __aenter__(self) -> Ticket:
         """Wait for the turn.
 
         Raises:
             DeadlineError: it did not come in time.
-            UnavailableError: the waiting was ended, by :meth:`leave` or for all.
+            UnavailableError: the waiting was ended, by :meth:`release` or for all.
             RuntimeError: the ticket was entered before.
         """
         if self._is_taken:
@@ -117,7 +117,7 @@ class Ticket:
         try:
             await self._settled
         except BaseException:  # cancelled, maybe in the moment in which the turn came
-            self.leave()
+            self.release()
             raise
         if self._error is not None:
             raise self._error
@@ -129,11 +129,11 @@ class Ticket:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.leave(finished=kind is None)
+        self.release(finished=kind is None)
 
-    def _settle(self, state: _State) -> None:
+    def _settle(self, state: _TicketState) -> None:
         if self.is_waiting:
-            self._settled_at = self._office.clock()
+            self._settled_at = self._issuer.clock()
         self._state = state
         if not self._settled.done():  # it is where a task that waits was cancelled just now
             self._settled.set_result(None)

@@ -135,7 +135,7 @@ class Voices:
             f"there is no voice {shown!r}; GET /v1/audio/voices lists all of them"
         )
 
-    def keep(
+    def save(
         self,
         name: str,
         *,
@@ -183,7 +183,7 @@ class Voices:
             self._library.save(voice, overwrite=True)
         return VoiceInfo(name, voice.kind, True, self._config.defaults.language)
 
-    def forget(self, name: str) -> None:
+    def delete(self, name: str) -> None:
         """Delete an uploaded voice.
 
         Raises:

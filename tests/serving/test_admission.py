@@ -164,7 +164,7 @@ def test_cancelled_in_the_moment_of_its_turn_it_passes_the_turn_on(cancel_first)
         for name in "abc":
             hall.ask(name)
         await spin()
-        steps = [lambda: hall.cancel("b"), hall.tickets["a"].leave]
+        steps = [lambda: hall.cancel("b"), hall.tickets["a"].release]
         for step in steps if cancel_first else reversed(steps):
             step()
         assert hall.tickets["b"].has_turn or cancel_first
@@ -186,7 +186,7 @@ def test_cancelled_before_it_ever_waited_or_while_it_runs():
         hall.cancel("a")
         await spin()
         assert hall.begun == ["a", "b"]
-        ticket.leave()
+        ticket.release()
         with pytest.raises(UnavailableError, match="withdrawn"):
             async with ticket:
                 pytest.fail("its turn never came")
@@ -202,8 +202,8 @@ def test_who_left_has_no_turn_even_where_it_had_come(had_turn):
             await spin()
         ticket = hall.ask("b")
         assert ticket.has_turn == had_turn
-        ticket.leave()
-        ticket.leave(finished=True)
+        ticket.release()
+        ticket.release(finished=True)
         with pytest.raises(UnavailableError, match="withdrawn"):
             await hall.tasks["b"]
         assert hall.admission.snapshot().cost_per_second is None
@@ -312,7 +312,7 @@ def test_whatever_happens_places_are_kept_and_everybody_comes_to_an_end(steps, r
                     elif step == "cancel":
                         hall.cancel(name)
                     else:
-                        hall.tickets[name].leave()
+                        hall.tickets[name].release()
             check(hall)
 
     def check(hall: Hall) -> None:

@@ -129,7 +129,7 @@ def test_who_would_wait_too_long_is_refused_at_once():
         await asyncio.sleep(1)
         # 2 s until a is done, then 5 s of b, who was here first
         assert hall.admission.expected_wait("c", INTERACTIVE) == pytest.approx(7)
-        hall.ask("c", within=7.1).leave()
+        hall.ask("c", within=7.1).release()
         with pytest.raises(OverloadedError, match="in about 7 s") as caught:
             hall.ask("c", within=3.5)
         assert caught.value.retry_after == 4

@@ -225,12 +225,12 @@ class _Breaking:
 
 @pytest.fixture
 def breaking(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin = server.service.begin
+    open_stream = server.service.open_stream
 
     async def broken(*args: Any) -> _Breaking:
-        return _Breaking(await begin(*args))
+        return _Breaking(await open_stream(*args))
 
-    monkeypatch.setattr(server.service, "begin", broken)
+    monkeypatch.setattr(server.service, "open_stream", broken)
 
 
 @pytest.mark.usefixtures("breaking")
@@ -309,7 +309,7 @@ def test_who_leaves_the_queue_frees_the_place(server: RunningServer, path: str) 
             assert eventually(lambda: admission.waiting == expected)
         assert eventually(lambda: admission.waiting == 0)
     finally:
-        server.call(lambda: [ticket.leave() for ticket in tickets])
+        server.call(lambda: [ticket.release() for ticket in tickets])
     assert server.becomes_idle()
 
 
@@ -325,7 +325,7 @@ def test_a_turn_that_comes_too_late(client: httpx.Client, server: RunningServer)
     try:
         answer = ask(client, max_wait=0.05)
     finally:
-        server.call(lambda: [ticket.leave() for ticket in tickets])
+        server.call(lambda: [ticket.release() for ticket in tickets])
     assert answer.status_code == 503
     assert answer.json()["error"]["code"] in ("deadline_exceeded", "server_overloaded")
     assert int(answer.headers["retry-after"]) >= 1

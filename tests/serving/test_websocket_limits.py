@@ -16,7 +16,7 @@ from ChatTTS.core import Chat
 from ChatTTS.serving import http
 from ChatTTS.serving.connections import Connections
 from ChatTTS.serving.errors import OverloadedError
-from ChatTTS.serving.listening import bind
+from ChatTTS.serving.listener import bind
 from ChatTTS.serving.requests import Priority
 from ChatTTS.serving.settings import Limits, Settings
 from ChatTTS.serving.tickets import Ticket
@@ -224,7 +224,7 @@ def test_overload_is_told_and_the_next_text_may_do(chat: Chat) -> None:
             assert socket.until("audio.done")["finish_reason"] == "error"
             assert refusals(server) == 1
             for ticket in places:
-                server.call(ticket.leave)
+                server.call(ticket.release)
             socket.say("input.text", text="Hello there.")
             socket.say("input.done")
             assert socket.until("audio.done")["finish_reason"] in SPOKEN
@@ -234,7 +234,7 @@ def test_overload_is_told_and_the_next_text_may_do(chat: Chat) -> None:
 def refusals(server: RunningServer) -> float:
     """Requests that were refused for overload, by the metrics."""
     labels = {"code": "server_overloaded"}
-    registry = server.service.measures.registry
+    registry = server.service.metrics.registry
     return registry.get_sample_value("chattts_refused_total", labels) or 0.0
 
 

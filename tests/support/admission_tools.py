@@ -62,7 +62,7 @@ class Hall:
     def cancel(self, name: str) -> None:
         self.tasks[name].cancel()
         if name not in self.came:  # its task never takes a step, so it never enters its ticket
-            self.tickets[name].leave()
+            self.tickets[name].release()
 
     async def _stay(self, name: str) -> None:
         self.came.add(name)

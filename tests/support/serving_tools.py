@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from numpy.typing import NDArray
 
 from ChatTTS.core import Chat
-from ChatTTS.serving.auth import Gate
+from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.rest.app import create_app
 from ChatTTS.serving.server import make_service
 from ChatTTS.serving.service import SpeechService
@@ -27,7 +27,7 @@ from ChatTTS.serving.settings import Settings
 T = TypeVar("T")
 
 # Adds routes to the app, such as those of WebSockets.
-Extend = Callable[[FastAPI, SpeechService, Gate, Settings], None]
+Extend = Callable[[FastAPI, SpeechService, Authenticator, Settings], None]
 
 PATIENCE = 120.0  # seconds for anything; nothing that works needs them, on a busy machine either
 
@@ -190,7 +190,7 @@ class _ServerThread(threading.Thread):
     async def _serve(self) -> None:
         settings, chat = self._settings, self._chat
         service = make_service(chat, settings)
-        gate = Gate(settings.api_keys)
+        gate = Authenticator(settings.api_keys)
         app = create_app(service, gate, settings)
         for add in self._extend:
             add(app, service, gate, settings)

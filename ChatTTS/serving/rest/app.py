@@ -11,15 +11,15 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from ...version import __version__
-from ..auth import Gate
-from ..pages import Pages
+from ..auth import Authenticator
+from ..origins import OriginPolicy
 from ..service import SpeechService
 from ..settings import Limits, Settings
 from .batch import batch_routes
-from .description import describe
 from .errors import on_http_error, on_invalid
-from .middleware import Answers, Doorman, Inlet
+from .middleware import AuthMiddleware, BodyMiddleware, ErrorMiddleware
 from .models import model_routes
+from .openapi import describe
 from .operations import PUBLIC, operation_routes
 from .page import is_page, page_routes
 from .plain import plain_routes
@@ -34,7 +34,7 @@ _FEW_PARTS, _PARTS_PER_CHARACTER = 20_000, 4
 _SHOWN = ("x-request-id", "x-sample-rate", "x-seed", "x-finish-reason", "retry-after")
 
 
-def create_app(service: SpeechService, gate: Gate, settings: Settings) -> FastAPI:
+def create_app(service: SpeechService, gate: Authenticator, settings: Settings) -> FastAPI:
     """What answers HTTP.
 
     Args:
@@ -66,14 +66,16 @@ def create_app(service: SpeechService, gate: Gate, settings: Settings) -> FastAP
     # The last one stands outermost.
     limits = settings.limits
     app.add_middleware(
-        Inlet,
+        BodyMiddleware,
         most=partial(_most_bytes, limits=limits),
         parts=_FEW_PARTS + _PARTS_PER_CHARACTER * limits.characters,
         seconds=limits.body_seconds,
         patience=limits.stalled_seconds,
     )
-    app.add_middleware(Doorman, gate=gate, is_public=_is_public, pages=Pages(settings))
-    app.add_middleware(Answers, measures=service.measures, with_text=settings.log_texts)
+    app.add_middleware(
+        AuthMiddleware, gate=gate, is_public=_is_public, pages=OriginPolicy(settings)
+    )
+    app.add_middleware(ErrorMiddleware, metrics=service.metrics, with_text=settings.log_texts)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -14,11 +14,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ..errors import RequestTooLargeError, as_serving_error
-from ..logs import log_failure
+from ..request_logs import log_failure
 from ..requests import Priority
 from ..service import SpeechService
 from ..settings import Limits
-from .asking import Asker, check_model, output, speech_request
+from .request_parsing import Caller, check_model, output_options, speech_request
 from .schemas import (
     ERRORS,
     NOT_FOUND,
@@ -29,7 +29,7 @@ from .schemas import (
     BatchResult,
     SpeechBody,
 )
-from .streaming import Tally, make_encoder, spoken, whole
+from .streaming import UsageCounter, make_encoder, spoken, whole
 
 _NDJSON = "application/x-ndjson"
 # A batch may be as long as so many of the longest texts: its sound is held until it is sent.
@@ -58,9 +58,9 @@ def batch_routes(service: SpeechService) -> APIRouter:
         """Items are spoken side by side, when nobody who listens waits. One that fails has an
         `error` and leaves the others alone."""
         _check(body, service.settings.limits)
-        batch = _Batch(service, body, Asker.of(request), request.scope["state"])
+        batch = _SpeechBatch(service, body, Caller.of(request), request.scope["state"])
         if body.stream:
-            return _Lines(batch)
+            return _JSONLinesResponse(batch)
         async with aclosing(batch.results()) as results:
             done = [result async for result in results]
         done.sort(key=lambda result: result.index)
@@ -89,13 +89,13 @@ def _check(body: BatchBody, limits: Limits) -> None:
         )
 
 
-class _Batch:
+class _SpeechBatch:
     """The items of one request, spoken side by side."""
 
     def __init__(
-        self, service: SpeechService, body: BatchBody, asker: Asker, state: dict[str, Any]
+        self, service: SpeechService, body: BatchBody, caller: Caller, state: dict[str, Any]
     ) -> None:
-        self._service, self._body, self._asker, self._state = service, body, asker, state
+        self._service, self._body, self._caller, self._state = service, body, caller, state
         limits = service.settings.limits
         # Who was taken before the server began to shut down is spoken to the end.
         self._continues = not service.admission.draining
@@ -133,7 +133,7 @@ class _Batch:
         except Exception as error:  # one item must not take the others with it
             answer = as_serving_error(error)
             if answer.status == 500:
-                what = f"item {index} of request {self._asker.request_id}"
+                what = f"item {index} of request {self._caller.request_id}"
                 log_failure(what, answer, with_text=self._service.settings.log_texts)
             told = BatchError(**answer.as_json(), retry_after=answer.retry_after)
             return BatchResult(index=index, custom_id=item.custom_id, error=told)
@@ -144,12 +144,12 @@ class _Batch:
         body = SpeechBody.model_validate(
             named | item.model_dump(exclude_unset=True, exclude={"custom_id"})
         )
-        asker = Asker(self._asker.client, f"{self._asker.request_id}.{index}")
+        caller = Caller(self._caller.client, f"{self._caller.request_id}.{index}")
         changes = {"priority": Priority.BATCH, "continues": self._continues}
-        request = await speech_request(service, body, body.input, asker, **changes)
-        encoder = await make_encoder(service, request, output(body))
+        request = await speech_request(service, body, body.input, caller, **changes)
+        encoder = await make_encoder(service, request, output_options(body))
         async with spoken(service, request, self._state) as speech:
-            data = await whole(service, speech, encoder, Tally())
+            data = await whole(service, speech, encoder, UsageCounter())
             return BatchResult(
                 index=index,
                 custom_id=item.custom_id,
@@ -162,10 +162,10 @@ class _Batch:
             )
 
 
-class _Lines(Response):
+class _JSONLinesResponse(Response):
     """A line for each item that is done."""
 
-    def __init__(self, batch: _Batch) -> None:
+    def __init__(self, batch: _SpeechBatch) -> None:
         super().__init__(media_type=_NDJSON)
         del self.headers["content-length"]
         self.headers["x-accel-buffering"] = "no"

@@ -10,7 +10,7 @@ import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..auth import Gate
+from ..auth import Authenticator
 from ..errors import (
     DeadlineError,
     RequestTooLargeError,
@@ -18,9 +18,9 @@ from ..errors import (
     SlowRequestError,
     as_serving_error,
 )
-from ..logs import log_failure, log_refusal
-from ..measures import Measures
-from ..pages import Pages
+from ..metrics import ServerMetrics
+from ..origins import OriginPolicy
+from ..request_logs import log_failure, log_refusal
 from ..requests import new_request_id
 from .errors import error_response
 
@@ -30,7 +30,7 @@ _DROPPED = 16 << 20
 _PART_BYTES = 1 << 16
 
 
-class Answers:
+class ErrorMiddleware:
     """Gives every request its id, and answers its errors in OpenAI's shape.
 
     An answer that has begun cannot become an error: it is left unfinished, upon which the server
@@ -38,12 +38,12 @@ class Answers:
 
     Args:
         app: what answers otherwise.
-        measures: told of those that are refused.
+        metrics: told of those that are refused.
         with_text: whether texts may stand in the log.
     """
 
-    def __init__(self, app: ASGIApp, measures: Measures, *, with_text: bool) -> None:
-        self._app, self._measures, self._with_text = app, measures, with_text
+    def __init__(self, app: ASGIApp, metrics: ServerMetrics, *, with_text: bool) -> None:
+        self._app, self._metrics, self._with_text = app, metrics, with_text
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -78,7 +78,7 @@ class Answers:
             await error_response(answer)(scope, receive, send_named)
 
     def _refused(self, error: ServingError, scope: Scope) -> None:
-        self._measures.refused(error)
+        self._metrics.count_refusal(error)
         state = scope["state"]
         address = scope.get("client") or ("unknown", 0)
         log_refusal(
@@ -90,7 +90,7 @@ class Answers:
         )
 
 
-class Doorman:
+class AuthMiddleware:
     """Asks for a key where one is needed, keeps foreign pages out, and says who the client is.
 
     Args:
@@ -101,7 +101,11 @@ class Doorman:
     """
 
     def __init__(
-        self, app: ASGIApp, gate: Gate, is_public: Callable[[str], bool], pages: Pages
+        self,
+        app: ASGIApp,
+        gate: Authenticator,
+        is_public: Callable[[str], bool],
+        pages: OriginPolicy,
     ) -> None:
         self._app, self._gate, self._is_public, self._pages = app, gate, is_public, pages
 
@@ -118,7 +122,7 @@ class Doorman:
         await self._app(scope, receive, send)
 
 
-class Inlet:
+class BodyMiddleware:
     """Reads the body, up to a limit, and ends the work of clients that go away.
 
     Args:
@@ -157,7 +161,7 @@ class Inlet:
             return
         if not Headers(scope=scope).get("content-type", "").startswith("multipart/"):
             self._check_parts(body)
-        await _Connection(body, receive, send, self._patience).run(self._app, scope)
+        await _BufferedRequest(body, receive, send, self._patience).run(self._app, scope)
 
     async def _read(self, receive: Receive, most: int) -> bytes | None:
         """The body; ``None`` if the client went away before its end.
@@ -191,7 +195,7 @@ class Inlet:
             )
 
 
-class _Connection:
+class _BufferedRequest:
     """One request whose body is there; its work is cancelled when the client goes away."""
 
     def __init__(self, body: bytes, receive: Receive, send: Send, patience: float) -> None:

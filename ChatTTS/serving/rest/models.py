@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from .asking import MODELS, check_model
+from .request_parsing import MODELS, check_model
 from .schemas import ERRORS, NOT_FOUND, ModelInfo, ModelList, SpeechModel, SpeechModels
 
 _OWNER = "chattts"

@@ -49,7 +49,7 @@ def operation_routes(service: SpeechService) -> APIRouter:
         },
     )
     async def metrics() -> Response:
-        text = await service.in_thread(service.measures.text)
+        text = await service.in_thread(service.metrics.render)
         return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
 
     @router.get(

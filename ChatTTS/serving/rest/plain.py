@@ -12,11 +12,11 @@ from ..encoding import Format
 from ..errors import BadRequestError
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
-from .asking import Asker
 from .errors import validation_error
+from .request_parsing import Caller
 from .schemas import ERRORS, PlainBody
 from .speech import FORMATS, audio_answer
-from .streaming import Output, SpeechResponse
+from .streaming import OutputOptions, SpeechResponse
 
 _FORM = ("application/x-www-form-urlencoded", "multipart/form-data")
 _JSON = "application/json"
@@ -28,17 +28,17 @@ def plain_routes(service: SpeechService) -> APIRouter:
     answer = audio_answer(FORMATS) | ERRORS
 
     def speech(body: PlainBody, request: Request) -> Response:
-        asker = Asker.of(request)
+        caller = Caller.of(request)
         asked = SpeechRequest(
             body.text,
             voice=body.voice,
             speed=body.speed,
             seed=new_seed() if body.seed is None else body.seed,
             is_seeded=body.seed is not None,
-            client=asker.client,
-            request_id=asker.request_id,
+            client=caller.client,
+            request_id=caller.request_id,
         )
-        sent = Output(Format.parse(body.format), is_streamed=body.stream)
+        sent = OutputOptions(Format.parse(body.format), is_streamed=body.stream)
         return SpeechResponse(service, asked, sent)
 
     @router.get(

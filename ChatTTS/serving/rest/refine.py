@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 
 from ..requests import SpeechRequest
 from ..service import SpeechService
-from .asking import Asker, draws
+from .request_parsing import Caller, generation_fields
 from .schemas import ERRORS, RefineAnswer, RefineBody
 
 
@@ -17,7 +17,7 @@ def refine_routes(service: SpeechService) -> APIRouter:
     async def refine(body: RefineBody, request: Request) -> RefineAnswer:
         """Control tags are put into the text, so that it can be read and changed before it is
         spoken. A voice that did not learn to refine leaves the text as it is."""
-        asked = SpeechRequest(body.input, **draws(body, Asker.of(request)))
+        asked = SpeechRequest(body.input, **generation_fields(body, Caller.of(request)))
         utterances = await service.refine(asked, body.tags)
         return RefineAnswer(text="\n".join(utterances), utterances=utterances, seed=asked.seed)
 

@@ -26,7 +26,7 @@ class VoiceId(Body):
     id: str
 
 
-class Draws(Body):
+class GenerationOptions(Body):
     """What the draws of the model depend on."""
 
     seed: int | None = Field(
@@ -46,7 +46,7 @@ class Draws(Body):
     )
 
 
-class Options(Draws):
+class SpeechOptions(GenerationOptions):
     """How to speak."""
 
     model: str = Field("chattts", description="Any name of GET /v1/models; all are one model.")
@@ -71,7 +71,7 @@ class Options(Draws):
         return self.voice.id if isinstance(self.voice, VoiceId) else self.voice
 
 
-class SpeechBody(Options):
+class SpeechBody(SpeechOptions):
     """``POST /v1/audio/speech``."""
 
     input: str = Field(min_length=1, description="The text; control tags such as [laugh] count.")
@@ -86,14 +86,14 @@ class SpeechBody(Options):
     )
 
 
-class BatchItem(Options):
+class BatchItem(SpeechOptions):
     """A text of a batch; what it leaves out is taken from the batch."""
 
     input: str = Field(min_length=1)
     custom_id: str | None = Field(None, max_length=64)
 
 
-class BatchBody(Options):
+class BatchBody(SpeechOptions):
     """``POST /v1/audio/speech/batch``."""
 
     items: list[BatchItem] = Field(min_length=1, max_length=_MOST_ITEMS)
@@ -125,7 +125,7 @@ class PlainBody(Body):
     speed: float = Field(1.0, ge=SLOWEST, le=FASTEST)
 
 
-class RefineBody(Draws):
+class RefineBody(GenerationOptions):
     """``POST /v1/audio/refine``."""
 
     model_config = ConfigDict(

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from ..encoding import Format
 from ..service import SpeechService
-from .asking import Asker, output, speech_request
+from .request_parsing import Caller, output_options, speech_request
 from .schemas import ERRORS, NOT_FOUND, FormatName, SpeechBody
 from .streaming import SpeechResponse
 
@@ -63,9 +63,9 @@ def speech_routes(service: SpeechService) -> APIRouter:
     async def create_speech(body: SpeechBody, request: Request) -> Response:
         """The answer is streamed while the text is being spoken. An answer whose transfer is
         broken off is not whole."""
-        asked = await speech_request(service, body, body.input, Asker.of(request))
+        asked = await speech_request(service, body, body.input, Caller.of(request))
         as_events = body.stream_format == "sse"
-        sent = output(body, is_streamed=body.stream or as_events, as_events=as_events)
+        sent = output_options(body, is_streamed=body.stream or as_events, as_events=as_events)
         return SpeechResponse(service, asked, sent)
 
     return router

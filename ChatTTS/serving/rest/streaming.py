@@ -20,17 +20,17 @@ from ...model.tokenizer import Tokenizer
 from ...pipeline.results import Piece
 from ...pipeline.schedules import FRAMES_PER_SECOND
 from ..encoding import Encoder, Format, encoder
-from ..errors import UnavailableError, as_serving_error
-from ..logs import log_request
+from ..errors import as_serving_error
+from ..request_logs import log_request
 from ..requests import SpeechRequest
 from ..service import SpeechService
-from ..speech import BROKEN_OFF, COMPLETE, Speech
+from ..speech import Speech
 
 _SAMPLES_PER_FRAME = int(SAMPLE_RATE / FRAMES_PER_SECOND)
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputOptions:
     """How speech is to be sent.
 
     Attributes:
@@ -46,19 +46,19 @@ class Output:
     as_events: bool = False
 
 
-class Tally:
+class UsageCounter:
     """What was spoken, for the usage at the end."""
 
     def __init__(self) -> None:
         self._texts: dict[int, str] = {}
         self._samples: Counter[int] = Counter()
 
-    def note(self, piece: Piece) -> None:
+    def add(self, piece: Piece) -> None:
         """A piece was given."""
         self._texts[piece.utterance] = piece.text
         self._samples[piece.utterance] += len(piece.samples)
 
-    def usage(self, tokenizer: Tokenizer) -> dict[str, int]:
+    def total(self, tokenizer: Tokenizer) -> dict[str, int]:
         """Tokens of the text as it was spoken, and frames."""
         read = sum(len(tokenizer.ids(text)) for text in self._texts.values())
         # The last frame of an utterance gives less than a whole frame's samples.
@@ -83,12 +83,14 @@ async def spoken(
         async with speech:
             yield speech
     finally:
-        if speech.record.whole is not None:
+        if speech.record.latency is not None:
             state["taken"] = True
             log_request(speech.record, "rest", with_text=service.settings.log_texts)
 
 
-async def make_encoder(service: SpeechService, request: SpeechRequest, output: Output) -> Encoder:
+async def make_encoder(
+    service: SpeechService, request: SpeechRequest, output: OutputOptions
+) -> Encoder:
     """The encoder of an answer."""
     return await service.in_thread(
         partial(encoder, output.format, output.sample_rate, request.speed)
@@ -96,27 +98,28 @@ async def make_encoder(service: SpeechService, request: SpeechRequest, output: O
 
 
 async def encoded(
-    service: SpeechService, speech: Speech, encoder: Encoder, tally: Tally
+    service: SpeechService, speech: Speech, encoder: Encoder, usage: UsageCounter
 ) -> AsyncGenerator[bytes, None]:
     """The bytes of all pieces, some of which may be none; the first come with the first sound.
 
     Args:
-        tally: told of every piece.
+        usage: told of every piece.
 
     Raises:
         ServingError: it failed, or did not come to its end.
     """
     async for piece in speech:
-        tally.note(piece)
+        usage.add(piece)
         yield await service.in_thread(partial(encoder.push, piece.samples))
-    if speech.finish_reason not in COMPLETE:
-        raise UnavailableError(BROKEN_OFF)
+    speech.check_complete()
     yield await service.in_thread(encoder.finish)
 
 
-async def whole(service: SpeechService, speech: Speech, encoder: Encoder, tally: Tally) -> bytes:
+async def whole(
+    service: SpeechService, speech: Speech, encoder: Encoder, usage: UsageCounter
+) -> bytes:
     """All bytes of a file, which unlike those of a stream tell their length."""
-    parts = [part async for part in encoded(service, speech, encoder, tally)]
+    parts = [part async for part in encoded(service, speech, encoder, usage)]
     return await service.in_thread(lambda: encoder.as_file(b"".join(parts)))
 
 
@@ -132,7 +135,9 @@ class SpeechResponse(Response):
         output: how it is sent.
     """
 
-    def __init__(self, service: SpeechService, request: SpeechRequest, output: Output) -> None:
+    def __init__(
+        self, service: SpeechService, request: SpeechRequest, output: OutputOptions
+    ) -> None:
         super().__init__()
         self._service, self._request, self._output = service, request, output
 
@@ -140,23 +145,23 @@ class SpeechResponse(Response):
         """See ASGI."""
         service, request = self._service, self._request
         encoder = await make_encoder(service, request, self._output)
-        tally = Tally()
+        usage = UsageCounter()
         # The last of an answer is sent when its place in the queue is free again.
         if not self._output.is_streamed:
             async with spoken(service, request, scope["state"]) as speech:
-                data = await whole(service, speech, encoder, tally)
+                data = await whole(service, speech, encoder, usage)
             headers = self._named(encoder) | {"x-finish-reason": speech.finish_reason or ""}
             answer = Response(data, headers=headers, media_type=encoder.format.media_type)
             await answer(scope, receive, send)
             return
         async with (
             spoken(service, request, scope["state"]) as speech,
-            aclosing(encoded(service, speech, encoder, tally)) as parts,
+            aclosing(encoded(service, speech, encoder, usage)) as parts,
         ):
             first = await anext(parts)
             await self._start(encoder, send)
             if self._output.as_events:
-                await self._send_events(speech, first, parts, tally, send)
+                await self._send_events(speech, first, parts, usage, send)
             else:
                 await _send_part(first, send)
                 async for part in parts:
@@ -168,7 +173,7 @@ class SpeechResponse(Response):
         speech: Speech,
         first: bytes,
         parts: AsyncIterator[bytes],
-        tally: Tally,
+        usage: UsageCounter,
         send: Send,
     ) -> None:
         await _send_audio(first, send)
@@ -179,8 +184,8 @@ class SpeechResponse(Response):
             answer = as_serving_error(error).as_json()
             await _send_event({"type": "error", "error": answer}, send)
             return
-        usage = partial(tally.usage, self._service.chat.tokenizer)
-        done = {"type": "speech.audio.done", "usage": await self._service.in_thread(usage)}
+        count = partial(usage.total, self._service.chat.tokenizer)
+        done = {"type": "speech.audio.done", "usage": await self._service.in_thread(count)}
         await _send_event(done | {"finish_reason": speech.finish_reason}, send)
 
     async def _start(self, encoder: Encoder, send: Send) -> None:

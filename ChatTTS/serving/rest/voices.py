@@ -80,7 +80,7 @@ def voice_routes(service: SpeechService) -> APIRouter:
             await _check_speaker(service, speaker.strip())
         info = await service.in_thread(
             partial(
-                voices.keep,
+                voices.save,
                 name,
                 consent=consent,
                 speaker=None if speaker is None else speaker.strip(),
@@ -99,7 +99,7 @@ def voice_routes(service: SpeechService) -> APIRouter:
     )
     async def delete_voice(name: str) -> DeletedVoice:
         try:
-            await service.in_thread(partial(voices.forget, name))
+            await service.in_thread(partial(voices.delete, name))
         except UnknownVoiceError as error:
             raise UnknownVoiceError(str(error), param="name", is_address=True) from error
         return DeletedVoice(id=name)

@@ -16,19 +16,19 @@ from ..recordings import sample_prompt
 from ..requests import Priority, SpeechRequest, new_seed
 from ..service import SpeechService
 from .errors import ModelNotFoundError
-from .schemas import Draws, Options
-from .streaming import Output
+from .schemas import GenerationOptions, SpeechOptions
+from .streaming import OutputOptions
 
 MODELS = ("chattts", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 """Names of the one model: its own, and those that programs for OpenAI's server use."""
 
 
 @dataclass(frozen=True)
-class Asker:
+class Caller:
     """Who asks.
 
     Attributes:
-        client: see ``Gate``.
+        client: see ``Authenticator``.
         request_id: of the HTTP request.
     """
 
@@ -36,7 +36,7 @@ class Asker:
     request_id: str
 
     @classmethod
-    def of(cls, request: Request) -> Asker:
+    def of(cls, request: Request) -> Caller:
         """As the middleware noted it."""
         return cls(request.state.client, request.state.request_id)
 
@@ -51,7 +51,7 @@ def check_model(name: str) -> None:
 
 
 async def speech_request(
-    service: SpeechService, options: Options, text: str, asker: Asker, **changes: Any
+    service: SpeechService, options: SpeechOptions, text: str, caller: Caller, **changes: Any
 ) -> SpeechRequest:
     """What to speak.
 
@@ -72,7 +72,7 @@ async def speech_request(
         data = await service.in_thread(partial(_from_base64, options.ref_audio, "ref_audio"))
         sample = await sample_prompt(service, data, "ref_audio")
         voice = {"sample": sample, "transcript": options.ref_text}
-    fields = voice | draws(options, asker) | changes
+    fields = voice | generation_fields(options, caller) | changes
     return SpeechRequest(
         text,
         speed=options.speed,
@@ -82,7 +82,7 @@ async def speech_request(
     )
 
 
-def draws(options: Draws, asker: Asker) -> dict[str, Any]:
+def generation_fields(options: GenerationOptions, caller: Caller) -> dict[str, Any]:
     """The fields that every kind of request has."""
     return {
         "seed": new_seed() if options.seed is None else options.seed,
@@ -93,14 +93,14 @@ def draws(options: Draws, asker: Asker) -> dict[str, Any]:
         "language": options.language,
         "priority": Priority.parse(options.priority),
         "max_wait": options.max_wait,
-        "client": asker.client,
-        "request_id": asker.request_id,
+        "client": caller.client,
+        "request_id": caller.request_id,
     }
 
 
-def output(options: Options, **changes: Any) -> Output:
+def output_options(options: SpeechOptions, **changes: Any) -> OutputOptions:
     """How to send it."""
-    return Output(Format.parse(options.response_format), options.sample_rate, **changes)
+    return OutputOptions(Format.parse(options.response_format), options.sample_rate, **changes)
 
 
 def _from_base64(text: str, param: str) -> bytes:

@@ -12,7 +12,7 @@ from ..errors import ConfigError
 from ..model.velocity.metrics import Metrics
 from ..voices import VoiceLibrary
 from .connections import is_loopback
-from .listening import bind, check_tls
+from .listener import bind, check_tls
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def reserve(settings: Settings) -> socket.socket:
     return bound
 
 
-def warn_of_strangers(settings: Settings) -> None:
+def warn_if_open(settings: Settings) -> None:
     """Warn where every machine that reaches the ports may ask, unless the settings say so."""
     if settings.api_keys or settings.needs_keys is False or is_loopback(settings.host):
         return

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import ChatTTSError
 from .errors import ServingError
-from .measures import Record
+from .metrics import RequestRecord
 
 logger = logging.getLogger("ChatTTS.serving.requests")
 refusals = logging.getLogger("ChatTTS.serving.refusals")
@@ -19,7 +19,7 @@ refusals = logging.getLogger("ChatTTS.serving.refusals")
 _BEGINNING = 80
 
 
-def log_request(record: Record, interface: str, *, with_text: bool) -> None:
+def log_request(record: RequestRecord, interface: str, *, with_text: bool) -> None:
     """Say how a request went.
 
     Args:
@@ -35,8 +35,8 @@ def log_request(record: Record, interface: str, *, with_text: bool) -> None:
         "characters": len(request.text),
         "finish": record.finish,
         "queued": _rounded(record.queued),
-        "first_audio": _rounded(record.first),
-        "latency": _rounded(record.whole),
+        "first_audio": _rounded(record.first_audio),
+        "latency": _rounded(record.latency),
         "audio": _rounded(record.seconds),
         "real_time_factor": _rounded(record.real_time_factor),
         "underruns": record.underruns,
@@ -88,7 +88,7 @@ def log_failure(what: str, error: BaseException, *, with_text: bool) -> None:
         logger.error("%s failed", what, exc_info=cause)
 
 
-class Seldom:
+class RateLimitedLogger:
     """Says the same kind of thing at most once in a while, and how often it kept silent.
 
     Args:

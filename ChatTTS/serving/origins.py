@@ -19,7 +19,7 @@ _READING = ("GET", "HEAD", "OPTIONS")
 _COSTLY = ("/tts",)
 
 
-class Pages:
+class OriginPolicy:
     """Tells a server's own pages, and those of the origins that were named, from all others.
 
     Args:

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from ..errors import ConfigError
 from .connections import Connection, Connections
-from .logs import Seldom
+from .request_logs import RateLimitedLogger
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def check_tls(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def accepting(
+async def accept_connections(
     bound: socket.socket,
     connections: Connections,
     connect: Connect,
@@ -101,9 +101,9 @@ async def accepting(
         host, port = bound.getsockname()[:2]
         bound.close()
         raise _refused(host, port, "--port", error) from error
-    entrance = _Entrance(bound, connections, connect, tls)
+    acceptor = _Acceptor(bound, connections, connect, tls)
     tasks = [
-        asyncio.create_task(entrance.run(), name="entrance"),
+        asyncio.create_task(acceptor.run(), name="acceptor"),
         asyncio.create_task(connections.watch(), name="connections"),
     ]
     try:
@@ -113,10 +113,10 @@ async def accepting(
             task.cancel()
         await asyncio.wait(tasks)
         bound.close()
-        entrance.close()
+        acceptor.close()
 
 
-class _Socket(socket.socket):
+class _NotifyingSocket(socket.socket):
     """A socket that tells when it is closed."""
 
     on_close: Callable[[], None] | None = None
@@ -128,7 +128,7 @@ class _Socket(socket.socket):
             self.on_close = None
 
 
-class _Entrance:
+class _Acceptor:
     """Accepts the connections of one address."""
 
     def __init__(
@@ -140,7 +140,7 @@ class _Entrance:
     ) -> None:
         self._bound, self._connections = bound, connections
         self._connect, self._tls = connect, tls
-        self._seldom = Seldom(logger)
+        self._rate_limited = RateLimitedLogger(logger)
         self._handshakes: set[asyncio.Task[None]] = set()
         self._spare = self._open_spare()
 
@@ -163,17 +163,17 @@ class _Entrance:
         if self._spare is not None:
             os.close(self._spare)
 
-    def _take(self, sock: _Socket, host: str) -> None:
+    def _take(self, sock: _NotifyingSocket, host: str) -> None:
         connection = self._connections.admit(sock, host)
         if connection is None:
             sock.close()
             return
-        sock.on_close = lambda: self._connections.forget(connection)
+        sock.on_close = lambda: self._connections.remove(connection)
         task = asyncio.create_task(self._begin(sock, connection), name="connection")
         self._handshakes.add(task)
         task.add_done_callback(self._handshakes.discard)
 
-    async def _begin(self, sock: _Socket, connection: Connection) -> None:
+    async def _begin(self, sock: _NotifyingSocket, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         try:
             # A client that does not end TLS' handshake is cut like one that sends nothing.
@@ -189,7 +189,7 @@ class _Entrance:
 
         It would wake the loop again and again otherwise.
         """
-        self._seldom.warning("no more connections can be accepted (%s)", error.strerror)
+        self._rate_limited.warning("no more connections can be accepted (%s)", error.strerror)
         if self._connections.make_room() or self._spare is None:
             return
         os.close(self._spare)
@@ -204,9 +204,9 @@ class _Entrance:
             return None
 
 
-def _owned(sock: socket.socket) -> _Socket:
+def _owned(sock: socket.socket) -> _NotifyingSocket:
     """A connection as a socket that tells when it is closed."""
-    owned = _Socket(sock.family, sock.type, sock.proto, fileno=sock.detach())
+    owned = _NotifyingSocket(sock.family, sock.type, sock.proto, fileno=sock.detach())
     owned.setblocking(False)
     return owned
 
@@ -214,7 +214,7 @@ def _owned(sock: socket.socket) -> _Socket:
 # ------------------------------------------------------------------ files that may be open
 
 
-def places(settings: Settings) -> tuple[int, int]:
+def connection_limits(settings: Settings) -> tuple[int, int]:
     """How many connections of HTTP, and of gRPC, fit into what the process may open.
 
     As many as the limits say, unless the system allows fewer files.
@@ -249,7 +249,7 @@ def _files_left() -> int | None:
 
 
 @contextmanager
-def more_files() -> Iterator[None]:
+def raised_file_limit() -> Iterator[None]:
     """Within this context the process may open as many files as the system lets it, within reason.
 
     What a shell allows by itself is often 1024, for the sake of old programs that use ``select``.

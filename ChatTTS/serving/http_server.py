@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .connections import Connection, Connections
-from .listening import accepting
+from .listener import accept_connections
 from .settings import Settings
 
 CLOSING_SECONDS = 2.0  # for what is still to be sent, once all requests are over
@@ -36,7 +36,7 @@ async def serve_http(
     """Serve ``app`` until the end of the block.
 
     Args:
-        bound: see :func:`.listening.bind`; it is closed at the end.
+        bound: see :func:`.listener.bind`; it is closed at the end.
         connections: counts those that come.
 
     Raises:
@@ -62,14 +62,14 @@ async def serve_http(
                 _loop=asyncio.get_running_loop(),
             )
 
-        async with accepting(bound, connections, connect, config.ssl):
+        async with accept_connections(bound, connections, connect, config.ssl):
             yield
     finally:
         bound.close()
-        connections.cut_owing()
+        connections.abort_idle()
         server.should_exit = True
         await running
-        connections.cut_all()
+        connections.abort_all()
         noise.removeFilter(_is_worth_saying)
 
 
@@ -80,7 +80,7 @@ def _is_worth_saying(record: logging.LogRecord) -> bool:
 
 def _config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
     config = uvicorn.Config(
-        Attendance(app),
+        ConnectionStateMiddleware(app),
         # Of the parsers the one that bounds a request's head.
         http=H11Protocol,
         lifespan="off",
@@ -101,7 +101,7 @@ def _config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
     return config
 
 
-class Attendance:
+class ConnectionStateMiddleware:
     """Notes of each connection whether its client owes a request, or the server an answer.
 
     Args:

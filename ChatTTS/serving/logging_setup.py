@@ -21,7 +21,7 @@ _BURST, _PER_SECOND = 50, 2.0
 _MOST_KINDS = 1000
 
 
-class Throttle(logging.Filter):
+class RateLimitFilter(logging.Filter):
     """Lets so many records of one kind pass at once, and a few more each second.
 
     A kind is what one line of a program says: its logger and its message without the arguments, and
@@ -41,7 +41,7 @@ class Throttle(logging.Filter):
     ) -> None:
         super().__init__()
         self._burst, self._per_second, self._clock = burst, per_second, clock
-        self._kinds: dict[tuple[str, str], _Kind] = {}
+        self._kinds: dict[tuple[str, str], _TokenBucket] = {}
         self._lock = new_lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -53,14 +53,14 @@ class Throttle(logging.Filter):
         with self._lock:
             if len(self._kinds) > _MOST_KINDS:  # such as messages that were put together before
                 self._kinds.clear()
-            kind = self._kinds.setdefault((record.name, str(code)), _Kind(self._burst, now))
+            kind = self._kinds.setdefault((record.name, str(code)), _TokenBucket(self._burst, now))
             left_out = kind.take(now, self._burst, self._per_second)
         if left_out:
             record.left_out = left_out
         return left_out is not None
 
 
-class _Kind:
+class _TokenBucket:
     """Records that say one thing."""
 
     def __init__(self, allowed: float, now: float) -> None:
@@ -112,7 +112,7 @@ class JSONFormatter(logging.Formatter):
 
 
 @contextmanager
-def log_output(form: str, level: int) -> Iterator[None]:
+def log_to_stderr(form: str, level: int) -> Iterator[None]:
     """Within this context all that is logged goes to standard error, from libraries too.
 
     Args:
@@ -122,7 +122,7 @@ def log_output(form: str, level: int) -> Iterator[None]:
     root, ours = logging.getLogger(), logging.getLogger(OURS)
     handler = logging.StreamHandler()
     handler.setFormatter(JSONFormatter() if form == "json" else TextFormatter())
-    handler.addFilter(Throttle())
+    handler.addFilter(RateLimitFilter())
     before, level_before, root_before = list(ours.handlers), ours.level, root.level
     show, hook = warnings.showwarning, threading.excepthook
     for one in before:

@@ -1,7 +1,7 @@
-"""Pages in browsers: which of them may use a server that is within their reach.
+"""The origin policy: which web pages may send requests to the server.
 
-A server on the user's own machine can be asked by every page that is open in a browser there.
-Browsers say where a page comes from, and what it called the server.
+Every page that is open in a browser can send requests to a server on the same machine. Browsers
+send the page's origin, and the host name under which the page addressed the server.
 """
 
 from __future__ import annotations
@@ -14,28 +14,29 @@ from .errors import ForeignPageError
 from .settings import Settings
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_READING = ("GET", "HEAD", "OPTIONS")
-# Reading it costs as much as a change.
-_COSTLY = ("/tts",)
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+# Paths where GET generates speech, so it is checked like POST.
+_COSTLY_PATHS = ("/tts",)
 
 
 class OriginPolicy:
-    """Tells a server's own pages, and those of the origins that were named, from all others.
+    """Allows the server's own page and the configured origins, and refuses all others.
 
     Args:
-        settings: origins, keys, and names of the server.
+        settings: allowed origins, API keys, and host names of the server.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._origins = frozenset(settings.cors_origins)
-        # A page may call its own address by the server's number and so become the server's own
-        # (DNS rebinding), but not by the server's names. Who needs a key cannot be misled so, and
-        # beyond this machine nobody knows the names.
-        is_bound = not settings.api_keys and _is_loopback(settings.host)
-        self._names = {*_LOOPBACK, settings.host, *settings.names} if is_bound else None
+        # DNS rebinding: a foreign page can let its own host name resolve to the server's address,
+        # and then has the server's origin. Its requests still carry the foreign host name, so this
+        # name is checked. Where keys are needed, the page has none; and where the server listens
+        # to a network, its host names are not known.
+        checks_names = not settings.api_keys and _is_loopback(settings.host)
+        self._names = {*_LOOPBACK, settings.host, *settings.names} if checks_names else None
 
     def check_name(self, headers: Mapping[str, str]) -> None:
-        """Raise ForeignPageError if the client calls the server by a name that is not its own."""
+        """Raise ForeignPageError if the ``Host`` header is not a name of this server."""
         if self._names is None:
             return
         name = _parts(f"//{headers.get('host', '')}").hostname
@@ -46,26 +47,26 @@ class OriginPolicy:
             )
 
     def check_request(self, method: str, path: str, headers: Mapping[str, str]) -> None:
-        """Raise ForeignPageError if a page of another host may not ask this."""
-        is_harmless = method in _READING and path not in _COSTLY
+        """Raise ForeignPageError if the request comes from a page that may not send it."""
+        is_harmless = method in _SAFE_METHODS and path not in _COSTLY_PATHS
         site = headers.get("sec-fetch-site")
-        # Browsers say the site to hosts that they trust only: not to a number without TLS.
-        is_foreign = site == "cross-site" or (site is None and not self._is_near(headers))
-        if is_foreign and not is_harmless and not self._is_named(headers.get("origin")):
+        # Browsers omit this header for IP addresses without TLS; then the origin decides.
+        is_foreign = site == "cross-site" or (site is None and not self._is_own(headers))
+        if is_foreign and not is_harmless and not self._is_allowed(headers.get("origin")):
             raise ForeignPageError(
                 "pages of other hosts may not do this: name their origin in the server's settings"
             )
 
     def may_open_socket(self, headers: Mapping[str, str]) -> bool:
-        """Whether a page may connect; browsers let every page try. Programs send no origin."""
-        return self._is_near(headers) or self._is_named(headers.get("origin"))
+        """Return whether a client may open a WebSocket; browsers let every page try this."""
+        return self._is_own(headers) or self._is_allowed(headers.get("origin"))
 
-    def _is_near(self, headers: Mapping[str, str]) -> bool:
-        """Whether it is a program, or a page of the server's own."""
+    def _is_own(self, headers: Mapping[str, str]) -> bool:
+        """Return whether the client is the server's own page, or a program (without origin)."""
         origin = headers.get("origin")
         return origin is None or _parts(origin).netloc == headers.get("host")
 
-    def _is_named(self, origin: str | None) -> bool:
+    def _is_allowed(self, origin: str | None) -> bool:
         return bool({"*", origin} & self._origins)
 
 
@@ -77,7 +78,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _parts(address: str) -> SplitResult:
-    """Of an address that may come from anybody; of one that is none, nothing."""
+    """Return the parts of an untrusted URL; all are empty if it is malformed."""
     try:
         return urlsplit(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A request's place in the queue, and then its turn."""
+"""Tickets: the place of a request in the queue, and then its turn."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from .requests import Priority
 
 class _TicketState(Enum):
     WAITING = auto()
-    TURN = auto()  # it has a place, whether or not its owner knows yet
+    TURN = auto()  # granted, though its owner may not have been scheduled yet
     OVER = auto()
 
 
 class TicketIssuer(Protocol):
-    """Who gives tickets out and is told when they end."""
+    """What issues tickets, and is called when they end."""
 
     def clock(self) -> float:
-        """Seconds."""
+        """Return the time in seconds."""
 
     def withdraw(self, ticket: Ticket) -> None:
-        """``ticket`` waits no more."""
+        """Called when ``ticket`` stops waiting without a turn."""
 
     def give_back(self, ticket: Ticket, *, finished: bool) -> None:
-        """The turn of ``ticket`` is over."""
+        """Called when the turn of ``ticket`` is over."""
 
 
 class Ticket:
-    """A place in the queue, then the turn: ``async with ticket:`` waits for it and gives it back.
+    """A place in the queue, then a turn: ``async with ticket:`` waits for the turn and ends it.
 
-    Whoever has a ticket and does not enter it must :meth:`release` it.
+    The owner of a ticket must enter it or :meth:`release` it.
 
     Args:
-        issuer: who gives it out.
-        number: of its arrival.
-        client, priority, cost: as they were asked for.
-        entered: when, by the issuer's clock.
+        issuer: what issues it.
+        number: its position in the order of arrival.
+        client, priority, cost: of the request.
+        entered: time of its arrival, by the issuer's clock.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Ticket:
 
     @property
     def waited(self) -> float:
-        """Seconds until its turn came, or it gave up; until now where it waits."""
+        """Seconds that it waited for its turn, or until it was rejected; up to now if it waits."""
         until = self._issuer.clock() if self._settled_at is None else self._settled_at
         return until - self.entered
 
@@ -76,14 +76,14 @@ class Ticket:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its turn is to come."""
+        """Whether it still waits for its turn."""
         return self._state is _TicketState.WAITING
 
     def release(self, *, finished: bool = False) -> None:
-        """Give up the place or the turn; a second time does nothing.
+        """Leave the queue, or end the turn; a second call does nothing.
 
         Args:
-            finished: what was asked was done wholly, so that the throughput learns from it.
+            finished: whether the work was completed, so that the measured throughput may use it.
         """
         if self._state is _TicketState.OVER:
             return
@@ -95,11 +95,11 @@ class Ticket:
             self._issuer.withdraw(self)
 
     def grant(self) -> None:
-        """For the issuer: its turn has come."""
+        """Give it its turn; called by the issuer."""
         self._settle(_TicketState.TURN)
 
     def reject(self, error: ServingError) -> None:
-        """For the issuer: it has no turn, and ``error`` says why to whoever waits for it."""
+        """End its waiting with ``error``, which entering raises; called by the issuer."""
         self._error = error
         self._settle(_TicketState.OVER)
 
@@ -107,8 +107,8 @@ class Ticket:
         """Wait for the turn.
 
         Raises:
-            DeadlineError: it did not come in time.
-            UnavailableError: the waiting was ended, by :meth:`release` or for all.
+            DeadlineError: the turn did not come in time.
+            UnavailableError: the ticket was released, or all waiting was ended.
             RuntimeError: the ticket was entered before.
         """
         if self._is_taken:
@@ -116,7 +116,7 @@ class Ticket:
         self._is_taken = True
         try:
             await self._settled
-        except BaseException:  # cancelled, maybe in the moment in which the turn came
+        except BaseException:  # cancelled, possibly just when the turn was granted
             self.release()
             raise
         if self._error is not None:
@@ -135,5 +135,5 @@ class Ticket:
         if self.is_waiting:
             self._settled_at = self._issuer.clock()
         self._state = state
-        if not self._settled.done():  # it is where a task that waits was cancelled just now
+        if not self._settled.done():  # it is done if the waiting task was just cancelled
             self._settled.set_result(None)

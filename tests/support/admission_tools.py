@@ -87,10 +87,10 @@ class Hall:
         admission = self.admission
         assert (admission.running, admission.waiting) == (0, 0)
         assert admission.snapshot().clients == 0
-        assert admission._urgent.clients == admission._patient.clients == 0
-        assert admission._urgent.cost == admission._patient.cost == 0
+        assert admission._interactive.clients == admission._batch.clients == 0
+        assert admission._interactive.cost == admission._batch.cost == 0
         assert not admission._timers
-        assert not admission._young
+        assert not admission._not_aged
 
 
 def play(

@@ -62,10 +62,10 @@ def make_service(chat: Chat, settings: Settings) -> SpeechService:
     return service
 
 
-def make_app(service: SpeechService, gate: Authenticator, settings: Settings) -> FastAPI:
+def make_app(service: SpeechService, authenticator: Authenticator, settings: Settings) -> FastAPI:
     """Return the app of REST, WebSocket and the web page."""
-    app = create_app(service, gate, settings)
-    add_websocket(app, service, gate, settings)
+    app = create_app(service, authenticator, settings)
+    add_websocket(app, service, authenticator, settings)
     return app
 
 
@@ -107,8 +107,8 @@ class Server:
             starting.callback(bound.close)
             self.service = service = make_service(self._chat, settings)
             starting.callback(service.shut_down_threads)
-            gate = Authenticator(settings.api_keys)
-            app = make_app(service, gate, settings)
+            authenticator = Authenticator(settings.api_keys)
+            app = make_app(service, authenticator, settings)
             metrics = service.metrics
             most, most_grpc = connection_limits(settings)
             connections = Connections(settings, most=most, closed=metrics.count_closed_connection)
@@ -116,7 +116,7 @@ class Server:
             await starting.enter_async_context(serve_http(app, settings, bound, connections))
             self.port = bound.getsockname()[1]
             if settings.grpc_port is not None:
-                grpc_server = await serve_grpc(service, gate, settings, most_grpc)
+                grpc_server = await serve_grpc(service, authenticator, settings, most_grpc)
                 starting.push_async_callback(grpc_server.stop, _CLOSING_SECONDS)
                 self.grpc_port = grpc_server.port
             # This runs before the interfaces end, since the last requests still use them.

@@ -44,7 +44,11 @@ def test_what_does_not_open(given: str | None) -> None:
 
 
 def test_a_client_is_its_key() -> None:
-    gate = Authenticator(["key", "other"])
-    name = gate.client("Bearer key", "127.0.0.1")
-    assert name == gate.client("key", "192.0.2.1") != gate.client("other", "127.0.0.1")
+    authenticator = Authenticator(["key", "other"])
+    name = authenticator.client("Bearer key", "127.0.0.1")
+    assert (
+        name
+        == authenticator.client("key", "192.0.2.1")
+        != authenticator.client("other", "127.0.0.1")
+    )
     assert "key" not in name.removeprefix("key-")

@@ -157,7 +157,7 @@ def test_all_lines_have_one_form(form: str, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(logging.getLogger(name), "propagate", True)
         monkeypatch.setattr(logging.getLogger(name), "handlers", [])
         monkeypatch.setattr(logging.getLogger(name), "level", logging.NOTSET)
-        logging.getLogger(name).manager._clear_cache()
+        logging.getLogger(name).manager._clear_cache()  # type: ignore[attr-defined]
     before = logging.getLogger("ChatTTS").handlers
     with log_to_stderr(form, logging.INFO):
         logging.getLogger("ChatTTS.serving").info("of our own\nin two lines")

@@ -1,4 +1,4 @@
-"""``/tts``: a text in, a sound file out, as simply as it can be asked for."""
+"""``/tts``: the simplest request, from a text to an audio file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _JSON = "application/json"
 
 
 def plain_routes(service: SpeechService) -> APIRouter:
-    """``GET`` and ``POST /tts``."""
+    """Return the routes ``GET /tts`` and ``POST /tts``."""
     router = APIRouter(tags=["speech"])
     answer = audio_answer(FORMATS) | ERRORS
 
@@ -75,10 +75,10 @@ def plain_routes(service: SpeechService) -> APIRouter:
 
 
 async def _posted(request: Request) -> PlainBody:
-    """The fields of a request, those of the address among them.
+    """Return the fields of a request; those of the body replace those of the query.
 
     Raises:
-        BadRequestError: a body or a field that cannot be used.
+        BadRequestError: the body or a field is invalid.
     """
     fields: dict[str, Any] = dict(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

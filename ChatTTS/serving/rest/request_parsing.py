@@ -1,4 +1,4 @@
-"""From the fields of a body to what the service is asked for."""
+"""Request parsing: from the fields of a body to a ``SpeechRequest``."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .schemas import GenerationOptions, SpeechOptions
 from .streaming import OutputOptions
 
 MODELS = ("chattts", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")
-"""Names of the one model: its own, and those that programs for OpenAI's server use."""
+"""Names of the one model: its own, and those that programs for OpenAI's API use."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks.
+    """The origin of a request.
 
     Attributes:
-        client: see ``Authenticator``.
-        request_id: of the HTTP request.
+        client: name of the client; see ``Authenticator``.
+        request_id: id of the HTTP request.
     """
 
     client: str
@@ -37,12 +37,12 @@ class Caller:
 
     @classmethod
     def of(cls, request: Request) -> Caller:
-        """As the middleware noted it."""
+        """Return what the middleware noted."""
         return cls(request.state.client, request.state.request_id)
 
 
 def check_model(name: str) -> None:
-    """Raise ModelNotFoundError unless it is a name of the model."""
+    """Raise ModelNotFoundError unless ``name`` is a name of the model."""
     if name not in MODELS:
         raise ModelNotFoundError(
             f"the model {name[:80]!r} does not exist; GET /v1/models lists all of them",
@@ -53,13 +53,13 @@ def check_model(name: str) -> None:
 async def speech_request(
     service: SpeechService, options: SpeechOptions, text: str, caller: Caller, **changes: Any
 ) -> SpeechRequest:
-    """What to speak.
+    """Return the request to speak ``text``.
 
     Args:
-        changes: fields that are decided already.
+        changes: fields of ``SpeechRequest`` that replace those of ``options``.
 
     Raises:
-        ServingError: a field that cannot be used.
+        ServingError: a field is invalid.
     """
     check_model(options.model)
     voice: dict[str, Any] = {"voice": options.voice_name}
@@ -83,7 +83,7 @@ async def speech_request(
 
 
 def generation_fields(options: GenerationOptions, caller: Caller) -> dict[str, Any]:
-    """The fields that every kind of request has."""
+    """Return the fields of ``SpeechRequest`` that every kind of body has."""
     return {
         "seed": new_seed() if options.seed is None else options.seed,
         "is_seeded": options.seed is not None,
@@ -99,15 +99,15 @@ def generation_fields(options: GenerationOptions, caller: Caller) -> dict[str, A
 
 
 def output_options(options: SpeechOptions, **changes: Any) -> OutputOptions:
-    """How to send it."""
+    """Return how to send the speech."""
     return OutputOptions(Format.parse(options.response_format), options.sample_rate, **changes)
 
 
 def _from_base64(text: str, param: str) -> bytes:
-    """The bytes of base64 text, or of a ``data:`` address with such text.
+    """Return the bytes of base64 text, or of a ``data:`` URL with such text.
 
     Raises:
-        BadRequestError: it is something else.
+        BadRequestError: the text is not base64.
     """
     if text.startswith("data:"):
         text = text.partition(",")[2]

@@ -1,4 +1,4 @@
-"""Answers that are speech: as it comes, as events, or whole."""
+"""Responses with speech: streamed audio, server-sent events, or a whole file."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _SAMPLES_PER_FRAME = int(SAMPLE_RATE / FRAMES_PER_SECOND)
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """How speech is to be sent.
+    """How to send speech.
 
     Attributes:
-        format: see there.
-        sample_rate: that is asked for; the format may take another one.
-        is_streamed: whether it is sent while it comes.
-        as_events: as server-sent events.
+        format: audio format.
+        sample_rate: requested rate in Hz; the format may need another one.
+        is_streamed: whether to send audio while it is generated.
+        as_events: whether to send it as server-sent events.
     """
 
     format: Format
@@ -47,36 +47,36 @@ class OutputOptions:
 
 
 class UsageCounter:
-    """What was spoken, for the usage at the end."""
+    """Counts the tokens of a request, for the usage at its end."""
 
     def __init__(self) -> None:
         self._texts: dict[int, str] = {}
         self._samples: Counter[int] = Counter()
 
     def add(self, piece: Piece) -> None:
-        """A piece was given."""
+        """Count a piece."""
         self._texts[piece.utterance] = piece.text
         self._samples[piece.utterance] += len(piece.samples)
 
     def total(self, tokenizer: Tokenizer) -> dict[str, int]:
-        """Tokens of the text as it was spoken, and frames."""
+        """Return the numbers of text tokens (input) and of generated frames (output)."""
         read = sum(len(tokenizer.ids(text)) for text in self._texts.values())
-        # The last frame of an utterance gives less than a whole frame's samples.
+        # The last frame of an utterance has fewer samples than the others.
         frames = sum(-(-samples // _SAMPLES_PER_FRAME) for samples in self._samples.values())
         return {"input_tokens": read, "output_tokens": frames, "total_tokens": read + frames}
 
 
 @asynccontextmanager
-async def spoken(
+async def speaking(
     service: SpeechService, request: SpeechRequest, state: dict[str, Any]
 ) -> AsyncIterator[Speech]:
-    """A request that has its turn; it is logged at the end.
+    """Enter the speech of a request, and log the request at the end.
 
     Args:
-        state: of the HTTP request; says afterwards whether the service counted this one.
+        state: state of the HTTP request; ``was_counted`` is set if the service counted the request.
 
     Raises:
-        ServingError: it cannot be taken.
+        ServingError: see :class:`.speech.Speech`.
     """
     speech = service.speak(request)
     try:
@@ -84,29 +84,29 @@ async def spoken(
             yield speech
     finally:
         if speech.record.latency is not None:
-            state["taken"] = True
+            state["was_counted"] = True
             log_request(speech.record, "rest", with_text=service.settings.log_texts)
 
 
 async def make_encoder(
     service: SpeechService, request: SpeechRequest, output: OutputOptions
 ) -> Encoder:
-    """The encoder of an answer."""
+    """Return the encoder of a response."""
     return await service.in_thread(
         partial(encoder, output.format, output.sample_rate, request.speed)
     )
 
 
-async def encoded(
+async def encode_pieces(
     service: SpeechService, speech: Speech, encoder: Encoder, usage: UsageCounter
 ) -> AsyncGenerator[bytes, None]:
-    """The bytes of all pieces, some of which may be none; the first come with the first sound.
+    """Yield the encoded bytes of each piece, and the last bytes of the encoder; some may be empty.
 
     Args:
-        usage: told of every piece.
+        usage: counts the pieces.
 
     Raises:
-        ServingError: it failed, or did not come to its end.
+        ServingError: the generation failed or was aborted.
     """
     async for piece in speech:
         usage.add(piece)
@@ -115,24 +115,24 @@ async def encoded(
     yield await service.in_thread(encoder.finish)
 
 
-async def whole(
+async def encode_file(
     service: SpeechService, speech: Speech, encoder: Encoder, usage: UsageCounter
 ) -> bytes:
-    """All bytes of a file, which unlike those of a stream tell their length."""
-    parts = [part async for part in encoded(service, speech, encoder, usage)]
+    """Return the bytes of a whole file; unlike those of a stream, its header has its length."""
+    parts = [part async for part in encode_pieces(service, speech, encoder, usage)]
     return await service.in_thread(lambda: encoder.as_file(b"".join(parts)))
 
 
 class SpeechResponse(Response):
-    """Waits for its turn, and answers with speech.
+    """Waits for the turn of a request, and answers with its speech.
 
-    Errors before the first sound are raised, before anything is sent. Those that come later leave
-    the answer unfinished, or are an event.
+    Errors before the first audio are raised, and nothing has been sent then. Later errors are sent
+    as an event, or leave the response unfinished.
 
     Args:
-        service: who speaks.
-        request: what.
-        output: how it is sent.
+        service: speaks the request.
+        request: the text to speak.
+        output: how to send the speech.
     """
 
     def __init__(
@@ -142,21 +142,21 @@ class SpeechResponse(Response):
         self._service, self._request, self._output = service, request, output
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Handle one ASGI scope."""
         service, request = self._service, self._request
         encoder = await make_encoder(service, request, self._output)
         usage = UsageCounter()
-        # The last of an answer is sent when its place in the queue is free again.
+        # The end of a response is sent after the request has freed its place in the queue.
         if not self._output.is_streamed:
-            async with spoken(service, request, scope["state"]) as speech:
-                data = await whole(service, speech, encoder, usage)
-            headers = self._named(encoder) | {"x-finish-reason": speech.finish_reason or ""}
+            async with speaking(service, request, scope["state"]) as speech:
+                data = await encode_file(service, speech, encoder, usage)
+            headers = self._audio_headers(encoder) | {"x-finish-reason": speech.finish_reason or ""}
             answer = Response(data, headers=headers, media_type=encoder.format.media_type)
             await answer(scope, receive, send)
             return
         async with (
-            spoken(service, request, scope["state"]) as speech,
-            aclosing(encoded(service, speech, encoder, usage)) as parts,
+            speaking(service, request, scope["state"]) as speech,
+            aclosing(encode_pieces(service, speech, encoder, usage)) as parts,
         ):
             first = await anext(parts)
             await self._start(encoder, send)
@@ -190,13 +190,13 @@ class SpeechResponse(Response):
 
     async def _start(self, encoder: Encoder, send: Send) -> None:
         kind = encoder.format.media_type
-        headers = self._named(encoder) | {
+        headers = self._audio_headers(encoder) | {
             "content-type": "text/event-stream" if self._output.as_events else kind
         }
         raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
 
-    def _named(self, encoder: Encoder) -> dict[str, str]:
+    def _audio_headers(self, encoder: Encoder) -> dict[str, str]:
         return {
             "x-sample-rate": str(encoder.sample_rate),
             "x-seed": str(self._request.seed),

@@ -1,4 +1,4 @@
-"""``/v1/audio/voices``: which voices there are, a new one, one less."""
+"""``/v1/audio/voices``: list, upload and delete voices."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Annotated
 from fastapi import APIRouter, File, Form, UploadFile
 
 from ...errors import VoiceError
+from ...voices import check_name, is_speaker_string
 from ..errors import BadRequestError, UnknownVoiceError
 from ..recordings import sample_prompt
 from ..service import SpeechService
-from ..voices import VoiceInfo, check_name, is_speaker_string
+from ..voices import VoiceInfo
 from .schemas import ERRORS, NOT_FOUND, DeletedVoice, VoiceEntry, VoiceList
 
 _REFUSALS = ("", "0", "false", "no", "off")
 
 
 def voice_routes(service: SpeechService) -> APIRouter:
-    """List, upload, delete."""
+    """Return the routes that list, upload and delete voices."""
     router = APIRouter(tags=["voices"])
     voices = service.voices
 

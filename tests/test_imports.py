@@ -173,6 +173,11 @@ RULES = [
         within("ChatTTS.serving", "rest websocket riva server encoding"),
     ),
     Rule(
+        "a request that is spoken knows its service by an interface alone",
+        within("ChatTTS.serving", "speech metrics tickets admission fair_queue requests"),
+        within("ChatTTS.serving", "service"),
+    ),
+    Rule(
         "scheduling is plain data: it runs and is tested in microseconds",
         within(VELOCITY, "scheduler block_manager policy sequence"),
         ("torch", "triton", *within(VELOCITY, "executor worker")),

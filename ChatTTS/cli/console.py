@@ -129,14 +129,7 @@ class _Handler(logging.Handler):
         Bar.print(f"chattts: {record.levelname.lower()}: {message}", sys.stderr)
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     warn(str(message))
 
 

@@ -176,9 +176,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
 def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]) -> int:
     import asyncio
 
-    from ..serving.listening import more_files
+    from ..serving.listener import raised_file_limit
     from ..serving.server import Server, serve
-    from ..serving.starting import reserve
+    from ..serving.startup import reserve
 
     settings = _settings(args)
     choice = choose_model(args.model)
@@ -189,7 +189,7 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
             note(f"       {settings.host}:{server.grpc_port} (gRPC). Ctrl-C ends it")
 
     with ExitStack() as stack:
-        stack.enter_context(more_files())
+        stack.enter_context(raised_file_limit())
         bound = stack.enter_context(reserve(settings))
         if console.quiet:
             note(f"loading the model: {choice.label}")
@@ -247,10 +247,10 @@ def _logging(form: str, console: Console) -> Iterator[Callable[[str], None]]:
 
     Gives what says things that are good to know.
     """
-    from ..serving.log_output import log_output
+    from ..serving.logging_setup import log_to_stderr
 
     level = _log.level
-    with log_output(form, console.level):
+    with log_to_stderr(form, console.level):
         if not console.quiet:
             _log.setLevel(min(logging.INFO, console.level))
         try:

@@ -1,4 +1,4 @@
-"""Who may begin to be spoken, and when."""
+"""Admission control: which requests run, which wait, and which are refused."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from .fair_queue import FairQueue
 from .requests import Priority
 from .tickets import Ticket
 
-_LONGEST_RETRY = 60  # seconds; who is told to wait longer than this does not come back
-_REMEMBERED = 0.95  # of the throughput's figures, at each ticket: about the last twenty count
+_LONGEST_RETRY = 60  # seconds; clients that are told to wait longer would not come back
+_DECAY = 0.95  # of the throughput's sums at each ticket: about the last twenty tickets count
 
 
 @dataclass(frozen=True)
 class AdmissionLimits:
-    """How many run and wait.
+    """Limits of the admission.
 
     Attributes:
         max_running: tickets that have their turn at a time.
-        max_waiting: tickets that wait, of all clients.
-        max_waiting_per_client: of one client.
-        max_wait_seconds: after which a ticket gives up.
-        ageing_seconds: after which a waiting batch ticket counts as an interactive one.
+        max_waiting: waiting tickets of all clients.
+        max_waiting_per_client: waiting tickets of one client.
+        max_wait_seconds: time after which a waiting ticket is rejected.
+        ageing_seconds: time after which a waiting batch ticket counts as an interactive one.
 
     Raises:
-        ConfigError: a value that makes no sense.
+        ConfigError: a value is out of range.
     """
 
     max_running: int
@@ -50,16 +50,16 @@ class AdmissionLimits:
 
 @dataclass(frozen=True)
 class AdmissionSnapshot:
-    """How it stands.
+    """State of the admission at one moment.
 
     Attributes:
         running: tickets that have their turn.
         waiting: tickets that wait.
-        waiting_interactive, waiting_batch: the same by what they asked for.
-        clients: who has a ticket here.
+        waiting_interactive, waiting_batch: waiting tickets by their priority.
+        clients: clients that have a ticket.
         longest_wait: seconds that the oldest waiting ticket has waited.
-        cost_per_second: what all that run get done; None before the first was done.
-        is_draining: nobody is taken any more.
+        cost_per_second: throughput of all places; ``None`` before the first ticket is done.
+        is_draining: new tickets are refused.
     """
 
     running: int
@@ -73,32 +73,32 @@ class AdmissionSnapshot:
 
 
 class _Throughput:
-    """How much gets done, by the tickets that were done last."""
+    """Throughput, measured on the tickets that were done last."""
 
     def __init__(self) -> None:
         self._cost, self._seconds = 0.0, 0.0
 
     def learn(self, cost: float, seconds: float) -> None:
-        """A ticket of ``cost`` was done and held its place for ``seconds``."""
-        self._cost = self._cost * _REMEMBERED + cost
-        self._seconds = self._seconds * _REMEMBERED + seconds
+        """Count a ticket of ``cost`` that was done and held its place for ``seconds``."""
+        self._cost = self._cost * _DECAY + cost
+        self._seconds = self._seconds * _DECAY + seconds
 
     @property
-    def of_a_place(self) -> float | None:
-        """Cost per second of one place; None before anything was done."""
+    def per_place(self) -> float | None:
+        """Cost per second of one place; ``None`` before the first ticket is done."""
         return self._cost / self._seconds if self._seconds > 0 else None
 
 
 class Admission:
-    """Lets so many run at a time, the others wait for their turn.
+    """Gives a limited number of tickets their turn at a time; the others wait.
 
-    First come interactive tickets and batch tickets that have waited long, then the other batch
-    tickets. In each class clients share by turns (see :class:`FairQueue`). It belongs to one event
-    loop and is used in its thread only.
+    Interactive tickets and batch tickets that have waited long go first, then the other batch
+    tickets. In each of these two classes clients take turns (see :class:`FairQueue`). An admission
+    belongs to one event loop and is used in its thread only.
 
     Args:
-        limits: see there.
-        clock: seconds; deadlines are points in its time. It must go as the loop's does.
+        limits: its limits.
+        clock: returns seconds, at the speed of the loop's clock. Deadlines are times of this clock.
     """
 
     def __init__(
@@ -106,10 +106,10 @@ class Admission:
     ) -> None:
         self.limits = limits
         self._clock = clock
-        self._urgent: FairQueue[Ticket] = FairQueue()
-        self._patient: FairQueue[Ticket] = FairQueue()
+        self._interactive: FairQueue[Ticket] = FairQueue()
+        self._batch: FairQueue[Ticket] = FairQueue()
         self._waiting: OrderedDict[int, Ticket] = OrderedDict()
-        self._young: OrderedDict[int, Ticket] = OrderedDict()  # in the patient queue, by arrival
+        self._not_aged: OrderedDict[int, Ticket] = OrderedDict()  # in the batch queue, by arrival
         self._waiting_of: Counter[str] = Counter()
         self._running: dict[int, Ticket] = {}
         self._running_of: Counter[str] = Counter()
@@ -120,21 +120,21 @@ class Admission:
 
     @property
     def running(self) -> int:
-        """How many have their turn."""
+        """Number of tickets that have their turn."""
         return len(self._running)
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """Number of tickets that wait."""
         return len(self._waiting)
 
     @property
     def draining(self) -> bool:
-        """Whether nobody is taken any more."""
+        """Whether new tickets are refused."""
         return self._is_draining
 
     def clock(self) -> float:
-        """Seconds; deadlines are points in its time."""
+        """Return the time in seconds; deadlines are times of this clock."""
         return self._clock()
 
     def enter(
@@ -146,19 +146,20 @@ class Admission:
         deadline: float | None,
         continues: bool = False,
     ) -> Ticket:
-        """Take a place, in the queue or at once among those that run; call it in the event loop.
+        """Return a new ticket, which waits or has its turn at once; call it in the event loop.
 
         Args:
-            client: who asks; clients share by turns.
+            client: name of the client; clients take turns.
             priority: the class.
-            cost: how much work it is, such as the characters of a text.
-            deadline: when it must have begun, by the clock; None leaves ``max_wait_seconds``.
-            continues: it belongs to what was taken before, and is taken while draining as well.
+            cost: amount of work, such as the number of characters of a text.
+            deadline: time by which its turn must come; ``None`` means ``max_wait_seconds`` alone.
+            continues: it belongs to an accepted request, and is accepted while draining too.
 
         Raises:
-            OverloadedError: too many wait, or the turn would come too late, or no one is taken.
+            OverloadedError: too many tickets wait, the turn would come too late, or the admission
+                is draining.
             DeadlineError: the deadline has passed.
-            ValueError: a cost that is not above 0.
+            ValueError: the cost is not above 0.
         """
         if not 0 < cost < math.inf:
             raise ValueError(f"the cost of a ticket must be above 0, not {cost}")
@@ -175,7 +176,7 @@ class Admission:
         until = until if deadline is None else min(until, deadline)
         must_wait = len(self._running) >= self.limits.max_running
         if must_wait:
-            self._make_due(now)
+            self._age_tickets(now)
             self._check_limits(client)
             self._check_wait(client, priority, now, until)
         ticket = Ticket(self, self._arrivals, client, priority, cost, now)
@@ -183,29 +184,32 @@ class Admission:
         self._waiting[ticket.number] = ticket
         self._waiting_of[client] += 1
         if priority is Priority.BATCH:
-            self._young[ticket.number] = ticket
+            self._not_aged[ticket.number] = ticket
         self._queue_of(ticket).push(ticket)
-        self._fill()
+        self._fill_places()
         if must_wait:
             loop = asyncio.get_running_loop()
             self._timers[ticket.number] = loop.call_later(until - now, self._expire, ticket)
         return ticket
 
     def expected_wait(self, client: str, priority: Priority) -> float | None:
-        """About how many seconds a ticket would wait now; None before anything was done."""
+        """Return an estimate of how many seconds a new ticket would wait.
+
+        ``None`` if all places are taken and no ticket has been done yet.
+        """
         if len(self._running) < self.limits.max_running:
             return 0.0
-        each = self._throughput.of_a_place
+        each = self._throughput.per_place
         if each is None:
             return None
         now = self.clock()
-        # The next place is free when the first of those that run is done.
+        # The next place becomes free when the first of the running tickets is done.
         first = min(t.cost / each - (now - t.entered - t.waited) for t in self._running.values())
         rate = each * self.limits.max_running
         return max(0.0, first) + self._ahead(client, priority) / rate
 
     def snapshot(self) -> AdmissionSnapshot:
-        """How it stands."""
+        """Return the present state."""
         oldest = next(iter(self._waiting.values()), None)
         batch = sum(t.priority is Priority.BATCH for t in self._waiting.values())
         return AdmissionSnapshot(
@@ -220,31 +224,31 @@ class Admission:
         )
 
     def drain(self) -> None:
-        """Take nobody any more; those that wait still get their turns."""
+        """Refuse new tickets from now on; waiting tickets still get their turns."""
         self._is_draining = True
 
     def abort_waiting(self, reason: str) -> int:
-        """End the waiting of all, who get UnavailableError with ``reason``; gives how many."""
+        """Reject all waiting tickets with an UnavailableError; return how many."""
         tickets = list(self._waiting.values())
         for ticket in tickets:
-            ticket.give_up(UnavailableError(reason))
+            ticket.reject(UnavailableError(reason))
             self.withdraw(ticket)
         return len(tickets)
 
     def withdraw(self, ticket: Ticket) -> None:
-        """For the ticket: it waits no more."""
+        """Take a waiting ticket out of the queue; called by the ticket."""
         self._queue_of(ticket).remove(ticket)
         self._forget_waiting(ticket)
         self._forget_client(ticket.client)
 
     def give_back(self, ticket: Ticket, *, finished: bool) -> None:
-        """For the ticket: its turn is over, and the next one's begins."""
+        """End the turn of a ticket and give the next one its turn; called by the ticket."""
         del self._running[ticket.number]
         _count_down(self._running_of, ticket.client)
         if finished:
             self._throughput.learn(ticket.cost, self.clock() - ticket.entered - ticket.waited)
         self._forget_client(ticket.client)
-        self._fill()
+        self._fill_places()
 
     def _check_limits(self, client: str) -> None:
         limits = self.limits
@@ -262,40 +266,40 @@ class Admission:
             )
 
     def _check_wait(self, client: str, priority: Priority, now: float, until: float) -> None:
-        """Refuse now what would give up later."""
+        """Raise OverloadedError if the turn is expected after ``until``."""
         expected = self.expected_wait(client, priority)
         if expected is not None and now + expected > until:
             raise OverloadedError(
                 f"the turn would come in about {math.ceil(expected)} s, which is too late: try "
                 "again later, or allow a longer wait",
-                retry_after=_whole(expected - (until - now)),
+                retry_after=_retry_seconds(expected - (until - now)),
             )
 
     def _queue_of(self, ticket: Ticket) -> FairQueue[Ticket]:
-        return self._patient if ticket.number in self._young else self._urgent
+        return self._batch if ticket.number in self._not_aged else self._interactive
 
-    def _make_due(self, now: float) -> None:
-        """Batch tickets that have waited long count as interactive ones from now on."""
-        while self._young:
-            ticket = next(iter(self._young.values()))
+    def _age_tickets(self, now: float) -> None:
+        """Move batch tickets that have waited long to the interactive tickets."""
+        while self._not_aged:
+            ticket = next(iter(self._not_aged.values()))
             if now - ticket.entered < self.limits.ageing_seconds:
                 break
-            self._patient.remove(ticket)
-            del self._young[ticket.number]
-            self._urgent.push(ticket)
+            self._batch.remove(ticket)
+            del self._not_aged[ticket.number]
+            self._interactive.push(ticket)
 
-    def _fill(self) -> None:
-        """Give turns while places are free."""
-        self._make_due(self.clock())
+    def _fill_places(self) -> None:
+        """Give waiting tickets their turns while places are free."""
+        self._age_tickets(self.clock())
         while self._waiting and len(self._running) < self.limits.max_running:
-            ticket = (self._urgent or self._patient).pop()
+            ticket = (self._interactive or self._batch).pop()
             self._running[ticket.number] = ticket
             self._running_of[ticket.client] += 1
             self._forget_waiting(ticket)
-            ticket.give_turn()
+            ticket.grant()
 
     def _expire(self, ticket: Ticket) -> None:
-        ticket.give_up(
+        ticket.reject(
             DeadlineError(
                 f"the turn did not come within {ticket.waited:.3g} s: try again later, or allow a "
                 "longer wait",
@@ -306,7 +310,7 @@ class Admission:
 
     def _forget_waiting(self, ticket: Ticket) -> None:
         del self._waiting[ticket.number]
-        self._young.pop(ticket.number, None)
+        self._not_aged.pop(ticket.number, None)
         timer = self._timers.pop(ticket.number, None)
         if timer is not None:
             timer.cancel()
@@ -314,31 +318,31 @@ class Admission:
 
     def _forget_client(self, client: str) -> None:
         if client not in self._waiting_of and client not in self._running_of:
-            self._urgent.forget(client)
-            self._patient.forget(client)
+            self._interactive.forget(client)
+            self._batch.forget(client)
 
     def _queued_cost(self) -> float:
-        return self._urgent.cost + self._patient.cost
+        return self._interactive.cost + self._batch.cost
 
     def _ahead(self, client: str, priority: Priority) -> float:
-        """About how much work would go before a new ticket."""
+        """Return an estimate of the work that would go before a new ticket."""
         if priority is Priority.BATCH:
-            return self._urgent.cost + self._patient.ahead(client)
-        return self._urgent.ahead(client)
+            return self._interactive.cost + self._batch.ahead(client)
+        return self._interactive.ahead(client)
 
     def _cost_per_second(self) -> float | None:
-        """Of all places together; None before anything was done."""
-        each = self._throughput.of_a_place
+        """Return the throughput of all places; ``None`` before the first ticket is done."""
+        each = self._throughput.per_place
         return None if each is None else each * self.limits.max_running
 
     def _retry_after(self, cost: float) -> int:
-        """Whole seconds until so much work is done."""
+        """Return the whole seconds until so much work is done."""
         rate = self._cost_per_second()
-        return 1 if rate is None else _whole(cost / rate)
+        return 1 if rate is None else _retry_seconds(cost / rate)
 
 
-def _whole(seconds: float) -> int:
-    """As a client is told."""
+def _retry_seconds(seconds: float) -> int:
+    """Return the seconds as a client is told them: whole, at least 1, and bounded."""
     return min(max(1, math.ceil(seconds)), _LONGEST_RETRY)
 
 

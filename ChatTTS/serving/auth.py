@@ -1,4 +1,4 @@
-"""Who asks: API keys, compared in constant time."""
+"""Authentication by API keys, compared in constant time."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ _LABEL_LENGTH = 12
 _BEARER = "bearer "
 
 
-class Gate:
-    """Lets in who has a key; everybody, where there are no keys.
+class Authenticator:
+    """Checks the API keys of clients; without any keys, every client is accepted.
 
     Args:
-        keys: that open it.
+        keys: the valid keys.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
-        # Digests have one length, so comparing them tells nothing about the keys' lengths.
+        # Digests have equal lengths, so the time of a comparison does not depend on the key's.
         self._digests = [_digest(key) for key in keys]
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody needs a key."""
+        """Whether clients need no key."""
         return not self._digests
 
     def client(self, authorization: str | None, address: str) -> str:
-        """What the client is called, for limits and logs; never its key.
+        """Return the client's name for limits and logs, which does not reveal its key.
 
         Args:
             authorization: the header ``Authorization``, or the key itself.
-            address: where it comes from: its name where nobody needs a key.
+            address: the client's network address; its name if clients need no key.
 
         Raises:
-            AuthenticationError: no key, or one that does not open.
+            AuthenticationError: the key is missing or wrong.
         """
         if self.is_open:
             return address
@@ -50,7 +50,7 @@ class Gate:
                 "an API key is needed: send it as `Authorization: Bearer KEY`"
             )
         digest = _digest(given)
-        # All are compared, so that the time does not tell which one came near.
+        # Every key is compared, so that the time does not tell which one matches.
         matches = [hmac.compare_digest(digest, known) for known in self._digests]
         if not any(matches):
             raise AuthenticationError("this API key is not known here")
@@ -58,10 +58,10 @@ class Gate:
 
 
 def read_keys(path: Path) -> tuple[str, ...]:
-    """The keys of a file, one a line; empty lines and those that begin with # do not count.
+    """Return the keys of a file: one a line, without empty lines and those that begin with #.
 
     Raises:
-        ConfigError: the file cannot be read, or has no keys.
+        ConfigError: the file cannot be read, or contains no keys.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -75,5 +75,5 @@ def read_keys(path: Path) -> tuple[str, ...]:
 
 
 def _digest(key: str) -> bytes:
-    # What a client gives as its key need not be text that can be encoded.
+    # The key that a client sends may contain lone surrogates.
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()

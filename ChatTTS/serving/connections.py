@@ -1,8 +1,8 @@
-"""The connections of HTTP and WebSocket: how many there may be, and how long each may be silent.
+"""Limits of HTTP and WebSocket connections: how many are open, and how long each may be idle.
 
-A connection owes a request from the moment it is accepted, and again after each answer. While the
-limit is reached, the connection that owes one for the longest time makes room for a newcomer, so a
-crowd of silent connections shuts no client out.
+A connection is idle from the moment it is accepted until its request has come as a whole, and
+again after each answer. When the limit is reached, the connection that has been idle longest is
+closed for a new one. So many idle connections cannot keep clients out.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address, ip_network
 
-from .logs import Seldom
+from .request_logs import RateLimitedLogger
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
 _SWEEP_SECONDS = 0.5
-# A connection that is younger may have its request under way: it makes no room for another one.
-_LEAST_AGE = 0.25
+# A connection that is idle for less time is never closed for another: its request may be under way.
+_MIN_IDLE_SECONDS = 0.25
 
 
 class Connection:
@@ -31,11 +31,11 @@ class Connection:
 
     Args:
         sock: its socket.
-        host: the address at its other end.
-        connections: that it is one of.
+        host: address of the client.
+        connections: the registry that it belongs to.
 
     Attributes:
-        transport: of asyncio, once TLS' handshake is over.
+        transport: asyncio's, once the TLS handshake is done.
     """
 
     def __init__(self, sock: socket.socket, host: str, connections: Connections) -> None:
@@ -49,56 +49,62 @@ class Connection:
 
     @property
     def age(self) -> float:
-        """Seconds since it began to owe what it owes."""
+        """Seconds since the client's time for its next step began."""
         return self._connections.clock() - self._since
 
-    def owes(self, seconds: float) -> None:
-        """From now on it owes something, and has so many seconds for that."""
+    def expect_within(self, seconds: float) -> None:
+        """Give the client so many seconds from now for its next step."""
         self._since, self._allowed = self._connections.clock(), seconds
 
     @contextmanager
     def request(self) -> Iterator[Callable[[], None]]:
-        """While this lasts a request of the connection is read and answered.
+        """Mark that a request is read and answered within this context.
 
-        Gives what is to be called once the request is whole: the connection owes nothing then.
+        Yields a function to call once the whole request has come: no time limit of this module
+        counts from then on.
         """
         self._requests += 1
-        # What reads the body keeps the time, and can say so; this is for all that reads none.
-        self.owes(self._connections.head_seconds + self._connections.body_seconds)
+        # The body's reader has a shorter limit and answers with an error. This limit is for
+        # routes that read no body.
+        self.expect_within(self._connections.head_seconds + self._connections.body_seconds)
         try:
-            yield lambda: self._connections.busy(self)
+            yield lambda: self._connections.mark_busy(self)
         finally:
             self._requests -= 1
             if not self._requests:
-                self._connections.owing(self)
+                self._connections.mark_idle(self)
 
-    def is_late(self, stalled_seconds: float) -> bool:
-        """Whether it has owed a request for too long, or left an answer unread for so long."""
+    def is_overdue(self, stalled_seconds: float) -> bool:
+        """Return whether the client's time is over.
+
+        Args:
+            stalled_seconds: limit while the client does not read its last answer.
+        """
         unsent = 0 if self.transport is None else self.transport.get_write_buffer_size()
-        if unsent and unsent != self._unsent:  # the client reads what it was sent last
+        if unsent and unsent != self._unsent:  # the client still reads its last answer
             self._unsent, self._since = unsent, self._connections.clock()
         return self.age >= (stalled_seconds if unsent else self._allowed)
 
-    def cut(self) -> None:
-        """End it at once."""
+    def abort(self) -> None:
+        """Close it at once; unsent data is dropped."""
         if self.transport is not None:
             self.transport.abort()
             return
-        try:  # in the middle of TLS' handshake, which ends by this
+        try:  # this ends the TLS handshake
             self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:  # the client was quicker
+        except OSError:  # the client closed it first
             self._socket.close()
 
 
 class Connections:
-    """All open connections. For one asyncio loop.
+    """All open connections. Belongs to one asyncio loop.
 
     Args:
-        settings: limits, and the proxies whose connections are those of many clients.
-        most: connections at a time; those of the settings' limits by default.
-        closed: told of each connection that is refused or cut, by the reason: ``full``,
+        settings: limits, and the proxies through which many clients connect.
+        most: maximum number of open connections; the limit of ``settings`` by default.
+        closed: called for each connection that is refused or cut, with the reason: ``full``,
             ``address`` or ``slow``.
-        clock: seconds.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -110,117 +116,126 @@ class Connections:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings, self._limits = settings, settings.limits
-        self.most = settings.limits.connections if most is None else most
+        self._most = settings.limits.connections if most is None else most
         self.head_seconds = settings.limits.head_seconds
         self.body_seconds = settings.limits.body_seconds
         self.clock = clock
         self._closed = closed
         self._open: set[Connection] = set()
-        self._owing: OrderedDict[Connection, None] = OrderedDict()  # the longest first
-        self._of: Counter[str] = Counter()
-        self._seldom = Seldom(logger)
+        self._idle: OrderedDict[Connection, None] = OrderedDict()  # longest idle first
+        self._per_address: Counter[str] = Counter()
+        self._rate_limited = RateLimitedLogger(logger)
 
     def __len__(self) -> int:
         return len(self._open)
 
     def admit(self, sock: socket.socket, host: str) -> Connection | None:
-        """Take a connection that was just accepted; ``None`` where there is no place for it."""
+        """Register a connection that was just accepted; return ``None`` if a limit forbids it."""
         limits = self._limits
-        if not is_shared(host, self._settings) and self._of[host] >= limits.connections_per_address:
+        if (
+            not is_shared(host, self._settings)
+            and self._per_address[host] >= limits.connections_per_address
+        ):
             most = limits.connections_per_address
             if not self.make_room(host):
                 self._refuse("address", f"{host} has {most} connections, which is the limit")
                 return None
-        if len(self._open) >= self.most and not self.make_room():
-            self._refuse("full", f"{self.most} connections are open, which is the limit")
+        if len(self._open) >= self._most and not self.make_room():
+            self._refuse("full", f"{self._most} connections are open, which is the limit")
             return None
         connection = Connection(sock, host, self)
         self._open.add(connection)
-        self._of[host] += 1
-        self._owing[connection] = None
+        self._per_address[host] += 1
+        self._idle[connection] = None
         return connection
 
-    def forget(self, connection: Connection) -> None:
-        """Its socket is closed."""
+    def remove(self, connection: Connection) -> None:
+        """Forget a connection whose socket is closed; a second call does nothing."""
         if connection not in self._open:
             return
         self._open.discard(connection)
-        self._owing.pop(connection, None)
-        self._of[connection.host] -= 1
-        if not self._of[connection.host]:
-            del self._of[connection.host]
+        self._idle.pop(connection, None)
+        self._per_address[connection.host] -= 1
+        if not self._per_address[connection.host]:
+            del self._per_address[connection.host]
 
-    def busy(self, connection: Connection) -> None:
-        """A request of the connection is answered."""
-        self._owing.pop(connection, None)
+    def mark_busy(self, connection: Connection) -> None:
+        """Note that a whole request has come, which is being answered."""
+        self._idle.pop(connection, None)
 
-    def owing(self, connection: Connection) -> None:
-        """The connection has no request."""
+    def mark_idle(self, connection: Connection) -> None:
+        """Note that the connection has no request and the client may send one."""
         if connection in self._open:
-            connection.owes(self.head_seconds)
-            self._owing[connection] = None
+            connection.expect_within(self.head_seconds)
+            self._idle[connection] = None
 
     def make_room(self, host: str | None = None) -> bool:
-        """Cut the connection that has owed a request for the longest time, of ``host`` if one is
-        given; whether there is one that is old enough."""
-        for connection in self._owing:
+        """Close the connection that has been idle longest.
+
+        Args:
+            host: only connections of this client address.
+
+        Returns:
+            Whether there was one that had been idle long enough.
+        """
+        for connection in self._idle:
             if host in (None, connection.host):
-                if connection.age < _LEAST_AGE:
+                if connection.age < _MIN_IDLE_SECONDS:
                     return False
-                self._cut(
+                self._close(
                     connection, "full" if host is None else "address", "others need its place"
                 )
                 return True
         return False
 
-    def cut_late(self) -> None:
-        """Cut the connections that have owed a request for too long."""
-        for connection in list(self._owing):
-            if connection.is_late(self._limits.stalled_seconds):
-                self._cut(connection, "slow", "it sent no request, or took no answer, in time")
+    def abort_overdue(self) -> None:
+        """Close the connections whose clients took too long."""
+        for connection in list(self._idle):
+            if connection.is_overdue(self._limits.stalled_seconds):
+                self._close(connection, "slow", "it sent no request, or took no answer, in time")
 
     async def watch(self) -> None:
-        """Cut them while this runs."""
+        """Call :meth:`abort_overdue` again and again, until cancelled."""
         while True:
-            self.cut_late()
+            self.abort_overdue()
             await asyncio.sleep(min(_SWEEP_SECONDS, self.head_seconds / 4))
 
-    def cut_owing(self) -> None:
-        """Cut all that are not being answered."""
-        for connection in list(self._owing):
-            connection.cut()
+    def abort_idle(self) -> None:
+        """Close all connections that have no request."""
+        for connection in list(self._idle):
+            connection.abort()
 
-    def cut_all(self) -> None:
-        """Cut all."""
+    def abort_all(self) -> None:
+        """Close all connections."""
         for connection in list(self._open):
-            connection.cut()
+            connection.abort()
 
-    def _cut(self, connection: Connection, reason: str, words: str) -> None:
+    def _close(self, connection: Connection, reason: str, words: str) -> None:
         self._closed(reason)
-        self._seldom.warning("a connection of %s is cut: %s", connection.host, words)
-        connection.cut()
-        self.forget(connection)
+        self._rate_limited.warning("a connection of %s is cut: %s", connection.host, words)
+        connection.abort()
+        self.remove(connection)
 
     def _refuse(self, reason: str, words: str) -> None:
         self._closed(reason)
-        self._seldom.warning("a connection is refused: %s", words)
+        self._rate_limited.warning("a connection is refused: %s", words)
 
 
 def is_shared(host: str, settings: Settings) -> bool:
-    """Whether many clients may stand behind an address: a proxy's, or this machine's."""
-    return is_loopback(host) or any(_is_of(host, proxy) for proxy in settings.trusted_proxies)
+    """Return whether many clients may share an address: this machine's, or a proxy's."""
+    return is_loopback(host) or any(_matches(host, proxy) for proxy in settings.trusted_proxies)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` is an address of this machine alone."""
+    """Return whether ``host`` is a loopback address."""
     try:
         return ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-def _is_of(host: str, proxy: str) -> bool:
-    """Whether an address is that of a proxy, or in its network; ``*`` is all of them."""
+def _matches(host: str, proxy: str) -> bool:
+    """Return whether an address is ``proxy``, or in this network; ``*`` is every address."""
     try:
         return proxy in ("*", host) or ip_address(host) in ip_network(proxy)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a server answers instead of speech, with its number in every interface."""
+"""Errors that the server answers with, and their status codes in every interface."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class ServingError(ChatTTSError):
     """Base of every error that a server answers with; its message is meant for the client.
 
     Attributes:
-        status: of HTTP.
+        status: the HTTP status.
         grpc: name of a ``grpc.StatusCode``.
-        code: for programs to branch on, as OpenAI's API has it.
-        retry_after: seconds after which it is worth to ask again; None where that is not known.
-        param: the field of the request that is at fault, if one is.
+        code: identifies the error for programs, as in OpenAI's API.
+        retry_after: seconds after which a retry makes sense; ``None`` if that is not known.
+        param: the field of the request that is wrong; ``None`` if it is not one field.
     """
 
     status: int = 500
@@ -41,7 +41,7 @@ class ServingError(ChatTTSError):
 
     @property
     def type(self) -> str:
-        """The kind of error, in OpenAI's words."""
+        """The type of the error in OpenAI's API."""
         if self.status == 401:
             return "authentication_error"
         if self.status == 429:
@@ -49,7 +49,7 @@ class ServingError(ChatTTSError):
         return "server_error" if self.status >= 500 else "invalid_request_error"
 
     def as_json(self) -> dict[str, Any]:
-        """The ``error`` object of OpenAI's API."""
+        """Return the ``error`` object of OpenAI's API."""
         return {
             "message": str(self),
             "type": self.type,
@@ -59,7 +59,7 @@ class ServingError(ChatTTSError):
 
 
 class BadRequestError(ServingError):
-    """A request that is wrong in itself: it fails again if it is sent again."""
+    """An invalid request: it fails again if it is sent again."""
 
     status, grpc, code = 400, "INVALID_ARGUMENT", "invalid_request"
 
@@ -71,16 +71,16 @@ class AuthenticationError(ServingError):
 
 
 class ForeignPageError(ServingError):
-    """A request by a page of another host, in a browser within reach."""
+    """A request from a web page of another origin."""
 
     status, grpc, code = 403, "PERMISSION_DENIED", "foreign_page"
 
 
 class UnknownVoiceError(ServingError):
-    """A voice that is not here.
+    """A voice that does not exist.
 
     Args:
-        is_address: the voice is what the request's path names (404), and not one of its fields
+        is_address: the path of the request names the voice (404), not one of its fields
             (400, as OpenAI answers).
     """
 
@@ -95,13 +95,13 @@ class UnknownVoiceError(ServingError):
 
 
 class NotFoundError(ServingError):
-    """An address at which nothing is."""
+    """A path that does not exist."""
 
     status, grpc, code = 404, "NOT_FOUND", "not_found"
 
 
 class RequestTooLargeError(ServingError):
-    """A text, a recording or a body over the server's limit."""
+    """A text, a recording or a body that exceeds the server's limit."""
 
     status, grpc, code = 413, "INVALID_ARGUMENT", "request_too_large"
 
@@ -113,11 +113,11 @@ class SlowRequestError(ServingError):
 
 
 class OverloadedError(ServingError):
-    """A request that is refused at once, since too many wait.
+    """A request that is refused at once, since too many requests wait.
 
     Args:
-        own_limit: the client's own limit is reached (429), and not the server's (503).
-        draining: the server is shutting down and takes nobody.
+        own_limit: the limit of this client is reached (429), not the limit of the server (503).
+        draining: the server shuts down and accepts no requests.
     """
 
     status, grpc, code = 503, "RESOURCE_EXHAUSTED", "server_overloaded"
@@ -139,28 +139,28 @@ class OverloadedError(ServingError):
 
 
 class DeadlineError(ServingError):
-    """A request whose time was over before it was done."""
+    """A request whose deadline passed before it was done."""
 
     status, grpc, code = 503, "DEADLINE_EXCEEDED", "deadline_exceeded"
 
 
 class UnavailableError(ServingError):
-    """The engine is not there: not yet, or no longer."""
+    """The engine does not run: not yet, or no longer."""
 
     status, grpc, code = 503, "UNAVAILABLE", "engine_unavailable"
 
 
 class EngineFailedError(ServingError):
-    """The engine could not do what was asked, and the request is not at fault."""
+    """A failure of the engine that the request did not cause."""
 
     status, grpc, code = 500, "INTERNAL", "engine_failed"
 
 
 def as_serving_error(error: BaseException) -> ServingError:
-    """What to tell a client of any error; the error itself is the answer's ``__cause__``.
+    """Return the error that a client is told; ``error`` itself becomes its ``__cause__``.
 
-    Only errors about the request keep their words. Others may name files or tensors of the server,
-    which belong in its log.
+    Only errors about the request keep their message. Messages of others may name files or tensors
+    of the server, which only its log should show.
     """
     if isinstance(error, ServingError):
         return error

@@ -1,4 +1,4 @@
-"""A queue in which clients share by turns, however much each of them has waiting."""
+"""A queue in which clients take turns, however many items each of them has waiting."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Queued(Protocol):
-    """What may wait in a queue.
+    """An item of the queue.
 
     Attributes:
-        client: whose it is.
-        number: of its arrival; no two are the same.
-        cost: how much work it is, above 0.
+        client: name of its client.
+        number: its position in the order of arrival; unique.
+        cost: its amount of work, above 0.
     """
 
     @property
@@ -30,7 +30,7 @@ Q = TypeVar("Q", bound=Queued)
 
 @dataclass
 class _Flow(Generic[Q]):
-    """One client's items, and the virtual time at which its first one is due."""
+    """The items of one client, and the virtual time at which the first of them is due."""
 
     due: float
     waiting: OrderedDict[int, Q] = field(default_factory=OrderedDict)
@@ -38,15 +38,16 @@ class _Flow(Generic[Q]):
 
 
 class FairQueue(Generic[Q]):
-    """Start-time fair queueing over clients; one client's items leave in the order they came.
+    """Start-time fair queueing over clients; the items of one client leave in order of arrival.
 
-    Each client has a virtual time at which its next item is due; an item that leaves moves it on
-    by its cost. Whoever is due first goes first, and of those the one whose item arrived first. A
-    client that comes newly is due at the queue's own virtual time, so nothing is saved up by being
-    away. That time moves on with each item by the share of every client in it, which also bounds
-    the wait of an old client where new ones never cease to come.
+    Each client has a virtual time at which its next item is due. An item that leaves advances it by
+    the item's cost. The client that is due first goes first; if several are due at one time, the
+    one whose item arrived first. A new client is due at the queue's own virtual time, so a client
+    cannot save up turns by staying away. The queue's time advances with each item by the item's
+    cost divided among the clients. So the wait of a client is bounded, even if new clients keep
+    coming.
 
-    What a client has had is remembered until :meth:`forget`.
+    The virtual time of a client is kept until :meth:`forget`.
     """
 
     def __init__(self) -> None:
@@ -54,7 +55,7 @@ class FairQueue(Generic[Q]):
         self._count = 0
         self._cost = 0.0
         self._flows: dict[str, _Flow[Q]] = {}
-        # One for each client that waits: when it is due, its first item's number, its name.
+        # For each client with waiting items: when it is due, its first item's number, its name.
         self._order: list[tuple[float, int, str]] = []
 
     def __len__(self) -> int:
@@ -62,16 +63,16 @@ class FairQueue(Generic[Q]):
 
     @property
     def cost(self) -> float:
-        """Of all that waits."""
+        """Total cost of the waiting items."""
         return self._cost
 
     @property
     def clients(self) -> int:
-        """How many clients are remembered."""
+        """Number of clients whose virtual times are kept."""
         return len(self._flows)
 
     def push(self, item: Q) -> None:
-        """Let ``item`` wait, behind all others of its client."""
+        """Append ``item`` to the items of its client."""
         flow = self._flows.setdefault(item.client, _Flow(self._now))
         if not flow.waiting:
             flow.due = max(flow.due, self._now)
@@ -82,10 +83,10 @@ class FairQueue(Generic[Q]):
         self._count += 1
 
     def pop(self) -> Q:
-        """Take out the item whose turn it is.
+        """Remove and return the next item.
 
         Raises:
-            IndexError: nothing waits.
+            IndexError: the queue is empty.
         """
         due, number, client = self._order[0]
         flow = self._flows[client]
@@ -95,21 +96,21 @@ class FairQueue(Generic[Q]):
         return item
 
     def remove(self, item: Q) -> None:
-        """Take out ``item``, whose client pays nothing for it.
+        """Remove ``item`` without advancing the virtual time of its client.
 
         Raises:
-            KeyError: it does not wait here.
+            KeyError: it is not in the queue.
         """
         flow = self._flows[item.client]
-        flow.waiting[item.number]  # before anything changes
+        flow.waiting[item.number]  # raises before anything changes
         self._take(flow, item, flow.due)
 
     def forget(self, client: str) -> None:
-        """What ``client`` had does not count any more; nothing of it may wait here."""
+        """Forget the virtual time of ``client``, which must have no items in the queue."""
         self._flows.pop(client, None)
 
     def ahead(self, client: str) -> float:
-        """About how much work would go before a new item of ``client``."""
+        """Return an estimate of the work that would go before a new item of ``client``."""
         flow = self._flows.get(client) or _Flow(self._now)
         own = flow.cost
         due = max(flow.due, self._now) + own
@@ -119,18 +120,18 @@ class FairQueue(Generic[Q]):
                 break
             if name != client:
                 other = self._flows[name]
-                # Its last item before ours begins by then, and ends an item later.
+                # Its last item before the new one starts by ``due``, and ends one item later.
                 usual = other.cost / len(other.waiting)
                 total += min(other.cost, due - start + usual)
         return total
 
     def _take(self, flow: _Flow[Q], item: Q, due: float) -> None:
-        """Take ``item`` out of ``flow``, which is due at ``due`` from now on."""
+        """Remove ``item`` from ``flow``, whose next item is then due at ``due``."""
         first = next(iter(flow.waiting))
         del self._order[bisect_left(self._order, (flow.due, first, item.client))]
         del flow.waiting[item.number]
         self._count -= 1
-        self._cost = self._cost - item.cost if self._count else 0.0  # nothing of rounding is left
+        self._cost = self._cost - item.cost if self._count else 0.0  # no rounding errors stay
         flow.due = due
         flow.cost = flow.cost - item.cost if flow.waiting else 0.0
         if flow.waiting:

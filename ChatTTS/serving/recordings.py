@@ -1,4 +1,4 @@
-"""Recordings that clients send, from bytes to samples."""
+"""Recordings that clients send: decoding them, and making sample prompts of them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..audio.samples import Samples
 from .errors import BadRequestError, RequestTooLargeError
 from .service import SpeechService
 
-# A small file can promise a great many samples; what people record stays below these.
+# A small file can decode to very many samples. Recordings of speech stay below these limits.
 _MOST_CHANNELS = 2
 _HIGHEST_RATE = 192_000
 
 
 @dataclass(frozen=True)
-class Bare:
-    """Mono samples without a header.
+class RawAudioFormat:
+    """The format of mono samples without a header.
 
     Attributes:
-        subtype: libsndfile's name of their encoding, such as ``PCM_16``.
-        sample_rate: samples a second.
+        subtype: libsndfile's name of the encoding, such as ``PCM_16``.
+        sample_rate: in Hz.
     """
 
     subtype: str
@@ -33,52 +33,54 @@ class Bare:
 
 
 async def sample_prompt(
-    service: SpeechService, data: bytes, param: str, bare: Bare | None = None
+    service: SpeechService, data: bytes, param: str, raw: RawAudioFormat | None = None
 ) -> str:
-    """The sample prompt string of a recording.
+    """Return the sample prompt string of a recording.
 
     Args:
-        data: a sound file, or bare samples.
-        param: the field in which it came.
-        bare: what the samples are, where there is no header.
+        data: an audio file, or raw samples.
+        param: the request's field that contained it, for error messages.
+        raw: format of raw samples; ``None`` for a file.
 
     Raises:
-        ServingError: it is too long or too large, or no recording that can be used.
+        ServingError: the recording is too long, too large, or cannot be used.
     """
     most = service.settings.limits.upload_bytes
     if len(data) > most:
         raise RequestTooLargeError(
             f"the recording has {len(data)} bytes; this server takes {most}", param=param
         )
-    samples, rate = await service.read(lambda: read_recording(data, param, bare))
+    samples, rate = await service.in_reader_thread(lambda: read_recording(data, param, raw))
     try:
         return await service.encode_sample(samples, rate)
     except BadRequestError as error:
         raise BadRequestError(str(error), param=param) from error
 
 
-def read_recording(data: bytes, param: str, bare: Bare | None = None) -> tuple[Samples, int]:
-    """Mono samples (n,), full scale 1, and their rate.
+def read_recording(
+    data: bytes, param: str, raw: RawAudioFormat | None = None
+) -> tuple[Samples, int]:
+    """Return the samples of a recording, mono float32 (n,) with full scale 1, and their rate in Hz.
 
     Args:
-        data: a sound file of any kind that libsndfile knows, or bare samples.
-        param: the field in which it came.
-        bare: what the samples are, where there is no header.
+        data: an audio file in any format that libsndfile reads, or raw samples.
+        param: the request's field that contained it, for error messages.
+        raw: format of raw samples; ``None`` for a file.
 
     Raises:
-        BadRequestError: it is no such file, or longer than a reference may be.
+        BadRequestError: the data cannot be decoded, or are longer than a reference may be.
     """
     options: dict[str, Any] = {}
-    if bare is not None:
-        _check(bare.sample_rate, 1, param)
-        options = {"samplerate": bare.sample_rate, "subtype": bare.subtype}
+    if raw is not None:
+        _check(raw.sample_rate, 1, param)
+        options = {"samplerate": raw.sample_rate, "subtype": raw.subtype}
         options |= {"channels": 1, "format": "RAW"}
     try:
         with soundfile.SoundFile(io.BytesIO(data), **options) as sound:
             rate = int(sound.samplerate)
             _check(rate, int(sound.channels), param)
-            # Headers may promise less than there is, or (of streams) more than anybody has; a
-            # second more is enough to be found too long.
+            # The length in a header may be too small, or (for a stream) far too large. So the
+            # limit and one second more are read, which shows that a recording is too long.
             most = int((MAX_SECONDS + 1) * rate)
             frames = sound.read(most, dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, TypeError) as error:
@@ -92,7 +94,7 @@ def read_recording(data: bytes, param: str, bare: Bare | None = None) -> tuple[S
 
 
 def _check(rate: int, channels: int, param: str) -> None:
-    """Before anything is decoded, so that a small file cannot become gigabytes."""
+    """Raise BadRequestError before decoding, so that a small file cannot become gigabytes."""
     if channels > _MOST_CHANNELS or not 0 < rate <= _HIGHEST_RATE:
         raise BadRequestError(
             f"the recording has {channels} channels and {rate} samples a second: send at most "

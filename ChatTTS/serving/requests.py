@@ -1,4 +1,4 @@
-"""What any interface of the server asks for, checked once."""
+"""Requests for speech, from any interface, checked when they are created."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from enum import IntEnum
 
 from .errors import BadRequestError
 
-SLOWEST, FASTEST = 0.25, 4.0  # factors of the tempo
+SLOWEST, FASTEST = 0.25, 4.0  # bounds of ``speed``
 _SEED_LIMIT = 2**63
 _ID_LENGTH = 12
 
 
 class Priority(IntEnum):
-    """Who comes first: somebody who listens, before work that nobody waits for."""
+    """Class in the queue: interactive requests go before batch requests."""
 
     INTERACTIVE = 0
     BATCH = 1
 
     @classmethod
     def parse(cls, name: str) -> Priority:
-        """``interactive`` or ``batch``.
+        """Return the priority of a name.
 
         Raises:
-            BadRequestError: another name.
+            BadRequestError: the name is neither ``interactive`` nor ``batch``.
         """
         try:
             return cls[name.upper()]
@@ -36,12 +36,12 @@ class Priority(IntEnum):
 
 
 def new_request_id() -> str:
-    """An id that nobody can guess."""
+    """Return an id that cannot be guessed."""
     return f"req-{secrets.token_hex(_ID_LENGTH)}"
 
 
 def new_seed() -> int:
-    """A seed for a request that names none."""
+    """Return a random seed, for a request without one."""
     return secrets.randbelow(2**31)
 
 
@@ -50,27 +50,27 @@ class SpeechRequest:
     """One text to be spoken.
 
     Attributes:
-        text: what to speak; may hold control tags.
-        voice: a name that the server knows; its default voice without one.
-        sample, transcript: a sample prompt string and what it says, in place of a voice.
-        speed: factor of the tempo; the samples of the model are those of 1, whoever encodes them
-            applies it.
-        seed: of all draws.
-        is_seeded: whether the client named it, and so may ask for the same speech again.
-        temperature, top_p, top_k: of the draws; the voice's own without them.
-        language: ``en`` or ``zh``; found out from the text without one.
-        refine: whether the text is refined first.
-        low_latency: whether the sound may begin before its first samples are final.
-        priority: of the queue.
-        max_wait: seconds that it may wait for its turn; the server's limit without one.
-        client: who asks, for fairness between clients.
-        request_id: what it is called in logs and answers.
-        first_utterance: number of the text's first utterance where it continues an earlier text.
-        continues: whether it belongs to a text that was taken before, so that a server that shuts
+        text: what to speak; may contain control tags.
+        voice: name of a voice; ``None`` means the server's default voice.
+        sample, transcript: a sample prompt string and its transcript, in place of a voice.
+        speed: factor of the tempo. The encoder applies it; the model always speaks at 1.
+        seed: of all random draws.
+        is_seeded: whether the client chose the seed, and so may repeat the request.
+        temperature, top_p, top_k: of the sampling; ``None`` means the defaults of the voice.
+        language: ``en`` or ``zh``; ``None`` detects it from the text.
+        refine: whether to run the refine pass first.
+        low_latency: whether audio may begin before its first samples are final.
+        priority: class in the queue.
+        max_wait: seconds that it may wait for its turn; ``None`` means the server's limit.
+        client: name of the client, for fairness between clients.
+        request_id: its name in logs and answers.
+        first_utterance: index of the text's first utterance; above 0 if the text continues an
+            earlier one.
+        continues: whether it belongs to a text that was accepted before; then a server that shuts
             down still speaks it.
 
     Raises:
-        BadRequestError: a value that cannot be used.
+        BadRequestError: a value is invalid.
     """
 
     text: str

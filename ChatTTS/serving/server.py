@@ -1,4 +1,4 @@
-"""Starts all interfaces on one service, and ends them in good order."""
+"""The server: starts all interfaces on one service, and shuts them down in order."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from ..model.velocity.async_llm_engine import AsyncLLMEngine
 from ..model.velocity.generator import VelocityGenerator
 from ..utils.lru import CacheCounts
 from ..voices import VoiceLibrary
-from .auth import Gate
+from .auth import Authenticator
 from .connections import Connections
-from .http import serve_http
-from .listening import places
-from .measures import Measures
+from .http_server import serve_http
+from .listener import connection_limits
+from .metrics import ServerMetrics
 from .rest import create_app
-from .riva import GrpcServer, serve_grpc
+from .riva import serve_grpc
 from .service import SpeechService
 from .settings import Settings
-from .starting import log_memory, reserve, warn_of_strangers
+from .startup import log_memory, reserve, warn_if_open
 from .voices import Voices
 from .websocket import add_to as add_websocket
 
 logger = logging.getLogger(__name__)
 
-# Draws the voice of a checkpoint that brings none: the same on every start.
+# Seed of the voice for a checkpoint without voices, so that every start has an equal voice.
 _FALLBACK_SEED = 2
-_CLOSING_SECONDS = 0.3  # for gRPC's last answers to leave, once all requests are over
+_CLOSING_SECONDS = 0.3  # for gRPC to send its last answers, once all requests are over
 
 
 def make_service(chat: Chat, settings: Settings) -> SpeechService:
-    """The service of a loaded ``Chat``; call it in the asyncio loop that it is for.
+    """Return the service of a loaded ``Chat``; call it in the asyncio loop that will use it.
 
     Raises:
-        EngineUnavailableError: it was loaded with another engine.
+        EngineUnavailableError: the ``Chat`` was loaded with another engine.
         VoiceError, UnknownVoiceError: the default voice of the settings cannot be used.
     """
     voices = Voices(
@@ -52,9 +52,9 @@ def make_service(chat: Chat, settings: Settings) -> SpeechService:
         fallback=_fallback(chat),
         most=settings.limits.voices,
     )
-    measures = Measures()
-    service = SpeechService(chat, voices, settings, measures)
-    measures.watch(
+    metrics = ServerMetrics()
+    service = SpeechService(chat, voices, settings, metrics)
+    metrics.watch(
         queue=lambda: (service.admission.running, service.admission.waiting),
         engine=_engine(chat).metrics,
         caches=lambda: _caches(service),
@@ -62,25 +62,27 @@ def make_service(chat: Chat, settings: Settings) -> SpeechService:
     return service
 
 
-def make_app(service: SpeechService, gate: Gate, settings: Settings) -> FastAPI:
-    """REST, WebSocket and the page."""
-    app = create_app(service, gate, settings)
-    add_websocket(app, service, gate, settings)
+def make_app(service: SpeechService, authenticator: Authenticator, settings: Settings) -> FastAPI:
+    """Return the app of REST, WebSocket and the web page."""
+    app = create_app(service, authenticator, settings)
+    add_websocket(app, service, authenticator, settings)
     return app
 
 
 class Server:
     """All interfaces on one service: ``async with Server(chat, settings) as server``.
 
-    Leaving it ends it in good order: nothing new is taken, what runs may finish within
-    ``settings.shutdown_seconds``, the rest is dropped and the log says how much.
+    At the end of this context, new requests are refused and running ones may finish within
+    ``settings.shutdown_seconds``. Then the rest is aborted, and the log says how many.
 
     Args:
         chat: loaded, with the velocity engine; it is unloaded at the end.
-        bound: of :func:`.starting.reserve`, where that was called before the model was loaded.
+        settings: of the server.
+        bound: the socket of :func:`.startup.reserve`, if that was called before the model was
+            loaded.
 
     Attributes:
-        port, grpc_port: that are listened on.
+        port, grpc_port: that the server listens on.
     """
 
     def __init__(self, chat: Chat, settings: Settings, bound: socket.socket | None = None) -> None:
@@ -93,7 +95,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Of REST and the page."""
+        """URL of REST and the web page."""
         scheme = "http" if self.settings.tls_certificate is None else "https"
         host = self.settings.host
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
@@ -104,20 +106,20 @@ class Server:
             bound = reserve(settings) if self._bound is None else self._bound
             starting.callback(bound.close)
             self.service = service = make_service(self._chat, settings)
-            starting.callback(service.end)
-            gate = Gate(settings.api_keys)
-            app = make_app(service, gate, settings)
-            measures = service.measures
-            most, most_grpc = places(settings)
-            connections = Connections(settings, most=most, closed=measures.connection_closed)
-            measures.watch_connections(lambda: len(connections))
+            starting.callback(service.shut_down_threads)
+            authenticator = Authenticator(settings.api_keys)
+            app = make_app(service, authenticator, settings)
+            metrics = service.metrics
+            most, most_grpc = connection_limits(settings)
+            connections = Connections(settings, most=most, closed=metrics.count_closed_connection)
+            metrics.watch_connections(lambda: len(connections))
             await starting.enter_async_context(serve_http(app, settings, bound, connections))
             self.port = bound.getsockname()[1]
             if settings.grpc_port is not None:
-                grpc_server = await serve_grpc(service, gate, settings, most_grpc)
-                starting.push_async_callback(_stop, grpc_server)
+                grpc_server = await serve_grpc(service, authenticator, settings, most_grpc)
+                starting.push_async_callback(grpc_server.stop, _CLOSING_SECONDS)
                 self.grpc_port = grpc_server.port
-            # Before the interfaces end: their last requests still use them.
+            # This runs before the interfaces end, since the last requests still use them.
             starting.push_async_callback(self._finish)
             await service.warm_up()
             log_memory(_engine(self._chat).metrics(), settings)
@@ -128,9 +130,9 @@ class Server:
         await self._exit.aclose()
 
     async def _finish(self) -> None:
-        dropped = await self.service.close(self.settings.shutdown_seconds)
-        if dropped:
-            logger.warning("%d requests were dropped, as they took too long to finish", dropped)
+        aborted = await self.service.close(self.settings.shutdown_seconds)
+        if aborted:
+            logger.warning("%d requests were dropped, as they took too long to finish", aborted)
         else:
             logger.info("all requests were finished")
 
@@ -141,10 +143,12 @@ async def serve(
     announce: Callable[[Server], None] = lambda server: None,
     bound: socket.socket | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; a second signal ends it at once.
+    """Serve until SIGINT or SIGTERM; a second signal ends the server at once.
 
     Args:
-        announce: called once requests are welcome.
+        chat: loaded, with the velocity engine; it is unloaded at the end.
+        settings: of the server.
+        announce: called once the server is ready.
         bound: see :class:`Server`.
 
     Raises:
@@ -165,16 +169,16 @@ async def serve(
             loop.add_signal_handler(number, stopped)
         except NotImplementedError:  # Windows: Ctrl-C raises KeyboardInterrupt instead
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stopped))
-    warn_of_strangers(settings)
+    warn_if_open(settings)
     async with Server(chat, settings, bound) as server:
         service = server.service
         announce(server)
-        await _either(stop, service.failed)
+        await _wait_for_any(stop, service.failed)
         if not service.failed.is_set():
             if settings.drain_seconds:
                 logger.info("requests are taken for %g s more", settings.drain_seconds)
-                service.leave()
-                await _either(service.failed, seconds=settings.drain_seconds)
+                service.start_draining()
+                await _wait_for_any(service.failed, seconds=settings.drain_seconds)
             logger.info("shutting down")
     if service.failed.is_set():
         raise EngineDeadError(
@@ -182,18 +186,14 @@ async def serve(
         )
 
 
-async def _either(*events: asyncio.Event, seconds: float | None = None) -> None:
-    """Until one of the events has come, or the time is over."""
+async def _wait_for_any(*events: asyncio.Event, seconds: float | None = None) -> None:
+    """Wait until one of the events is set, or the time is over."""
     tasks = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
-
-
-async def _stop(server: GrpcServer) -> None:
-    await server.stop(_CLOSING_SECONDS)
 
 
 def _engine(chat: Chat) -> AsyncLLMEngine:
@@ -206,7 +206,7 @@ def _engine(chat: Chat) -> AsyncLLMEngine:
 
 
 def _fallback(chat: Chat) -> str | None:
-    """A speaker string for checkpoints that bring no voice."""
+    """Return a speaker string for a checkpoint without voices; ``None`` for others."""
     if chat.config.defaults.speakers or not chat.config.spk_stat:
         return None
     with torch.random.fork_rng(devices=[]):
@@ -216,6 +216,6 @@ def _fallback(chat: Chat) -> str | None:
 
 def _caches(service: SpeechService) -> dict[str, CacheCounts]:
     known = {"result": service.results.counts, "prompt": service.prompts.counts}
-    with contextlib.suppress(NotLoadedError):  # while the server ends
+    with contextlib.suppress(NotLoadedError):  # while the server shuts down
         known |= service.chat.voice_caches
     return known

@@ -1,4 +1,4 @@
-"""The one service behind all interfaces: a request waits for its turn, and is spoken."""
+"""The one service behind all interfaces: it queues requests and speaks them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from ..audio.samples import Samples
 from ..core import Chat
 from ..errors import ChatTTSError, EngineDeadError, NothingToSpeakError
-from ..pipeline.results import Piece
 from ..pipeline.streams import SpeechStream
 from ..utils.lru import LRU
 from .admission import Admission, AdmissionLimits
@@ -26,34 +25,36 @@ from .errors import (
     UnavailableError,
     as_serving_error,
 )
-from .measures import Measures, Record
+from .metrics import ServerMetrics
 from .requests import SpeechRequest
 from .settings import Settings
-from .speech import Speech
+from .speech import ResultCache, Speech
+from .tickets import Ticket
 from .voices import Voices
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Texts are prepared and streams are closed here; neither computes for long.
+# Threads that prepare texts and close streams; both are short.
 _WORKERS = 16
-# Recordings are read here, whose number no admission bounds.
+# Threads that decode recordings. The admission does not limit how many recordings come.
 _READERS = 2
-_SOONEST = 0.05  # seconds in which a request that may not wait enters
-_POLL_SECONDS = 0.05  # while the server ends
-_DROPPING_SECONDS = 2.0  # in which those that are dropped are told, if they listen
-_WARM_UP = "Hello there."
-GONE = "the engine stopped with an error, and the server ends: ask again when it is back"
+_MIN_WAIT_SECONDS = 0.05  # so that a request with max_wait=0 can take a free place
+_POLL_SECONDS = 0.05  # while the server shuts down
+_ABORT_SECONDS = 2.0  # for clients of aborted requests to be told
+_WARM_UP_TEXT = "Hello there."
+ENGINE_STOPPED = "the engine stopped with an error, and the server ends: ask again when it is back"
 
 
 @dataclass(frozen=True)
 class Status:
-    """What the service does at this moment.
+    """The state of the service at one moment.
 
     Attributes:
         state: ``starting``, ``ready``, ``draining`` or ``failed``.
-        running, waiting, limit: requests, and how many of them may run.
+        running, waiting: numbers of requests.
+        limit: how many requests may run at a time.
     """
 
     state: str
@@ -63,20 +64,22 @@ class Status:
 
 
 class SpeechService:
-    """Speaks requests on one ``Chat``, as many side by side as it may. For one asyncio loop.
+    """Speaks requests on one ``Chat``, several at a time. Belongs to one asyncio loop.
 
     Args:
         chat: loaded, with the velocity engine.
-        voices: the names of voices.
+        voices: finds voices by their names.
         settings: limits and caches.
-        measures: told of every request.
+        metrics: counts every request.
 
     Attributes:
-        failed: set once the engine is gone, and with it all that the service can do.
+        failed: set once the engine has stopped with an error; the service cannot speak any more.
     """
 
-    def __init__(self, chat: Chat, voices: Voices, settings: Settings, measures: Measures) -> None:
-        self.chat, self.voices, self.settings, self.measures = chat, voices, settings, measures
+    def __init__(
+        self, chat: Chat, voices: Voices, settings: Settings, metrics: ServerMetrics
+    ) -> None:
+        self.chat, self.voices, self.settings, self.metrics = chat, voices, settings, metrics
         limits = settings.limits
         self.admission = Admission(
             AdmissionLimits(
@@ -87,12 +90,12 @@ class SpeechService:
                 ageing_seconds=limits.ageing_seconds,
             )
         )
-        self.results: LRU[tuple[Any, ...], tuple[Piece, ...]] = LRU(
+        self.results: ResultCache = LRU(
             settings.result_cache_bytes, lambda pieces: sum(p.samples.nbytes for p in pieces)
         )
-        self.prompts: LRU[bytes, str] = LRU(settings.limits.prompts)
+        self.prompts: LRU[bytes, str] = LRU(limits.prompts)
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="serving")
-        # What takes long has threads of its own: the sound of others must not wait for it.
+        # Long work has threads of its own, so that streams of other requests do not wait for it.
         self._refiners = ThreadPoolExecutor(limits.running, thread_name_prefix="refining")
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="recordings")
         self.failed = asyncio.Event()
@@ -105,36 +108,36 @@ class SpeechService:
 
     @property
     def status(self) -> Status:
-        """What it does now."""
+        """The state of the service now."""
         admission = self.admission
         limit = self.settings.limits.running
         return Status(self._state, admission.running, admission.waiting, limit)
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests are welcome."""
+        """Whether clients should send requests here."""
         return self._state == "ready"
 
     async def warm_up(self) -> None:
-        """Speak once, so that the first caller does not wait for what happens but once."""
-        async with self.speak(SpeechRequest(_WARM_UP, seed=0)) as speech:
+        """Speak once, so that the first client does not wait for one-time initialisation."""
+        async with self.speak(SpeechRequest(_WARM_UP_TEXT, seed=0)) as speech:
             async for _ in speech:
                 pass
         self._state = "ready"
 
-    def leave(self) -> None:
-        """Say that requests are not welcome any more, and take them all the same."""
+    def start_draining(self) -> None:
+        """Report that clients should not send requests any more, but still accept them."""
         if self._state == "ready":
             self._state = "draining"
 
     async def close(self, grace: float) -> int:
-        """Take no more requests, let those that are here finish, and let go of the model.
+        """Refuse new requests, let the present ones finish, and unload the model.
 
         Args:
-            grace: seconds after which the others are dropped.
+            grace: seconds after which the requests that are left are aborted.
 
         Returns:
-            How many were dropped.
+            How many were aborted.
         """
         if self._state != "failed":
             self._state = "draining"
@@ -142,25 +145,25 @@ class SpeechService:
         try:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._finished(), grace)
-        finally:  # also where a second signal ends the waiting
-            dropped = self.admission.running + self.admission.waiting
+        finally:  # also when a second signal cancels the wait
+            aborted = self.admission.running + self.admission.waiting
             self._is_closed = True
             self.admission.abort_waiting("the server shuts down")
             for speech in list(self._speaking):
                 speech.abort()
             self.chat.interrupt()
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._finished(), _DROPPING_SECONDS)
+            await asyncio.wait_for(self._finished(), _ABORT_SECONDS)
         await self.in_thread(self.chat.unload)
-        return dropped
+        return aborted
 
-    def end(self) -> None:
-        """Let go of the threads, when no interface is left that needs them."""
+    def shut_down_threads(self) -> None:
+        """End the worker threads; call it when no interface needs them any more."""
         for threads in (self._workers, self._refiners, self._readers):
             threads.shutdown(wait=False)
 
     async def _finished(self) -> None:
-        """Until nobody speaks, waits, or has more to say."""
+        """Wait until no request runs or waits, and no interface holds the service."""
         admission = self.admission
         while self._speaking or self._holds or admission.running or admission.waiting:
             await asyncio.sleep(_POLL_SECONDS)
@@ -168,36 +171,25 @@ class SpeechService:
     # -- requests --------------------------------------------------------------------------
 
     def speak(self, request: SpeechRequest) -> Speech:
-        """What speaks ``request``: enter it, and iterate over its pieces.
+        """Return the speech of ``request``: enter it, and iterate over its pieces.
 
-        Raises:
-            ServingError: the request cannot be taken: too long, an unknown voice, or the engine
-                is gone. Entering tells of overload; so does iterating of all the rest.
+        This call itself raises nothing; :class:`.speech.Speech` lists the errors of entering and
+        of iterating.
         """
-        self._check(request.text)
-        if request.sample is not None:
-            voice = {"spk_smp": request.sample}
-            if request.transcript:
-                voice["txt_smp"] = request.transcript
-        else:
-            try:
-                voice = self.voices.parameters(request.voice)
-            except ChatTTSError as error:
-                raise as_serving_error(error) from error
-        return Speech(self, request, voice)
+        return Speech(self, request)
 
     async def refine(self, request: SpeechRequest, prompt: str | None = None) -> list[str]:
-        """The utterances of a request's text after the refine pass.
+        """Return the utterances of a request's text after the refine pass.
 
         Args:
-            prompt: its control tags, such as ``[oral_2][laugh_0][break_6]``.
+            prompt: control tags of the refine pass, such as ``[oral_2][laugh_0][break_6]``.
 
         Raises:
-            ServingError: as :meth:`speak`.
+            ServingError: the text cannot be refined, or not now; as for :meth:`speak`.
         """
-        self._check(request.text)
+        self._check_text(request.text)
         interrupt = threading.Event()
-        settings = drawing(request) | {"manual_seed": request.seed}
+        settings = _sampling_params(request)
         if prompt is not None:
             settings["prompt"] = prompt
 
@@ -213,27 +205,25 @@ class SpeechService:
                 raise NothingToSpeakError(request.text)
             return text
 
-        async with self.admission.enter(
-            client=request.client,
-            priority=request.priority,
-            cost=len(request.text),
-            deadline=self.deadline(request),
-        ):
+        async with self.take_ticket(request):
             try:
-                return (await _in(self._refiners, refined)).split("\n")
+                return (await _run_in(self._refiners, refined)).split("\n")
             except ChatTTSError as error:
-                raise self.heard(error) from error
+                raise self.client_error(error) from error
             finally:
                 interrupt.set()
 
     async def encode_sample(self, samples: Samples, sample_rate: int) -> str:
-        """A recording to a sample prompt string; clients send the same one again and again.
+        """Return the sample prompt string of a recording.
+
+        The last results are kept, since clients send one recording with many requests.
 
         Args:
             samples: float32 (n,).
+            sample_rate: in Hz.
 
         Raises:
-            ServingError: it is too short, too long or silent.
+            ServingError: the recording is too short, too long or silent.
         """
 
         def encoded() -> str:
@@ -243,94 +233,122 @@ class SpeechService:
             )
 
         try:
-            return await self.read(encoded)
+            return await self.in_reader_thread(encoded)
         except ChatTTSError as error:
             raise as_serving_error(error) from error
 
-    def _check(self, text: str) -> None:
-        if self._state == "failed":
-            raise UnavailableError(GONE)
-        if self._is_closed:
-            raise OverloadedError("the server has shut down: ask another one", draining=True)
-        most = self.settings.limits.characters
-        if len(text) > most:
-            raise RequestTooLargeError(
-                f"the text has {len(text)} characters; this server takes {most}: send it in parts",
-                param="input",
-            )
-
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """While this lasts :meth:`close` waits: more requests of the same text are to come."""
+        """Make :meth:`close` wait within this context: more requests of one text will come."""
         self._holds += 1
         try:
             yield
         finally:
             self._holds -= 1
 
-    # -- for Speech ------------------------------------------------------------------------
-
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """The result of ``work``, done in a thread of the service."""
-        return await _in(self._workers, work)
+        """Return the result of ``work``, called in a worker thread; for short work."""
+        return await _run_in(self._workers, work)
 
-    async def read(self, work: Callable[[], T]) -> T:
-        """The same for work on a recording, which takes long."""
-        return await _in(self._readers, work)
+    async def in_reader_thread(self, work: Callable[[], T]) -> T:
+        """Return the result of ``work`` on a recording, which takes long."""
+        return await _run_in(self._readers, work)
 
-    def deadline(self, request: SpeechRequest) -> float | None:
-        """When a request that comes now must have begun, by the admission's clock."""
-        if request.max_wait is None:
-            return None
-        return self.admission.clock() + max(request.max_wait, _SOONEST)
+    # -- what Speech uses ------------------------------------------------------------------
 
-    async def begin(
+    def check(self, request: SpeechRequest) -> dict[str, str]:
+        """Return the fields of ``InferCodeParams`` of the request's voice.
+
+        Raises:
+            ServingError: the request cannot be spoken: its text is too long, its voice is
+                unknown, or the engine is gone.
+        """
+        self._check_text(request.text)
+        if request.sample is not None:
+            voice = {"spk_smp": request.sample}
+            if request.transcript:
+                voice["txt_smp"] = request.transcript
+            return voice
+        try:
+            return self.voices.parameters(request.voice)
+        except ChatTTSError as error:
+            raise as_serving_error(error) from error
+
+    def take_ticket(self, request: SpeechRequest) -> Ticket:
+        """Put a request into the queue.
+
+        Raises:
+            OverloadedError, DeadlineError: see :meth:`.admission.Admission.enter`.
+        """
+        deadline = None
+        if request.max_wait is not None:
+            deadline = self.admission.clock() + max(request.max_wait, _MIN_WAIT_SECONDS)
+        return self.admission.enter(
+            client=request.client,
+            priority=request.priority,
+            cost=len(request.text),
+            deadline=deadline,
+            continues=request.continues,
+        )
+
+    async def open_stream(
         self, request: SpeechRequest, voice: dict[str, str], interrupt: threading.Event
     ) -> SpeechStream:
-        """The stream of a request whose turn it is; ``interrupt`` ends it."""
-        coding = drawing(request) | voice | {"manual_seed": request.seed}
-        refining = {"manual_seed": request.seed}
+        """Start to generate the speech of a request that has its turn; ``interrupt`` ends it."""
         return await self.in_thread(
             lambda: self.chat.stream(
                 request.text,
                 low_latency=request.low_latency,
                 lang=request.language,
                 skip_refine_text=not request.refine,
-                params_refine_text=refining,
-                params_infer_code=coding,
+                params_refine_text={"manual_seed": request.seed},
+                params_infer_code=_sampling_params(request) | voice,
                 first_utterance=request.first_utterance,
                 interrupt=interrupt,
             )
         )
 
-    def begun(self, speech: Speech) -> None:
-        """A request runs."""
+    def speech_started(self, speech: Speech) -> None:
+        """Note that a request runs, so that :meth:`close` waits for it."""
         self._speaking.add(speech)
 
-    def ended(self, speech: Speech, record: Record) -> None:
-        """A request does not run any more."""
+    def speech_ended(self, speech: Speech) -> None:
+        """Note that a request does not run any more, and count it."""
         self._speaking.discard(speech)
-        self.measures.note(record)
+        self.metrics.count_request(speech.record)
 
-    def heard(self, error: Exception) -> ServingError:
-        """What a caller is told of ``error``; where the engine is gone, so is the service."""
+    def client_error(self, error: Exception) -> ServingError:
+        """Return what a client is told of ``error``; if the engine is dead, the service fails."""
         if isinstance(error, EngineDeadError) and not (self._is_closed or self.failed.is_set()):
             logger.error("the engine stopped: %s", error)
             self._state = "failed"
             self.failed.set()
-            self.admission.abort_waiting(GONE)
+            self.admission.abort_waiting(ENGINE_STOPPED)
         return as_serving_error(error)
 
+    def _check_text(self, text: str) -> None:
+        if self._state == "failed":
+            raise UnavailableError(ENGINE_STOPPED)
+        if self._is_closed:
+            raise OverloadedError("the server has shut down: ask another one", draining=True)
+        limit = self.settings.limits.characters
+        if len(text) > limit:
+            raise RequestTooLargeError(
+                f"the text has {len(text)} characters; this server takes {limit}: send it in parts",
+                param="input",
+            )
 
-async def _in(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+
+async def _run_in(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(threads, work)
 
 
-def drawing(request: SpeechRequest) -> dict[str, Any]:
-    """The fields of the request parameters that concern draws, as far as they are named."""
-    named = {
+def _sampling_params(request: SpeechRequest) -> dict[str, Any]:
+    """Return the sampling fields of the request parameters that the request sets."""
+    fields = {
+        "manual_seed": request.seed,
         "temperature": request.temperature,
         "top_P": request.top_p,
         "top_K": request.top_k,
     }
-    return {name: value for name, value in named.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Every setting of the server."""
+"""All settings of the server."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ _PRINTABLE = re.compile("[!-~]+")
 
 @dataclass(frozen=True)
 class Limits:
-    """How much the server takes at a time.
+    """Upper limits of the server; all are above 0.
 
     Attributes:
-        running: requests that are spoken side by side.
-        waiting: requests that wait for their turn, of all clients.
-        waiting_per_client: of one client.
-        wait_seconds: that a request waits at most.
-        ageing_seconds: after which a batch request counts as an interactive one.
-        characters: of a text.
+        running: requests that are spoken at a time.
+        waiting: requests of all clients that wait for their turn.
+        waiting_per_client: requests of one client that wait for their turn.
+        wait_seconds: time that a request may wait for its turn.
+        ageing_seconds: time after which a waiting batch request counts as an interactive one.
+        characters: length of a text.
         batch_items: texts of a batch request.
-        upload_bytes: of a recording.
-        message_bytes: of a WebSocket or gRPC message, and of the body of a REST request; a
-            recording may come on top.
-        contexts: of a WebSocket.
-        connections: of HTTP and WebSocket at a time, and as many of gRPC; fewer where the process
-            may not open so many files.
-        connections_per_address: of one address; this machine and trusted proxies may have all.
-        sockets: WebSockets at a time.
-        head_seconds: in which a connection must have sent the head of its next request.
-        body_seconds: in which a request's body must have come.
-        idle_seconds: after which a WebSocket or gRPC stream is closed that says or takes nothing.
-        stalled_seconds: after which a REST client that takes nothing of a stream is cut off.
-        voices: uploaded voices that are kept.
-        prompts: recordings of requests that need not be encoded again; their strings are 15 kB for
-            half a minute.
+        upload_bytes: size of a recording.
+        message_bytes: size of a WebSocket or gRPC message, and of the body of a REST request
+            without its recording.
+        contexts: contexts of a WebSocket.
+        connections: open connections of HTTP and WebSocket together, and as many of gRPC; fewer if
+            the process may not open so many files.
+        connections_per_address: open connections of one address. It does not apply to this machine
+            and to trusted proxies.
+        sockets: open WebSockets.
+        head_seconds: time for a connection to send the head of its next request.
+        body_seconds: time for a client to send the body of a request.
+        idle_seconds: time after which a WebSocket or gRPC stream is closed whose client sends
+            nothing or does not read.
+        stalled_seconds: time after which a REST stream is closed whose client does not read.
+        voices: uploaded voices.
+        prompts: encoded recordings that are cached; each is a string of 15 kB for 30 s.
     """
 
     running: int = 16
@@ -69,32 +70,32 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """Where and how the server runs.
+    """Settings of the server.
 
     Attributes:
-        host, port: of REST, WebSocket and the page; port 0 takes any that is free.
-        grpc_port: of gRPC on the same host; ``None`` does without.
-        default_voice: of requests that name none; the checkpoint's own without one.
-        voices: folder of the voices; the user's library by default.
-        api_keys: who may ask, all of them strangers to one another; nobody is asked for a key
-            where there are none.
-        needs_keys: true refuses to start without keys; false says that it is meant to be open to
-            every machine that reaches it; ``None`` warns, unless it listens to this machine alone.
+        host, port: address of REST, WebSocket and the web page; port 0 takes a free one.
+        grpc_port: port of gRPC on the same host; ``None`` disables gRPC.
+        default_voice: voice of requests that name none; ``None`` means the checkpoint's default.
+        voices: folder of the voices; ``None`` means the user's voice library.
+        api_keys: keys of the clients; each key is a client of its own. Without keys, requests
+            need none.
+        needs_keys: ``True`` refuses to start without keys; ``False`` states that every machine
+            that reaches the server may use it; ``None`` warns of that, unless the server listens
+            on a loopback address.
         tls_certificate, tls_key: files in PEM; both or none.
-        cors_origins: pages of other hosts that may ask, or ``*``.
-        names: by which the server is called, beside those of this machine, where a proxy stands
-            before it.
-        trusted_proxies: addresses of proxies that are believed about whom they speak for.
-        result_cache_bytes: of finished speech that is kept for identical requests with a seed; 0
-            keeps none.
-        drain_seconds: at the end, in which ``/ready`` says no and requests are still taken: so that
-            a balancer sends them elsewhere in time.
-        shutdown_seconds: that running requests may take to finish after that.
-        log_texts: whether texts may stand in the logs.
-        limits: see there.
+        cors_origins: origins of other web pages that may send requests, or ``*``.
+        names: further host names of the server, such as those that a proxy uses.
+        trusted_proxies: addresses of proxies whose ``X-Forwarded-For`` is believed.
+        result_cache_bytes: size of the cache of finished speech, for identical requests with a
+            seed; 0 disables it.
+        drain_seconds: time at the end in which ``/ready`` fails and requests are still accepted,
+            so that a load balancer sends them to other servers.
+        shutdown_seconds: time after that for running requests to finish.
+        log_texts: whether logs may contain texts.
+        limits: upper limits.
 
     Raises:
-        ConfigError: settings that contradict each other.
+        ConfigError: settings contradict each other.
     """
 
     host: str = "127.0.0.1"
@@ -116,7 +117,7 @@ class Settings:
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:
-        if not self.host:  # a socket would take it for every address
+        if not self.host:  # a socket would bind every address
             raise ConfigError("host must be named: 127.0.0.1 is this machine alone, 0.0.0.0 is all")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ConfigError("TLS needs both a certificate and a key: give both or none")
@@ -128,7 +129,7 @@ class Settings:
         if self.port and self.port == self.grpc_port:
             raise ConfigError(f"port and grpc_port are both {self.port}: choose two")
         if not all(_PRINTABLE.fullmatch(key) for key in self.api_keys):
-            # A header brings nothing else unchanged.
+            # An HTTP header transports no other characters unchanged.
             raise ConfigError("an API key must be of ASCII letters, digits and signs, no spaces")
         if self.needs_keys and not self.api_keys:
             raise ConfigError(

@@ -1,105 +1,150 @@
-"""A request that is being spoken."""
+"""One request while it is spoken: its turn in the queue, its pieces of audio, its end."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
 from ..pipeline.results import Piece
 from ..pipeline.streams import SpeechStream
-from .measures import Record
+from ..utils.lru import LRU
+from .admission import Admission
+from .errors import ServingError, UnavailableError
+from .metrics import RequestRecord
 from .requests import SpeechRequest
+from .settings import Settings
 from .tickets import Ticket
 
-if TYPE_CHECKING:
-    from .service import SpeechService
+T = TypeVar("T")
 
-COMPLETE = ("stop", "length")
-"""How a request ends that was spoken."""
-BROKEN_OFF = "the server ended this request before its end: send it again"
+ResultCache = LRU[tuple[Any, ...], tuple[Piece, ...]]
+"""Pieces of finished requests, by everything that their samples depend on."""
+
+# From the best end of a request to the worst.
+_FINISH_REASONS = ("stop", "length", "abort")
+
+
+class SpeechBackend(Protocol):
+    """What a ``Speech`` uses of its service.
+
+    Attributes:
+        settings: of the server.
+        admission: the queue.
+        results: pieces of finished requests.
+    """
+
+    settings: Settings
+    admission: Admission
+    results: ResultCache
+
+    def check(self, request: SpeechRequest) -> dict[str, str]:
+        """Return the parameters of the request's voice; raise ServingError on a bad request."""
+
+    def take_ticket(self, request: SpeechRequest) -> Ticket:
+        """Put the request into the queue."""
+
+    async def open_stream(
+        self, request: SpeechRequest, voice: dict[str, str], interrupt: threading.Event
+    ) -> SpeechStream:
+        """Start to generate; ``interrupt`` ends it."""
+
+    def speech_started(self, speech: Speech) -> None:
+        """Called when the request has its turn."""
+
+    def speech_ended(self, speech: Speech) -> None:
+        """Called when the request is over, after :meth:`speech_started` or a failed start."""
+
+    def client_error(self, error: Exception) -> ServingError:
+        """Return the error that the client is told."""
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Return the result of ``work``, called in a worker thread."""
 
 
 class Speech(AsyncIterator[Piece]):
     """The pieces of one request: ``async with service.speak(request) as speech``.
 
-    Entering waits for the request's turn. Leaving, also early, frees all that it held within a
-    step of the engine.
+    Creating it does nothing and raises nothing. Entering checks the request and waits for its
+    turn. Iterating gives the pieces. Leaving, early too, frees everything within one step of the
+    engine.
+
+    Args:
+        backend: the service.
+        request: the text to speak.
 
     Attributes:
-        request: what is spoken.
-        samples: given so far.
+        request: as above.
+        record: times and counts, up to now.
         finish_reason: ``stop``, ``length`` or ``abort``; ``None`` before the end.
+
+    Raises:
+        ServingError: when entered: the request cannot be spoken (too long, an unknown voice), or
+            not now (too many requests wait, its deadline passes, the engine is gone); and when
+            iterated: the engine fails. Nothing is held after an error on entering.
     """
 
-    def __init__(
-        self, service: SpeechService, request: SpeechRequest, voice: Mapping[str, str]
-    ) -> None:
+    def __init__(self, backend: SpeechBackend, request: SpeechRequest) -> None:
         self.request = request
-        self.samples = 0
+        self.record = RequestRecord(request)
         self.finish_reason: str | None = None
-        self._service, self._voice = service, dict(voice)
-        self._record = Record(request)
+        self._backend = backend
+        self._voice: dict[str, str] = {}
         self._ticket: Ticket | None = None
         self._stream: SpeechStream | None = None
         self._interrupt = threading.Event()
-        self._known: list[Piece] | None = None  # from the cache, last piece first
-        self._given: list[Piece] = []
+        self._cached: list[Piece] | None = None  # from the result cache, last piece first
+        self._delivered: list[Piece] = []
 
     async def __aenter__(self) -> Speech:
-        service, request = self._service, self.request
-        # While the server ends, the admission refuses whatever is new.
-        is_looked_up = self._is_cachable and not service.admission.draining
-        known = service.results.get(self._key) if is_looked_up else None
-        if known is not None:
-            self._known = list(reversed(known))
-            self._record.is_cached = True
-            service.begun(self)
+        backend, request = self._backend, self.request
+        self._voice = backend.check(request)
+        # While the server shuts down, the admission refuses every new request.
+        may_use_cache = self._is_cacheable and not backend.admission.draining
+        cached = backend.results.get(self._cache_key) if may_use_cache else None
+        if cached is not None:
+            self._cached = list(reversed(cached))
+            self.record.is_cached = True
+            backend.speech_started(self)
             return self
-        ticket = service.admission.enter(
-            client=request.client,
-            priority=request.priority,
-            cost=len(request.text),
-            deadline=service.deadline(request),
-            continues=request.continues,
-        )
+        ticket = backend.take_ticket(request)
         await ticket.__aenter__()
         self._ticket = ticket
-        self._record.begun()
-        service.begun(self)
+        self.record.mark_started()
+        backend.speech_started(self)
         try:
-            self._stream = await service.begin(request, self._voice, self._interrupt)
+            self._stream = await backend.open_stream(request, self._voice, self._interrupt)
         except Exception as error:
-            told = service.heard(error)
-            await self.__aexit__(type(told), told, None)
-            raise told from error
+            answer = backend.client_error(error)
+            await self.__aexit__(type(answer), answer, None)
+            raise answer from error
         except BaseException as error:  # cancelled
             await self.__aexit__(type(error), error, None)
             raise
         return self
 
     async def __anext__(self) -> Piece:
-        if self._known is not None:
-            if not self._known:
+        if self._cached is not None:
+            if not self._cached:
                 raise StopAsyncIteration
-            piece = self._known.pop()
+            piece = self._cached.pop()
         else:
             assert self._stream is not None, "enter it first"
             try:
                 piece = await self._stream.__anext__()
             except StopAsyncIteration:
-                # An utterance that was ended before its first sample gave no piece to say so.
+                # An utterance that is aborted before its first sample gives no piece, and so no
+                # finish reason.
                 self._finish(self._stream.finish_reason or "abort")
-                self._keep()
+                self._cache_result()
                 raise
             except Exception as error:
-                raise self._service.heard(error) from error
-            if self._is_cachable:
-                self._given.append(piece)
-        self._record.heard(len(piece.samples))
-        self.samples += len(piece.samples)
+                raise self._backend.client_error(error) from error
+            if self._is_cacheable:
+                self._delivered.append(piece)
+        self.record.add_samples(len(piece.samples))
         if piece.finish_reason is not None:
             self._finish(piece.finish_reason)
         return piece
@@ -112,52 +157,52 @@ class Speech(AsyncIterator[Piece]):
     ) -> None:
         self.abort()
         if error is not None:
-            self._record.failed(error)
+            self.record.mark_failed(error)
         try:
             if self._stream is not None:
-                # Shielded: whoever is cancelled a second time must not leave the thread behind.
-                await asyncio.shield(self._service.in_thread(self._stream.close))
+                # Shielded, so that a second cancellation does not leave the thread behind.
+                await asyncio.shield(self._backend.in_thread(self._stream.close))
         finally:
             if self._ticket is not None:
                 await self._ticket.__aexit__(kind, error, trace)
-            self._service.ended(self, self._record.ended())
+            self.record.mark_ended()
+            self._backend.speech_ended(self)
 
     def abort(self) -> None:
-        """End the work within a step; nothing waits."""
+        """End the generation within one step, without waiting for that."""
         self._interrupt.set()
-        if self._known:
-            self._known.clear()
+        if self._cached:
+            self._cached.clear()
+
+    def check_complete(self) -> None:
+        """Raise UnavailableError unless the request was spoken to its end."""
+        if self.finish_reason not in ("stop", "length"):
+            raise UnavailableError("the server ended this request before its end: send it again")
 
     @property
     def utterances(self) -> int:
-        """How many the text was cut into; known once it is entered."""
+        """How many utterances the text has; known once the speech is entered."""
         if self._stream is not None:
             return len(self._stream.utterances)
-        return 1 + max((piece.utterance for piece in self._known or ()), default=-1)
+        return 1 + max((piece.utterance for piece in self._cached or ()), default=-1)
 
-    @property
-    def record(self) -> Record:
-        """Its times, up to now."""
-        return self._record
-
-    def _keep(self) -> None:
-        """Keep what was given, for identical requests."""
-        if self._is_cachable and self._given and self.finish_reason == "stop":
-            self._service.results.put(self._key, tuple(self._given))
+    def _cache_result(self) -> None:
+        """Keep the pieces for identical requests."""
+        if self._is_cacheable and self._delivered and self.finish_reason == "stop":
+            self._backend.results.put(self._cache_key, tuple(self._delivered))
 
     def _finish(self, reason: str) -> None:
-        """An utterance ended, or all of them; the worst end is the whole's."""
-        order = ("stop", "length", "abort")
-        reason = max(reason, self.finish_reason or reason, key=order.index)
-        self._record.finish = self.finish_reason = reason
+        """Note how an utterance, or the whole request, ended; the worst end is kept."""
+        reason = max(reason, self.finish_reason or reason, key=_FINISH_REASONS.index)
+        self.record.finish = self.finish_reason = reason
 
     @property
-    def _is_cachable(self) -> bool:
-        return self.request.is_seeded and self._service.settings.result_cache_bytes > 0
+    def _is_cacheable(self) -> bool:
+        return self.request.is_seeded and self._backend.settings.result_cache_bytes > 0
 
     @property
-    def _key(self) -> tuple[Any, ...]:
-        """All that the samples depend on."""
+    def _cache_key(self) -> tuple[Any, ...]:
+        """Everything that the samples depend on."""
         r = self.request
         settings = (r.seed, r.temperature, r.top_p, r.top_k, r.language, r.refine, r.low_latency)
         return (r.text, tuple(sorted(self._voice.items())), r.first_utterance, *settings)

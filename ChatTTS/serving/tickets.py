@@ -1,4 +1,4 @@
-"""A request's place in the queue, and then its turn."""
+"""Tickets: the place of a request in the queue, and then its turn."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from .errors import ServingError, UnavailableError
 from .requests import Priority
 
 
-class _State(Enum):
+class _TicketState(Enum):
     WAITING = auto()
-    TURN = auto()  # it has a place, whether or not its owner knows yet
+    TURN = auto()  # granted, though its owner may not have been scheduled yet
     OVER = auto()
 
 
-class TicketOffice(Protocol):
-    """Who gives tickets out and is told when they end."""
+class TicketIssuer(Protocol):
+    """What issues tickets, and is called when they end."""
 
     def clock(self) -> float:
-        """Seconds."""
+        """Return the time in seconds."""
 
     def withdraw(self, ticket: Ticket) -> None:
-        """``ticket`` waits no more."""
+        """Called when ``ticket`` stops waiting without a turn."""
 
     def give_back(self, ticket: Ticket, *, finished: bool) -> None:
-        """The turn of ``ticket`` is over."""
+        """Called when the turn of ``ticket`` is over."""
 
 
 class Ticket:
-    """A place in the queue, then the turn: ``async with ticket:`` waits for it and gives it back.
+    """A place in the queue, then a turn: ``async with ticket:`` waits for the turn and ends it.
 
-    Whoever has a ticket and does not enter it must :meth:`leave` it.
+    The owner of a ticket must enter it or :meth:`release` it.
 
     Args:
-        office: who gives it out.
-        number: of its arrival.
-        client, priority, cost: as they were asked for.
-        entered: when, by the office's clock.
+        issuer: what issues it.
+        number: its position in the order of arrival.
+        client, priority, cost: of the request.
+        entered: time of its arrival, by the issuer's clock.
     """
 
     def __init__(
         self,
-        office: TicketOffice,
+        issuer: TicketIssuer,
         number: int,
         client: str,
         priority: Priority,
@@ -56,8 +56,8 @@ class Ticket:
         self.priority = priority
         self.cost = cost
         self.entered = entered
-        self._office = office
-        self._state = _State.WAITING
+        self._issuer = issuer
+        self._state = _TicketState.WAITING
         self._is_taken = False
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._settled_at: float | None = None
@@ -65,50 +65,50 @@ class Ticket:
 
     @property
     def waited(self) -> float:
-        """Seconds until its turn came, or it gave up; until now where it waits."""
-        until = self._office.clock() if self._settled_at is None else self._settled_at
+        """Seconds that it waited for its turn, or until it was rejected; up to now if it waits."""
+        until = self._issuer.clock() if self._settled_at is None else self._settled_at
         return until - self.entered
 
     @property
     def has_turn(self) -> bool:
         """Whether it has its turn now."""
-        return self._state is _State.TURN
+        return self._state is _TicketState.TURN
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its turn is to come."""
-        return self._state is _State.WAITING
+        """Whether it still waits for its turn."""
+        return self._state is _TicketState.WAITING
 
-    def leave(self, *, finished: bool = False) -> None:
-        """Give up the place or the turn; a second time does nothing.
+    def release(self, *, finished: bool = False) -> None:
+        """Leave the queue, or end the turn; a second call does nothing.
 
         Args:
-            finished: what was asked was done wholly, so that the throughput learns from it.
+            finished: whether the work was completed, so that the measured throughput may use it.
         """
-        if self._state is _State.OVER:
+        if self._state is _TicketState.OVER:
             return
         had_turn = self.has_turn
-        self.give_up(UnavailableError("the request was withdrawn before its turn"))
+        self.reject(UnavailableError("the request was withdrawn before its turn"))
         if had_turn:
-            self._office.give_back(self, finished=finished)
+            self._issuer.give_back(self, finished=finished)
         else:
-            self._office.withdraw(self)
+            self._issuer.withdraw(self)
 
-    def give_turn(self) -> None:
-        """For the office: its turn has come."""
-        self._settle(_State.TURN)
+    def grant(self) -> None:
+        """Give it its turn; called by the issuer."""
+        self._settle(_TicketState.TURN)
 
-    def give_up(self, error: ServingError) -> None:
-        """For the office: it has no turn, and ``error`` says why to whoever waits for it."""
+    def reject(self, error: ServingError) -> None:
+        """End its waiting with ``error``, which entering raises; called by the issuer."""
         self._error = error
-        self._settle(_State.OVER)
+        self._settle(_TicketState.OVER)
 
     async def __aenter__(self) -> Ticket:
         """Wait for the turn.
 
         Raises:
-            DeadlineError: it did not come in time.
-            UnavailableError: the waiting was ended, by :meth:`leave` or for all.
+            DeadlineError: the turn did not come in time.
+            UnavailableError: the ticket was released, or all waiting was ended.
             RuntimeError: the ticket was entered before.
         """
         if self._is_taken:
@@ -116,8 +116,8 @@ class Ticket:
         self._is_taken = True
         try:
             await self._settled
-        except BaseException:  # cancelled, maybe in the moment in which the turn came
-            self.leave()
+        except BaseException:  # cancelled, possibly just when the turn was granted
+            self.release()
             raise
         if self._error is not None:
             raise self._error
@@ -129,11 +129,11 @@ class Ticket:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.leave(finished=kind is None)
+        self.release(finished=kind is None)
 
-    def _settle(self, state: _State) -> None:
+    def _settle(self, state: _TicketState) -> None:
         if self.is_waiting:
-            self._settled_at = self._office.clock()
+            self._settled_at = self._issuer.clock()
         self._state = state
-        if not self._settled.done():  # it is where a task that waits was cancelled just now
+        if not self._settled.done():  # it is done if the waiting task was just cancelled
             self._settled.set_result(None)

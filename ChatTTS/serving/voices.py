@@ -1,9 +1,9 @@
-"""The voices of the server: the checkpoint's, those that were uploaded, and OpenAI's names."""
+"""The voices of the server: the checkpoint's, uploaded ones, and aliases with OpenAI's names."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -15,8 +15,8 @@ from .errors import BadRequestError, RequestTooLargeError, ServingError, Unknown
 
 logger = logging.getLogger(__name__)
 
-# Programs that were written for OpenAI's server name one of these; they take turns over the
-# checkpoint's own speakers, so that different names are different voices where there are any.
+# Programs for OpenAI's API use these names. They are assigned to the checkpoint's speakers in turn,
+# so that different names are different voices if the checkpoint has several.
 ALIASES = (
     "alloy",
     "ash",
@@ -32,18 +32,18 @@ ALIASES = (
     "shimmer",
     "verse",
 )
-_SHOWN = 80
+_MAX_SHOWN = 80  # characters of a name in an error message
 
 
 @dataclass(frozen=True)
 class VoiceInfo:
-    """A voice that may be named.
+    """A voice that requests may name.
 
     Attributes:
-        id: what a request calls it.
+        id: its name in requests.
         kind: ``speaker``, ``sample`` or ``alias``.
-        uploaded: whether it can be deleted.
-        language: of the checkpoint, where it has but one.
+        uploaded: whether it was uploaded, and so can be deleted.
+        language: of the checkpoint, if it has only one.
     """
 
     id: str
@@ -53,17 +53,17 @@ class VoiceInfo:
 
 
 class Voices:
-    """Finds, keeps and forgets voices.
+    """Finds, saves and deletes voices.
 
     Args:
         config: of the checkpoint.
-        library: the folder of the uploaded ones.
-        default: what a request without a voice means; the checkpoint's own default without one.
-        fallback: the speaker string that is meant where the checkpoint has no default either.
-        most: how many uploaded voices are kept.
+        library: the uploaded voices.
+        default: voice of requests that name none; ``None`` means the checkpoint's default.
+        fallback: speaker string of the default voice if the checkpoint has no voice at all.
+        most: maximum number of uploaded voices.
 
     Raises:
-        UnknownVoiceError: ``default`` is no voice.
+        UnknownVoiceError: there is no voice ``default``.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class Voices:
 
     @property
     def default(self) -> str | None:
-        """The name of the voice that speaks where none is asked for."""
+        """Name of the voice of requests that name none; ``None`` if there is none."""
         return self._default
 
     def list(self) -> list[VoiceInfo]:
-        """All that may be named: uploaded ones, the checkpoint's, and aliases."""
+        """Return all voices: uploaded ones, the checkpoint's, and aliases."""
         language = self._config.defaults.language
         width = self._config.gpt.hidden_size
-        uploaded = {v.name: v for v in self._readable() if v.width == width}
+        uploaded = {v.name: v for v in self._library.readable() if v.width == width}
         found = [VoiceInfo(v.name, v.kind, True, language) for v in uploaded.values()]
         names = [name for name in self._speakers if name not in uploaded]
         found += [VoiceInfo(name, "speaker", False, language) for name in names]
@@ -106,21 +106,21 @@ class Voices:
         return found
 
     def parameters(self, name: str | None) -> dict[str, str]:
-        """The fields of ``InferCodeParams`` of a voice.
+        """Return the fields of ``InferCodeParams`` of a voice.
 
         Args:
-            name: of a voice, or a speaker string; ``None`` means the default one.
+            name: of a voice, or a speaker string; ``None`` means the default voice.
 
         Raises:
-            UnknownVoiceError: there is none of that name.
-            VoiceError: it belongs to another model.
+            UnknownVoiceError: there is no voice of that name.
+            VoiceError: the voice belongs to another model.
             ServingError: its file is damaged.
         """
         name = name or self._default
         if name is None:
             return {}
         if name in self._library:
-            with _own_fault(f"the voice {name!r} cannot be read here"):
+            with _hidden_file_errors(f"the voice {name!r} cannot be read here"):
                 voice = self._library.load(name)
             return voice.parameters(self._config.gpt.hidden_size)
         if name in self._speakers:
@@ -130,12 +130,12 @@ class Voices:
             return {"spk_emb": speakers[ALIASES.index(name) % len(speakers)]}
         if is_speaker_string(name):
             return {"spk_emb": name}
-        shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
+        shown = name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}..."
         raise UnknownVoiceError(
             f"there is no voice {shown!r}; GET /v1/audio/voices lists all of them"
         )
 
-    def keep(
+    def save(
         self,
         name: str,
         *,
@@ -144,18 +144,18 @@ class Voices:
         sample: str | None = None,
         transcript: str | None = None,
     ) -> VoiceInfo:
-        """Keep a voice under a name; one that was uploaded under it before is replaced.
+        """Save a voice under a name; an uploaded voice of that name is replaced.
 
         Args:
-            consent: what the speaker agreed to, in the uploader's words; kept with the voice.
+            consent: what the speaker agreed to, in the uploader's words; saved with the voice.
             speaker: a speaker string.
-            sample, transcript: a sample prompt string, and what it says.
+            sample, transcript: a sample prompt string and its transcript.
 
         Raises:
-            VoiceError: the name cannot be used.
+            VoiceError: the name is not allowed.
             ServingError: the file cannot be written.
-            BadRequestError: no consent, or not exactly one of speaker and sample.
-            RequestTooLargeError: there are as many voices as may be kept.
+            BadRequestError: consent is missing, or not exactly one of speaker and sample is given.
+            RequestTooLargeError: the maximum number of voices is reached.
         """
         check_name(name)
         if not consent.strip():
@@ -179,32 +179,28 @@ class Voices:
             transcript=transcript,
             consent=f"{now}: {consent.strip()}",
         )
-        with _own_fault(f"the voice {name!r} cannot be kept here"):
+        with _hidden_file_errors(f"the voice {name!r} cannot be kept here"):
             self._library.save(voice, overwrite=True)
         return VoiceInfo(name, voice.kind, True, self._config.defaults.language)
 
-    def forget(self, name: str) -> None:
+    def delete(self, name: str) -> None:
         """Delete an uploaded voice.
 
         Raises:
-            UnknownVoiceError: none was uploaded under that name.
+            UnknownVoiceError: no voice of that name was uploaded.
             ServingError: its file cannot be deleted.
         """
         if name not in self._library:
             known = name in self._speakers or name in ALIASES
             reason = "belongs to the server and stays" if known else "is not known"
-            raise UnknownVoiceError(f"the voice {name[:_SHOWN]!r} {reason}")
-        with _own_fault(f"the voice {name!r} cannot be deleted here"):
+            raise UnknownVoiceError(f"the voice {name[:_MAX_SHOWN]!r} {reason}")
+        with _hidden_file_errors(f"the voice {name!r} cannot be deleted here"):
             self._library.remove(name)
-
-    def _readable(self) -> Sequence[SavedVoice]:
-        """The uploaded voices without those whose files are damaged."""
-        return self._library.readable()
 
 
 @contextmanager
-def _own_fault(what: str) -> Iterator[None]:
-    """Files of the server are no fault of a client's, and their paths are for the log only."""
+def _hidden_file_errors(what: str) -> Iterator[None]:
+    """Log a VoiceError, whose message names files, and raise a ServingError without them."""
     try:
         yield
     except VoiceError as error:

@@ -16,7 +16,7 @@ import pytest
 
 import ChatTTS.core
 import ChatTTS.serving.server as server_module
-import ChatTTS.serving.starting as starting
+import ChatTTS.serving.startup as startup
 from ChatTTS.cli import main
 from ChatTTS.serving.settings import Limits, Settings
 
@@ -72,7 +72,7 @@ def chat(monkeypatch: pytest.MonkeyPatch) -> FakeChat:
 def serve(chat: FakeChat, monkeypatch: pytest.MonkeyPatch) -> FakeServe:
     fake = FakeServe()
     monkeypatch.setattr(server_module, "serve", fake)
-    monkeypatch.setattr(starting, "reserve", lambda settings: socket.socket())
+    monkeypatch.setattr(startup, "reserve", lambda settings: socket.socket())
     return fake
 
 

@@ -26,7 +26,7 @@ import ChatTTS
 from ChatTTS.audio.pcm import to_int16
 from ChatTTS.cli import _parse
 from ChatTTS.core import Chat
-from ChatTTS.serving.auth import Gate
+from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.riva import serve_grpc
 from ChatTTS.serving.settings import Limits, Settings
 from ChatTTS.serving.websocket import add_to
@@ -90,7 +90,7 @@ def running() -> Iterator[Running]:
 
     with running_server(extend=[add_to, note]) as server:
         settings = replace(server.settings, grpc_port=0)
-        grpc = server.run(serve_grpc(server.service, Gate(()), settings))
+        grpc = server.run(serve_grpc(server.service, Authenticator(()), settings))
         yield Running(server, f"127.0.0.1:{grpc.port}", asked)
         server.run(grpc.stop(1.0))
 
@@ -372,8 +372,8 @@ def test_the_routes_of_the_document_are_those_of_the_server(text: str, running: 
 def test_the_metrics_of_the_document_are_those_of_the_server(text: str, running: Running) -> None:
     from prometheus_client.parser import text_string_to_metric_families as families
 
-    measures = running.server.service.measures.text().decode()
-    kinds = {family.name: family.type for family in families(measures)}
+    metrics = running.server.service.metrics.render().decode()
+    kinds = {family.name: family.type for family in families(metrics)}
     named = {name + "_total" * (kind == "counter") for name, kind in kinds.items()}
     # When a series began is told beside each, and says nothing by itself.
     named = {n for n in named if n.startswith("chattts_") and not n.endswith("_created")}

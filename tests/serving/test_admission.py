@@ -1,7 +1,9 @@
 """Who may begin to be spoken, in which order, and what becomes of those who leave."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,8 +18,8 @@ from ..support.admission_tools import Hall, play, spin
 BATCH = Priority.BATCH
 
 
-def test_free_places_are_given_at_once_and_then_in_order_of_arrival():
-    async def scenario(hall):
+def test_free_places_are_given_at_once_and_then_in_order_of_arrival() -> None:
+    async def scenario(hall: Hall) -> None:
         for name in "abcd":
             hall.ask(name)
         assert [t.has_turn for t in hall.tickets.values()] == [True, True, False, False]
@@ -33,8 +35,8 @@ def test_free_places_are_given_at_once_and_then_in_order_of_arrival():
     play(scenario, running=2)
 
 
-def test_interactive_goes_before_batch():
-    async def scenario(hall):
+def test_interactive_goes_before_batch() -> None:
+    async def scenario(hall: Hall) -> None:
         hall.ask("first")
         hall.ask("b1", priority=BATCH)
         hall.ask("i1")
@@ -47,8 +49,10 @@ def test_interactive_goes_before_batch():
 
 @pytest.mark.parametrize(("age", "order"), [(9, ["x", "i", "b"]), (10, ["x", "b", "i"])])
 @pytest.mark.parametrize("since", ["before it came", "while both waited"])
-def test_batch_that_waited_long_counts_as_interactive(age, order, since):
-    async def scenario(hall):
+def test_batch_that_waited_long_counts_as_interactive(
+    age: float, order: list[str], since: str
+) -> None:
+    async def scenario(hall: Hall) -> None:
         hall.ask("x")
         hall.ask("b", priority=BATCH)
         await asyncio.sleep(age if since == "before it came" else 5)
@@ -59,8 +63,8 @@ def test_batch_that_waited_long_counts_as_interactive(age, order, since):
     play(scenario, ageing=10)
 
 
-def test_one_clients_batch_that_waited_long_goes_before_what_it_asked_later():
-    async def scenario(hall):
+def test_one_clients_batch_that_waited_long_goes_before_what_it_asked_later() -> None:
+    async def scenario(hall: Hall) -> None:
         hall.ask("x")
         hall.ask("b", priority=BATCH, client="one")
         await asyncio.sleep(10)
@@ -70,8 +74,8 @@ def test_one_clients_batch_that_waited_long_goes_before_what_it_asked_later():
     play(scenario, ageing=10)
 
 
-def test_endless_interactive_work_does_not_keep_out_batch():
-    async def scenario(hall):
+def test_endless_interactive_work_does_not_keep_out_batch() -> None:
+    async def scenario(hall: Hall) -> None:
         hall.ask("i0", client="one")
         hall.ask("b", priority=BATCH)
         for n in range(1, 100):
@@ -85,8 +89,8 @@ def test_endless_interactive_work_does_not_keep_out_batch():
     play(scenario, ageing=10)
 
 
-def test_a_client_with_a_hundred_does_not_keep_out_one_with_one():
-    async def scenario(hall):
+def test_a_client_with_a_hundred_does_not_keep_out_one_with_one() -> None:
+    async def scenario(hall: Hall) -> None:
         for n in range(100):
             hall.ask(f"h{n}", client="h")
         hall.ask("one", client="o")
@@ -98,8 +102,8 @@ def test_a_client_with_a_hundred_does_not_keep_out_one_with_one():
     play(scenario)
 
 
-def test_clients_share_by_cost():
-    async def scenario(hall):
+def test_clients_share_by_cost() -> None:
+    async def scenario(hall: Hall) -> None:
         hall.ask("x")
         for n in range(60):
             hall.ask(f"l{n}", client="light", cost=10)
@@ -112,8 +116,8 @@ def test_clients_share_by_cost():
     play(scenario)
 
 
-def test_shares_stay_fair_over_three_classes_of_clients_in_any_prefix():
-    async def scenario(hall):
+def test_shares_stay_fair_over_three_classes_of_clients_in_any_prefix() -> None:
+    async def scenario(hall: Hall) -> None:
         hall.ask("x")
         for name in "abc":
             for n in range(30):
@@ -126,8 +130,8 @@ def test_shares_stay_fair_over_three_classes_of_clients_in_any_prefix():
     play(scenario)
 
 
-def test_endless_newcomers_do_not_keep_out_who_has_had_much():
-    async def scenario(hall):
+def test_endless_newcomers_do_not_keep_out_who_has_had_much() -> None:
+    async def scenario(hall: Hall) -> None:
         hall.ask("old1", client="old", cost=50)
         hall.ask("old2", client="old", cost=50)
         for n in range(300):
@@ -144,8 +148,8 @@ def test_endless_newcomers_do_not_keep_out_who_has_had_much():
 # Leaving
 
 
-def test_cancelling_leaves_the_queue():
-    async def scenario(hall):
+def test_cancelling_leaves_the_queue() -> None:
+    async def scenario(hall: Hall) -> None:
         for name in "abc":
             hall.ask(name)
         await spin()
@@ -159,12 +163,12 @@ def test_cancelling_leaves_the_queue():
 
 
 @pytest.mark.parametrize("cancel_first", [True, False])
-def test_cancelled_in_the_moment_of_its_turn_it_passes_the_turn_on(cancel_first):
-    async def scenario(hall):
+def test_cancelled_in_the_moment_of_its_turn_it_passes_the_turn_on(cancel_first: bool) -> None:
+    async def scenario(hall: Hall) -> None:
         for name in "abc":
             hall.ask(name)
         await spin()
-        steps = [lambda: hall.cancel("b"), hall.tickets["a"].leave]
+        steps: list[Callable[[], None]] = [lambda: hall.cancel("b"), hall.tickets["a"].release]
         for step in steps if cancel_first else reversed(steps):
             step()
         assert hall.tickets["b"].has_turn or cancel_first
@@ -177,8 +181,8 @@ def test_cancelled_in_the_moment_of_its_turn_it_passes_the_turn_on(cancel_first)
     play(scenario)
 
 
-def test_cancelled_before_it_ever_waited_or_while_it_runs():
-    async def scenario(hall):
+def test_cancelled_before_it_ever_waited_or_while_it_runs() -> None:
+    async def scenario(hall: Hall) -> None:
         hall.ask("a")
         await spin()
         hall.ask("b")
@@ -186,7 +190,7 @@ def test_cancelled_before_it_ever_waited_or_while_it_runs():
         hall.cancel("a")
         await spin()
         assert hall.begun == ["a", "b"]
-        ticket.leave()
+        ticket.release()
         with pytest.raises(UnavailableError, match="withdrawn"):
             async with ticket:
                 pytest.fail("its turn never came")
@@ -195,15 +199,15 @@ def test_cancelled_before_it_ever_waited_or_while_it_runs():
 
 
 @pytest.mark.parametrize("had_turn", [True, False])
-def test_who_left_has_no_turn_even_where_it_had_come(had_turn):
-    async def scenario(hall):
+def test_who_left_has_no_turn_even_where_it_had_come(had_turn: bool) -> None:
+    async def scenario(hall: Hall) -> None:
         if not had_turn:
             hall.ask("a")
             await spin()
         ticket = hall.ask("b")
         assert ticket.has_turn == had_turn
-        ticket.leave()
-        ticket.leave(finished=True)
+        ticket.release()
+        ticket.release(finished=True)
         with pytest.raises(UnavailableError, match="withdrawn"):
             await hall.tasks["b"]
         assert hall.admission.snapshot().cost_per_second is None
@@ -211,8 +215,8 @@ def test_who_left_has_no_turn_even_where_it_had_come(had_turn):
     play(scenario)
 
 
-def test_a_ticket_is_good_once():
-    async def scenario(hall):
+def test_a_ticket_is_good_once() -> None:
+    async def scenario(hall: Hall) -> None:
         ticket = hall.ask("a")
         await hall.end("a")
         with pytest.raises(RuntimeError, match="one turn"):
@@ -222,8 +226,8 @@ def test_a_ticket_is_good_once():
     play(scenario)
 
 
-def test_draining_takes_nobody_and_serves_who_waits():
-    async def scenario(hall):
+def test_draining_takes_nobody_and_serves_who_waits() -> None:
+    async def scenario(hall: Hall) -> None:
         for name in "ab":
             hall.ask(name)
         hall.admission.drain()
@@ -238,8 +242,8 @@ def test_draining_takes_nobody_and_serves_who_waits():
     play(scenario)
 
 
-def test_aborting_ends_the_waiting_of_all_and_of_nobody_else():
-    async def scenario(hall):
+def test_aborting_ends_the_waiting_of_all_and_of_nobody_else() -> None:
+    async def scenario(hall: Hall) -> None:
         for name in "abc":
             hall.ask(name, priority=BATCH)
         await spin()
@@ -254,8 +258,8 @@ def test_aborting_ends_the_waiting_of_all_and_of_nobody_else():
     play(scenario)
 
 
-def test_snapshot():
-    async def scenario(hall):
+def test_snapshot() -> None:
+    async def scenario(hall: Hall) -> None:
         hall.ask("a")
         hall.ask("b", priority=BATCH)
         await asyncio.sleep(2)
@@ -288,10 +292,12 @@ STEPS = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(STEPS, st.integers(1, 3), st.integers(0, 5))
-def test_whatever_happens_places_are_kept_and_everybody_comes_to_an_end(steps, running, waiting):
+def test_whatever_happens_places_are_kept_and_everybody_comes_to_an_end(
+    steps: list[tuple[Any, ...]], running: int, waiting: int
+) -> None:
     longest = 9.0
 
-    async def scenario(hall):
+    async def scenario(hall: Hall) -> None:
         admission, asked = hall.admission, 0
         for step, *rest in steps:
             if step == "ask":
@@ -312,7 +318,7 @@ def test_whatever_happens_places_are_kept_and_everybody_comes_to_an_end(steps, r
                     elif step == "cancel":
                         hall.cancel(name)
                     else:
-                        hall.tickets[name].leave()
+                        hall.tickets[name].release()
             check(hall)
 
     def check(hall: Hall) -> None:
@@ -357,7 +363,7 @@ def queue_of(*asked: tuple[str, float]) -> FairQueue[Item]:
         max_size=80,
     )
 )
-def test_a_fair_queue_keeps_its_books(steps):
+def test_a_fair_queue_keeps_its_books(steps: list[tuple[str, int]]) -> None:
     queue: FairQueue[Item] = FairQueue()
     inside: list[Item] = []
     for number, (step, which) in enumerate(steps):
@@ -378,7 +384,7 @@ def test_a_fair_queue_keeps_its_books(steps):
             assert own - 1e-9 <= queue.ahead(client) <= queue.cost + 1e-9
 
 
-def test_nothing_is_saved_up_by_being_away():
+def test_nothing_is_saved_up_by_being_away() -> None:
     queue = queue_of(("away", 5))
     queue.pop()  # so that it is known
     fill(queue, *[("busy", 5)] * 20, first=1)
@@ -388,14 +394,14 @@ def test_nothing_is_saved_up_by_being_away():
     assert 3 <= [queue.pop().client for _ in range(8)].count("away") <= 5
 
 
-def test_what_is_taken_back_costs_nothing():
+def test_what_is_taken_back_costs_nothing() -> None:
     queue = queue_of(("a", 1), ("a", 100), ("b", 10), ("b", 10), ("a", 1))
     queue.pop()
     queue.remove(Item("a", 1, 100))
     assert [queue.pop().client for _ in range(3)] == ["b", "a", "b"]
 
 
-def test_what_is_due_later_is_not_ahead():
+def test_what_is_due_later_is_not_ahead() -> None:
     queue = queue_of(("old", 100), ("old", 10), ("old", 10))
     assert queue.ahead("new") == pytest.approx(40)  # one item of about that size: both are due now
     queue.pop()
@@ -403,7 +409,7 @@ def test_what_is_due_later_is_not_ahead():
     assert queue.ahead("old") == 20
 
 
-def test_an_empty_fair_queue_gives_nothing():
+def test_an_empty_fair_queue_gives_nothing() -> None:
     queue: FairQueue[Item] = FairQueue()
     with pytest.raises(IndexError):
         queue.pop()

@@ -1,6 +1,7 @@
 """Who is refused, when, and when he is told to come back."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -9,13 +10,13 @@ from ChatTTS.serving.admission import AdmissionLimits
 from ChatTTS.serving.errors import DeadlineError, OverloadedError
 from ChatTTS.serving.requests import Priority
 
-from ..support.admission_tools import play, teach
+from ..support.admission_tools import Hall, play, teach
 
 INTERACTIVE, BATCH = Priority.INTERACTIVE, Priority.BATCH
 
 
-def test_a_full_queue_refuses_at_once():
-    async def scenario(hall):
+def test_a_full_queue_refuses_at_once() -> None:
+    async def scenario(hall: Hall) -> None:
         for name in "abc":
             hall.ask(name)
         with pytest.raises(OverloadedError, match="2 requests wait already") as caught:
@@ -33,8 +34,8 @@ def test_a_full_queue_refuses_at_once():
     play(scenario, waiting=2)
 
 
-def test_a_client_has_a_limit_of_its_own():
-    async def scenario(hall):
+def test_a_client_has_a_limit_of_its_own() -> None:
+    async def scenario(hall: Hall) -> None:
         for n in range(3):
             hall.ask(f"a{n}")
         with pytest.raises(OverloadedError, match="of yours") as caught:
@@ -49,8 +50,8 @@ def test_a_client_has_a_limit_of_its_own():
     play(scenario, own=2)
 
 
-def test_no_waiting_at_all_where_the_limit_is_none():
-    async def scenario(hall):
+def test_no_waiting_at_all_where_the_limit_is_none() -> None:
+    async def scenario(hall: Hall) -> None:
         hall.ask("a")
         with pytest.raises(OverloadedError):
             hall.ask("b")
@@ -61,16 +62,16 @@ def test_no_waiting_at_all_where_the_limit_is_none():
 @pytest.mark.parametrize(
     "wrong", [{"max_running": 0}, {"max_waiting": -1}, {"ageing_seconds": float("nan")}]
 )
-def test_limits_are_checked(wrong):
-    right = dict.fromkeys(AdmissionLimits.__dataclass_fields__, 1)
+def test_limits_are_checked(wrong: dict[str, Any]) -> None:
+    right: dict[str, Any] = dict.fromkeys(AdmissionLimits.__dataclass_fields__, 1)
     AdmissionLimits(**right)
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         AdmissionLimits(**right | wrong)
 
 
 @pytest.mark.parametrize("cost", [0, -1, float("inf"), float("nan")])
-def test_a_cost_is_above_nothing(cost):
-    async def scenario(hall):
+def test_a_cost_is_above_nothing(cost: float) -> None:
+    async def scenario(hall: Hall) -> None:
         with pytest.raises(ValueError, match="cost"):
             hall.ask("a", cost=cost)
 
@@ -81,8 +82,10 @@ def test_a_cost_is_above_nothing(cost):
 
 
 @pytest.mark.parametrize(("within", "after"), [(4.0, 4), (20.0, 8), (None, 8)])
-def test_waiting_ends_with_the_deadline_or_the_longest_wait(within, after):
-    async def scenario(hall):
+def test_waiting_ends_with_the_deadline_or_the_longest_wait(
+    within: float | None, after: int
+) -> None:
+    async def scenario(hall: Hall) -> None:
         hall.ask("a")
         ticket = hall.ask("b", within=within)
         hall.ask("c", within=7.5)
@@ -99,8 +102,8 @@ def test_waiting_ends_with_the_deadline_or_the_longest_wait(within, after):
     play(scenario, seconds=8)
 
 
-def test_a_turn_ends_the_deadline():
-    async def scenario(hall):
+def test_a_turn_ends_the_deadline() -> None:
+    async def scenario(hall: Hall) -> None:
         hall.ask("a")
         hall.ask("b", within=5)
         await asyncio.sleep(4)
@@ -112,8 +115,8 @@ def test_a_turn_ends_the_deadline():
     play(scenario)
 
 
-def test_a_deadline_that_has_passed_takes_no_place():
-    async def scenario(hall):
+def test_a_deadline_that_has_passed_takes_no_place() -> None:
+    async def scenario(hall: Hall) -> None:
         with pytest.raises(DeadlineError, match="had passed"):
             hall.ask("a", within=-1)
         hall.ask("b", within=0)
@@ -121,15 +124,15 @@ def test_a_deadline_that_has_passed_takes_no_place():
     play(scenario)
 
 
-def test_who_would_wait_too_long_is_refused_at_once():
-    async def scenario(hall):
+def test_who_would_wait_too_long_is_refused_at_once() -> None:
+    async def scenario(hall: Hall) -> None:
         await teach(hall, cost=100, seconds=10)  # 10 a second
         hall.ask("a", cost=30)
         hall.ask("b", cost=50)
         await asyncio.sleep(1)
         # 2 s until a is done, then 5 s of b, who was here first
         assert hall.admission.expected_wait("c", INTERACTIVE) == pytest.approx(7)
-        hall.ask("c", within=7.1).leave()
+        hall.ask("c", within=7.1).release()
         with pytest.raises(OverloadedError, match="in about 7 s") as caught:
             hall.ask("c", within=3.5)
         assert caught.value.retry_after == 4
@@ -139,8 +142,8 @@ def test_who_would_wait_too_long_is_refused_at_once():
     play(scenario)
 
 
-def test_the_longest_wait_refuses_at_once_too():
-    async def scenario(hall):
+def test_the_longest_wait_refuses_at_once_too() -> None:
+    async def scenario(hall: Hall) -> None:
         await teach(hall, cost=100, seconds=10)
         hall.ask("a", cost=20)
         for n in range(7):
@@ -152,8 +155,8 @@ def test_the_longest_wait_refuses_at_once_too():
     play(scenario, seconds=15)
 
 
-def test_more_places_make_the_wait_shorter():
-    async def scenario(hall):
+def test_more_places_make_the_wait_shorter() -> None:
+    async def scenario(hall: Hall) -> None:
         await teach(hall, cost=100, seconds=10)
         assert hall.admission.snapshot().cost_per_second == 20
         assert hall.admission.expected_wait("d", INTERACTIVE) == 0
@@ -165,8 +168,8 @@ def test_more_places_make_the_wait_shorter():
     play(scenario, running=2)
 
 
-def test_batch_waits_for_the_interactive_work_too():
-    async def scenario(hall):
+def test_batch_waits_for_the_interactive_work_too() -> None:
+    async def scenario(hall: Hall) -> None:
         await teach(hall, cost=10, seconds=10)
         hall.ask("a", cost=1)
         for n in range(5):
@@ -181,8 +184,8 @@ def test_batch_waits_for_the_interactive_work_too():
 @pytest.mark.parametrize(
     ("cost", "seconds", "told"), [(100, 10, 5), (7, 1, 8), (1000, 0.1, 1), (1, 30, 60)]
 )
-def test_retry_after_follows_from_the_throughput(cost, seconds, told):
-    async def scenario(hall):
+def test_retry_after_follows_from_the_throughput(cost: float, seconds: float, told: int) -> None:
+    async def scenario(hall: Hall) -> None:
         await teach(hall, cost=cost, seconds=seconds)
         hall.ask("a")
         hall.ask("b", cost=50)
@@ -194,8 +197,8 @@ def test_retry_after_follows_from_the_throughput(cost, seconds, told):
     play(scenario, waiting=1)
 
 
-def test_the_throughput_forgets_and_learns_only_of_what_was_finished():
-    async def scenario(hall):
+def test_the_throughput_forgets_and_learns_only_of_what_was_finished() -> None:
+    async def scenario(hall: Hall) -> None:
         await teach(hall, cost=10, seconds=10)
         for n in range(200):
             ticket = hall.admission.enter(client="x", priority=BATCH, cost=6, deadline=None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ChatTTS.errors import ConfigError
-from ChatTTS.serving.auth import Gate, read_keys
+from ChatTTS.serving.auth import Authenticator, read_keys
 from ChatTTS.serving.errors import AuthenticationError
 from ChatTTS.serving.settings import Settings
 
@@ -40,11 +40,15 @@ def test_a_host_that_is_left_out_is_not_all_addresses() -> None:
 @pytest.mark.parametrize("given", [None, "", "Bearer ", "Bearer wrong", "\ud800"])
 def test_what_does_not_open(given: str | None) -> None:
     with pytest.raises(AuthenticationError):
-        Gate(["key"]).client(given, "127.0.0.1")
+        Authenticator(["key"]).client(given, "127.0.0.1")
 
 
 def test_a_client_is_its_key() -> None:
-    gate = Gate(["key", "other"])
-    name = gate.client("Bearer key", "127.0.0.1")
-    assert name == gate.client("key", "192.0.2.1") != gate.client("other", "127.0.0.1")
+    authenticator = Authenticator(["key", "other"])
+    name = authenticator.client("Bearer key", "127.0.0.1")
+    assert (
+        name
+        == authenticator.client("key", "192.0.2.1")
+        != authenticator.client("other", "127.0.0.1")
+    )
     assert "key" not in name.removeprefix("key-")

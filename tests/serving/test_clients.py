@@ -16,7 +16,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from ChatTTS.audio import to_int16
-from ChatTTS.serving.auth import Gate
+from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.requests import Priority
 from ChatTTS.serving.rest.schemas import FormatName
 
@@ -245,7 +245,7 @@ def occupy(server: WholeServer, *clients: str) -> Callable[[], None]:
     def enter(client: str) -> Callable[[], None]:
         admission = server.service.admission
         how = {"priority": Priority.INTERACTIVE, "cost": 1, "deadline": None}
-        return admission.enter(client=client, **how).leave  # type: ignore[arg-type]
+        return admission.enter(client=client, **how).release  # type: ignore[arg-type]
 
     leaves = [server.call(lambda name=name: enter(name)) for name in ("", *clients)]  # type: ignore[misc]
 
@@ -258,7 +258,7 @@ def occupy(server: WholeServer, *clients: str) -> Callable[[], None]:
 
 def label(server: WholeServer, key: str) -> str:
     """What the server calls the client that has this key."""
-    return Gate(server.settings.api_keys).client(key, "")
+    return Authenticator(server.settings.api_keys).client(key, "")
 
 
 def test_a_wrong_key(small: WholeServer, keyed: openai.OpenAI) -> None:

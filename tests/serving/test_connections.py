@@ -20,7 +20,7 @@ import pytest
 
 from ChatTTS.core import Chat
 from ChatTTS.serving.connections import Connection, Connections
-from ChatTTS.serving.listening import accepting, bind, more_files, places
+from ChatTTS.serving.listener import accept_connections, bind, connection_limits, raised_file_limit
 from ChatTTS.serving.settings import Limits, Settings
 
 from ..support.server_tools import WholeServer, whole_server
@@ -145,7 +145,7 @@ def test_this_machine_and_proxies_may_have_all(host: str) -> None:
 def test_a_connection_that_ends_leaves_its_place() -> None:
     with books(most=1, per_address=1) as b:
         for _ in range(3):
-            b.all.forget(b.admitted())
+            b.all.remove(b.admitted())
         assert (len(b.all), b.closed) == (0, [])
 
 
@@ -158,13 +158,13 @@ def test_time_is_over_only_for_those_that_owe_a_request() -> None:
         with busy.request() as is_whole, reading.request():
             is_whole()
             b.clock.now += limits.head_seconds
-            b.all.cut_late()
+            b.all.abort_overdue()
             assert [b.is_cut(number) for number in range(3)] == [True, False, False]
             b.clock.now += limits.body_seconds
-            b.all.cut_late()
+            b.all.abort_overdue()
             assert [b.is_cut(number) for number in range(3)] == [True, True, False]
         b.clock.now += limits.head_seconds
-        b.all.cut_late()
+        b.all.abort_overdue()
         assert b.is_cut(2)
         assert b.closed == ["slow"] * 3
 
@@ -190,10 +190,10 @@ def test_a_client_that_reads_slowly_may_go_on() -> None:
         for _ in range(5):
             b.clock.now += limits.stalled_seconds - 1
             transport.left -= 1
-            b.all.cut_late()
+            b.all.abort_overdue()
             assert not transport.is_aborted
         b.clock.now += limits.stalled_seconds
-        b.all.cut_late()
+        b.all.abort_overdue()
         assert transport.is_aborted
 
 
@@ -232,7 +232,7 @@ def test_where_no_file_is_left_room_is_made_and_the_log_stays_short(
         connections = Connections(settings)
         bound = bind("127.0.0.1", 0)
         address = bound.getsockname()
-        async with accepting(bound, connections, lambda _: asyncio.Protocol(), None):
+        async with accept_connections(bound, connections, lambda _: asyncio.Protocol(), None):
             clients = []
             for number in range(2):
                 clients.append(await asyncio.open_connection(*address))
@@ -262,15 +262,15 @@ def test_the_limit_is_what_the_process_may_open(
     settings = Settings()
     most = settings.limits.connections
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 20, 1 << 20))
-    assert places(settings) == (most, most)
+    assert connection_limits(settings) == (most, most)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
-    assert places(settings) == (most, most)
+    assert connection_limits(settings) == (most, most)
     assert not caplog.records
     monkeypatch.setattr(resource, "getrlimit", lambda _: (512, 512))
-    http, rpc = places(settings)
+    http, rpc = connection_limits(settings)
     assert 0 < rpc < http
     assert http + rpc < 512
-    assert places(replace(settings, grpc_port=None))[0] == http + rpc
+    assert connection_limits(replace(settings, grpc_port=None))[0] == http + rpc
     assert "LimitNOFILE" in caplog.records[0].getMessage()
 
 
@@ -280,7 +280,7 @@ def test_the_process_may_open_more_files_meanwhile() -> None:
     lower = min(before[0], 300)
     resource.setrlimit(resource.RLIMIT_NOFILE, (lower, before[1]))
     try:
-        with more_files():
+        with raised_file_limit():
             assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= lower
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (lower, before[1])
     finally:
@@ -320,7 +320,7 @@ def said(client: socket.socket) -> bytes:
 
 
 def closed(server: WholeServer, reason: str) -> float:
-    registry = server.service.measures.registry
+    registry = server.service.metrics.registry
     return registry.get_sample_value("chattts_connections_closed_total", {"reason": reason}) or 0
 
 
@@ -346,7 +346,7 @@ def is_healthy(server: WholeServer) -> bool:
 
 
 def open_now(server: WholeServer) -> float:
-    value = server.service.measures.registry.get_sample_value("chattts_connections")
+    value = server.service.metrics.registry.get_sample_value("chattts_connections")
     assert value is not None
     return value
 

@@ -50,8 +50,9 @@ def entry() -> argparse.Namespace:
 
 
 def compose() -> dict[str, Any]:
-    service: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
-    return service["chattts"]
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    service: dict[str, Any] = services["chattts"]
+    return service
 
 
 def unit() -> configparser.ConfigParser:

@@ -40,7 +40,7 @@ from ChatTTS.serving.errors import (
         (asyncio.CancelledError("secret"), 500, "INTERNAL", "server_error"),
     ],
 )
-def test_any_error_has_an_answer(error, status, grpc, kind):
+def test_any_error_has_an_answer(error: BaseException, status: int, grpc: str, kind: str) -> None:
     answer = as_serving_error(error)
     assert isinstance(answer, ServingError)
     assert (answer.status, answer.grpc) == (status, grpc)
@@ -59,7 +59,7 @@ def test_any_error_has_an_answer(error, status, grpc, kind):
         assert answer.status >= 500 or str(answer) == "x"
 
 
-def test_errors_name_the_field_at_fault():
+def test_errors_name_the_field_at_fault() -> None:
     assert as_serving_error(errors.TextError("x")).param == "input"
     assert as_serving_error(errors.VoiceError("x")).param == "voice"
     assert UnknownVoiceError("x").param == "voice"
@@ -67,6 +67,6 @@ def test_errors_name_the_field_at_fault():
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_an_instance_does_not_change_its_class(own):
+def test_an_instance_does_not_change_its_class(own: bool) -> None:
     OverloadedError("x", own_limit=own, draining=not own)
     assert (OverloadedError.status, OverloadedError.grpc) == (503, "RESOURCE_EXHAUSTED")

@@ -22,7 +22,7 @@ import riva.client.proto.riva_tts_pb2 as tts
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from websockets.exceptions import ConnectionClosed
 
-from ChatTTS.serving.measures import Record
+from ChatTTS.serving.metrics import RequestRecord
 
 from ..support.server_tools import WholeServer, reset, whole_server
 from ..support.serving_tools import PATIENCE, eventually, with_limits
@@ -311,12 +311,12 @@ def server() -> Iterator[WholeServer]:
 def test_who_leaves_at_any_moment_leaves_nothing(
     server: WholeServer, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    spoken: list[Record] = []
+    spoken: list[RequestRecord] = []
     for seed in range(5):  # what is made but once is there then
         Leaver(server, seed)()
     assert server.becomes_idle()
     before = Footprint.of(server)
-    monkeypatch.setattr(server.service.measures, "note", spoken.append)
+    monkeypatch.setattr(server.service.metrics, "count_request", spoken.append)
     with ThreadPoolExecutor(8, thread_name_prefix="leavers") as pool:
         leavers = [Leaver(server, seed) for seed in range(count)]
         for left in [pool.submit(leaver) for leaver in leavers]:

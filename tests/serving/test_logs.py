@@ -16,8 +16,8 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from ChatTTS.serving.log_output import Throttle, log_output
-from ChatTTS.serving.logs import Seldom
+from ChatTTS.serving.logging_setup import RateLimitFilter, log_to_stderr
+from ChatTTS.serving.request_logs import RateLimitedLogger
 
 from ..support.server_tools import WholeServer, whole_server
 from ..support.serving_tools import PATIENCE
@@ -103,7 +103,7 @@ def record(message: str, name: str = "some.library", **facts: Any) -> logging.Lo
 
 def test_lines_of_one_kind_are_bounded_and_the_rest_is_counted() -> None:
     clock = Clock()
-    throttle = Throttle(burst=3, per_second=0.5, clock=clock)
+    throttle = RateLimitFilter(burst=3, per_second=0.5, clock=clock)
     assert [throttle.filter(record("again")) for _ in range(10)] == [True] * 3 + [False] * 7
     assert throttle.filter(record("another"))
     clock.now += 2
@@ -116,7 +116,7 @@ def test_lines_of_one_kind_are_bounded_and_the_rest_is_counted() -> None:
 
 
 def test_a_flood_of_one_refusal_hides_no_other() -> None:
-    throttle = Throttle(burst=1, clock=Clock())
+    throttle = RateLimitFilter(burst=1, clock=Clock())
     name = "ChatTTS.serving.refusals"
     codes = ["invalid_api_key"] * 5 + ["not_found"]
     passed = [throttle.filter(record("%s", name, code=code)) for code in codes]
@@ -124,14 +124,14 @@ def test_a_flood_of_one_refusal_hides_no_other() -> None:
 
 
 def test_spoken_requests_are_never_left_out() -> None:
-    throttle = Throttle(burst=1, clock=Clock())
+    throttle = RateLimitFilter(burst=1, clock=Clock())
     name = "ChatTTS.serving.requests"
     assert all(throttle.filter(record("%s", name, finish="stop")) for _ in range(100))
 
 
 def test_what_is_said_seldom_tells_how_often_it_was_not(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    seldom = Seldom(logging.getLogger("ChatTTS.serving.test"), 60, clock)
+    seldom = RateLimitedLogger(logging.getLogger("ChatTTS.serving.test"), 60, clock)
     for _ in range(5):
         seldom.warning("%s is full", "it")
     seldom.warning("something else")
@@ -157,9 +157,9 @@ def test_all_lines_have_one_form(form: str, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(logging.getLogger(name), "propagate", True)
         monkeypatch.setattr(logging.getLogger(name), "handlers", [])
         monkeypatch.setattr(logging.getLogger(name), "level", logging.NOTSET)
-        logging.getLogger(name).manager._clear_cache()
+        logging.getLogger(name).manager._clear_cache()  # type: ignore[attr-defined]
     before = logging.getLogger("ChatTTS").handlers
-    with log_output(form, logging.INFO):
+    with log_to_stderr(form, logging.INFO):
         logging.getLogger("ChatTTS.serving").info("of our own\nin two lines")
         logging.getLogger("ChatTTS.model").debug("too fine")
         logging.getLogger("uvicorn.error").warning("of %s", "uvicorn")

@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from ChatTTS.serving.errors import DeadlineError
-from ChatTTS.serving.rest.middleware import Inlet
+from ChatTTS.serving.rest.middleware import BodyMiddleware
 
 SOUND = bytes(range(256)) * 1000  # more than one part
 
@@ -28,7 +28,7 @@ async def run(send: Send, patience: float) -> None:
             await asyncio.Event().wait()
         return requests.pop()
 
-    inlet = Inlet(stream, lambda path: 0, parts=0, seconds=60, patience=patience)
+    inlet = BodyMiddleware(stream, lambda path: 0, parts=0, seconds=60, patience=patience)
     await inlet({"type": "http", "path": "/", "headers": []}, receive, send)
 
 

@@ -19,7 +19,7 @@ import ChatTTS.core
 from ChatTTS.cli import main
 from ChatTTS.errors import ConfigError
 from ChatTTS.serving.settings import Settings
-from ChatTTS.serving.starting import reserve, warn_of_strangers
+from ChatTTS.serving.startup import reserve, warn_if_open
 
 from ..support.process_tools import LONG, Process, Reader
 from ..support.server_tools import server_thread, whole_server
@@ -89,7 +89,7 @@ def test_a_second_signal_ends_it_at_once(start: Start) -> None:
 
 def test_a_client_that_comes_while_a_balancer_is_told_is_served() -> None:
     with whole_server() as server:
-        server.call(server.service.leave)
+        server.call(server.service.start_draining)
         assert httpx.get(f"{server.url}/ready").json() == {"status": "draining"}
         assert ask(server.url).status_code == 200
         with speaker(server) as client:
@@ -229,6 +229,6 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
 def test_a_door_that_is_open_to_all_is_told(
     settings: dict[str, Any], is_warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    warn_of_strangers(Settings(**settings))
+    warn_if_open(Settings(**settings))
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * is_warned
     assert ("NO KEYS" in caplog.text) is is_warned

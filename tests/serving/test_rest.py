@@ -225,12 +225,12 @@ class _Breaking:
 
 @pytest.fixture
 def breaking(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin = server.service.begin
+    open_stream = server.service.open_stream
 
     async def broken(*args: Any) -> _Breaking:
-        return _Breaking(await begin(*args))
+        return _Breaking(await open_stream(*args))
 
-    monkeypatch.setattr(server.service, "begin", broken)
+    monkeypatch.setattr(server.service, "open_stream", broken)
 
 
 @pytest.mark.usefixtures("breaking")
@@ -259,7 +259,12 @@ def test_what_the_server_drops_is_no_whole_answer(
     with client.stream("POST", "/v1/audio/speech", json=body) as answer:
         parts = answer.iter_raw()
         next(parts)
-        server.call(lambda: [speech.abort() for speech in server.service._speaking])
+
+        def abort_all() -> None:
+            for speech in server.service._speaking:
+                speech.abort()
+
+        server.call(abort_all)
         with pytest.raises(httpx.RemoteProtocolError):
             for _ in parts:
                 pass
@@ -309,7 +314,8 @@ def test_who_leaves_the_queue_frees_the_place(server: RunningServer, path: str) 
             assert eventually(lambda: admission.waiting == expected)
         assert eventually(lambda: admission.waiting == 0)
     finally:
-        server.call(lambda: [ticket.leave() for ticket in tickets])
+        for ticket in tickets:
+            server.call(ticket.release)
     assert server.becomes_idle()
 
 
@@ -325,7 +331,8 @@ def test_a_turn_that_comes_too_late(client: httpx.Client, server: RunningServer)
     try:
         answer = ask(client, max_wait=0.05)
     finally:
-        server.call(lambda: [ticket.leave() for ticket in tickets])
+        for ticket in tickets:
+            server.call(ticket.release)
     assert answer.status_code == 503
     assert answer.json()["error"]["code"] in ("deadline_exceeded", "server_overloaded")
     assert int(answer.headers["retry-after"]) >= 1

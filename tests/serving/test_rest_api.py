@@ -271,7 +271,7 @@ def test_overload_is_answered_at_once(strict: RunningServer, keyed: httpx.Client
         refused = ask(keyed)
         assert (refused.status_code, error_of(refused)["code"]) == (503, "server_overloaded")
         assert int(refused.headers["retry-after"]) >= 1
-        strict.call(me[2].leave)
+        strict.call(me[2].release)
         name = strict.call(lambda: _client_name(strict))
         me.append(strict.call(lambda: enter(name)))
         own = ask(keyed)
@@ -279,15 +279,16 @@ def test_overload_is_answered_at_once(strict: RunningServer, keyed: httpx.Client
         assert error_of(own)["type"] == "rate_limit_error"
         assert int(own.headers["retry-after"]) >= 1
     finally:
-        strict.call(lambda: [ticket.leave() for ticket in me])
+        for ticket in me:
+            strict.call(ticket.release)
     assert strict.becomes_idle()
 
 
 def _client_name(server: RunningServer) -> str:
     """What the second key's owner is called."""
-    from ChatTTS.serving.auth import Gate
+    from ChatTTS.serving.auth import Authenticator
 
-    return Gate(server.settings.api_keys).client(f"Bearer {KEYS[1]}", "")
+    return Authenticator(server.settings.api_keys).client(f"Bearer {KEYS[1]}", "")
 
 
 # ------------------------------------------------------------------ voices

@@ -20,7 +20,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.pipeline.results import EmptySpeechError
-from ChatTTS.serving.auth import Gate
+from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.errors import OverloadedError
 from ChatTTS.serving.requests import SpeechRequest
 from ChatTTS.serving.riva import serve_grpc
@@ -218,7 +218,9 @@ def test_who_needs_no_key_takes_no_place(server: RunningServer) -> None:
 
 def test_who_takes_no_sound_is_cut_off(server: RunningServer) -> None:
     limits = replace(server.settings.limits, idle_seconds=0.05)
-    servicer = RivaServicer(server.service, Gate(()), replace(server.settings, limits=limits))
+    servicer = RivaServicer(
+        server.service, Authenticator(()), replace(server.settings, limits=limits)
+    )
     context = _Deaf(ask(LONG).SerializeToString())
     with pytest.raises(grpc.RpcError):
         server.run(servicer.synthesize_online(None, context))
@@ -343,7 +345,7 @@ def test_a_failure_is_logged_without_the_text(
 
 def test_refusals_are_counted_once(client: Client, server: RunningServer) -> None:
     def count(code: str) -> float:
-        registry = server.service.measures.registry
+        registry = server.service.metrics.registry
         return registry.get_sample_value("chattts_refused_total", {"code": code}) or 0.0
 
     before = [count("voice_not_found"), count("invalid_request")]
@@ -366,7 +368,7 @@ def test_a_graceful_end_lets_calls_finish(server: RunningServer) -> None:
 
 def test_a_port_that_is_taken(server: RunningServer, tmp_path: Path) -> None:
     settings = replace(server.settings, grpc_port=0)
-    gate = Gate(())
+    gate = Authenticator(())
     listening = server.run(serve_grpc(server.service, gate, settings))
     try:
         with pytest.raises(ConfigError, match="another grpc_port"):
@@ -406,7 +408,7 @@ def test_tls(server: RunningServer, tmp_path: Path) -> None:
         capture_output=True,
     )
     settings = replace(server.settings, grpc_port=0, tls_certificate=certificate, tls_key=key)
-    listening = server.run(serve_grpc(server.service, Gate(()), settings))
+    listening = server.run(serve_grpc(server.service, Authenticator(()), settings))
     auth = riva.client.Auth(ssl_root_cert=certificate, uri=f"localhost:{listening.port}")
     try:
         assert riva.client.SpeechSynthesisService(auth).synthesize(TEXT, **NATIVE).audio

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from ChatTTS.core import Chat
-from ChatTTS.serving.auth import Gate
+from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.errors import OverloadedError
-from ChatTTS.serving.measures import Record
+from ChatTTS.serving.metrics import RequestRecord
 from ChatTTS.serving.requests import SpeechRequest
 from ChatTTS.serving.rest import create_app
 from ChatTTS.serving.server import make_service
@@ -68,7 +68,7 @@ def test_who_refines_leaves_threads_to_who_speaks(
                     may_go_on.set()
                 assert await asyncio.gather(*refined) == [[TEXT]] * MANY
         finally:
-            service.end()
+            service.shut_down_threads()
 
     asyncio.run(main())
 
@@ -79,7 +79,7 @@ def test_who_sends_recordings_leaves_threads_to_who_speaks(chat: Chat, tmp_path:
     async def main() -> None:
         service = make(chat, tmp_path)
         read = [
-            asyncio.ensure_future(service.read(lambda: may_go_on.wait(PATIENCE)))
+            asyncio.ensure_future(service.in_reader_thread(lambda: may_go_on.wait(PATIENCE)))
             for _ in range(MANY)
         ]
         try:
@@ -87,7 +87,7 @@ def test_who_sends_recordings_leaves_threads_to_who_speaks(chat: Chat, tmp_path:
         finally:
             may_go_on.set()
             await asyncio.gather(*read)
-            service.end()
+            service.shut_down_threads()
 
     asyncio.run(main())
 
@@ -103,7 +103,7 @@ def test_results_are_not_given_by_a_server_that_ends(chat: Chat, tmp_path: Path)
                 await samples(service)
             assert caught.value.draining
         finally:
-            service.end()
+            service.shut_down_threads()
 
     asyncio.run(main())
 
@@ -127,7 +127,7 @@ def test_what_ends_between_two_utterances_is_not_whole(
             assert speech.finish_reason == "abort"
             assert service.results.counts.size == 1
         finally:
-            service.end()
+            service.shut_down_threads()
 
     asyncio.run(main())
 
@@ -135,7 +135,7 @@ def test_what_ends_between_two_utterances_is_not_whole(
 def test_a_batch_that_was_taken_is_spoken_wholly(chat: Chat, tmp_path: Path) -> None:
     async def main() -> None:
         service = make(chat, tmp_path, limits=Limits(running=1))
-        app = create_app(service, Gate(()), service.settings)
+        app = create_app(service, Authenticator(()), service.settings)
         batch = {"items": [{"input": TEXT}] * 3, "response_format": "pcm"}
         try:
             async with httpx.AsyncClient(
@@ -150,18 +150,18 @@ def test_a_batch_that_was_taken_is_spoken_wholly(chat: Chat, tmp_path: Path) -> 
                 late = (await client.post("/v1/audio/speech/batch", json=batch)).json()["data"]
                 assert {result["error"]["code"] for result in late} == {"shutting_down"}
         finally:
-            service.end()
+            service.shut_down_threads()
 
     asyncio.run(main())
 
 
 def test_a_faster_tempo_needs_the_samples_sooner() -> None:
     now = 0.0
-    record = Record(SpeechRequest(TEXT, speed=2.0), clock=lambda: now)
-    record.heard(24_000)  # heard for half a second
+    record = RequestRecord(SpeechRequest(TEXT, speed=2.0), clock=lambda: now)
+    record.add_samples(24_000)  # heard for half a second
     now = 0.4
-    record.heard(2_400)
+    record.add_samples(2_400)
     assert record.underruns == 0
     now = 0.7
-    record.heard(2_400)
+    record.add_samples(2_400)
     assert record.underruns == 1

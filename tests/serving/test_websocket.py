@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ChatTTS.audio import to_int16
 from ChatTTS.serving.errors import OverloadedError
-from ChatTTS.serving.measures import Record
+from ChatTTS.serving.metrics import RequestRecord
 from ChatTTS.serving.requests import SpeechRequest
 from ChatTTS.serving.speech import Speech
 from ChatTTS.serving.websocket.config import ContextConfig
@@ -338,7 +338,7 @@ def test_who_goes_away_frees_everything(server: RunningServer, is_polite: bool) 
 
 
 def test_who_does_not_read_makes_the_engine_wait(server: RunningServer) -> None:
-    ended: list[Record] = []
+    ended: list[RequestRecord] = []
 
     async def speak_to_nobody() -> tuple[int, int]:
         outbox = Outbox(None)  # type: ignore[arg-type]  # nobody writes what is put there
@@ -356,7 +356,7 @@ def test_who_does_not_read_makes_the_engine_wait(server: RunningServer) -> None:
 
     run = Run(ContextConfig(), Draws())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server.service.measures, "note", ended.append)
+        patch.setattr(server.service.metrics, "count_request", ended.append)
         spoken, sent = server.run(speak_to_nobody())
         assert spoken <= 5
         assert sent <= 4 << 15

@@ -13,10 +13,10 @@ from fastapi import FastAPI, WebSocket
 from websockets.exceptions import InvalidStatus
 
 from ChatTTS.core import Chat
-from ChatTTS.serving import http
+from ChatTTS.serving import http_server
 from ChatTTS.serving.connections import Connections
 from ChatTTS.serving.errors import OverloadedError
-from ChatTTS.serving.listening import bind
+from ChatTTS.serving.listener import bind
 from ChatTTS.serving.requests import Priority
 from ChatTTS.serving.settings import Limits, Settings
 from ChatTTS.serving.tickets import Ticket
@@ -224,7 +224,7 @@ def test_overload_is_told_and_the_next_text_may_do(chat: Chat) -> None:
             assert socket.until("audio.done")["finish_reason"] == "error"
             assert refusals(server) == 1
             for ticket in places:
-                server.call(ticket.leave)
+                server.call(ticket.release)
             socket.say("input.text", text="Hello there.")
             socket.say("input.done")
             assert socket.until("audio.done")["finish_reason"] in SPOKEN
@@ -234,7 +234,7 @@ def test_overload_is_told_and_the_next_text_may_do(chat: Chat) -> None:
 def refusals(server: RunningServer) -> float:
     """Requests that were refused for overload, by the metrics."""
     labels = {"code": "server_overloaded"}
-    registry = server.service.measures.registry
+    registry = server.service.metrics.registry
     return registry.get_sample_value("chattts_refused_total", labels) or 0.0
 
 
@@ -254,17 +254,17 @@ def test_a_ping_may_wait_behind_sound_that_is_not_read_yet(monkeypatch: pytest.M
     """Who plays while it reads answers a ping after minutes, and must not be cut off for that."""
     configs: list[uvicorn.Config] = []
 
-    class Watched(http._Uvicorn):
+    class Watched(http_server._Uvicorn):
         def __init__(self, config: uvicorn.Config) -> None:
             configs.append(config)
             super().__init__(config)
 
     async def serve(settings: Settings) -> None:
         bound = bind(settings.host, settings.port)
-        async with http.serve_http(FastAPI(), settings, bound, Connections(settings)):
+        async with http_server.serve_http(FastAPI(), settings, bound, Connections(settings)):
             pass
 
-    monkeypatch.setattr(http, "_Uvicorn", Watched)
+    monkeypatch.setattr(http_server, "_Uvicorn", Watched)
     asyncio.run(serve(Settings(port=0, limits=Limits(idle_seconds=200.0))))
     assert [config.ws_ping_timeout for config in configs] == [200.0]
 

@@ -1,4 +1,6 @@
-"""An admission with people in it, in a loop whose clock jumps, so that nothing sleeps."""
+"""An admission with named clients, in an asyncio loop whose clock jumps instead of sleeping."""
+
+from __future__ import annotations
 
 import asyncio
 import selectors
@@ -11,13 +13,13 @@ from ChatTTS.serving.tickets import Ticket
 
 
 class JumpingSelector(selectors.SelectSelector):
-    """Where a loop would sleep, the clock goes on."""
+    """Advances the clock by the time that a loop would sleep."""
 
     now = 0.0
 
-    def select(self, timeout=None):
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
-            raise AssertionError("everybody waits, and nothing will ever happen")
+            raise AssertionError("all tasks wait, and nothing will ever happen")
         self.now += timeout
         return super().select(0)
 
@@ -32,24 +34,30 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
 
 async def spin() -> None:
-    """Let every task do what it can do now."""
+    """Let every task run until it waits."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
 @dataclass
 class Hall:
-    """An admission with people in it; each has a name, and ends when he is told."""
+    """An admission with named tickets; each turn lasts until :meth:`end`."""
 
     admission: Admission
     came: set[str] = field(default_factory=set)
     begun: list[str] = field(default_factory=list)
     tickets: dict[str, Ticket] = field(default_factory=dict)
-    tasks: dict[str, asyncio.Task] = field(default_factory=dict)
+    tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     ends: dict[str, asyncio.Event] = field(default_factory=dict)
 
     def ask(
-        self, name: str, *, client: str = "", priority=Priority.INTERACTIVE, cost=1.0, within=None
+        self,
+        name: str,
+        *,
+        client: str = "",
+        priority: Priority = Priority.INTERACTIVE,
+        cost: float = 1.0,
+        within: float | None = None,
     ) -> Ticket:
         deadline = None if within is None else self.admission.clock() + within
         ticket = self.admission.enter(
@@ -62,7 +70,7 @@ class Hall:
     def cancel(self, name: str) -> None:
         self.tasks[name].cancel()
         if name not in self.came:  # its task never takes a step, so it never enters its ticket
-            self.tickets[name].leave()
+            self.tickets[name].release()
 
     async def _stay(self, name: str) -> None:
         self.came.add(name)
@@ -75,7 +83,7 @@ class Hall:
         await spin()
 
     async def end_all(self) -> list[str]:
-        """One after the other as they begin; gives who began, in order."""
+        """End the turns one after the other; return the names in order of their turns."""
         await spin()
         ended = 0
         while ended < len(self.begun):
@@ -87,22 +95,22 @@ class Hall:
         admission = self.admission
         assert (admission.running, admission.waiting) == (0, 0)
         assert admission.snapshot().clients == 0
-        assert admission._urgent.clients == admission._patient.clients == 0
-        assert admission._urgent.cost == admission._patient.cost == 0
+        assert admission._interactive.clients == admission._batch.clients == 0
+        assert admission._interactive.cost == admission._batch.cost == 0
         assert not admission._timers
-        assert not admission._young
+        assert not admission._not_aged
 
 
 def play(
     scenario: Callable[[Hall], Awaitable[None]],
     *,
-    running=1,
-    waiting=1000,
-    own=1000,
-    seconds=1e6,
-    ageing=1e6,
+    running: int = 1,
+    waiting: int = 1000,
+    own: int = 1000,
+    seconds: float = 1e6,
+    ageing: float = 1e6,
 ) -> None:
-    """Run a scenario, and see that nothing stays behind."""
+    """Run a scenario, and check that nothing is left of it."""
     loop = JumpingLoop()
     try:
         limits = AdmissionLimits(running, waiting, own, seconds, ageing)
@@ -116,14 +124,14 @@ def play(
 
         loop.run_until_complete(all_of_it())
     finally:
-        for task in asyncio.all_tasks(loop):  # of a test that failed
+        for task in asyncio.all_tasks(loop):  # left by a test that failed
             task.cancel()
         loop.run_until_complete(asyncio.sleep(0))
         loop.close()
 
 
 async def teach(hall: Hall, *, cost: float, seconds: float) -> None:
-    """Let one ticket show how much gets done."""
+    """Finish one ticket, from which the admission learns its throughput."""
     hall.ask("teacher", cost=cost)
     await asyncio.sleep(seconds)
     await hall.end("teacher")

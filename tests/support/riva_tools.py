@@ -14,7 +14,7 @@ import riva.client
 import riva.client.proto.riva_tts_pb2 as tts
 from numpy.typing import NDArray
 
-from ChatTTS.serving.auth import Gate
+from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.riva import GrpcServer, serve_grpc
 from ChatTTS.serving.settings import Limits
 
@@ -65,7 +65,7 @@ class Client:
 def connected(server: RunningServer, keys: tuple[str, ...] = (), **limits: Any) -> Iterator[Client]:
     """A gRPC server on the running service, and its client."""
     settings = replace(server.settings, grpc_port=0, limits=replace(Limits(), **limits))
-    client = Client(server, server.run(serve_grpc(server.service, Gate(keys), settings)))
+    client = Client(server, server.run(serve_grpc(server.service, Authenticator(keys), settings)))
     try:
         yield client
     finally:

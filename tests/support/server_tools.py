@@ -34,7 +34,7 @@ class WholeServer(RunningServer):
     """A running :class:`Server`.
 
     Attributes:
-        grpc_address: host and port of gRPC.
+        grpc_address: host and port of its gRPC interface.
     """
 
     def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
@@ -43,7 +43,7 @@ class WholeServer(RunningServer):
 
     @contextlib.contextmanager
     def riva_client(self) -> Iterator[riva.client.SpeechSynthesisService]:
-        """Riva's client until the end of the block."""
+        """Yield Riva's client within this context."""
         auth = riva.client.Auth(uri=self.grpc_address)
         try:
             yield riva.client.SpeechSynthesisService(auth)
@@ -52,7 +52,7 @@ class WholeServer(RunningServer):
 
     @contextlib.contextmanager
     def channel(self) -> Iterator[grpc.Channel]:
-        """A gRPC channel until the end of the block."""
+        """Yield a gRPC channel within this context."""
         with grpc.insecure_channel(self.grpc_address) as channel:
             yield channel
 
@@ -61,7 +61,7 @@ class ServerThread(threading.Thread):
     """Runs a server in an asyncio loop of its own.
 
     Attributes:
-        server: see there; it exists once :meth:`begin` returns.
+        server: exists once :meth:`begin` has returned.
         loop: its loop.
     """
 
@@ -74,20 +74,20 @@ class ServerThread(threading.Thread):
         self._error: BaseException | None = None
 
     def begin(self) -> None:
-        """Start it; it may not be ready yet."""
+        """Start the server, without waiting until it is ready."""
         self.start()
         assert self._begun.wait(PATIENCE)
 
     def ready(self) -> WholeServer:
-        """The server once it is ready; the error if it does not become so."""
+        """Return the server once it is ready; raise the error of its start if it failed."""
         assert self._settled.wait(PATIENCE), "the server did not start"
         if self._error is not None:
             raise self._error
         return WholeServer(self.server, self.loop)
 
     def end(self) -> None:
-        """End it in good order, and wait for that."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: it never came so far
+        """Shut the server down in order, and wait for that."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed, since the start failed
             self.loop.call_soon_threadsafe(self._over.set)
         self.join(PATIENCE)
         assert not self.is_alive(), "the server did not stop"
@@ -96,7 +96,7 @@ class ServerThread(threading.Thread):
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_until_complete(self._serve())
-        except BaseException as error:  # it is told to whoever waits
+        except BaseException as error:  # raised in the thread that waits
             self._error = error
         finally:
             self._settled.set()
@@ -113,11 +113,11 @@ class ServerThread(threading.Thread):
 
 @contextlib.contextmanager
 def server_thread(chat: Chat | None = None, **settings: Any) -> Iterator[ServerThread]:
-    """A server that begins to start; at the end of the block it and its model are gone.
+    """Begin to start a server; at the end of the context it and its model are gone.
 
     Args:
-        chat: what speaks; one of its own by default.
-        settings: fields of ``Settings``; all ports are free ones.
+        chat: speaks; one of its own by default.
+        settings: fields of ``Settings``; all ports are free ones by default.
     """
     with tempfile.TemporaryDirectory() as folder:
         chosen = Settings(**{"port": 0, "grpc_port": 0, "voices": Path(folder), **settings})
@@ -131,13 +131,13 @@ def server_thread(chat: Chat | None = None, **settings: Any) -> Iterator[ServerT
 
 @contextlib.contextmanager
 def whole_server(chat: Chat | None = None, **settings: Any) -> Iterator[WholeServer]:
-    """The same, when it is ready."""
+    """Run a server within this context, which begins when the server is ready."""
     with server_thread(chat, **settings) as thread:
         yield thread.ready()
 
 
 def reset(connection: socket.socket) -> None:
-    """Go away as a program does that dies."""
+    """Reset a connection, as the system does for a program that crashes."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
     connection.close()
 
@@ -146,12 +146,12 @@ def reset(connection: socket.socket) -> None:
 
 
 def samples(pcm: bytes) -> NDArray[np.int16]:
-    """Of bytes in PCM."""
+    """Return the samples of PCM bytes."""
     return np.frombuffer(pcm, "<i2")
 
 
 def decoded(data: bytes) -> tuple[NDArray[np.int16], int]:
-    """Samples (n,) of a file in any format, and their rate."""
+    """Return the samples (n,) of an audio file in any format, and their rate in Hz."""
     with av.open(io.BytesIO(data)) as container:
         rate = int(container.streams.audio[0].rate)
         resampler = av.AudioResampler(format="s16", layout="mono", rate=rate)
@@ -161,13 +161,13 @@ def decoded(data: bytes) -> tuple[NDArray[np.int16], int]:
 
 
 def apart(sound: NDArray[np.int16], reference: NDArray[np.int16]) -> int:
-    """The greatest difference of two sounds, in LSB; they must have one length."""
+    """Return the greatest difference of two sounds of equal length, in LSB."""
     assert len(sound) == len(reference)
     return int(np.abs(sound.astype(int) - reference).max())
 
 
 def similarity(sound: NDArray[Any], reference: NDArray[Any]) -> float:
-    """The correlation (0 to 1) at the best shift."""
+    """Return the correlation (0 to 1) of two sounds at the best shift."""
     first, second = sound.astype(np.float64), reference.astype(np.float64)
     size = 1 << (len(first) + len(second)).bit_length()
     spectrum = np.fft.rfft(first, size) * np.conj(np.fft.rfft(second, size))

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from numpy.typing import NDArray
 
 from ChatTTS.core import Chat
-from ChatTTS.serving.auth import Gate
+from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.rest.app import create_app
 from ChatTTS.serving.server import make_service
 from ChatTTS.serving.service import SpeechService
@@ -27,19 +27,19 @@ from ChatTTS.serving.settings import Settings
 T = TypeVar("T")
 
 # Adds routes to the app, such as those of WebSockets.
-Extend = Callable[[FastAPI, SpeechService, Gate, Settings], None]
+Extend = Callable[[FastAPI, SpeechService, Authenticator, Settings], None]
 
-PATIENCE = 120.0  # seconds for anything; nothing that works needs them, on a busy machine either
+PATIENCE = 120.0  # seconds; more than anything needs, on a busy machine too
 
 
 class RunningServer:
     """A server in a thread of its own.
 
     Attributes:
-        url: of its root, without a slash at the end.
-        service: belongs to the server's loop: use :meth:`run` for what is not a plain read.
-        settings: that it runs with.
-        loop: the server's.
+        url: URL of its root, without a slash at the end.
+        service: belongs to the server's loop; use :meth:`run` for more than reading attributes.
+        settings: its settings.
+        loop: its asyncio loop.
     """
 
     def __init__(
@@ -58,15 +58,15 @@ class RunningServer:
 
     @property
     def chat(self) -> Chat:
-        """What speaks here, also for calls that bypass the server."""
+        """The service's ``Chat``, for calls that bypass the server."""
         return self.service.chat
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine in the server's loop."""
+        """Return the result of a coroutine that runs in the server's loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
 
     def call(self, work: Callable[[], T]) -> T:
-        """The result of a function that is called in the server's loop."""
+        """Return the result of a function that is called in the server's loop."""
 
         async def called() -> T:
             return work()
@@ -74,18 +74,18 @@ class RunningServer:
         return self.run(called())
 
     def offline(self, text: str, seed: int, voice: str | None = None) -> NDArray[np.float32]:
-        """The waveform (n,) that ``infer`` gives for a request without the refine pass."""
+        """Return the waveform (n,) that ``infer`` gives for a request without the refine pass."""
         params = self.service.voices.parameters(voice) | {"manual_seed": seed}
         waveforms = self.chat.infer(text, skip_refine_text=True, params_infer_code=params)
         waveform: NDArray[np.float32] = waveforms[0]
         return waveform
 
     def becomes_idle(self) -> bool:
-        """Wait until nothing runs or waits and the engine holds no blocks; whether it came so."""
+        """Wait until nothing runs or waits and no block is held; return whether it came so."""
         return eventually(lambda: not self.busy())
 
     def busy(self) -> dict[str, int]:
-        """What is held now; empty when nothing is."""
+        """Return the counts of what is in use now; empty when nothing is."""
         metrics = self.chat.gpt.engine.engine.metrics()  # type: ignore[attr-defined]
         admission = self.service.admission
         held = {
@@ -98,7 +98,7 @@ class RunningServer:
 
 
 def eventually(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
-    """Wait until ``condition`` holds; whether it did in time."""
+    """Wait until ``condition`` holds; return whether it did in time."""
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:
@@ -115,13 +115,13 @@ def running_server(
     chat: Chat | None = None,
     **settings: Any,
 ) -> Iterator[RunningServer]:
-    """A server until the end of the block.
+    """Run a server within this context.
 
     Args:
-        extend: what adds routes to its app.
-        warm: whether it is ready when the block begins.
-        chat: what speaks, and stays loaded at the end; one of its own by default.
-        settings: fields of ``Settings``; the voices lie in a folder that is deleted afterwards.
+        extend: functions that add routes to its app.
+        warm: whether it is ready when the context begins.
+        chat: speaks, and stays loaded at the end; by default one of its own, which is unloaded.
+        settings: fields of ``Settings``; the voices are in a folder that is deleted at the end.
     """
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         chosen = Settings(**{"port": 0, "grpc_port": None, "voices": Path(folder), **settings})
@@ -136,9 +136,9 @@ def running_server(
 
 
 def loaded_chat() -> Chat:
-    """The bundled voice on the velocity engine, in float32.
+    """Return the bundled voice on the velocity engine, in float32.
 
-    On one thread: test processes run side by side, and threads of one core wait for each other.
+    It uses one thread: test processes run in parallel, and threads on one core wait for each other.
     """
     chat = Chat()
     chat.load_or_raise("bundled", device="cpu", use_vllm=True, num_threads=1)
@@ -146,12 +146,12 @@ def loaded_chat() -> Chat:
 
 
 def with_limits(**limits: Any) -> dict[str, Any]:
-    """For :func:`running_server`: ``limits`` with these fields, the others as they are."""
+    """Return the setting ``limits`` with these fields, and defaults for the others."""
     return {"limits": dataclasses.replace(Settings().limits, **limits)}
 
 
 class _ServerThread(threading.Thread):
-    """Runs uvicorn in a loop of its own."""
+    """Runs uvicorn in an asyncio loop of its own."""
 
     def __init__(
         self, chat: Chat, settings: Settings, extend: Sequence[Extend], warm: bool
@@ -166,13 +166,13 @@ class _ServerThread(threading.Thread):
     def run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as error:  # it is told to whoever waits
+        except BaseException as error:  # raised in the thread that waits
             self._error = error
         finally:
             self._settled.set()
 
     def running(self) -> RunningServer:
-        """The server, as soon as it answers."""
+        """Return the server, as soon as it answers."""
         assert self._settled.wait(PATIENCE), "the server did not start"
         if self._running is None:
             raise RuntimeError("the server did not start") from self._error
@@ -190,10 +190,10 @@ class _ServerThread(threading.Thread):
     async def _serve(self) -> None:
         settings, chat = self._settings, self._chat
         service = make_service(chat, settings)
-        gate = Gate(settings.api_keys)
-        app = create_app(service, gate, settings)
+        authenticator = Authenticator(settings.api_keys)
+        app = create_app(service, authenticator, settings)
         for add in self._extend:
-            add(app, service, gate, settings)
+            add(app, service, authenticator, settings)
         if self._warm:
             await service.warm_up()
         config = uvicorn.Config(

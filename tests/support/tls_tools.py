@@ -10,7 +10,7 @@ import pytest
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for localhost that signs itself, and its key; without openssl, a skip."""
+    """Return a self-signed certificate for localhost and its key; skip the test without openssl."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the certificate")
     key, certificate = folder / "key.pem", folder / "certificate.pem"

@@ -1,4 +1,4 @@
-"""REST: the routes of OpenAI's speech API, and some plainer ones."""
+"""REST: the routes of OpenAI's speech API, and some simpler ones."""
 
 from .app import create_app
 

@@ -1,4 +1,4 @@
-"""The app behind HTTP."""
+"""The FastAPI app of the HTTP interface."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
 from ...version import __version__
-from ..auth import Gate
-from ..pages import Pages
+from ..auth import Authenticator
+from ..origins import OriginPolicy
 from ..service import SpeechService
 from ..settings import Limits, Settings
 from .batch import batch_routes
-from .description import describe
 from .errors import on_http_error, on_invalid
-from .middleware import Answers, Doorman, Inlet
+from .middleware import AuthMiddleware, BodyMiddleware, ErrorMiddleware
 from .models import model_routes
+from .openapi import describe
 from .operations import PUBLIC, operation_routes
 from .page import is_page, page_routes
 from .plain import plain_routes
@@ -27,30 +27,30 @@ from .refine import refine_routes
 from .speech import speech_routes
 from .voices import voice_routes
 
-# Beside a recording stand short fields; base64 makes three bytes four.
+# The other fields of a form with a recording are short.
 _FORM_BYTES = 64 << 10
-# A text may have as many commas as letters, and a batch holds a few of the longest texts.
-_FEW_PARTS, _PARTS_PER_CHARACTER = 20_000, 4
-_SHOWN = ("x-request-id", "x-sample-rate", "x-seed", "x-finish-reason", "retry-after")
+# A text may consist of commas, and a batch may contain a few of the longest texts.
+_BASE_PARTS, _PARTS_PER_CHARACTER = 20_000, 4
+_EXPOSED_HEADERS = ("x-request-id", "x-sample-rate", "x-seed", "x-finish-reason", "retry-after")
 
 
-def create_app(service: SpeechService, gate: Gate, settings: Settings) -> FastAPI:
-    """What answers HTTP.
+def create_app(service: SpeechService, authenticator: Authenticator, settings: Settings) -> FastAPI:
+    """Return the app that answers HTTP.
 
     Args:
-        service: who speaks.
-        gate: who may ask.
-        settings: limits, origins of other pages, and whether texts may be logged.
+        service: speaks the requests.
+        authenticator: checks the API keys.
+        settings: limits, allowed origins, and whether texts may be logged.
     """
     app = FastAPI(
         title="ChatTTS",
         version=__version__,
-        docs_url=None,  # their scripts would come from other hosts
+        docs_url=None,  # its scripts would come from other hosts
         redoc_url=None,
         exception_handlers={RequestValidationError: on_invalid, HTTPException: on_http_error},
     )
-    # It shows the key in the description; the middleware asks for it.
-    keyed = [] if gate.is_open else [Depends(HTTPBearer(auto_error=False))]
+    # This only documents the key in the OpenAPI schema; the middleware checks it.
+    keyed = [] if authenticator.is_open else [Depends(HTTPBearer(auto_error=False))]
     for router in (
         speech_routes(service),
         batch_routes(service),
@@ -63,25 +63,30 @@ def create_app(service: SpeechService, gate: Gate, settings: Settings) -> FastAP
     app.include_router(operation_routes(service))
     app.include_router(page_routes())
     app.openapi = partial(describe, app)  # type: ignore[method-assign]
-    # The last one stands outermost.
+    # The middleware that is added last is the outermost one.
     limits = settings.limits
     app.add_middleware(
-        Inlet,
+        BodyMiddleware,
         most=partial(_most_bytes, limits=limits),
-        parts=_FEW_PARTS + _PARTS_PER_CHARACTER * limits.characters,
+        parts=_BASE_PARTS + _PARTS_PER_CHARACTER * limits.characters,
         seconds=limits.body_seconds,
         patience=limits.stalled_seconds,
     )
-    app.add_middleware(Doorman, gate=gate, is_public=_is_public, pages=Pages(settings))
-    app.add_middleware(Answers, measures=service.measures, with_text=settings.log_texts)
+    app.add_middleware(
+        AuthMiddleware,
+        authenticator=authenticator,
+        is_public=_is_public,
+        origins=OriginPolicy(settings),
+    )
+    app.add_middleware(ErrorMiddleware, metrics=service.metrics, with_text=settings.log_texts)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(settings.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
-            # OpenAI's client for browsers sends a dozen of its own, more with each version.
+            # OpenAI's client for browsers sends a dozen headers of its own, more in each version.
             allow_headers=["*"],
-            expose_headers=list(_SHOWN),
+            expose_headers=list(_EXPOSED_HEADERS),
         )
     return app
 
@@ -91,9 +96,9 @@ def _is_public(path: str) -> bool:
 
 
 def _most_bytes(path: str, limits: Limits) -> int:
-    """Of a body."""
+    """Return the maximum size of the body of a request to ``path``."""
     if path == "/v1/audio/voices":
         return limits.upload_bytes + _FORM_BYTES
     if path.startswith("/v1/audio/speech"):
-        return limits.message_bytes + limits.upload_bytes * 4 // 3
+        return limits.message_bytes + limits.upload_bytes * 4 // 3  # base64
     return limits.message_bytes

@@ -1,4 +1,4 @@
-"""``POST /v1/audio/speech/batch``: many texts at once."""
+"""``POST /v1/audio/speech/batch``: many texts in one request."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ..errors import RequestTooLargeError, as_serving_error
-from ..logs import log_failure
+from ..request_logs import log_failure
 from ..requests import Priority
 from ..service import SpeechService
 from ..settings import Limits
-from .asking import Asker, check_model, output, speech_request
+from .request_parsing import Caller, check_model, output_options, speech_request
 from .schemas import (
     ERRORS,
     NOT_FOUND,
@@ -29,15 +29,15 @@ from .schemas import (
     BatchResult,
     SpeechBody,
 )
-from .streaming import Tally, make_encoder, spoken, whole
+from .streaming import UsageCounter, encode_file, make_encoder, speaking
 
 _NDJSON = "application/x-ndjson"
-# A batch may be as long as so many of the longest texts: its sound is held until it is sent.
-_LONGEST_TEXTS = 4
+# A batch may be as long as this many of the longest texts: its audio is kept until it is sent.
+_MAX_LONG_TEXTS = 4
 
 
 def batch_routes(service: SpeechService) -> APIRouter:
-    """The batch route."""
+    """Return the batch route."""
     router = APIRouter(tags=["speech"])
 
     @router.post(
@@ -55,12 +55,12 @@ def batch_routes(service: SpeechService) -> APIRouter:
         | NOT_FOUND,
     )
     async def create_batch(body: BatchBody, request: Request) -> Response:
-        """Items are spoken side by side, when nobody who listens waits. One that fails has an
-        `error` and leaves the others alone."""
+        """Items are spoken in parallel, after interactive requests. An item that fails has an
+        `error`; the other items are not affected."""
         _check(body, service.settings.limits)
-        batch = _Batch(service, body, Asker.of(request), request.scope["state"])
+        batch = _SpeechBatch(service, body, Caller.of(request), request.scope["state"])
         if body.stream:
-            return _Lines(batch)
+            return _JSONLinesResponse(batch)
         async with aclosing(batch.results()) as results:
             done = [result async for result in results]
         done.sort(key=lambda result: result.index)
@@ -80,7 +80,7 @@ def _check(body: BatchBody, limits: Limits) -> None:
             param="items",
         )
     characters = sum(len(item.input) for item in body.items)
-    most = limits.characters * _LONGEST_TEXTS
+    most = limits.characters * _MAX_LONG_TEXTS
     if characters > most:
         raise RequestTooLargeError(
             f"the texts of the batch have {characters} characters; this server takes {most}: send "
@@ -89,25 +89,26 @@ def _check(body: BatchBody, limits: Limits) -> None:
         )
 
 
-class _Batch:
-    """The items of one request, spoken side by side."""
+class _SpeechBatch:
+    """The items of one batch request, spoken in parallel."""
 
     def __init__(
-        self, service: SpeechService, body: BatchBody, asker: Asker, state: dict[str, Any]
+        self, service: SpeechService, body: BatchBody, caller: Caller, state: dict[str, Any]
     ) -> None:
-        self._service, self._body, self._asker, self._state = service, body, asker, state
+        self._service, self._body, self._caller, self._state = service, body, caller, state
         limits = service.settings.limits
-        # Who was taken before the server began to shut down is spoken to the end.
+        # A batch that was accepted before the server began to shut down is spoken to its end.
         self._continues = not service.admission.draining
-        # No more at a time than one client may have waiting: a batch does not refuse itself.
+        # At most as many items at a time as one client may have waiting: otherwise the batch would
+        # use up its own limit.
         self._places = asyncio.Semaphore(min(limits.running, limits.waiting_per_client))
 
     async def results(self) -> AsyncGenerator[BatchResult, None]:
-        """Each item when it is done; leaving ends the others."""
+        """Yield the result of each item when it is done; closing the generator ends the others."""
         send, receive = anyio.create_memory_object_stream[BatchResult](0)
 
         async def work(index: int, item: BatchItem) -> None:
-            # Held until the result is taken: what nobody fetches does not pile up.
+            # The place is held until the result is taken, so that results do not pile up.
             async with self._places:
                 await send.send(await self._result(index, item))
 
@@ -122,7 +123,7 @@ class _Batch:
                     group.cancel_scope.cancel()
 
     async def line(self, result: BatchResult) -> bytes:
-        """A result as a line of JSON, which may be of many megabytes."""
+        """Return a result as a line of JSON, made in a thread as it may have many megabytes."""
         return await self._service.in_thread(
             lambda: result.model_dump_json(exclude_none=True).encode() + b"\n"
         )
@@ -130,10 +131,10 @@ class _Batch:
     async def _result(self, index: int, item: BatchItem) -> BatchResult:
         try:
             return await self._spoken(index, item)
-        except Exception as error:  # one item must not take the others with it
+        except Exception as error:  # the other items continue
             answer = as_serving_error(error)
             if answer.status == 500:
-                what = f"item {index} of request {self._asker.request_id}"
+                what = f"item {index} of request {self._caller.request_id}"
                 log_failure(what, answer, with_text=self._service.settings.log_texts)
             told = BatchError(**answer.as_json(), retry_after=answer.retry_after)
             return BatchResult(index=index, custom_id=item.custom_id, error=told)
@@ -144,12 +145,12 @@ class _Batch:
         body = SpeechBody.model_validate(
             named | item.model_dump(exclude_unset=True, exclude={"custom_id"})
         )
-        asker = Asker(self._asker.client, f"{self._asker.request_id}.{index}")
+        caller = Caller(self._caller.client, f"{self._caller.request_id}.{index}")
         changes = {"priority": Priority.BATCH, "continues": self._continues}
-        request = await speech_request(service, body, body.input, asker, **changes)
-        encoder = await make_encoder(service, request, output(body))
-        async with spoken(service, request, self._state) as speech:
-            data = await whole(service, speech, encoder, Tally())
+        request = await speech_request(service, body, body.input, caller, **changes)
+        encoder = await make_encoder(service, request, output_options(body))
+        async with speaking(service, request, self._state) as speech:
+            data = await encode_file(service, speech, encoder, UsageCounter())
             return BatchResult(
                 index=index,
                 custom_id=item.custom_id,
@@ -162,10 +163,10 @@ class _Batch:
             )
 
 
-class _Lines(Response):
-    """A line for each item that is done."""
+class _JSONLinesResponse(Response):
+    """A response with one line of JSON for each item that is done."""
 
-    def __init__(self, batch: _Batch) -> None:
+    def __init__(self, batch: _SpeechBatch) -> None:
         super().__init__(media_type=_NDJSON)
         del self.headers["content-length"]
         self.headers["x-accel-buffering"] = "no"
@@ -173,7 +174,7 @@ class _Lines(Response):
         self._batch = batch
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Handle one ASGI scope."""
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         async with aclosing(self._batch.results()) as results:

@@ -1,4 +1,4 @@
-"""Errors in the shape that clients of OpenAI's API read."""
+"""Error responses in the format of OpenAI's API."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ..errors import BadRequestError, NotFoundError, ServingError
 
 
 class ModelNotFoundError(ServingError):
-    """A model that is not here."""
+    """A model that does not exist."""
 
     status, grpc, code = 404, "NOT_FOUND", "model_not_found"
 
 
 class MethodError(ServingError):
-    """A method that an address does not know."""
+    """A method that a path does not support."""
 
     status, grpc, code = 405, "UNIMPLEMENTED", "method_not_allowed"
 
 
 def error_response(error: ServingError, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """What is answered."""
+    """Return the response to a request that failed with ``error``."""
     more = dict(headers or {})
     if error.retry_after is not None:
         more["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
@@ -38,14 +38,14 @@ def error_response(error: ServingError, headers: Mapping[str, str] | None = None
 
 
 def bad_fields(errors: Sequence[Mapping[str, Any]]) -> BadRequestError:
-    """What is wrong with the first field that pydantic complains about."""
+    """Return the error of the first invalid field that pydantic reports."""
     first = errors[0]
     place = tuple(first["loc"])
     if first["type"] == "json_invalid":
         return BadRequestError("the body is no JSON that can be read")
     if place[:1] in (("body",), ("query",), ("path",)):
         place = place[1:]
-    # Behind the field's name stand kinds that were tried, which say nothing to a client.
+    # After the field's name come names of types that pydantic tried, which clients do not know.
     of_item = len(place) > 1 and isinstance(place[1], int)
     param = ".".join(str(part) for part in place[: 3 if of_item else 1]) or None
     if param is None:
@@ -56,18 +56,18 @@ def bad_fields(errors: Sequence[Mapping[str, Any]]) -> BadRequestError:
 
 
 def validation_error(error: ValidationError) -> BadRequestError:
-    """The same for a model that was checked by hand."""
+    """Return the error for a pydantic model that was validated by hand."""
     return bad_fields(error.errors(include_url=False, include_context=False, include_input=False))
 
 
 async def on_invalid(request: Request, error: Exception) -> JSONResponse:
-    """Raises what FastAPI refuses as an error of ours, so that it is counted like all others."""
+    """Raise FastAPI's validation error as a BadRequestError, so that it is counted like others."""
     assert isinstance(error, RequestValidationError)
     raise bad_fields(error.errors()) from error
 
 
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:
-    """Answers what the router refuses; ``request.state.refusal`` tells the middleware of it."""
+    """Answer an error of the router, and leave it in ``request.state.refusal`` to be counted."""
     assert isinstance(error, HTTPException)
     request.state.refusal = refusal = _of_status(error, request)
     return error_response(refusal, error.headers)

@@ -1,4 +1,4 @@
-"""What every HTTP request passes: its name, its errors, its key, its body."""
+"""The ASGI layers of every HTTP request: its id and errors, its authentication, its body."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..auth import Gate
+from ..auth import Authenticator
 from ..errors import (
     DeadlineError,
     RequestTooLargeError,
@@ -18,35 +18,36 @@ from ..errors import (
     SlowRequestError,
     as_serving_error,
 )
-from ..logs import log_failure, log_refusal
-from ..measures import Measures
-from ..pages import Pages
+from ..metrics import ServerMetrics
+from ..origins import OriginPolicy
+from ..request_logs import log_failure, log_refusal
 from ..requests import new_request_id
 from .errors import error_response
 
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
-# Whoever still sends cannot read an answer: so much of a body that is too long is read and dropped.
-_DROPPED = 16 << 20
+# A client that still sends its body cannot read an answer, so this much of a body that is too long
+# is read and dropped.
+_MAX_DROPPED_BYTES = 16 << 20
 _PART_BYTES = 1 << 16
 
 
-class Answers:
-    """Gives every request its id, and answers its errors in OpenAI's shape.
+class ErrorMiddleware:
+    """Gives every request an id, and answers errors in the format of OpenAI's API.
 
-    An answer that has begun cannot become an error: it is left unfinished, upon which the server
-    breaks the connection off, so that nobody takes it for the whole.
+    A response that has started cannot become an error response. It is left unfinished, and the
+    server then closes the connection, so that the client sees that it is incomplete.
 
     Args:
-        app: what answers otherwise.
-        measures: told of those that are refused.
-        with_text: whether texts may stand in the log.
+        app: the next layer.
+        metrics: counts the refused requests.
+        with_text: whether the log may contain texts.
     """
 
-    def __init__(self, app: ASGIApp, measures: Measures, *, with_text: bool) -> None:
-        self._app, self._measures, self._with_text = app, measures, with_text
+    def __init__(self, app: ASGIApp, metrics: ServerMetrics, *, with_text: bool) -> None:
+        self._app, self._metrics, self._with_text = app, metrics, with_text
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Handle one ASGI scope."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -56,29 +57,29 @@ class Answers:
         state["request_id"] = request_id
         has_started = False
 
-        async def send_named(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             nonlocal has_started
             if message["type"] == "http.response.start":
                 has_started = True
                 MutableHeaders(scope=message)["x-request-id"] = request_id
                 if "refusal" in state:
-                    self._refused(state["refusal"], scope)
+                    self._count_refusal(state["refusal"], scope)
             await send(message)
 
         try:
-            await self._app(scope, receive, send_named)
-        except Exception as error:  # whatever it is, the client gets an answer
+            await self._app(scope, receive, send_with_id)
+        except Exception as error:  # the client gets an answer to any error
             answer = as_serving_error(error)
             if answer.status == 500:
                 log_failure(f"request {request_id}", answer, with_text=self._with_text)
             if has_started:
                 return
-            if "taken" not in state:
-                self._refused(answer, scope)
-            await error_response(answer)(scope, receive, send_named)
+            if "was_counted" not in state:
+                self._count_refusal(answer, scope)
+            await error_response(answer)(scope, receive, send_with_id)
 
-    def _refused(self, error: ServingError, scope: Scope) -> None:
-        self._measures.refused(error)
+    def _count_refusal(self, error: ServingError, scope: Scope) -> None:
+        self._metrics.count_refusal(error)
         state = scope["state"]
         address = scope.get("client") or ("unknown", 0)
         log_refusal(
@@ -90,44 +91,49 @@ class Answers:
         )
 
 
-class Doorman:
-    """Asks for a key where one is needed, keeps foreign pages out, and says who the client is.
+class AuthMiddleware:
+    """Checks the API key and the origin of requests, and notes the client's name in their state.
 
     Args:
-        app: what answers.
-        gate: who may ask.
-        is_public: whether an address needs no key.
-        pages: which pages may.
+        app: the next layer.
+        authenticator: checks the keys.
+        is_public: returns whether a path needs no key.
+        origins: checks the origins.
     """
 
     def __init__(
-        self, app: ASGIApp, gate: Gate, is_public: Callable[[str], bool], pages: Pages
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator,
+        is_public: Callable[[str], bool],
+        origins: OriginPolicy,
     ) -> None:
-        self._app, self._gate, self._is_public, self._pages = app, gate, is_public, pages
+        self._app, self._authenticator = app, authenticator
+        self._is_public, self._origins = is_public, origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Handle one ASGI scope."""
         headers = Headers(scope=scope) if scope["type"] == "http" else None
         if headers is not None:
-            self._pages.check_name(headers)
+            self._origins.check_name(headers)
         if headers is not None and not self._is_public(scope["path"]):
-            self._pages.check_request(scope["method"], scope["path"], headers)
+            self._origins.check_request(scope["method"], scope["path"], headers)
             address = scope.get("client") or ("unknown", 0)
-            client = self._gate.client(headers.get("authorization"), str(address[0]))
+            client = self._authenticator.client(headers.get("authorization"), str(address[0]))
             scope.setdefault("state", {})["client"] = client
         await self._app(scope, receive, send)
 
 
-class Inlet:
-    """Reads the body, up to a limit, and ends the work of clients that go away.
+class BodyMiddleware:
+    """Reads the body of a request up to a limit, and cancels the work of clients that disconnect.
 
     Args:
-        app: what answers.
-        most: bytes of a body, by the address.
-        parts: commas and brackets of a body that is no form. Whoever reads JSON holds all threads
-            meanwhile, for seconds if millions of values fill the place of a recording.
-        seconds: in which a body must have come.
-        patience: seconds after which a client that takes nothing of a stream is cut off.
+        app: the next layer.
+        most: returns the maximum number of bytes of a body, for a path.
+        parts: maximum number of commas and brackets in a body that is no form. A JSON parser holds
+            Python's lock, for seconds if a body as long as a recording has millions of values.
+        seconds: time for a body to come.
+        patience: seconds after which a stream is ended whose client does not read.
     """
 
     def __init__(
@@ -142,7 +148,7 @@ class Inlet:
         self._seconds, self._patience = seconds, patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Handle one ASGI scope."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -157,17 +163,17 @@ class Inlet:
             return
         if not Headers(scope=scope).get("content-type", "").startswith("multipart/"):
             self._check_parts(body)
-        await _Connection(body, receive, send, self._patience).run(self._app, scope)
+        await _BufferedRequest(body, receive, send, self._patience).run(self._app, scope)
 
     async def _read(self, receive: Receive, most: int) -> bytes | None:
-        """The body; ``None`` if the client went away before its end.
+        """Return the body; ``None`` if the client disconnected before its end.
 
         Raises:
-            RequestTooLargeError: it is longer than ``most`` bytes.
+            RequestTooLargeError: the body is longer than ``most`` bytes.
         """
         parts: list[bytes] = []
         size, has_more = 0, True
-        while has_more and size <= most + _DROPPED:
+        while has_more and size <= most + _MAX_DROPPED_BYTES:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None
@@ -191,17 +197,17 @@ class Inlet:
             )
 
 
-class _Connection:
-    """One request whose body is there; its work is cancelled when the client goes away."""
+class _BufferedRequest:
+    """One request whose body has been read; its work is cancelled if the client disconnects."""
 
     def __init__(self, body: bytes, receive: Receive, send: Send, patience: float) -> None:
         self._body: bytes | None = body
         self._receive, self._send, self._patience = receive, send, patience
         self._has_answered = False
-        self._is_gone = asyncio.Event()
+        self._disconnected = asyncio.Event()
 
     async def run(self, app: ASGIApp, scope: Scope) -> None:
-        work = asyncio.ensure_future(app(scope, self._give, self._pass))
+        work = asyncio.ensure_future(app(scope, self._receive_body, self._send_parts))
         watch = asyncio.ensure_future(self._watch())
         try:
             await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
@@ -216,26 +222,26 @@ class _Connection:
             await asyncio.gather(work, watch, return_exceptions=True)
 
     async def _watch(self) -> None:
-        """Until the client is gone."""
+        """Wait until the client has disconnected."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self._is_gone.set()
+        self._disconnected.set()
 
-    async def _give(self) -> Message:
+    async def _receive_body(self) -> Message:
         if self._body is None:
-            await self._is_gone.wait()
+            await self._disconnected.wait()
             return {"type": "http.disconnect"}
         body, self._body = self._body, None
         return {"type": "http.request", "body": body, "more_body": False}
 
-    async def _pass(self, message: Message) -> None:
+    async def _send_parts(self, message: Message) -> None:
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self._has_answered = True
         if not message.get("more_body", False):
             await self._send(message)
             return
-        # Work that goes on may hold a place, for which others wait. Small parts tell a client that
-        # is slow from one that takes nothing.
+        # Work that continues may hold a place for which other requests wait. Small parts show
+        # whether a client reads slowly or not at all.
         body: bytes = message["body"]
         for start in range(0, len(body), _PART_BYTES):
             part = {**message, "body": body[start : start + _PART_BYTES]}

@@ -1,19 +1,19 @@
-"""Which models there are: one, under several names."""
+"""The list of models: one model, under several names."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
-from .asking import MODELS, check_model
+from .request_parsing import MODELS, check_model
 from .schemas import ERRORS, NOT_FOUND, ModelInfo, ModelList, SpeechModel, SpeechModels
 
 _OWNER = "chattts"
-# Clients sort by it; the model's own age is not known.
+# Clients sort by this field; the model's real date is not known.
 _CREATED = 0
 
 
 def model_routes() -> APIRouter:
-    """OpenAI's list, one of it, and the list of speech servers."""
+    """Return the routes of OpenAI's list, of one model, and of the speech models."""
     router = APIRouter(tags=["models"])
 
     @router.get(

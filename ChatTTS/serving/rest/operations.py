@@ -1,4 +1,4 @@
-"""What operators ask: does it live, may requests come, how does it stand."""
+"""Routes for operators: health, readiness, metrics and status."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..service import SpeechService
 from .schemas import Health, Readiness, ServiceStatus
 
 PUBLIC = frozenset({"/health", "/ready", "/metrics", "/v1/status"})
-"""Addresses that need no key."""
+"""Paths that need no API key."""
 
 
 def operation_routes(service: SpeechService) -> APIRouter:
-    """Health, readiness, metrics, status."""
+    """Return the routes of health, readiness, metrics and status."""
     router = APIRouter(tags=["operations"])
 
     @router.get(
@@ -49,7 +49,7 @@ def operation_routes(service: SpeechService) -> APIRouter:
         },
     )
     async def metrics() -> Response:
-        text = await service.in_thread(service.measures.text)
+        text = await service.in_thread(service.metrics.render)
         return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
 
     @router.get(

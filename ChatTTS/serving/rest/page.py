@@ -1,4 +1,4 @@
-"""The web page: files that are read once, at the start."""
+"""The web page: its files are read once, at the start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import NotFoundError
 
 WEB = Path(__file__).parent.parent / "web"
 _INDEX = "index.html"
-_KINDS = {
+_MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -41,19 +41,19 @@ _POLICY = "; ".join(
 @dataclass(frozen=True)
 class _File:
     data: bytes
-    kind: str
+    media_type: str
     tag: str
 
     @classmethod
     def read(cls, path: Path) -> _File:
         data = path.read_bytes()
         digest = hashlib.sha256(data).hexdigest()
-        return cls(data, _KINDS[path.suffix], f'"{digest[:32]}"')
+        return cls(data, _MEDIA_TYPES[path.suffix], f'"{digest[:32]}"')
 
     def answer(self, request: Request) -> Response:
         headers = {
             "ETag": self.tag,
-            # A new version of the server must not meet an old script.
+            # A cached old script must not be used with a new version of the server.
             "Cache-Control": "no-cache",
             "Content-Security-Policy": _POLICY,
             "X-Content-Type-Options": "nosniff",
@@ -61,18 +61,18 @@ class _File:
         }
         if request.headers.get("if-none-match") == self.tag:
             return Response(status_code=304, headers=headers)
-        return Response(self.data, headers=headers | {"Content-Type": self.kind})
+        return Response(self.data, headers=headers | {"Content-Type": self.media_type})
 
 
 def is_page(path: str) -> bool:
-    """Whether an address belongs to the page."""
+    """Return whether a path belongs to the page."""
     return path == "/" or path.startswith("/static/")
 
 
 def page_routes(folder: Path = WEB) -> APIRouter:
-    """The page and its files; no other name is ever looked up in a file system."""
+    """Return the routes of the page and its files; requests never access the file system."""
     router = APIRouter(include_in_schema=False)
-    files = {p.name: _File.read(p) for p in sorted(folder.iterdir()) if p.suffix in _KINDS}
+    files = {p.name: _File.read(p) for p in sorted(folder.iterdir()) if p.suffix in _MEDIA_TYPES}
 
     def answer(name: str, request: Request) -> Response:
         if name not in files:

@@ -1,4 +1,4 @@
-"""``/tts``: a text in, a sound file out, as simply as it can be asked for."""
+"""``/tts``: the simplest request, from a text to an audio file."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from ..encoding import Format
 from ..errors import BadRequestError
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
-from .asking import Asker
 from .errors import validation_error
+from .request_parsing import Caller
 from .schemas import ERRORS, PlainBody
 from .speech import FORMATS, audio_answer
-from .streaming import Output, SpeechResponse
+from .streaming import OutputOptions, SpeechResponse
 
 _FORM = ("application/x-www-form-urlencoded", "multipart/form-data")
 _JSON = "application/json"
 
 
 def plain_routes(service: SpeechService) -> APIRouter:
-    """``GET`` and ``POST /tts``."""
+    """Return the routes ``GET /tts`` and ``POST /tts``."""
     router = APIRouter(tags=["speech"])
     answer = audio_answer(FORMATS) | ERRORS
 
     def speech(body: PlainBody, request: Request) -> Response:
-        asker = Asker.of(request)
+        caller = Caller.of(request)
         asked = SpeechRequest(
             body.text,
             voice=body.voice,
             speed=body.speed,
             seed=new_seed() if body.seed is None else body.seed,
             is_seeded=body.seed is not None,
-            client=asker.client,
-            request_id=asker.request_id,
+            client=caller.client,
+            request_id=caller.request_id,
         )
-        sent = Output(Format.parse(body.format), is_streamed=body.stream)
+        sent = OutputOptions(Format.parse(body.format), is_streamed=body.stream)
         return SpeechResponse(service, asked, sent)
 
     @router.get(
@@ -75,10 +75,10 @@ def plain_routes(service: SpeechService) -> APIRouter:
 
 
 async def _posted(request: Request) -> PlainBody:
-    """The fields of a request, those of the address among them.
+    """Return the fields of a request; those of the body replace those of the query.
 
     Raises:
-        BadRequestError: a body or a field that cannot be used.
+        BadRequestError: the body or a field is invalid.
     """
     fields: dict[str, Any] = dict(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

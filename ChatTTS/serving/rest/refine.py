@@ -1,4 +1,4 @@
-"""``POST /v1/audio/refine``: a text with breaks and laughs."""
+"""``POST /v1/audio/refine``: the refine pass alone, which adds breaks and laughs to a text."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from fastapi import APIRouter, Request
 
 from ..requests import SpeechRequest
 from ..service import SpeechService
-from .asking import Asker, draws
+from .request_parsing import Caller, generation_fields
 from .schemas import ERRORS, RefineAnswer, RefineBody
 
 
 def refine_routes(service: SpeechService) -> APIRouter:
-    """The refine pass alone, at two addresses."""
+    """Return the routes of the refine pass, at two paths."""
     router = APIRouter(tags=["speech"])
 
     async def refine(body: RefineBody, request: Request) -> RefineAnswer:
-        """Control tags are put into the text, so that it can be read and changed before it is
-        spoken. A voice that did not learn to refine leaves the text as it is."""
-        asked = SpeechRequest(body.input, **draws(body, Asker.of(request)))
+        """Inserts control tags into the text, so that it can be read and changed before it is
+        spoken. A model that was not trained to refine leaves the text unchanged."""
+        asked = SpeechRequest(body.input, **generation_fields(body, Caller.of(request)))
         utterances = await service.refine(asked, body.tags)
         return RefineAnswer(text="\n".join(utterances), utterances=utterances, seed=asked.seed)
 

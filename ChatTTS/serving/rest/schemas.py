@@ -1,4 +1,4 @@
-"""The bodies of requests and answers, as the API's description shows them."""
+"""The bodies of requests and responses, as the OpenAPI schema shows them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..requests import FASTEST, SLOWEST
 
 FormatName = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 _SEEDS = 2**63
-_MOST_ITEMS = 2000  # in any settings: checking the fields of more takes long
+_MOST_ITEMS = 2000  # whatever the settings, since validating more takes long
 
 
 class Body(BaseModel):
-    """Fields that are not known are left alone: clients send what other servers understand."""
+    """Base of request bodies. Unknown fields are ignored: clients send those of other servers."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False, protected_namespaces=())
 
@@ -26,8 +26,8 @@ class VoiceId(Body):
     id: str
 
 
-class Draws(Body):
-    """What the draws of the model depend on."""
+class GenerationOptions(Body):
+    """Fields of every request that runs the language model."""
 
     seed: int | None = Field(
         None, ge=-_SEEDS, lt=_SEEDS, description="The same seed and text give the same speech."
@@ -36,18 +36,18 @@ class Draws(Body):
     top_p: float | None = Field(None, gt=0, le=1)
     top_k: int | None = Field(None, ge=1, lt=_SEEDS)
     language: Literal["en", "zh"] | None = Field(
-        None, description="Found out from the text by default."
+        None, description="Detected from the text by default."
     )
     priority: Literal["interactive", "batch"] = Field(
-        "interactive", description="Batch requests wait until nobody listens."
+        "interactive", description="Batch requests wait for interactive ones."
     )
     max_wait: float | None = Field(
         None, ge=0, description="Seconds that the request may wait for its turn."
     )
 
 
-class Options(Draws):
-    """How to speak."""
+class SpeechOptions(GenerationOptions):
+    """Fields of every request for speech, except the text."""
 
     model: str = Field("chattts", description="Any name of GET /v1/models; all are one model.")
     voice: str | VoiceId | None = Field(
@@ -67,17 +67,17 @@ class Options(Draws):
 
     @property
     def voice_name(self) -> str | None:
-        """The voice, whichever way it was named."""
+        """The voice's name, from either form of the field."""
         return self.voice.id if isinstance(self.voice, VoiceId) else self.voice
 
 
-class SpeechBody(Options):
+class SpeechBody(SpeechOptions):
     """``POST /v1/audio/speech``."""
 
-    input: str = Field(min_length=1, description="The text; control tags such as [laugh] count.")
-    stream: bool = Field(True, description="False answers when all is there, with its length.")
+    input: str = Field(min_length=1, description="The text, with control tags such as [laugh].")
+    stream: bool = Field(True, description="False sends a whole file at the end, with its length.")
     stream_format: Literal["audio", "sse"] = "audio"
-    instructions: str | None = Field(None, description="Taken, and without effect here.")
+    instructions: str | None = Field(None, description="Accepted, but has no effect.")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -86,18 +86,18 @@ class SpeechBody(Options):
     )
 
 
-class BatchItem(Options):
-    """A text of a batch; what it leaves out is taken from the batch."""
+class BatchItem(SpeechOptions):
+    """A text of a batch; the batch gives the values of fields that it leaves out."""
 
     input: str = Field(min_length=1)
     custom_id: str | None = Field(None, max_length=64)
 
 
-class BatchBody(Options):
+class BatchBody(SpeechOptions):
     """``POST /v1/audio/speech/batch``."""
 
     items: list[BatchItem] = Field(min_length=1, max_length=_MOST_ITEMS)
-    stream: bool = Field(False, description="Answer line by line, each item when it is done.")
+    stream: bool = Field(False, description="Send a line for each item as soon as it is done.")
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -125,7 +125,7 @@ class PlainBody(Body):
     speed: float = Field(1.0, ge=SLOWEST, le=FASTEST)
 
 
-class RefineBody(Draws):
+class RefineBody(GenerationOptions):
     """``POST /v1/audio/refine``."""
 
     model_config = ConfigDict(
@@ -139,7 +139,7 @@ class RefineBody(Draws):
 
     @property
     def tags(self) -> str | None:
-        """The prompt of the refine pass; ``None`` where nothing is asked for."""
+        """The prompt of the refine pass; ``None`` if no tag is set."""
         named = {"oral": self.oral, "laugh": self.laugh, "break": self.breaks}
         tags = "".join(f"[{tag}_{level}]" for tag, level in named.items() if level is not None)
         return tags or None
@@ -155,7 +155,7 @@ class Error(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """The answer of every request that failed."""
+    """The response to every request that failed."""
 
     error: Error
 
@@ -167,7 +167,7 @@ class BatchError(Error):
 
 
 class BatchResult(BaseModel):
-    """An item that is done: ``audio`` or ``error``."""
+    """The result of an item: ``audio`` or ``error``."""
 
     index: int
     custom_id: str | None
@@ -175,13 +175,13 @@ class BatchResult(BaseModel):
     format: FormatName | None = None
     sample_rate: int | None = None
     seed: int | None = None
-    seconds: float | None = Field(default=None, description="Of the speech, at the tempo 1.")
+    seconds: float | None = Field(default=None, description="Length of the speech at tempo 1.")
     finish_reason: str | None = None
     error: BatchError | None = None
 
 
 class BatchAnswer(BaseModel):
-    """All items, in the order in which they were asked for."""
+    """The results of all items, in the order of the request."""
 
     object: Literal["list"] = "list"
     data: list[BatchResult]
@@ -218,7 +218,7 @@ class SpeechModel(BaseModel):
 
 
 class SpeechModels(BaseModel):
-    """The same, shorter."""
+    """All names of the model, as ids alone."""
 
     models: list[SpeechModel]
 
@@ -242,7 +242,7 @@ class VoiceList(BaseModel):
 
 
 class DeletedVoice(BaseModel):
-    """A voice that is no more."""
+    """A voice that was deleted."""
 
     id: str
     object: Literal["audio.voice.deleted"] = "audio.voice.deleted"
@@ -256,13 +256,13 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether requests are welcome."""
+    """Whether clients should send requests."""
 
     status: Literal["starting", "ready", "draining", "failed"]
 
 
 class ServiceStatus(BaseModel):
-    """What the server does now."""
+    """The state of the server now."""
 
     state: Literal["starting", "ready", "draining", "failed"]
     running: int
@@ -275,15 +275,15 @@ class ServiceStatus(BaseModel):
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorBody, "description": "The request is wrong in itself."},
-    401: {"model": ErrorBody, "description": "No key, or an unknown one."},
-    403: {"model": ErrorBody, "description": "A page of another host may not ask."},
-    413: {"model": ErrorBody, "description": "The request is too long."},
+    400: {"model": ErrorBody, "description": "The request is invalid."},
+    401: {"model": ErrorBody, "description": "The API key is missing or unknown."},
+    403: {"model": ErrorBody, "description": "A web page of another origin sent the request."},
+    413: {"model": ErrorBody, "description": "The request is too large."},
     429: {"model": ErrorBody, "description": "Too many requests of this client wait."},
-    500: {"model": ErrorBody, "description": "The engine could not do it."},
-    503: {"model": ErrorBody, "description": "Too many wait, or the engine is not there."},
+    500: {"model": ErrorBody, "description": "The engine failed."},
+    503: {"model": ErrorBody, "description": "Too many requests wait, or the engine does not run."},
     "default": {"model": ErrorBody, "description": "Any other error."},
 }
 NOT_FOUND: dict[int | str, dict[str, Any]] = {
-    404: {"model": ErrorBody, "description": "It is not here."}
+    404: {"model": ErrorBody, "description": "It does not exist."}
 }

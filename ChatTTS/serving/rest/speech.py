@@ -9,13 +9,13 @@ from starlette.responses import Response
 
 from ..encoding import Format
 from ..service import SpeechService
-from .asking import Asker, output, speech_request
+from .request_parsing import Caller, output_options, speech_request
 from .schemas import ERRORS, NOT_FOUND, FormatName, SpeechBody
 from .streaming import SpeechResponse
 
 _AUDIO = {"schema": {"type": "string", "format": "binary"}}
-# OpenAPI 3.1 has no schema for a stream of events; 3.2 has one, which few tools read. Tools check
-# each event by this one.
+# OpenAPI 3.1 has no schema for a stream of events; few tools read that of 3.2. Tools check each
+# event against this one.
 _EVENTS = {
     "type": "object",
     "description": "Server-sent events; the data of each are JSON.",
@@ -25,7 +25,7 @@ _EVENTS = {
 
 
 def audio_answer(formats: tuple[str, ...]) -> dict[int | str, dict[str, Any]]:
-    """The description of an answer that is sound."""
+    """Return the OpenAPI description of a response with audio."""
     kinds = {Format.parse(name).media_type: _AUDIO for name in formats}
     text = {"schema": {"type": "string"}}
     return {
@@ -33,9 +33,9 @@ def audio_answer(formats: tuple[str, ...]) -> dict[int | str, dict[str, Any]]:
             "description": "The speech.",
             "content": kinds,
             "headers": {
-                "x-request-id": text | {"description": "Of this request, also in the log."},
-                "x-sample-rate": text | {"description": "Samples a second."},
-                "x-seed": text | {"description": "That was used."},
+                "x-request-id": text | {"description": "Id of this request, also in the log."},
+                "x-sample-rate": text | {"description": "Samples per second."},
+                "x-seed": text | {"description": "The seed that was used."},
             },
         }
     }
@@ -45,7 +45,7 @@ FORMATS: tuple[str, ...] = get_args(FormatName)
 
 
 def speech_routes(service: SpeechService) -> APIRouter:
-    """The route of OpenAI's API."""
+    """Return the route of OpenAI's speech API."""
     router = APIRouter(tags=["speech"])
     answer = audio_answer(FORMATS)
     answer[200]["content"]["text/event-stream"] = {
@@ -61,11 +61,11 @@ def speech_routes(service: SpeechService) -> APIRouter:
         responses=answer | ERRORS | NOT_FOUND,
     )
     async def create_speech(body: SpeechBody, request: Request) -> Response:
-        """The answer is streamed while the text is being spoken. An answer whose transfer is
-        broken off is not whole."""
-        asked = await speech_request(service, body, body.input, Asker.of(request))
+        """The response is streamed while the text is being spoken. If its transfer is cut
+        off, it is incomplete."""
+        asked = await speech_request(service, body, body.input, Caller.of(request))
         as_events = body.stream_format == "sse"
-        sent = output(body, is_streamed=body.stream or as_events, as_events=as_events)
+        sent = output_options(body, is_streamed=body.stream or as_events, as_events=as_events)
         return SpeechResponse(service, asked, sent)
 
     return router

@@ -1,4 +1,4 @@
-"""Answers that are speech: as it comes, as events, or whole."""
+"""Responses with speech: streamed audio, server-sent events, or a whole file."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from ...model.tokenizer import Tokenizer
 from ...pipeline.results import Piece
 from ...pipeline.schedules import FRAMES_PER_SECOND
 from ..encoding import Encoder, Format, encoder
-from ..errors import UnavailableError, as_serving_error
-from ..logs import log_request
+from ..errors import as_serving_error
+from ..request_logs import log_request
 from ..requests import SpeechRequest
 from ..service import SpeechService
-from ..speech import BROKEN_OFF, COMPLETE, Speech
+from ..speech import Speech
 
 _SAMPLES_PER_FRAME = int(SAMPLE_RATE / FRAMES_PER_SECOND)
 
 
 @dataclass(frozen=True)
-class Output:
-    """How speech is to be sent.
+class OutputOptions:
+    """How to send speech.
 
     Attributes:
-        format: see there.
-        sample_rate: that is asked for; the format may take another one.
-        is_streamed: whether it is sent while it comes.
-        as_events: as server-sent events.
+        format: audio format.
+        sample_rate: requested rate in Hz; the format may need another one.
+        is_streamed: whether to send audio while it is generated.
+        as_events: whether to send it as server-sent events.
     """
 
     format: Format
@@ -46,117 +46,122 @@ class Output:
     as_events: bool = False
 
 
-class Tally:
-    """What was spoken, for the usage at the end."""
+class UsageCounter:
+    """Counts the tokens of a request, for the usage at its end."""
 
     def __init__(self) -> None:
         self._texts: dict[int, str] = {}
         self._samples: Counter[int] = Counter()
 
-    def note(self, piece: Piece) -> None:
-        """A piece was given."""
+    def add(self, piece: Piece) -> None:
+        """Count a piece."""
         self._texts[piece.utterance] = piece.text
         self._samples[piece.utterance] += len(piece.samples)
 
-    def usage(self, tokenizer: Tokenizer) -> dict[str, int]:
-        """Tokens of the text as it was spoken, and frames."""
+    def total(self, tokenizer: Tokenizer) -> dict[str, int]:
+        """Return the numbers of text tokens (input) and of generated frames (output)."""
         read = sum(len(tokenizer.ids(text)) for text in self._texts.values())
-        # The last frame of an utterance gives less than a whole frame's samples.
+        # The last frame of an utterance has fewer samples than the others.
         frames = sum(-(-samples // _SAMPLES_PER_FRAME) for samples in self._samples.values())
         return {"input_tokens": read, "output_tokens": frames, "total_tokens": read + frames}
 
 
 @asynccontextmanager
-async def spoken(
+async def speaking(
     service: SpeechService, request: SpeechRequest, state: dict[str, Any]
 ) -> AsyncIterator[Speech]:
-    """A request that has its turn; it is logged at the end.
+    """Enter the speech of a request, and log the request at the end.
 
     Args:
-        state: of the HTTP request; says afterwards whether the service counted this one.
+        state: state of the HTTP request; ``was_counted`` is set if the service counted the request.
 
     Raises:
-        ServingError: it cannot be taken.
+        ServingError: see :class:`.speech.Speech`.
     """
     speech = service.speak(request)
     try:
         async with speech:
             yield speech
     finally:
-        if speech.record.whole is not None:
-            state["taken"] = True
+        if speech.record.latency is not None:
+            state["was_counted"] = True
             log_request(speech.record, "rest", with_text=service.settings.log_texts)
 
 
-async def make_encoder(service: SpeechService, request: SpeechRequest, output: Output) -> Encoder:
-    """The encoder of an answer."""
+async def make_encoder(
+    service: SpeechService, request: SpeechRequest, output: OutputOptions
+) -> Encoder:
+    """Return the encoder of a response."""
     return await service.in_thread(
         partial(encoder, output.format, output.sample_rate, request.speed)
     )
 
 
-async def encoded(
-    service: SpeechService, speech: Speech, encoder: Encoder, tally: Tally
+async def encode_pieces(
+    service: SpeechService, speech: Speech, encoder: Encoder, usage: UsageCounter
 ) -> AsyncGenerator[bytes, None]:
-    """The bytes of all pieces, some of which may be none; the first come with the first sound.
+    """Yield the encoded bytes of each piece, and the last bytes of the encoder; some may be empty.
 
     Args:
-        tally: told of every piece.
+        usage: counts the pieces.
 
     Raises:
-        ServingError: it failed, or did not come to its end.
+        ServingError: the generation failed or was aborted.
     """
     async for piece in speech:
-        tally.note(piece)
+        usage.add(piece)
         yield await service.in_thread(partial(encoder.push, piece.samples))
-    if speech.finish_reason not in COMPLETE:
-        raise UnavailableError(BROKEN_OFF)
+    speech.check_complete()
     yield await service.in_thread(encoder.finish)
 
 
-async def whole(service: SpeechService, speech: Speech, encoder: Encoder, tally: Tally) -> bytes:
-    """All bytes of a file, which unlike those of a stream tell their length."""
-    parts = [part async for part in encoded(service, speech, encoder, tally)]
+async def encode_file(
+    service: SpeechService, speech: Speech, encoder: Encoder, usage: UsageCounter
+) -> bytes:
+    """Return the bytes of a whole file; unlike those of a stream, its header has its length."""
+    parts = [part async for part in encode_pieces(service, speech, encoder, usage)]
     return await service.in_thread(lambda: encoder.as_file(b"".join(parts)))
 
 
 class SpeechResponse(Response):
-    """Waits for its turn, and answers with speech.
+    """Waits for the turn of a request, and answers with its speech.
 
-    Errors before the first sound are raised, before anything is sent. Those that come later leave
-    the answer unfinished, or are an event.
+    Errors before the first audio are raised, and nothing has been sent then. Later errors are sent
+    as an event, or leave the response unfinished.
 
     Args:
-        service: who speaks.
-        request: what.
-        output: how it is sent.
+        service: speaks the request.
+        request: the text to speak.
+        output: how to send the speech.
     """
 
-    def __init__(self, service: SpeechService, request: SpeechRequest, output: Output) -> None:
+    def __init__(
+        self, service: SpeechService, request: SpeechRequest, output: OutputOptions
+    ) -> None:
         super().__init__()
         self._service, self._request, self._output = service, request, output
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Handle one ASGI scope."""
         service, request = self._service, self._request
         encoder = await make_encoder(service, request, self._output)
-        tally = Tally()
-        # The last of an answer is sent when its place in the queue is free again.
+        usage = UsageCounter()
+        # The end of a response is sent after the request has freed its place in the queue.
         if not self._output.is_streamed:
-            async with spoken(service, request, scope["state"]) as speech:
-                data = await whole(service, speech, encoder, tally)
-            headers = self._named(encoder) | {"x-finish-reason": speech.finish_reason or ""}
+            async with speaking(service, request, scope["state"]) as speech:
+                data = await encode_file(service, speech, encoder, usage)
+            headers = self._audio_headers(encoder) | {"x-finish-reason": speech.finish_reason or ""}
             answer = Response(data, headers=headers, media_type=encoder.format.media_type)
             await answer(scope, receive, send)
             return
         async with (
-            spoken(service, request, scope["state"]) as speech,
-            aclosing(encoded(service, speech, encoder, tally)) as parts,
+            speaking(service, request, scope["state"]) as speech,
+            aclosing(encode_pieces(service, speech, encoder, usage)) as parts,
         ):
             first = await anext(parts)
             await self._start(encoder, send)
             if self._output.as_events:
-                await self._send_events(speech, first, parts, tally, send)
+                await self._send_events(speech, first, parts, usage, send)
             else:
                 await _send_part(first, send)
                 async for part in parts:
@@ -168,7 +173,7 @@ class SpeechResponse(Response):
         speech: Speech,
         first: bytes,
         parts: AsyncIterator[bytes],
-        tally: Tally,
+        usage: UsageCounter,
         send: Send,
     ) -> None:
         await _send_audio(first, send)
@@ -179,19 +184,19 @@ class SpeechResponse(Response):
             answer = as_serving_error(error).as_json()
             await _send_event({"type": "error", "error": answer}, send)
             return
-        usage = partial(tally.usage, self._service.chat.tokenizer)
-        done = {"type": "speech.audio.done", "usage": await self._service.in_thread(usage)}
+        count = partial(usage.total, self._service.chat.tokenizer)
+        done = {"type": "speech.audio.done", "usage": await self._service.in_thread(count)}
         await _send_event(done | {"finish_reason": speech.finish_reason}, send)
 
     async def _start(self, encoder: Encoder, send: Send) -> None:
         kind = encoder.format.media_type
-        headers = self._named(encoder) | {
+        headers = self._audio_headers(encoder) | {
             "content-type": "text/event-stream" if self._output.as_events else kind
         }
         raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
 
-    def _named(self, encoder: Encoder) -> dict[str, str]:
+    def _audio_headers(self, encoder: Encoder) -> dict[str, str]:
         return {
             "x-sample-rate": str(encoder.sample_rate),
             "x-seed": str(self._request.seed),

@@ -1,4 +1,4 @@
-"""``/v1/audio/voices``: which voices there are, a new one, one less."""
+"""``/v1/audio/voices``: list, upload and delete voices."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Annotated
 from fastapi import APIRouter, File, Form, UploadFile
 
 from ...errors import VoiceError
+from ...voices import check_name, is_speaker_string
 from ..errors import BadRequestError, UnknownVoiceError
 from ..recordings import sample_prompt
 from ..service import SpeechService
-from ..voices import VoiceInfo, check_name, is_speaker_string
+from ..voices import VoiceInfo
 from .schemas import ERRORS, NOT_FOUND, DeletedVoice, VoiceEntry, VoiceList
 
 _REFUSALS = ("", "0", "false", "no", "off")
 
 
 def voice_routes(service: SpeechService) -> APIRouter:
-    """List, upload, delete."""
+    """Return the routes that list, upload and delete voices."""
     router = APIRouter(tags=["voices"])
     voices = service.voices
 
@@ -80,7 +81,7 @@ def voice_routes(service: SpeechService) -> APIRouter:
             await _check_speaker(service, speaker.strip())
         info = await service.in_thread(
             partial(
-                voices.keep,
+                voices.save,
                 name,
                 consent=consent,
                 speaker=None if speaker is None else speaker.strip(),
@@ -99,7 +100,7 @@ def voice_routes(service: SpeechService) -> APIRouter:
     )
     async def delete_voice(name: str) -> DeletedVoice:
         try:
-            await service.in_thread(partial(voices.forget, name))
+            await service.in_thread(partial(voices.delete, name))
         except UnknownVoiceError as error:
             raise UnknownVoiceError(str(error), param="name", is_address=True) from error
         return DeletedVoice(id=name)

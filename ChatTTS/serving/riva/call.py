@@ -7,10 +7,10 @@ from urllib.parse import unquote
 
 import grpc
 
-from ..auth import Gate
+from ..auth import Authenticator
 from ..errors import ServingError, as_serving_error
-from ..logs import log_failure, log_refusal
-from ..measures import Measures
+from ..metrics import ServerMetrics
+from ..request_logs import log_failure, log_refusal
 from ..requests import new_request_id
 from ..speech import Speech
 
@@ -34,7 +34,7 @@ class Call:
         self.speech: Speech | None = None
         self._has_head = False
 
-    def let_in(self, gate: Gate) -> None:
+    def let_in(self, gate: Authenticator) -> None:
         """Find out who asks.
 
         Raises:
@@ -58,13 +58,13 @@ class Call:
             head = (("x-request-id", self.request_id), ("x-seed", str(seed)))
             await self.context.send_initial_metadata(head)
 
-    async def refuse(self, error: Exception, measures: Measures) -> None:
+    async def refuse(self, error: Exception, metrics: ServerMetrics) -> None:
         """End the call with what is told of ``error``."""
         told = as_serving_error(error)
         if told.grpc == "INTERNAL":
             log_failure(f"request {self.request_id}", told, with_text=False)
-        if self.speech is None or self.speech.record.whole is None:
-            measures.refused(told)
+        if self.speech is None or self.speech.record.latency is None:
+            metrics.count_refusal(told)
             client = self.client or _address(self.context.peer())
             log_refusal(told, "grpc", client=client, request_id=self.request_id)
         tail = [("x-request-id", self.request_id)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import BadRequestError
-from ..recordings import Bare
+from ..recordings import RawAudioFormat
 from .generated import riva_audio_pb2 as audio
 
 PARAM = "zero_shot_data"
@@ -11,7 +11,7 @@ _HEADERS = (b"RIFF", b"fLaC", b"OggS")
 _SUBTYPES: dict[int, str] = {audio.LINEAR_PCM: "PCM_16", audio.MULAW: "ULAW", audio.ALAW: "ALAW"}
 
 
-def bare(data: bytes, encoding: int, sample_rate: int) -> Bare | None:
+def bare(data: bytes, encoding: int, sample_rate: int) -> RawAudioFormat | None:
     """What samples without a header are; ``None`` for a WAV, FLAC or Ogg file, which tells itself.
 
     Args:
@@ -30,4 +30,4 @@ def bare(data: bytes, encoding: int, sample_rate: int) -> Bare | None:
             "MULAW or ALAW with their sample_rate_hz",
             param=PARAM,
         )
-    return Bare(subtype, sample_rate)
+    return RawAudioFormat(subtype, sample_rate)

@@ -10,7 +10,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from ...errors import ConfigError
-from ..auth import Gate
+from ..auth import Authenticator
 from ..service import SpeechService
 from ..settings import Limits, Settings
 from . import health
@@ -38,7 +38,7 @@ class GrpcServer:
 
 
 async def serve_grpc(
-    service: SpeechService, gate: Gate, settings: Settings, most: int | None = None
+    service: SpeechService, gate: Authenticator, settings: Settings, most: int | None = None
 ) -> GrpcServer:
     """Listen on ``settings.host`` and ``settings.grpc_port``; call it in the service's loop.
 

@@ -9,14 +9,13 @@ from typing import Any, TypeVar
 
 import grpc
 
-from ..auth import Gate
-from ..errors import BadRequestError, DeadlineError, OverloadedError, UnavailableError
-from ..logs import log_request
+from ..auth import Authenticator
+from ..errors import BadRequestError, DeadlineError, OverloadedError
 from ..recordings import sample_prompt
+from ..request_logs import log_request
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from ..settings import Settings
-from ..speech import BROKEN_OFF, COMPLETE
 from . import reading
 from .call import Call
 from .generated import riva_tts_pb2 as tts
@@ -41,7 +40,7 @@ class RivaServicer:
         settings: limits, and what may be logged.
     """
 
-    def __init__(self, service: SpeechService, gate: Gate, settings: Settings) -> None:
+    def __init__(self, service: SpeechService, gate: Authenticator, settings: Settings) -> None:
         self._service, self._gate, self._settings = service, gate, settings
         self._calls = 0
 
@@ -146,7 +145,7 @@ class RivaServicer:
             with self._place():
                 return await work(call)
         except Exception as error:
-            await call.refuse(error, self._service.measures)
+            await call.refuse(error, self._service.metrics)
             raise  # not reached: refusing raises
 
     @contextlib.contextmanager
@@ -219,10 +218,9 @@ class _Speaker:
                         heard = piece.utterance
                         self._pending.meta.processed_text = piece.text
                     await self._give(await sound.push(piece.samples))
-            if speech.finish_reason not in COMPLETE:
-                raise UnavailableError(BROKEN_OFF)
+            speech.check_complete()
         finally:
-            if speech.record.whole is not None:
+            if speech.record.latency is not None:
                 log_request(speech.record, "grpc", with_text=self._settings.log_texts)
         call.speech = None
         self._last, self._texts = request, self._texts + 1

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError, UnavailableError
-from ..service import GONE, SpeechService
+from ..service import ENGINE_STOPPED, SpeechService
 from .config import ContextConfig
 from .player import Player, RunEnd, Words
 from .run import Draws, Run
@@ -150,7 +150,7 @@ class Context:
                 draining=True,
             )
         if self._service.failed.is_set():
-            raise UnavailableError(GONE)
+            raise UnavailableError(ENGINE_STOPPED)
 
     def _stop_timer(self) -> None:
         if self._quiet is not None:

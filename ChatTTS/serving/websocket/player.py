@@ -16,7 +16,7 @@ from ..errors import (
     UnavailableError,
     as_serving_error,
 )
-from ..logs import log_failure, log_refusal
+from ..request_logs import log_failure, log_refusal
 from ..service import SpeechService
 from .outbox import Channel
 from .run import Run
@@ -188,7 +188,7 @@ class Player:
             voicing = self._current[1]
             run.draws.number = voicing.number + voicing.count
             if not voicing.has_begun:
-                self._service.measures.refused(told)
+                self._service.metrics.count_refusal(told)
                 name = run.request_id
                 log_refusal(told, "websocket", client=self._client, request_id=name)
         run.finished("error")

@@ -7,11 +7,11 @@ from collections import Counter
 from fastapi import FastAPI, WebSocket
 from starlette.responses import JSONResponse
 
-from ..auth import Gate
+from ..auth import Authenticator
 from ..connections import is_shared
 from ..errors import ForeignPageError, NotFoundError, OverloadedError, ServingError
-from ..logs import log_refusal
-from ..pages import Pages
+from ..origins import OriginPolicy
+from ..request_logs import log_refusal
 from ..service import SpeechService
 from ..settings import Settings
 from .outbox import Ending
@@ -20,10 +20,10 @@ from .session import TRY_LATER, Session, close
 PATH = "/v1/audio/speech/stream"
 
 
-def add_to(app: FastAPI, service: SpeechService, gate: Gate, settings: Settings) -> None:
+def add_to(app: FastAPI, service: SpeechService, gate: Authenticator, settings: Settings) -> None:
     """Serve sockets on ``/v1/audio/speech/stream`` of ``app``."""
     sockets: Counter[str] = Counter()  # by the address of the client
-    pages = Pages(settings)
+    pages = OriginPolicy(settings)
 
     def reason_against(host: str) -> str | None:
         """Why there is no place for one more socket; ``None`` where there is."""
@@ -47,7 +47,7 @@ def add_to(app: FastAPI, service: SpeechService, gate: Gate, settings: Settings)
         reason = reason_against(host)
         if reason is not None:
             refusal = OverloadedError(reason)
-            service.measures.refused(refusal)
+            service.metrics.count_refusal(refusal)
             log_refusal(refusal, "websocket", client=host, address=PATH)
             await close(websocket, Ending(TRY_LATER, reason))
             return
@@ -64,7 +64,7 @@ def add_to(app: FastAPI, service: SpeechService, gate: Gate, settings: Settings)
 
     async def deny(websocket: WebSocket, error: ServingError) -> None:
         """Answer in HTTP, before the socket is one."""
-        service.measures.refused(error)
+        service.metrics.count_refusal(error)
         address = websocket.url.path
         log_refusal(error, "websocket", client=_host(websocket), address=address)
         answer = JSONResponse({"error": error.as_json()}, error.status)
@@ -74,7 +74,7 @@ def add_to(app: FastAPI, service: SpeechService, gate: Gate, settings: Settings)
     app.add_api_websocket_route("/{anywhere:path}", nowhere)
 
 
-def _check_page(websocket: WebSocket, pages: Pages) -> None:
+def _check_page(websocket: WebSocket, pages: OriginPolicy) -> None:
     pages.check_name(websocket.headers)
     if not pages.may_open_socket(websocket.headers):
         raise ForeignPageError(

@@ -11,9 +11,9 @@ from typing import Any
 
 from fastapi import WebSocket
 
-from ..auth import Gate
+from ..auth import Authenticator
 from ..errors import AuthenticationError, BadRequestError, OverloadedError, as_serving_error
-from ..logs import log_failure, log_refusal
+from ..request_logs import log_failure, log_refusal
 from ..service import SpeechService
 from .config import ContextConfig
 from .context import Context
@@ -48,7 +48,7 @@ class Session:
         gate: who may speak.
     """
 
-    def __init__(self, websocket: WebSocket, service: SpeechService, gate: Gate) -> None:
+    def __init__(self, websocket: WebSocket, service: SpeechService, gate: Authenticator) -> None:
         self._websocket, self._service, self._gate = websocket, service, gate
         self._limits = service.settings.limits
         self._outbox = Outbox(websocket)
@@ -145,7 +145,7 @@ class Session:
             refusal = error
             if not isinstance(refusal, AuthenticationError):
                 refusal = AuthenticationError("the first message must be session.auth")
-            self._service.measures.refused(refusal)
+            self._service.metrics.count_refusal(refusal)
             log_refusal(refusal, "websocket", client=address)
             return False
         return True

@@ -6,7 +6,7 @@ import asyncio
 
 from ...pipeline.results import Piece
 from ..errors import ServingError, as_serving_error
-from ..logs import log_request
+from ..request_logs import log_request
 from ..requests import SpeechRequest
 from ..service import SpeechService
 

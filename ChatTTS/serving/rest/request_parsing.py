@@ -1,4 +1,4 @@
-"""From the fields of a body to what the service is asked for."""
+"""Request parsing: from the fields of a body to a ``SpeechRequest``."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from ..recordings import sample_prompt
 from ..requests import Priority, SpeechRequest, new_seed
 from ..service import SpeechService
 from .errors import ModelNotFoundError
-from .schemas import Draws, Options
-from .streaming import Output
+from .schemas import GenerationOptions, SpeechOptions
+from .streaming import OutputOptions
 
 MODELS = ("chattts", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")
-"""Names of the one model: its own, and those that programs for OpenAI's server use."""
+"""Names of the one model: its own, and those that programs for OpenAI's API use."""
 
 
 @dataclass(frozen=True)
-class Asker:
-    """Who asks.
+class Caller:
+    """The origin of a request.
 
     Attributes:
-        client: see ``Gate``.
-        request_id: of the HTTP request.
+        client: name of the client; see ``Authenticator``.
+        request_id: id of the HTTP request.
     """
 
     client: str
     request_id: str
 
     @classmethod
-    def of(cls, request: Request) -> Asker:
-        """As the middleware noted it."""
+    def of(cls, request: Request) -> Caller:
+        """Return what the middleware noted."""
         return cls(request.state.client, request.state.request_id)
 
 
 def check_model(name: str) -> None:
-    """Raise ModelNotFoundError unless it is a name of the model."""
+    """Raise ModelNotFoundError unless ``name`` is a name of the model."""
     if name not in MODELS:
         raise ModelNotFoundError(
             f"the model {name[:80]!r} does not exist; GET /v1/models lists all of them",
@@ -51,15 +51,15 @@ def check_model(name: str) -> None:
 
 
 async def speech_request(
-    service: SpeechService, options: Options, text: str, asker: Asker, **changes: Any
+    service: SpeechService, options: SpeechOptions, text: str, caller: Caller, **changes: Any
 ) -> SpeechRequest:
-    """What to speak.
+    """Return the request to speak ``text``.
 
     Args:
-        changes: fields that are decided already.
+        changes: fields of ``SpeechRequest`` that replace those of ``options``.
 
     Raises:
-        ServingError: a field that cannot be used.
+        ServingError: a field is invalid.
     """
     check_model(options.model)
     voice: dict[str, Any] = {"voice": options.voice_name}
@@ -72,7 +72,7 @@ async def speech_request(
         data = await service.in_thread(partial(_from_base64, options.ref_audio, "ref_audio"))
         sample = await sample_prompt(service, data, "ref_audio")
         voice = {"sample": sample, "transcript": options.ref_text}
-    fields = voice | draws(options, asker) | changes
+    fields = voice | generation_fields(options, caller) | changes
     return SpeechRequest(
         text,
         speed=options.speed,
@@ -82,8 +82,8 @@ async def speech_request(
     )
 
 
-def draws(options: Draws, asker: Asker) -> dict[str, Any]:
-    """The fields that every kind of request has."""
+def generation_fields(options: GenerationOptions, caller: Caller) -> dict[str, Any]:
+    """Return the fields of ``SpeechRequest`` that every kind of body has."""
     return {
         "seed": new_seed() if options.seed is None else options.seed,
         "is_seeded": options.seed is not None,
@@ -93,21 +93,21 @@ def draws(options: Draws, asker: Asker) -> dict[str, Any]:
         "language": options.language,
         "priority": Priority.parse(options.priority),
         "max_wait": options.max_wait,
-        "client": asker.client,
-        "request_id": asker.request_id,
+        "client": caller.client,
+        "request_id": caller.request_id,
     }
 
 
-def output(options: Options, **changes: Any) -> Output:
-    """How to send it."""
-    return Output(Format.parse(options.response_format), options.sample_rate, **changes)
+def output_options(options: SpeechOptions, **changes: Any) -> OutputOptions:
+    """Return how to send the speech."""
+    return OutputOptions(Format.parse(options.response_format), options.sample_rate, **changes)
 
 
 def _from_base64(text: str, param: str) -> bytes:
-    """The bytes of base64 text, or of a ``data:`` address with such text.
+    """Return the bytes of base64 text, or of a ``data:`` URL with such text.
 
     Raises:
-        BadRequestError: it is something else.
+        BadRequestError: the text is not base64.
     """
     if text.startswith("data:"):
         text = text.partition(",")[2]

@@ -1,7 +1,7 @@
-"""Addresses to listen on, and the connections that come in.
+"""Listening sockets, and accepting connections on them.
 
-asyncio's own way to accept tries on at full speed, and logs each try, while the process may open no
-more files. This one makes room, or lets the newcomer go.
+When the process may open no more files, asyncio's own accept loop retries at full speed and logs
+each attempt. This one closes an idle connection instead, or drops the new one.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from contextlib import asynccontextmanager, contextmanager
 
 from ..errors import ConfigError
 from .connections import Connection, Connections
-from .logs import Seldom
+from .request_logs import RateLimitedLogger
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 1024
-# What a process may lack when it accepts.
+# Errors of ``accept`` when the process or the system has run out of a resource.
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE_SECONDS = 0.05
-# Files that are left for all else than connections: weights, voices, logs, threads' pipes.
-_FILES_LEFT = 64
-_MOST_FILES = 1 << 16
+# File descriptors that are reserved for other uses: weights, voices, logs, pipes of threads.
+_RESERVED_FILES = 64
+_MAX_FILES = 1 << 16
 
-# What answers a connection.
+# Makes the protocol that answers a connection.
 Connect = Callable[[Connection], asyncio.Protocol]
 
 
 def bind(host: str, port: int, option: str = "--port") -> socket.socket:
-    """A socket on this address, which does not listen yet.
+    """Return a socket that is bound to this address and does not listen yet.
 
     Args:
-        option: of the command line, by which the port is chosen.
+        option: the command-line option that chooses the port, for the error message.
 
     Raises:
-        ConfigError: the address cannot be had; it is named.
+        ConfigError: the address cannot be bound; the message names it.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
@@ -50,13 +50,13 @@ def bind(host: str, port: int, option: str = "--port") -> socket.socket:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
         bound.setblocking(False)
-    except (OSError, OverflowError) as error:  # the latter: no such port can be
+    except (OSError, OverflowError) as error:  # OverflowError: the port is out of range
         bound.close()
-        raise _refused(host, port, option, error) from error
+        raise _bind_error(host, port, option, error) from error
     return bound
 
 
-def _refused(host: str, port: int, option: str, error: Exception) -> ConfigError:
+def _bind_error(host: str, port: int, option: str, error: Exception) -> ConfigError:
     reason = getattr(error, "strerror", None) or str(error)
     return ConfigError(
         f"cannot listen on {host}:{port} ({reason}); choose another {option}, or another --host"
@@ -69,7 +69,7 @@ def check_tls(settings: Settings) -> None:
     if certificate is None:
         return
     try:
-        # An empty password, as OpenSSL would ask on the terminal for that of a locked key.
+        # Without a password, OpenSSL would ask for one on the terminal if the key is encrypted.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
     except OSError as error:
         raise ConfigError(
@@ -80,30 +80,32 @@ def check_tls(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def accepting(
+async def accept_connections(
     bound: socket.socket,
     connections: Connections,
     connect: Connect,
     tls: ssl.SSLContext | None,
 ) -> AsyncIterator[None]:
-    """Accept connections until the end of the block.
+    """Accept connections within this context.
 
     Args:
-        bound: see :func:`bind`; it is closed at the end.
-        connect: gives what answers a connection.
+        bound: the socket of :func:`bind`; it is closed at the end.
+        connections: registers each connection, or refuses it.
+        connect: makes the protocol of a connection.
+        tls: settings of TLS; ``None`` accepts plain connections.
 
     Raises:
-        ConfigError: another program listens there since the socket was bound.
+        ConfigError: another program has begun to listen there since the socket was bound.
     """
     try:
         bound.listen(_BACKLOG)
     except OSError as error:
         host, port = bound.getsockname()[:2]
         bound.close()
-        raise _refused(host, port, "--port", error) from error
-    entrance = _Entrance(bound, connections, connect, tls)
+        raise _bind_error(host, port, "--port", error) from error
+    acceptor = _Acceptor(bound, connections, connect, tls)
     tasks = [
-        asyncio.create_task(entrance.run(), name="entrance"),
+        asyncio.create_task(acceptor.run(), name="acceptor"),
         asyncio.create_task(connections.watch(), name="connections"),
     ]
     try:
@@ -113,11 +115,11 @@ async def accepting(
             task.cancel()
         await asyncio.wait(tasks)
         bound.close()
-        entrance.close()
+        acceptor.close()
 
 
-class _Socket(socket.socket):
-    """A socket that tells when it is closed."""
+class _NotifyingSocket(socket.socket):
+    """A socket that calls ``on_close`` once, when it is closed."""
 
     on_close: Callable[[], None] | None = None
 
@@ -128,8 +130,8 @@ class _Socket(socket.socket):
             self.on_close = None
 
 
-class _Entrance:
-    """Accepts the connections of one address."""
+class _Acceptor:
+    """Accepts the connections of one listening socket."""
 
     def __init__(
         self,
@@ -140,7 +142,7 @@ class _Entrance:
     ) -> None:
         self._bound, self._connections = bound, connections
         self._connect, self._tls = connect, tls
-        self._seldom = Seldom(logger)
+        self._rate_limited = RateLimitedLogger(logger)
         self._handshakes: set[asyncio.Task[None]] = set()
         self._spare = self._open_spare()
 
@@ -151,45 +153,45 @@ class _Entrance:
                 sock, address = await loop.sock_accept(self._bound)
             except OSError as error:
                 if error.errno in _EXHAUSTED:
-                    self._shed(error)
+                    self._make_room(error)
                     await asyncio.sleep(_PAUSE_SECONDS)
-                continue  # else the client was gone already
-            self._take(_owned(sock), str(address[0]))
+                continue  # any other error: the client closed the connection before
+            self._admit(_notifying(sock), str(address[0]))
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Cancel handshakes and close the spare file."""
         for task in self._handshakes:
             task.cancel()
         if self._spare is not None:
             os.close(self._spare)
 
-    def _take(self, sock: _Socket, host: str) -> None:
+    def _admit(self, sock: _NotifyingSocket, host: str) -> None:
         connection = self._connections.admit(sock, host)
         if connection is None:
             sock.close()
             return
-        sock.on_close = lambda: self._connections.forget(connection)
-        task = asyncio.create_task(self._begin(sock, connection), name="connection")
+        sock.on_close = lambda: self._connections.remove(connection)
+        task = asyncio.create_task(self._handshake(sock, connection), name="connection")
         self._handshakes.add(task)
         task.add_done_callback(self._handshakes.discard)
 
-    async def _begin(self, sock: _Socket, connection: Connection) -> None:
+    async def _handshake(self, sock: _NotifyingSocket, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         try:
-            # A client that does not end TLS' handshake is cut like one that sends nothing.
+            # A client that never completes the TLS handshake is closed as an idle connection.
             connection.transport, _ = await loop.connect_accepted_socket(
                 lambda: self._connect(connection), sock, ssl=self._tls
             )
-        except OSError as error:  # the client has gone, or speaks no TLS
+        except OSError as error:  # the client is gone, or does not speak TLS
             logger.debug("a connection of %s did not begin: %s", connection.host, error)
             sock.close()
 
-    def _shed(self, error: OSError) -> None:
-        """Make room; where that cannot be, take one connection only to end it.
+    def _make_room(self, error: OSError) -> None:
+        """Close an idle connection; if there is none, accept one connection and close it.
 
-        It would wake the loop again and again otherwise.
+        A connection that stays in the backlog would wake the loop again and again.
         """
-        self._seldom.warning("no more connections can be accepted (%s)", error.strerror)
+        self._rate_limited.warning("no more connections can be accepted (%s)", error.strerror)
         if self._connections.make_room() or self._spare is None:
             return
         os.close(self._spare)
@@ -204,23 +206,23 @@ class _Entrance:
             return None
 
 
-def _owned(sock: socket.socket) -> _Socket:
-    """A connection as a socket that tells when it is closed."""
-    owned = _Socket(sock.family, sock.type, sock.proto, fileno=sock.detach())
-    owned.setblocking(False)
-    return owned
+def _notifying(sock: socket.socket) -> _NotifyingSocket:
+    """Return the connection as a socket that calls ``on_close``; ``sock`` is detached."""
+    notifying = _NotifyingSocket(sock.family, sock.type, sock.proto, fileno=sock.detach())
+    notifying.setblocking(False)
+    return notifying
 
 
-# ------------------------------------------------------------------ files that may be open
+# ------------------------------------------------------------------ limits of open files
 
 
-def places(settings: Settings) -> tuple[int, int]:
-    """How many connections of HTTP, and of gRPC, fit into what the process may open.
+def connection_limits(settings: Settings) -> tuple[int, int]:
+    """Return how many connections of HTTP and of gRPC the process can have open.
 
-    As many as the limits say, unless the system allows fewer files.
+    These are the limits of ``settings``, or fewer where the system allows fewer open files.
     """
     most = settings.limits.connections
-    left = _files_left()
+    left = _available_files()
     if left is None:
         return most, most
     http = max(1, min(most, left if settings.grpc_port is None else left * 2 // 3))
@@ -235,24 +237,26 @@ def places(settings: Settings) -> tuple[int, int]:
     return http, grpc
 
 
-def _files_left() -> int | None:
+def _available_files() -> int | None:
     try:
         import resource
 
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if soft == resource.RLIM_INFINITY:
             return None
-        opened = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else _FILES_LEFT
+        opened = (
+            len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else _RESERVED_FILES
+        )
     except ImportError:  # Windows has no such limit
         return None
-    return soft - opened - _FILES_LEFT
+    return soft - opened - _RESERVED_FILES
 
 
 @contextmanager
-def more_files() -> Iterator[None]:
-    """Within this context the process may open as many files as the system lets it, within reason.
+def raised_file_limit() -> Iterator[None]:
+    """Raise the process's limit of open files within this context, up to the system's maximum.
 
-    What a shell allows by itself is often 1024, for the sake of old programs that use ``select``.
+    The default limit of a shell is often 1024, because of old programs that use ``select``.
     """
     try:
         import resource
@@ -260,7 +264,7 @@ def more_files() -> Iterator[None]:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    wanted = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,4 +1,4 @@
-"""Where the log goes: every line of the process, as text or as JSON, and never a flood of them."""
+"""Logging of the server process: all lines as text or as JSON on stderr, at a limited rate."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any, TextIO
+from typing import Any
 
 from ..utils.locks import new_lock
 
-OURS = "ChatTTS"
-# A line for each of these is what the server is for; their number has a limit of its own.
-_UNBOUNDED = ("ChatTTS.serving.requests",)
+PACKAGE = "ChatTTS"
+# The lines of requests are always logged; the admission limits their number.
+_UNLIMITED = ("ChatTTS.serving.requests",)
 _BURST, _PER_SECOND = 50, 2.0
-_MOST_KINDS = 1000
+_MAX_KINDS = 1000
 
 
-class Throttle(logging.Filter):
-    """Lets so many records of one kind pass at once, and a few more each second.
+class RateLimitFilter(logging.Filter):
+    """Limits the rate of log records of each kind by a token bucket.
 
-    A kind is what one line of a program says: its logger and its message without the arguments, and
-    the code of a refusal. The next record that passes says how many were left out.
+    Records are of one kind if they have the same logger and the same message format, or the same
+    code of a refusal. The next record that passes says how many were left out.
 
     Args:
         burst: records of a kind that pass at once.
-        per_second: those that pass later.
-        clock: seconds.
+        per_second: records of a kind that pass each second after that.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -41,48 +41,51 @@ class Throttle(logging.Filter):
     ) -> None:
         super().__init__()
         self._burst, self._per_second, self._clock = burst, per_second, clock
-        self._kinds: dict[tuple[str, str], _Kind] = {}
+        self._buckets: dict[tuple[str, str], _TokenBucket] = {}
         self._lock = new_lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """See ``logging.Filter``."""
-        if record.name in _UNBOUNDED:
+        """Return whether to log the record."""
+        if record.name in _UNLIMITED:
             return True
         code = (getattr(record, "facts", None) or {}).get("code", record.msg)
         now = self._clock()
         with self._lock:
-            if len(self._kinds) > _MOST_KINDS:  # such as messages that were put together before
-                self._kinds.clear()
-            kind = self._kinds.setdefault((record.name, str(code)), _Kind(self._burst, now))
-            left_out = kind.take(now, self._burst, self._per_second)
+            if (
+                len(self._buckets) > _MAX_KINDS
+            ):  # some messages are formatted before they are logged
+                self._buckets.clear()
+            key = (record.name, str(code))
+            bucket = self._buckets.setdefault(key, _TokenBucket(self._burst, now))
+            left_out = bucket.take(now, self._burst, self._per_second)
         if left_out:
             record.left_out = left_out
         return left_out is not None
 
 
-class _Kind:
-    """Records that say one thing."""
+class _TokenBucket:
+    """The tokens of one kind of record."""
 
-    def __init__(self, allowed: float, now: float) -> None:
-        self._allowed, self._then, self._left_out = allowed, now, 0
+    def __init__(self, tokens: float, now: float) -> None:
+        self._tokens, self._updated, self._left_out = tokens, now, 0
 
     def take(self, now: float, burst: int, per_second: float) -> int | None:
-        """How many were left out before this one; ``None`` where this one is, too."""
-        self._allowed = min(burst, self._allowed + (now - self._then) * per_second)
-        self._then = now
-        if self._allowed < 1:
+        """Return how many records were left out before this one; ``None`` to leave it out too."""
+        self._tokens = min(burst, self._tokens + (now - self._updated) * per_second)
+        self._updated = now
+        if self._tokens < 1:
             self._left_out += 1
             return None
-        self._allowed -= 1
+        self._tokens -= 1
         left_out, self._left_out = self._left_out, 0
         return left_out
 
 
 class TextFormatter(logging.Formatter):
-    """The time, the level from warnings on, and the message."""
+    """Formats the time, the message, and the level of warnings and errors."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See ``logging.Formatter``."""
+        """Return the line of a record."""
         level = f"{record.levelname} " if record.levelno >= logging.WARNING else ""
         left_out = getattr(record, "left_out", 0)
         more = f" ({left_out} more such lines were left out)" if left_out else ""
@@ -92,10 +95,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JSONFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the facts of a request."""
+    """Formats one JSON object: time, level, logger, and the message or a request's fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See ``logging.Formatter``."""
+        """Return the line of a record."""
         time = datetime.fromtimestamp(record.created, timezone.utc)
         values: dict[str, Any] = {
             "time": time.isoformat(timespec="milliseconds"),
@@ -112,17 +115,17 @@ class JSONFormatter(logging.Formatter):
 
 
 @contextmanager
-def log_output(form: str, level: int) -> Iterator[None]:
-    """Within this context all that is logged goes to standard error, from libraries too.
+def log_to_stderr(form: str, level: int) -> Iterator[None]:
+    """Send all log records, warnings and thread failures to stderr within this context.
 
     Args:
         form: ``text`` or ``json``.
-        level: of what the package says; others are heard from warnings on.
+        level: of this package's records; those of other libraries start at warnings.
     """
-    root, ours = logging.getLogger(), logging.getLogger(OURS)
+    root, ours = logging.getLogger(), logging.getLogger(PACKAGE)
     handler = logging.StreamHandler()
     handler.setFormatter(JSONFormatter() if form == "json" else TextFormatter())
-    handler.addFilter(Throttle())
+    handler.addFilter(RateLimitFilter())
     before, level_before, root_before = list(ours.handlers), ours.level, root.level
     show, hook = warnings.showwarning, threading.excepthook
     for one in before:
@@ -143,20 +146,13 @@ def log_output(form: str, level: int) -> Iterator[None]:
             ours.addHandler(one)
 
 
-def _log_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    logging.getLogger(OURS).warning("%s: %s", category.__name__, message)
+def _log_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    logging.getLogger(PACKAGE).warning("%s: %s", category.__name__, message)
 
 
 def _log_thread(failed: threading.ExceptHookArgs) -> None:
-    """Say what ended a thread; ``SystemExit`` is not a failure."""
+    """Log the error that ended a thread; ``SystemExit`` is not a failure."""
     error = failed.exc_value
     if error is not None and not isinstance(error, SystemExit):
         name = failed.thread.name if failed.thread is not None else "unknown"
-        logging.getLogger(OURS).error("the thread %s failed", name, exc_info=error)
+        logging.getLogger(PACKAGE).error("the thread %s failed", name, exc_info=error)

@@ -1,4 +1,4 @@
-"""What is checked before a model is loaded, which may take a minute; and what is said then."""
+"""Checks before the model is loaded, which may take a minute; and log lines of the start."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from ..errors import ConfigError
 from ..model.velocity.metrics import Metrics
 from ..voices import VoiceLibrary
 from .connections import is_loopback
-from .listening import bind, check_tls
+from .listener import bind, check_tls
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
 
 def reserve(settings: Settings) -> socket.socket:
-    """Check ports, TLS' files and the voices' folder; gives the socket of HTTP, which is bound.
+    """Check the ports, the TLS files and the folder of voices.
+
+    Returns:
+        The bound socket of HTTP.
 
     Raises:
         ConfigError: one of them cannot be used; the message names it.
@@ -29,7 +32,7 @@ def reserve(settings: Settings) -> socket.socket:
     bound = bind(settings.host, settings.port)
     try:
         if settings.grpc_port:
-            # gRPC binds it by itself, later; until then another program may still come between.
+            # gRPC binds this port itself, later; another program may still take it until then.
             bind(settings.host, settings.grpc_port, "--grpc-port").close()
     except ConfigError:
         bound.close()
@@ -37,8 +40,8 @@ def reserve(settings: Settings) -> socket.socket:
     return bound
 
 
-def warn_of_strangers(settings: Settings) -> None:
-    """Warn where every machine that reaches the ports may ask, unless the settings say so."""
+def warn_if_open(settings: Settings) -> None:
+    """Warn if every machine that reaches the ports may send requests, unless this is intended."""
     if settings.api_keys or settings.needs_keys is False or is_loopback(settings.host):
         return
     logger.warning(
@@ -50,7 +53,7 @@ def warn_of_strangers(settings: Settings) -> None:
 
 
 def log_memory(metrics: Metrics, settings: Settings) -> None:
-    """Say what memory the server takes, and how much more it may take."""
+    """Log how much memory the server uses, and how much more it may use."""
     cache = metrics.blocks * metrics.block_bytes
     left = (metrics.blocks - metrics.touched_blocks) * metrics.block_bytes
     results = settings.result_cache_bytes
@@ -66,7 +69,7 @@ def log_memory(metrics: Metrics, settings: Settings) -> None:
 
 
 def resident_bytes() -> int | None:
-    """Of this process; ``None`` where the system does not tell."""
+    """Return the resident memory of this process; ``None`` if the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""Answers HTTP and WebSocket: uvicorn, on connections of our own keeping."""
+"""HTTP and WebSocket: uvicorn's protocol on connections that ``listener`` accepts."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .connections import Connection, Connections
-from .listening import accepting
+from .listener import accept_connections
 from .settings import Settings
 
-CLOSING_SECONDS = 2.0  # for what is still to be sent, once all requests are over
-_TICK_SECONDS = 0.01
-_STATE = "connection"
+CLOSING_SECONDS = 2.0  # for the last answers to be sent, once all requests are over
+_POLL_SECONDS = 0.01
+_STATE = "connection"  # key of the ASGI state
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn without signal handlers: the server has its own."""
+    """uvicorn without its signal handlers; ``serve`` installs its own."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -33,24 +33,24 @@ class _Uvicorn(uvicorn.Server):
 async def serve_http(
     app: ASGIApp, settings: Settings, bound: socket.socket, connections: Connections
 ) -> AsyncIterator[None]:
-    """Serve ``app`` until the end of the block.
+    """Serve ``app`` within this context.
 
     Args:
-        bound: see :func:`.listening.bind`; it is closed at the end.
-        connections: counts those that come.
+        bound: the socket of :func:`.listener.bind`; it is closed at the end.
+        connections: registers the connections.
 
     Raises:
-        ConfigError: another program listens there since the socket was bound.
+        ConfigError: another program has begun to listen there since the socket was bound.
     """
-    noise = logging.getLogger("uvicorn.error")
-    noise.addFilter(_is_worth_saying)
+    uvicorn_log = logging.getLogger("uvicorn.error")
+    uvicorn_log.addFilter(_is_fault)
     config = _config(app, settings)
     server = _Uvicorn(config)
-    # Without sockets: it answers the connections that it is given.
+    # It has no sockets: connections are given to its protocol below.
     running = asyncio.create_task(server.serve(sockets=[]), name="http")
     try:
         while not server.started and not running.done():
-            await asyncio.sleep(_TICK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
         if running.done():
             running.result()
 
@@ -62,36 +62,36 @@ async def serve_http(
                 _loop=asyncio.get_running_loop(),
             )
 
-        async with accepting(bound, connections, connect, config.ssl):
+        async with accept_connections(bound, connections, connect, config.ssl):
             yield
     finally:
         bound.close()
-        connections.cut_owing()
+        connections.abort_idle()
         server.should_exit = True
         await running
-        connections.cut_all()
-        noise.removeFilter(_is_worth_saying)
+        connections.abort_all()
+        uvicorn_log.removeFilter(_is_fault)
 
 
-def _is_worth_saying(record: logging.LogRecord) -> bool:
-    """Not what uvicorn takes for a fault: a socket that was refused by an answer of HTTP."""
+def _is_fault(record: logging.LogRecord) -> bool:
+    """Filter out uvicorn's error for a WebSocket that was refused by an HTTP response."""
     return record.msg != "ASGI callable returned without completing handshake."
 
 
 def _config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
     config = uvicorn.Config(
-        Attendance(app),
-        # Of the parsers the one that bounds a request's head.
+        ConnectionStateMiddleware(app),
+        # Of uvicorn's parsers the one that limits the size of a request's head.
         http=H11Protocol,
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        # Else every program on this machine could pass for another client.
+        # uvicorn trusts 127.0.0.1 by default: any local program could name any client address.
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=list(settings.trusted_proxies),
         ws_max_size=settings.limits.message_bytes,
-        # A ping waits behind the sound that a client has not read yet, which may be minutes of it.
+        # A ping waits behind audio that the client has not read yet, which may take minutes.
         ws_ping_timeout=settings.limits.idle_seconds,
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=settings.tls_key,
@@ -101,18 +101,18 @@ def _config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
     return config
 
 
-class Attendance:
-    """Notes of each connection whether its client owes a request, or the server an answer.
+class ConnectionStateMiddleware:
+    """ASGI layer that notes for each connection whether a request is read or answered.
 
     Args:
-        app: what answers.
+        app: the next layer.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Handle one ASGI scope."""
         connection: Connection | None = scope.get("state", {}).pop(_STATE, None)
         if connection is None:
             await self._app(scope, receive, send)

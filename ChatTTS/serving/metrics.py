@@ -1,4 +1,4 @@
-"""What the server counts: for Prometheus, and a line of the log for each request."""
+"""The server's metrics for Prometheus, and the times of each request."""
 
 from __future__ import annotations
 
@@ -24,110 +24,112 @@ from ..utils.lru import CacheCounts
 from .errors import ServingError
 from .requests import SpeechRequest
 
-_WAITS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 30.0, 60.0)
+# Upper bounds of the histograms' buckets.
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 30.0, 60.0)
 _FACTORS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.25, 1.5, 2.0, 4.0)
 
 
 @dataclass
-class Record:
-    """The times of one request; every time is in seconds of a clock that only goes forward.
+class RequestRecord:
+    """Times and counts of one request. Times are in seconds of a monotonic clock.
 
     Attributes:
-        request: see there.
-        queued: seconds until its turn came.
-        first: seconds to its first samples; ``None`` before.
-        whole: seconds to its end; ``None`` before.
-        samples: given so far.
-        underruns: how often somebody who plays from the first sample on, at the request's tempo,
-            had to wait.
+        request: the request.
+        queued: seconds from its arrival to its turn.
+        first_audio: seconds from its arrival to its first samples; ``None`` before.
+        latency: seconds from its arrival to its end; ``None`` before.
+        samples: given to the caller so far.
+        underruns: how often a listener had to wait, who plays from the first sample on at the
+            request's tempo.
         finish: ``stop``, ``length``, ``abort``, or the code of an error.
-        is_cached: whether it was there already.
+        is_cached: whether the result cache had the speech.
     """
 
     request: SpeechRequest
     clock: Callable[[], float] = time.monotonic
     queued: float = 0.0
-    first: float | None = None
-    whole: float | None = None
+    first_audio: float | None = None
+    latency: float | None = None
     samples: int = 0
     underruns: int = 0
     finish: str | None = None
     is_cached: bool = False
     _arrived: float = field(init=False)
-    _heard_until: float = field(init=False, default=0.0)
+    _played_until: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
         self._arrived = self.clock()
 
     @property
     def seconds(self) -> float:
-        """Of speech, up to now."""
+        """Seconds of speech so far."""
         return self.samples / SAMPLE_RATE
 
     @property
     def real_time_factor(self) -> float | None:
-        """Seconds of work for a second of speech, without those in the queue."""
-        if self.whole is None or not self.samples:
+        """Seconds of work, without the time in the queue, for one second of speech."""
+        if self.latency is None or not self.samples:
             return None
-        return (self.whole - self.queued) / self.seconds
+        return (self.latency - self.queued) / self.seconds
 
-    def begun(self) -> None:
-        """Its turn has come."""
+    def mark_started(self) -> None:
+        """Note that its turn has come."""
         self.queued = self.clock() - self._arrived
 
-    def heard(self, samples: int) -> None:
-        """Samples went to the caller."""
+    def add_samples(self, samples: int) -> None:
+        """Count samples that go to the caller now."""
         now = self.clock()
-        if self.first is None:
-            self.first = now - self._arrived
-            self._heard_until = now
-        elif now > self._heard_until:
+        if self.first_audio is None:
+            self.first_audio = now - self._arrived
+            self._played_until = now
+        elif now > self._played_until:
             self.underruns += 1
-            self._heard_until = now
-        self._heard_until += samples / SAMPLE_RATE / self.request.speed
+            self._played_until = now
+        self._played_until += samples / SAMPLE_RATE / self.request.speed
         self.samples += samples
 
-    def failed(self, error: BaseException) -> None:
-        """It ended early."""
+    def mark_failed(self, error: BaseException) -> None:
+        """Note that it ended early."""
         self.finish = error.code if isinstance(error, ServingError) else "abort"
 
-    def ended(self) -> Record:
-        """It is over; gives itself."""
-        self.whole = self.clock() - self._arrived
+    def mark_ended(self) -> None:
+        """Note that it is over."""
+        self.latency = self.clock() - self._arrived
         self.finish = self.finish or "abort"
-        return self
 
 
-class _Readings(Collector):
-    """Numbers that others keep, read when somebody asks for them."""
+class _CallbackCollector(Collector):
+    """Metrics that a callback reads from other objects at each scrape."""
 
     def __init__(self, read: Callable[[], Iterator[tuple[str, str, float]]]) -> None:
         self._read = read
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        for name, what, value in self._read():
+        for name, description, value in self._read():
             if name.endswith("_total"):
-                counter = CounterMetricFamily(name.removesuffix("_total"), what)
+                counter = CounterMetricFamily(name.removesuffix("_total"), description)
                 counter.add_metric([], value)
                 yield counter
             else:
-                gauge = GaugeMetricFamily(name, what)
+                gauge = GaugeMetricFamily(name, description)
                 gauge.add_metric([], value)
                 yield gauge
 
 
-class Measures:
-    """All that is counted, in a registry of its own: servers of one process do not mix."""
+class ServerMetrics:
+    """All metrics of one server, in a registry of its own: servers of one process do not mix."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)  # memory, open files
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)  # memory, open files
 
-        def counter(name: str, what: str, *labels: str) -> Counter:
-            return Counter(f"chattts_{name}", what, labels, registry=self.registry)
+        def counter(name: str, description: str, *labels: str) -> Counter:
+            return Counter(f"chattts_{name}", description, labels, registry=registry)
 
-        def histogram(name: str, what: str, buckets: tuple[float, ...] = _WAITS) -> Histogram:
-            return Histogram(f"chattts_{name}", what, buckets=buckets, registry=self.registry)
+        def histogram(
+            name: str, description: str, buckets: tuple[float, ...] = _SECONDS
+        ) -> Histogram:
+            return Histogram(f"chattts_{name}", description, buckets=buckets, registry=registry)
 
         self._requests = counter("requests", "Requests by how they ended.", "finish", "priority")
         self._refused = counter("refused", "Requests that were not taken.", "code")
@@ -135,15 +137,17 @@ class Measures:
         self._frames = counter("frames", "Frames of that speech.")
         self._underruns = counter("underruns", "Pauses that a listener heard.")
         self._queued = histogram("queue_seconds", "From arrival to the request's turn.")
-        self._first = histogram("time_to_first_audio_seconds", "From arrival to first samples.")
-        self._whole = histogram("latency_seconds", "From arrival to the end.")
+        self._first_audio = histogram(
+            "time_to_first_audio_seconds", "From arrival to first samples."
+        )
+        self._latency = histogram("latency_seconds", "From arrival to the end.")
         self._factor = histogram("real_time_factor", "Work for a second of speech.", _FACTORS)
         self._closed = counter("connections_closed", "Connections cut or refused.", "reason")
         self._connections = Gauge(
-            "chattts_connections", "HTTP and WebSocket connections.", registry=self.registry
+            "chattts_connections", "HTTP and WebSocket connections.", registry=registry
         )
 
-    def note(self, record: Record) -> None:
+    def count_request(self, record: RequestRecord) -> None:
         """Count a request that is over."""
         priority = record.request.priority.name.lower()
         self._requests.labels(record.finish, priority).inc()
@@ -151,23 +155,27 @@ class Measures:
         self._frames.inc(record.seconds * FRAMES_PER_SECOND)
         self._underruns.inc(record.underruns)
         self._queued.observe(record.queued)
-        if record.first is not None:
-            self._first.observe(record.first)
-        if record.whole is not None:
-            self._whole.observe(record.whole)
+        if record.first_audio is not None:
+            self._first_audio.observe(record.first_audio)
+        if record.latency is not None:
+            self._latency.observe(record.latency)
         if record.real_time_factor is not None and not record.is_cached:
             self._factor.observe(record.real_time_factor)
 
-    def refused(self, error: ServingError) -> None:
-        """Count a request that was not taken."""
+    def count_refusal(self, error: ServingError) -> None:
+        """Count a request that was refused."""
         self._refused.labels(error.code).inc()
 
-    def connection_closed(self, reason: str) -> None:
-        """Count a connection that was cut or refused: ``full``, ``address`` or ``slow``."""
+    def count_closed_connection(self, reason: str) -> None:
+        """Count a connection that was cut or refused.
+
+        Args:
+            reason: ``full``, ``address`` or ``slow``.
+        """
         self._closed.labels(reason).inc()
 
     def watch_connections(self, count: Callable[[], int]) -> None:
-        """Show how many connections ``count`` tells of."""
+        """Show the number of open connections, which ``count`` returns."""
         self._connections.set_function(count)
 
     def watch(
@@ -176,12 +184,12 @@ class Measures:
         engine: Callable[[], Metrics],
         caches: Callable[[], dict[str, CacheCounts]],
     ) -> None:
-        """Show what others keep.
+        """Show what these callbacks return at each scrape.
 
         Args:
-            queue: running and waiting requests.
-            engine: what the engine counts.
-            caches: by name.
+            queue: numbers of running and of waiting requests.
+            engine: the engine's metrics.
+            caches: counts of the caches, by name.
         """
 
         def read() -> Iterator[tuple[str, str, float]]:
@@ -202,18 +210,15 @@ class Measures:
             yield "chattts_prefix_hits_total", "Prompt positions the prompt cache had.", hits
             preempted = metrics.preempted_recompute + metrics.preempted_swap
             yield "chattts_preemptions_total", "Sequences that had to make room.", preempted
-            yield (
-                "chattts_engine_tokens_total",
-                "Tokens and frames drawn.",
-                metrics.generated_tokens,
-            )
+            tokens = metrics.generated_tokens
+            yield "chattts_engine_tokens_total", "Tokens and frames drawn.", tokens
             for name, counts in caches().items():
                 yield f"chattts_{name}_cache_hits_total", f"Hits, {name}.", counts.hits
                 yield f"chattts_{name}_cache_misses_total", f"Misses, {name}.", counts.misses
                 yield f"chattts_{name}_cache_weight", f"Kept now, {name}.", counts.weight
 
-        self.registry.register(_Readings(read))
+        self.registry.register(_CallbackCollector(read))
 
-    def text(self) -> bytes:
-        """All of it in Prometheus' text format."""
+    def render(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)

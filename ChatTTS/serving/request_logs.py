@@ -1,4 +1,4 @@
-"""What the server's log says: a line for each request; texts only where asked for."""
+"""Log lines of the server: one for each request; with its text only if the settings say so."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 
 from ..errors import ChatTTSError
 from .errors import ServingError
-from .measures import Record
+from .metrics import RequestRecord
 
 logger = logging.getLogger("ChatTTS.serving.requests")
 refusals = logging.getLogger("ChatTTS.serving.refusals")
 
-_BEGINNING = 80
+_MAX_SHOWN = 80  # characters of a text or an address
 
 
-def log_request(record: Record, interface: str, *, with_text: bool) -> None:
-    """Say how a request went.
+def log_request(record: RequestRecord, interface: str, *, with_text: bool) -> None:
+    """Log how a request went.
 
     Args:
-        interface: by which it came.
-        with_text: whether the beginning of its text may be told.
+        interface: ``rest``, ``websocket`` or ``grpc``.
+        with_text: whether to include the beginning of its text.
     """
     request = record.request
     facts: dict[str, Any] = {
@@ -35,15 +35,15 @@ def log_request(record: Record, interface: str, *, with_text: bool) -> None:
         "characters": len(request.text),
         "finish": record.finish,
         "queued": _rounded(record.queued),
-        "first_audio": _rounded(record.first),
-        "latency": _rounded(record.whole),
+        "first_audio": _rounded(record.first_audio),
+        "latency": _rounded(record.latency),
         "audio": _rounded(record.seconds),
         "real_time_factor": _rounded(record.real_time_factor),
         "underruns": record.underruns,
         "cached": record.is_cached,
     }
     if with_text:
-        facts["text"] = request.text[:_BEGINNING]
+        facts["text"] = request.text[:_MAX_SHOWN]
     logger.info("%s", _line(facts), extra={"facts": facts})
 
 
@@ -55,18 +55,19 @@ def log_refusal(
     address: str | None = None,
     request_id: str | None = None,
 ) -> None:
-    """Say that a request was not taken.
+    """Log that a request was refused.
 
     Args:
-        interface: by which it came.
-        client: that asked, or its address.
-        address: that it asked for; only its beginning is told.
+        interface: ``rest``, ``websocket`` or ``grpc``.
+        client: name of the client, or its network address.
+        address: method and path of the request; only the beginning is logged.
+        request_id: its id, if it has one.
     """
     facts: dict[str, Any] = {
         "request": request_id,
         "client": client,
         "interface": interface,
-        "address": None if address is None else address[:_BEGINNING],
+        "address": None if address is None else address[:_MAX_SHOWN],
         "status": error.status,
         "code": error.code,
     }
@@ -74,12 +75,12 @@ def log_refusal(
 
 
 def log_failure(what: str, error: BaseException, *, with_text: bool) -> None:
-    """Say that something failed which should not, and where.
+    """Log an unexpected failure with its traceback.
 
     Args:
-        what: such as "request 17".
-        error: or the answer that was made of it.
-        with_text: whether texts may be told; the words of our own errors may quote them.
+        what: what failed, such as "request 17".
+        error: the error, or the client's error whose ``__cause__`` it is.
+        with_text: whether texts may be logged; messages of this package's errors may quote them.
     """
     cause = error.__cause__ or error
     if isinstance(cause, ChatTTSError) and not with_text:
@@ -88,13 +89,13 @@ def log_failure(what: str, error: BaseException, *, with_text: bool) -> None:
         logger.error("%s failed", what, exc_info=cause)
 
 
-class Seldom:
-    """Says the same kind of thing at most once in a while, and how often it kept silent.
+class RateLimitedLogger:
+    """Logs each kind of warning at most once per interval, with the number of those left out.
 
     Args:
-        logger: where it says so.
-        seconds: between two lines.
-        clock: seconds.
+        logger: where the warnings go.
+        seconds: the interval.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -104,23 +105,23 @@ class Seldom:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._logger, self._seconds, self._clock = logger, seconds, clock
-        self._said: dict[str, float] = {}
-        self._silent: Counter[str] = Counter()
+        self._logged_at: dict[str, float] = {}
+        self._left_out: Counter[str] = Counter()
 
     def warning(self, message: str, *arguments: object) -> None:
-        """As ``Logger.warning``; lines with one ``message`` count as one kind."""
+        """Log as ``Logger.warning`` does; equal values of ``message`` are one kind."""
         now = self._clock()
-        if now - self._said.get(message, -self._seconds) < self._seconds:
-            self._silent[message] += 1
+        if now - self._logged_at.get(message, -self._seconds) < self._seconds:
+            self._left_out[message] += 1
             return
-        self._said[message] = now
-        before = self._silent.pop(message, 0)
+        self._logged_at[message] = now
+        before = self._left_out.pop(message, 0)
         more = f" (and {before} more since the last such line)" if before else ""
         self._logger.warning(f"{message}%s", *arguments, more)
 
 
 def _line(facts: dict[str, Any]) -> str:
-    # As JSON where it may hold anything: a line break in a name must not begin a new line.
+    # Strings as JSON, since a line break in a client's name must not begin a new log line.
     return " ".join(
         f"{name}={json.dumps(value) if isinstance(value, str) else value}"
         for name, value in facts.items()

@@ -1,4 +1,4 @@
-"""The description of the API, ``/openapi.json``."""
+"""The OpenAPI schema, ``/openapi.json``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ fields; `/tts` is the plainest way. Live text goes over the WebSocket `/v1/audio
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """The description, made once."""
+    """Return the schema of ``app``, which is made once."""
     if app.openapi_schema is None:
         app.openapi_schema = get_openapi(
             title=app.title, version=app.version, description=_ABOUT, routes=app.routes

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from ChatTTS.serving.errors import ForeignPageError
-from ChatTTS.serving.pages import Pages
+from ChatTTS.serving.origins import OriginPolicy
 from ChatTTS.serving.settings import Settings
 
 OWN, FOREIGN = "https://own.example", "https://evil.example"
@@ -17,8 +17,8 @@ OWN, FOREIGN = "https://own.example", "https://evil.example"
     "host", ["localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000", "LocalHost"]
 )
 def test_the_server_knows_its_names(host: str) -> None:
-    Pages(Settings()).check_name({"host": host})
-    Pages(Settings(host="127.0.1.1")).check_name({"host": "127.0.1.1:8000"})
+    OriginPolicy(Settings()).check_name({"host": host})
+    OriginPolicy(Settings(host="127.0.1.1")).check_name({"host": "127.0.1.1:8000"})
 
 
 @pytest.mark.parametrize(
@@ -27,9 +27,9 @@ def test_the_server_knows_its_names(host: str) -> None:
 )
 def test_a_name_of_somebody_else_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(ForeignPageError, match="--name"):
-        Pages(Settings()).check_name(headers)
+        OriginPolicy(Settings()).check_name(headers)
     with pytest.raises(ForeignPageError):
-        Pages(Settings(host="127.0.1.1")).check_name(headers)
+        OriginPolicy(Settings(host="127.0.1.1")).check_name(headers)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_name_of_somebody_else_is_refused(headers: dict[str, str]) -> None:
     [Settings(names=("evil.example",)), Settings(api_keys=("k",)), Settings(host="0.0.0.0")],
 )
 def test_names_do_not_count_where_keys_or_networks_are(settings: Settings) -> None:
-    Pages(settings).check_name({"host": "evil.example"})
+    OriginPolicy(settings).check_name({"host": "evil.example"})
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_names_do_not_count_where_keys_or_networks_are(settings: Settings) -> No
     ],
 )
 def test_foreign_pages_may_read(method: str, path: str, is_refused: bool) -> None:
-    pages = Pages(Settings(cors_origins=(OWN,)))
+    pages = OriginPolicy(Settings(cors_origins=(OWN,)))
     foreign = {"sec-fetch-site": "cross-site", "origin": FOREIGN}
     if is_refused:
         with pytest.raises(ForeignPageError, match="origin"):
@@ -64,11 +64,11 @@ def test_foreign_pages_may_read(method: str, path: str, is_refused: bool) -> Non
     pages.check_request(method, path, silent | {"origin": "http://192.0.2.1:8000"})
     with pytest.raises(ForeignPageError) if is_refused else contextlib.nullcontext():
         pages.check_request(method, path, silent | {"origin": FOREIGN})
-    Pages(Settings(cors_origins=("*",))).check_request(method, path, foreign)
+    OriginPolicy(Settings(cors_origins=("*",))).check_request(method, path, foreign)
 
 
 def test_sockets_are_for_own_pages_and_programs() -> None:
-    pages = Pages(Settings(cors_origins=(OWN,)))
+    pages = OriginPolicy(Settings(cors_origins=(OWN,)))
     assert pages.may_open_socket({"host": "localhost:8000"})
     assert pages.may_open_socket({"host": "localhost:8000", "origin": "http://localhost:8000"})
     assert pages.may_open_socket({"host": "localhost:8000", "origin": OWN})

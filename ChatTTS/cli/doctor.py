@@ -20,7 +20,7 @@ from ..version import __version__
 from ..voices import VoiceLibrary
 from .console import Console, table
 from .options import add_command
-from .packages import OPTIONAL, REQUIRED, examine
+from .packages import OPTIONAL, REQUIRED, check_package
 
 if TYPE_CHECKING:
     from .options import Commands
@@ -94,7 +94,7 @@ def _system() -> Iterator[Finding]:
 
 def _packages() -> Iterator[Finding]:
     for package in REQUIRED:
-        seen = examine(package)
+        seen = check_package(package)
         if seen.good:
             yield Finding(package.name, seen.found)
         elif seen.installable:
@@ -111,7 +111,7 @@ def _packages() -> Iterator[Finding]:
 
 def _optional() -> Iterator[Finding]:
     for package in OPTIONAL:
-        seen = examine(package)
+        seen = check_package(package)
         install = _pip("install", shlex.quote(package.requirement))
         value = f"{seen.found}; {package.purpose}" if not seen.good else seen.found
         yield Finding(

@@ -19,7 +19,7 @@ _DEFAULT = Path("speech.wav")
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputTarget:
     """A sound file or raw PCM on standard output, the sound device, or both.
 
     Attributes:
@@ -55,9 +55,9 @@ class Output:
 
         return str(save(_unused(self.path) if self.fresh else self.path, samples))
 
-    def open(self) -> Sink:
+    def open(self) -> OutputStream:
         """What takes samples that come bit by bit."""
-        return Sink(self)
+        return OutputStream(self)
 
     def writer(self) -> PCMWriter | None:
         """Of the file or pipe, if there is one; an existing file is replaced now."""
@@ -68,7 +68,7 @@ class Output:
         return None if self.path is None else WavWriter(self.path)
 
 
-class Sink:
+class OutputStream:
     """Takes samples bit by bit; a file is made when the first ones come.
 
     Leaving it by ``with`` waits until all is heard; leaving it by an exception stops the sound.
@@ -80,7 +80,7 @@ class Sink:
         AudioError: there is nothing to play on.
     """
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: OutputTarget) -> None:
         from ..audio import Player
 
         self._output = output
@@ -112,7 +112,7 @@ class Sink:
         """Finish what is written, and wait until all is heard. Closing twice is no error."""
         self.__exit__(None, None, None)
 
-    def __enter__(self) -> Sink:
+    def __enter__(self) -> OutputStream:
         return self
 
     def __exit__(
@@ -129,7 +129,7 @@ class Sink:
                 self._writer.close()
 
 
-def choose_output(out: str | None, *, stream: bool, play: bool) -> Output:
+def choose_output(out: str | None, *, stream: bool, play: bool) -> OutputTarget:
     """What ``-o``, ``--stream`` and ``--play`` ask for, checked before anything is spoken.
 
     Without ``-o``, what is played goes nowhere else, a stream goes to standard output, and a whole
@@ -147,19 +147,19 @@ def choose_output(out: str | None, *, stream: bool, play: bool) -> Output:
     return output
 
 
-def _written(out: str | None, stream: bool, play: bool) -> Output:
+def _written(out: str | None, stream: bool, play: bool) -> OutputTarget:
     if out is None and play:
-        return Output(plays=True)
+        return OutputTarget(plays=True)
     if out == "-" or (out is None and stream):
         if sys.stdout.isatty():
             raise UsageError(
                 "raw sound would go to the terminal: let it be played (--play), pipe it into a "
                 "player (| aplay -f S16_LE -r 24000), or name a file with -o"
             )
-        return Output(piped=True, plays=play)
+        return OutputTarget(piped=True, plays=play)
     path = _DEFAULT if out is None else Path(out)
     _check(path, stream or play)
-    return Output(path, fresh=out is None, plays=play)
+    return OutputTarget(path, fresh=out is None, plays=play)
 
 
 def _unused(path: Path) -> Path:

@@ -37,8 +37,8 @@ class Package:
 
 
 @dataclass(frozen=True)
-class Examination:
-    """What :func:`examine` found.
+class PackageStatus:
+    """What :func:`check_package` found.
 
     Attributes:
         found: the version, with a remark, or what is wrong.
@@ -96,21 +96,21 @@ _IMPORTS: Mapping[str, Callable[[], object]] = {
 }
 
 
-def examine(package: Package) -> Examination:
+def check_package(package: Package) -> PackageStatus:
     """Look for a package, compare its version and import it."""
     try:
         found = version(package.name)
     except PackageNotFoundError:
-        return Examination("missing", installable=True)
+        return PackageStatus("missing", installable=True)
     if not satisfies(found, package.requirement):
-        return Examination(f"{found} does not fit {package.requirement}", installable=True)
+        return PackageStatus(f"{found} does not fit {package.requirement}", installable=True)
     load = _IMPORTS.get(package.name, lambda: importlib.import_module(package.module))
     try:
         imported = load()
     except Exception as error:  # whatever a broken installation raises
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        return Examination(f"{found} does not import: {reason}")
-    return Examination(found + _remark(package.name, imported), good=True)
+        return PackageStatus(f"{found} does not import: {reason}")
+    return PackageStatus(found + _remark(package.name, imported), good=True)
 
 
 def satisfies(found: str, requirement: str) -> bool:

@@ -23,7 +23,7 @@ from .options import (
     text_arguments,
 )
 from .output import choose_output
-from .speech import Speech
+from .speech_job import SpeechJob
 from .texts import gather_text
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         **_refining(args, sampling, config.defaults.refine_trained),
         "params_infer_code": {**sampling, **voice.parameters, **_sample(chat, args)},
     }
-    speech = Speech(chat, text, arguments, output, keep=args.plot is not None)
+    speech = SpeechJob(chat, text, arguments, output, keep=args.plot is not None)
     failure = _speak(speech, args, console)
     name = voice.label if args.sample is None else args.sample
     console.note(
@@ -148,7 +148,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _speak(speech: Speech, args: argparse.Namespace, console: Console) -> ChatTTSError | None:
+def _speak(speech: SpeechJob, args: argparse.Namespace, console: Console) -> ChatTTSError | None:
     """Speak, and tell what came of it, also where it was ended early.
 
     Returns:

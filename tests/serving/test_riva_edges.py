@@ -25,7 +25,7 @@ from ChatTTS.serving.errors import OverloadedError
 from ChatTTS.serving.requests import SpeechRequest
 from ChatTTS.serving.riva import serve_grpc
 from ChatTTS.serving.riva.generated import riva_tts_pb2 as ours
-from ChatTTS.serving.riva.reading import continued
+from ChatTTS.serving.riva.request_parsing import merge_settings
 from ChatTTS.serving.riva.servicer import RivaServicer
 from ChatTTS.serving.riva.ssml import plain_text
 
@@ -386,12 +386,12 @@ def test_a_port_that_is_taken(server: RunningServer, tmp_path: Path) -> None:
 def test_another_voice_replaces_a_recording() -> None:
     data = ours.ZeroShotData(audio_prompt=b"first", transcript="its words")
     first = ours.SynthesizeSpeechRequest(text="one", language_code="en-US", zero_shot_data=data)
-    named = continued(first, ours.SynthesizeSpeechRequest(text="two", voice_name="rms"))
+    named = merge_settings(first, ours.SynthesizeSpeechRequest(text="two", voice_name="rms"))
     assert (named.text, named.language_code, named.voice_name) == ("two", "en-US", "rms")
     assert not named.HasField("zero_shot_data")
     other = ours.SynthesizeSpeechRequest(zero_shot_data=ours.ZeroShotData(audio_prompt=b"other"))
-    assert continued(first, other).zero_shot_data == other.zero_shot_data
-    assert continued(first, ours.SynthesizeSpeechRequest(text="two")).zero_shot_data == data
+    assert merge_settings(first, other).zero_shot_data == other.zero_shot_data
+    assert merge_settings(first, ours.SynthesizeSpeechRequest(text="two")).zero_shot_data == data
     assert first.text == "one"
 
 

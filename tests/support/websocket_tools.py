@@ -122,7 +122,7 @@ def is_over(server: RunningServer) -> bool:
 
     def tasks() -> list[str]:
         names = (task.get_name() for task in asyncio.all_tasks())
-        return [name for name in names if name.startswith(("socket", "context", "voicing"))]
+        return [name for name in names if name.startswith(("socket", "context", "utterance"))]
 
     return server.becomes_idle() and eventually(lambda: not server.call(tasks))
 

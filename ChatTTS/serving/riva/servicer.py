@@ -17,12 +17,12 @@ from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from ..settings import Settings
 from ..speech import BROKEN_OFF, COMPLETE
-from . import reading
-from .call import Call
+from . import request_parsing as parsing
 from .generated import riva_tts_pb2 as tts
 from .prompts import PARAM, bare
-from .sound import Sound
+from .rpc_call import RpcCall
 from .ssml import plain_text
+from .stream_encoder import StreamEncoder
 
 NAME = "nvidia.riva.tts.RivaSpeechSynthesis"
 _FAMILIES = {"en": "English-US", "zh": "Mandarin-CN"}
@@ -59,18 +59,18 @@ class RivaServicer:
     ) -> bytes:
         """The whole speech of a text."""
 
-        async def answered(call: Call) -> bytes:
+        async def answered(call: RpcCall) -> bytes:
             responses: list[tts.SynthesizeSpeechResponse] = []
 
             async def gather(response: tts.SynthesizeSpeechResponse) -> None:
                 responses.append(response)
 
-            message = reading.speech_message(data, self._settings.limits)
-            speaker = _Speaker(self._service, self._settings, call, gather)
-            await speaker.speak(message)
-            await speaker.finish()
+            message = parsing.parse_speech_request(data, self._settings.limits)
+            synthesizer = _CallSynthesizer(self._service, self._settings, call, gather)
+            await synthesizer.speak(message)
+            await synthesizer.finish()
             whole = tts.SynthesizeSpeechResponse(id=message.id)
-            whole.audio = speaker.as_file(b"".join(response.audio for response in responses))
+            whole.audio = synthesizer.as_file(b"".join(response.audio for response in responses))
             whole.meta.text = responses[0].meta.text
             texts = (response.meta.processed_text for response in responses)
             whole.meta.processed_text = " ".join(text for text in texts if text)
@@ -93,19 +93,19 @@ class RivaServicer:
             except asyncio.TimeoutError:
                 raise DeadlineError(f"no sound was taken for {seconds:g} s: read faster") from None
 
-        async def answered(call: Call) -> None:
-            speaker = _Speaker(self._service, self._settings, call, send)
+        async def answered(call: RpcCall) -> None:
+            synthesizer = _CallSynthesizer(self._service, self._settings, call, send)
             first: tts.SynthesizeSpeechRequest | None = None
             while (data := await self._next(context)) is not None:
-                message = reading.speech_message(data, self._settings.limits)
+                message = parsing.parse_speech_request(data, self._settings.limits)
                 if first is None:
                     first = message
                 else:
-                    message = reading.continued(first, message)
+                    message = parsing.merge_settings(first, message)
                 # Who writes word by word sends spaces, too.
                 if message.text.strip():
-                    await speaker.speak(message)
-            await speaker.finish()
+                    await synthesizer.speak(message)
+            await synthesizer.finish()
 
         await self._answer(context, answered)
 
@@ -114,8 +114,8 @@ class RivaServicer:
     ) -> bytes:
         """The languages and voices."""
 
-        async def answered(call: Call) -> bytes:
-            asked = reading.decode(tts.RivaSynthesisConfigRequest, data)
+        async def answered(call: RpcCall) -> bytes:
+            asked = parsing.parse_message(tts.RivaSynthesisConfigRequest, data)
             defaults = self._service.chat.config.defaults
             model = defaults.name or "ChatTTS"
             response = tts.RivaSynthesisConfigResponse()
@@ -125,9 +125,9 @@ class RivaServicer:
             infos = await self._service.in_thread(voices.list)
             names = [info.id for info in infos if info.kind != "alias"]
             names.sort(key=lambda name: name != voices.default)
-            for language in [defaults.language] if defaults.language else reading.LANGUAGES:
+            for language in [defaults.language] if defaults.language else parsing.LANGUAGES:
                 parameters = {
-                    "language_code": reading.LANGUAGES[language],
+                    "language_code": parsing.LANGUAGES[language],
                     "voice_name": _FAMILIES[language],
                     "subvoices": ",".join(f"{name}:{n}" for n, name in enumerate(names)),
                 }
@@ -137,20 +137,22 @@ class RivaServicer:
         return await self._answer(context, answered)
 
     async def _answer(
-        self, context: grpc.aio.ServicerContext[bytes, bytes], work: Callable[[Call], Awaitable[T]]
+        self,
+        context: grpc.aio.ServicerContext[bytes, bytes],
+        work: Callable[[RpcCall], Awaitable[T]],
     ) -> T:
         """The result of ``work`` for a client that may ask; what fails ends the call."""
-        call = Call(context)
+        call = RpcCall(context)
         try:
-            call.let_in(self._gate)
-            with self._place():
+            call.authenticate(self._gate)
+            with self._call_slot():
                 return await work(call)
         except Exception as error:
             await call.refuse(error, self._service.measures)
             raise  # not reached: refusing raises
 
     @contextlib.contextmanager
-    def _place(self) -> Iterator[None]:
+    def _call_slot(self) -> Iterator[None]:
         """One of the calls that there may be at a time.
 
         gRPC could count them too, but with those that ask for the health, for which nobody needs a
@@ -179,7 +181,7 @@ class RivaServicer:
         return data if isinstance(data, bytes) else None
 
 
-class _Speaker:
+class _CallSynthesizer:
     """Speaks the texts of one call.
 
     Args:
@@ -188,9 +190,11 @@ class _Speaker:
         send: is given the responses.
     """
 
-    def __init__(self, service: SpeechService, settings: Settings, call: Call, send: Send) -> None:
+    def __init__(
+        self, service: SpeechService, settings: Settings, call: RpcCall, send: Send
+    ) -> None:
         self._service, self._settings, self._call, self._send = service, settings, call, send
-        self._sound: Sound | None = None
+        self._encoder: StreamEncoder | None = None
         self._last: SpeechRequest | None = None
         self._texts = 0
         self._utterances = 0  # spoken with the last request's seed
@@ -203,13 +207,13 @@ class _Speaker:
             ServingError: it cannot be spoken, or not now.
             ChatTTSError: a setting that cannot be used.
         """
-        sound = self._sound_of(message)
+        sound = self._encoder_for(message)
         request = await self._request(message)
         call = self._call
         call.speech = speech = self._service.speak(request)
         self._pending.id.CopyFrom(message.id)
         self._pending.meta.text = request.text
-        await call.begin(request.seed)
+        await call.send_metadata(request.seed)
         try:
             async with speech:
                 utterances = speech.utterances
@@ -218,7 +222,7 @@ class _Speaker:
                     if piece.utterance != heard:
                         heard = piece.utterance
                         self._pending.meta.processed_text = piece.text
-                    await self._give(await sound.push(piece.samples))
+                    await self._send_audio(await sound.push(piece.samples))
             if speech.finish_reason not in COMPLETE:
                 raise UnavailableError(BROKEN_OFF)
         finally:
@@ -227,7 +231,7 @@ class _Speaker:
         call.speech = None
         self._last, self._texts = request, self._texts + 1
         self._utterances += utterances
-        await self._give(await sound.pause())
+        await self._send_audio(await sound.pause())
 
     async def finish(self) -> None:
         """No more texts come.
@@ -235,15 +239,15 @@ class _Speaker:
         Raises:
             BadRequestError: none came at all.
         """
-        if self._sound is None:
+        if self._encoder is None:
             raise BadRequestError("there is no text to speak", param="text")
-        await self._give(await self._sound.finish())
+        await self._send_audio(await self._encoder.finish())
 
     def as_file(self, stream: bytes) -> bytes:
         """All that was sent, as a file that tells its length."""
-        return stream if self._sound is None else self._sound.as_file(stream)
+        return stream if self._encoder is None else self._encoder.as_file(stream)
 
-    async def _give(self, audio: bytes) -> None:
+    async def _send_audio(self, audio: bytes) -> None:
         if not audio:
             return
         response, self._pending = self._pending, tts.SynthesizeSpeechResponse()
@@ -251,21 +255,21 @@ class _Speaker:
         response.audio = audio
         await self._send(response)
 
-    def _sound_of(self, message: tts.SynthesizeSpeechRequest) -> Sound:
-        settings = reading.audio_settings(message)
-        if self._sound is None:
-            self._sound = Sound(settings, self._service.in_thread)
-        elif settings != self._sound.settings:
+    def _encoder_for(self, message: tts.SynthesizeSpeechRequest) -> StreamEncoder:
+        settings = parsing.parse_audio_settings(message)
+        if self._encoder is None:
+            self._encoder = StreamEncoder(settings, self._service.in_thread)
+        elif settings != self._encoder.settings:
             raise BadRequestError(
                 "encoding, sample_rate_hz and speed must stay what they are in the first request "
                 "of a stream: open another one for other audio",
                 param="encoding",
             )
-        return self._sound
+        return self._encoder
 
     async def _request(self, message: tts.SynthesizeSpeechRequest) -> SpeechRequest:
         call, last = self._call, self._last
-        settings = reading.configuration(message.custom_configuration)
+        settings = parsing.parse_configuration(message.custom_configuration)
         settings["is_seeded"] = "seed" in settings or (last is not None and last.is_seeded)
         settings.setdefault("seed", new_seed() if last is None else last.seed)
         if last is None or settings["seed"] != last.seed:
@@ -274,10 +278,10 @@ class _Speaker:
             settings["sample"] = await self._sample(message.zero_shot_data)
             settings["transcript"] = message.zero_shot_data.transcript
         else:
-            settings["voice"] = reading.voice(message.voice_name, self._service.voices)
+            settings["voice"] = parsing.resolve_voice(message.voice_name, self._service.voices)
         return SpeechRequest(
             plain_text(message.text),
-            language=reading.language(message.language_code),
+            language=parsing.parse_language(message.language_code),
             max_wait=call.remaining,
             client=call.client,
             request_id=f"{call.request_id}-{self._texts}" if self._texts else call.request_id,

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ...audio.samples import SAMPLE_RATE, Samples
 from ..encoding import Encoder, Format, encoder
-from .reading import AudioSettings
+from .request_parsing import AudioSettings
 
 # Joined, the streams of several texts are one stream. A file is whole only once.
 _JOINABLE = (Format.PCM, Format.MULAW, Format.ALAW)
@@ -19,7 +19,7 @@ class Threads(Protocol):
     def __call__(self, work: Callable[[], bytes]) -> Awaitable[bytes]: ...
 
 
-class Sound:
+class StreamEncoder:
     """Encodes texts that follow one another.
 
     Bytes of plain samples are complete at each text's end, so that nobody waits for the last

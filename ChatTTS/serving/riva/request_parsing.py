@@ -46,7 +46,7 @@ class AudioSettings:
     speed: float
 
 
-def decode(kind: type[M], data: bytes) -> M:
+def parse_message(kind: type[M], data: bytes) -> M:
     """The message that ``data`` holds.
 
     Raises:
@@ -60,14 +60,14 @@ def decode(kind: type[M], data: bytes) -> M:
     return message
 
 
-def speech_message(data: bytes, limits: Limits) -> tts.SynthesizeSpeechRequest:
+def parse_speech_request(data: bytes, limits: Limits) -> tts.SynthesizeSpeechRequest:
     """A request for speech whose parts are not larger than they may be.
 
     Raises:
         BadRequestError: ``data`` is no such request, or holds what cannot be done.
         RequestTooLargeError: a part is too large.
     """
-    message = decode(tts.SynthesizeSpeechRequest, data)
+    message = parse_message(tts.SynthesizeSpeechRequest, data)
     prompt = len(message.zero_shot_data.audio_prompt)
     for name, size, most in (
         ("audio prompt", prompt, limits.upload_bytes),
@@ -90,7 +90,7 @@ def speech_message(data: bytes, limits: Limits) -> tts.SynthesizeSpeechRequest:
     return message
 
 
-def continued(
+def merge_settings(
     first: tts.SynthesizeSpeechRequest, message: tts.SynthesizeSpeechRequest
 ) -> tts.SynthesizeSpeechRequest:
     """``message`` with the settings of the call's first one where it leaves them empty."""
@@ -104,7 +104,7 @@ def continued(
     return whole
 
 
-def audio_settings(message: tts.SynthesizeSpeechRequest) -> AudioSettings:
+def parse_audio_settings(message: tts.SynthesizeSpeechRequest) -> AudioSettings:
     """How its answers are to be written.
 
     Raises:
@@ -124,11 +124,11 @@ def audio_settings(message: tts.SynthesizeSpeechRequest) -> AudioSettings:
             f"not {rate}",
             param="sample_rate_hz",
         )
-    speed = configuration(message.custom_configuration).get("speed", 1.0)
+    speed = parse_configuration(message.custom_configuration).get("speed", 1.0)
     return AudioSettings(chosen, rate, speed)
 
 
-def configuration(given: Mapping[str, str]) -> dict[str, Any]:
+def parse_configuration(given: Mapping[str, str]) -> dict[str, Any]:
     """The fields of a ``SpeechRequest`` that ``custom_configuration`` sets.
 
     Raises:
@@ -152,7 +152,7 @@ def configuration(given: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def language(code: str) -> str | None:
+def parse_language(code: str) -> str | None:
     """``en`` or ``zh`` of a code such as ``en-US``; None of an empty one.
 
     Raises:
@@ -169,7 +169,7 @@ def language(code: str) -> str | None:
     return primary
 
 
-def voice(name: str, voices: Voices) -> str | None:
+def resolve_voice(name: str, voices: Voices) -> str | None:
     """What the server calls a voice that Riva's clients name with its family, as ``Family.name``.
 
     Raises:

@@ -15,7 +15,7 @@ from ..requests import new_request_id
 from ..speech import Speech
 
 
-class Call:
+class RpcCall:
     """What is known of a call.
 
     Args:
@@ -23,7 +23,7 @@ class Call:
 
     Attributes:
         request_id: what logs and answers call it.
-        client: who asks; see :meth:`let_in`.
+        client: who asks; see :meth:`authenticate`.
         speech: what is spoken for it, or is to be.
     """
 
@@ -32,9 +32,9 @@ class Call:
         self.request_id = new_request_id()
         self.client = ""
         self.speech: Speech | None = None
-        self._has_head = False
+        self._is_metadata_sent = False
 
-    def let_in(self, gate: Gate) -> None:
+    def authenticate(self, gate: Gate) -> None:
         """Find out who asks.
 
         Raises:
@@ -51,10 +51,10 @@ class Call:
         seconds: float | None = self.context.time_remaining()
         return None if seconds is None else max(0.0, seconds)
 
-    async def begin(self, seed: int) -> None:
+    async def send_metadata(self, seed: int) -> None:
         """Tell what the call and its draws are called; a second time does nothing."""
-        if not self._has_head:
-            self._has_head = True
+        if not self._is_metadata_sent:
+            self._is_metadata_sent = True
             head = (("x-request-id", self.request_id), ("x-seed", str(seed)))
             await self.context.send_initial_metadata(head)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ChatTTSError, NothingToSpeakError
 from .console import Console, warn
-from .output import Output
+from .output import OutputTarget
 
 if TYPE_CHECKING:
     from ..core import Chat
@@ -20,7 +20,7 @@ _ENDINGS = {
 }
 
 
-class Speech:
+class SpeechJob:
     """Speaks one text into an output, and knows how far it has come.
 
     Args:
@@ -30,7 +30,7 @@ class Speech:
     """
 
     def __init__(
-        self, chat: Chat, text: str, arguments: dict[str, Any], output: Output, *, keep: bool
+        self, chat: Chat, text: str, arguments: dict[str, Any], output: OutputTarget, *, keep: bool
     ) -> None:
         self._chat, self._text, self._arguments = chat, text, arguments
         self._output, self._keep = output, keep

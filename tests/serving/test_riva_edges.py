@@ -313,7 +313,7 @@ def test_a_request_is_logged_without_its_text(
     with caplog.at_level("INFO", logger="ChatTTS.serving.requests"):
         client.stub.Synthesize(ask())
         client.refused(ask("..."))
-    first, second = (record.facts for record in caplog.records)
+    first, second = (vars(record)["facts"] for record in caplog.records)
     assert (first["interface"], first["finish"]) == ("grpc", "stop")
     assert first["client"] == "127.0.0.1"
     assert second["finish"] == "invalid_request"

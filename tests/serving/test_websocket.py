@@ -415,7 +415,9 @@ def test_draws_of_contexts_differ() -> None:
 
 
 def _any_message(draw: random.Random) -> str | bytes:
-    name = draw.choice([{}, {}, {"context_id": draw.choice("abc")}, {"context_id": 7}])
+    name: dict[str, Any] = draw.choice(
+        [{}, {}, {"context_id": draw.choice("abc")}, {"context_id": 7}]
+    )
     kind = draw.choice(
         ["input.text"] * 5
         + ["input.flush", "input.flush", "input.cancel", "input.cancel", "input.done"]

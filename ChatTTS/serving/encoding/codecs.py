@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import av
 import numpy as np
@@ -155,6 +156,6 @@ def _extradata(context: AudioCodecContext) -> bytes:
     return bytes(data)
 
 
-def _bytes(packets: list[av.Packet]) -> list[bytes]:
+def _bytes(packets: list[av.Packet[Any]]) -> list[bytes]:
     """Return the bytes of the packets that are not empty; FLAC's last one is."""
     return [bytes(packet) for packet in packets if packet.size]

@@ -1,4 +1,4 @@
-"""One call of a client: who it is, what it is told, and how it is refused."""
+"""One gRPC call: its authentication, its metadata, and its refusal."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ..speech import Speech
 
 
 class RpcCall:
-    """What is known of a call.
+    """The state of a call.
 
     Args:
-        context: of grpc.
+        context: grpc's context of the call.
 
     Attributes:
-        request_id: what logs and answers call it.
-        client: who asks; see :meth:`authenticate`.
-        speech: what is spoken for it, or is to be.
+        request_id: its name in logs and metadata.
+        client: the client's identity; empty before :meth:`authenticate`.
+        speech: the text that is being spoken; ``None`` between texts.
     """
 
     def __init__(self, context: grpc.aio.ServicerContext[Any, Any]) -> None:
@@ -35,42 +35,42 @@ class RpcCall:
         self._is_metadata_sent = False
 
     def authenticate(self, gate: Gate) -> None:
-        """Find out who asks.
+        """Check the client's key and set :attr:`client`.
 
         Raises:
-            AuthenticationError: no key, or one that does not open.
+            AuthenticationError: the key is missing or wrong.
         """
         # Keys of gRPC's metadata are in lower case.
-        given = dict(self.context.invocation_metadata() or ()).get("authorization")
-        authorization = given.decode("latin-1") if isinstance(given, bytes) else given
+        value = dict(self.context.invocation_metadata() or ()).get("authorization")
+        authorization = value.decode("latin-1") if isinstance(value, bytes) else value
         self.client = gate.client(authorization, _address(self.context.peer()))
 
     @property
     def remaining(self) -> float | None:
-        """Seconds to the call's deadline; None without one."""
+        """Seconds until the call's deadline; ``None`` without one."""
         seconds: float | None = self.context.time_remaining()
         return None if seconds is None else max(0.0, seconds)
 
     async def send_metadata(self, seed: int) -> None:
-        """Tell what the call and its draws are called; a second time does nothing."""
+        """Send the request id and the seed as initial metadata; only the first call does it."""
         if not self._is_metadata_sent:
             self._is_metadata_sent = True
-            head = (("x-request-id", self.request_id), ("x-seed", str(seed)))
-            await self.context.send_initial_metadata(head)
+            metadata = (("x-request-id", self.request_id), ("x-seed", str(seed)))
+            await self.context.send_initial_metadata(metadata)
 
     async def refuse(self, error: Exception, measures: Measures) -> None:
-        """End the call with what is told of ``error``."""
-        told = as_serving_error(error)
-        if told.grpc == "INTERNAL":
-            log_failure(f"request {self.request_id}", told, with_text=False)
+        """End the call with the status of ``error``; always raises."""
+        refusal = as_serving_error(error)
+        if refusal.grpc == "INTERNAL":
+            log_failure(f"request {self.request_id}", refusal, with_text=False)
         if self.speech is None or self.speech.record.whole is None:
-            measures.refused(told)
+            measures.refused(refusal)
             client = self.client or _address(self.context.peer())
-            log_refusal(told, "grpc", client=client, request_id=self.request_id)
-        tail = [("x-request-id", self.request_id)]
-        if told.retry_after is not None:
-            tail.append(("retry-after", f"{told.retry_after:g}"))
-        await self.context.abort(_status(told), str(told), tuple(tail))
+            log_refusal(refusal, "grpc", client=client, request_id=self.request_id)
+        metadata = [("x-request-id", self.request_id)]
+        if refusal.retry_after is not None:
+            metadata.append(("retry-after", f"{refusal.retry_after:g}"))
+        await self.context.abort(_status(refusal), str(refusal), tuple(metadata))
 
 
 def _status(error: ServingError) -> grpc.StatusCode:
@@ -78,7 +78,7 @@ def _status(error: ServingError) -> grpc.StatusCode:
 
 
 def _address(peer: str) -> str:
-    """The host of a peer such as ``ipv4:10.0.0.1:51234`` or ``ipv6:%5B::1%5D:51234``."""
+    """Return the host of a peer such as ``ipv4:10.0.0.1:51234`` or ``ipv6:%5B::1%5D:51234``."""
     family, _, address = unquote(peer).partition(":")
     if family not in ("ipv4", "ipv6"):
         return family

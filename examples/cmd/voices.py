@@ -20,7 +20,7 @@ TEXT = "We went to the market to buy some bread."
 def random_voice(chat: ChatTTS.Chat, file: Path, seed: int) -> str:
     """Return the speaker string in ``file``; draw one and write it if there is no file."""
     if not file.exists():
-        torch.manual_seed(seed)  # each seed gives one voice, on every machine
+        torch.manual_seed(seed)  # the same seed gives the same voice
         file.write_text(chat.sample_random_speaker(), encoding="utf-8")
     return file.read_text(encoding="utf-8")
 

@@ -1,7 +1,7 @@
-"""The command ``chattts``: speak, keep voices, compare, look after checkpoints.
+"""The command ``chattts``: speak, keep voices, compare sound files, manage checkpoints.
 
-The commands are made of the standard library alone until one of them runs: ``--help`` is quick,
-and ``doctor`` can tell which other packages are missing.
+Until a command runs, only the standard library is imported. So ``--help`` is quick, and ``doctor``
+can report which other packages are missing.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from collections.abc import Sequence
 from ..errors import ChatTTSError
 from ..version import __version__
 from . import assets_commands, compare, doctor, refine, say, serve, voice
-from .console import Console, UsageError, complain, reporting
+from .console import Console, UsageError, console_logging, print_error
 from .options import Parser
 
-# What shells call it when a signal ended a program: 128 and the number of the signal.
+# The exit statuses of shells for a program that a signal ended: 128 plus the signal's number.
 _INTERRUPTED = 130
 _PIPE_CLOSED = 141
 
 _DESCRIPTION = """\
 Speak texts with a ChatTTS model, on this machine.
 
-  chattts say Hello, world                      into speech.wav
-  chattts say "Good morning." -o morning.mp3    wav, flac, mp3, ogg or opus, by the ending
-  chattts say -f story.txt -o story.wav         a file, however long
-  chattts say --play "How are you?"             hear it while it is spoken
+  chattts say Hello, world                      write speech.wav
+  chattts say "Good morning." -o morning.mp3    choose the format by the suffix: wav, flac, mp3, ...
+  chattts say -f story.txt -o story.wav         speak a file of any length
+  chattts say --play "How are you?"             play the sound while it is generated
   echo "Hello." | chattts say --stream - | aplay -f S16_LE -r 24000
-  chattts voice new --name anna                 draw a random voice and keep it
-  chattts say "It's me." --voice anna
-  chattts serve                                 a page, REST, WebSocket and gRPC
-  chattts doctor                                is everything here?
+  chattts voice new --name anna                 draw a random voice and save it
+  chattts say "It's me." --voice anna           speak with a saved voice
+  chattts serve                                 start a server: web page, REST, WebSocket, gRPC
+  chattts doctor                                check the installation
 
-A small English voice comes with the package. `chattts download` fetches the full ChatTTS model.
+A small English model comes with the package. `chattts download` fetches the full ChatTTS model.
 """
-_EPILOG = "`chattts COMMAND --help` has the options of a command, and examples."
+_EPILOG = "`chattts COMMAND --help` shows a command's options and examples."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,33 +46,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments after the program's name; those of the process by default.
 
     Returns:
-        The exit status: 0, 1 for what failed, 2 for a wrong command line, 130 after Ctrl-C, 141
-        when the reader of the output has gone.
+        The exit status: 0 for success, 1 for a failure, 2 for a wrong command line, 130 after
+        Ctrl-C, 141 when the reader of the output has closed the pipe.
     """
     try:
         args = _parse(argv)
-    except SystemExit as end:  # argparse has printed the help, or what is wrong
+    except SystemExit as end:  # argparse has printed the help or the error
         return end.code if isinstance(end.code, int) else 1
     console = Console(verbose=args.verbose, quiet=args.quiet)
-    with reporting(console):
-        return _guarded(args, console)
+    with console_logging(console):
+        return _run(args, console)
 
 
-def _guarded(args: argparse.Namespace, console: Console) -> int:
-    """Run the command; whatever happens becomes one line and an exit status."""
+def _run(args: argparse.Namespace, console: Console) -> int:
+    """Run the command; turn every exception into one line and an exit status."""
     try:
         status: int = args.run(args, console)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        _forget_stdout()
+        _discard_stdout()
         return _PIPE_CLOSED
     except KeyboardInterrupt:
-        complain("interrupted")
+        print_error("interrupted")
         return _INTERRUPTED
     except Exception as error:
         console.show_traceback()
-        complain(f"error: {_message(error, console)}")
+        print_error(f"error: {_message(error, console)}")
         return 2 if isinstance(error, UsageError) else 1
 
 
@@ -85,8 +85,8 @@ def _message(error: Exception, console: Console) -> str:
     return f"{type(error).__name__}: {error}{more}"
 
 
-def _forget_stdout() -> None:
-    """Keep the interpreter from complaining at its end that the last bytes went nowhere."""
+def _discard_stdout() -> None:
+    """Redirect standard output, so that flushing it at exit does not fail on the closed pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -96,7 +96,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     if not arguments:
         parser.print_help()
         parser.exit(2)
-    # argparse leaves out words that follow an option after the first words: `say hi -o a.wav you`.
+    # argparse does not take words after an option that follows other words: `say hi -o a.wav you`.
     args, left = parser.parse_known_args(arguments)
     unknown = [word for word in left if word.startswith("-") and word != "-"]
     if unknown or (left and not hasattr(args, "text")):

@@ -1,4 +1,4 @@
-"""``chattts download``, ``verify`` and ``cache``: look after checkpoints on this machine."""
+"""``chattts download``, ``verify`` and ``cache``: manage the checkpoints on this machine."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from .options import Commands
 
 _DOWNLOAD = """\
-Fetch the full ChatTTS model (2Noise/ChatTTS) into the cache of the Hugging Face hub. What is
-there already is kept; a download that broke off goes on where it stopped.
+Download the full ChatTTS model (2Noise/ChatTTS) into the Hugging Face cache. Files that are
+already there are kept. An interrupted download continues where it stopped.
 
   chattts download
   HF_ENDPOINT=https://my-mirror.example chattts download
 """
 _VERIFY = """\
-Compare the files of a model with the published ChatTTS model. Fails if one is missing or
-different; for somebody's own model that is no fault.
+Compare a model's files with the published ChatTTS model. The command fails if a file is missing or
+different. Files of a fine-tuned model are different; that is not an error of the model.
 
-  chattts verify               the model that `chattts say` takes by default
+  chattts verify               the model that `chattts say` uses by default
   chattts verify huggingface
   chattts verify my-model/
 """
 _CACHE = """\
-Say where things lie and how big they are, or delete them.
+Show where models, caches and voices are stored and how big they are, or delete caches.
 
   chattts cache
-  chattts cache clear huggingface     the full model; `chattts download` brings it back
-  chattts cache clear                 all caches; voices and the bundled model stay
+  chattts cache clear huggingface     delete the full model; `chattts download` fetches it again
+  chattts cache clear                 delete all caches, but not voices or the bundled model
 """
 _STATUS = {
     "ok": "ok",
@@ -50,17 +50,22 @@ def add_to(commands: Commands) -> None:
     download = add_command(commands, "download", run_download, "fetch the full model", _DOWNLOAD)
     download.add_argument("--force", action="store_true", help="fetch every file again")
 
-    verify = add_command(commands, "verify", run_verify, "check a model's files", _VERIFY)
+    verify = add_command(
+        commands, "verify", run_verify, "compare a model's files with the published ones", _VERIFY
+    )
     verify.add_argument(
         "model", nargs="?", metavar="MODEL", help="bundled, huggingface or a folder"
     )
 
-    cache = add_command(commands, "cache", run_cache_list, "where things lie, how big", _CACHE)
+    summary = "show caches with their sizes, or delete them"
+    cache = add_command(commands, "cache", run_cache_list, summary, _CACHE)
     actions = cache.add_subparsers(title="commands", metavar="COMMAND")
-    add_command(actions, "list", run_cache_list, "where things lie, how big", _CACHE)
+    add_command(actions, "list", run_cache_list, "show caches with their sizes", _CACHE)
     clear = add_command(actions, "clear", run_cache_clear, "delete caches", _CACHE)
-    clear.add_argument("names", nargs="*", metavar="NAME", help="see `chattts cache`; all if none")
-    clear.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    clear.add_argument(
+        "names", nargs="*", metavar="NAME", help="a cache that `chattts cache` lists; default: all"
+    )
+    clear.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
 
 
 def run_download(args: argparse.Namespace, console: Console) -> int:
@@ -78,7 +83,7 @@ def run_download(args: argparse.Namespace, console: Console) -> int:
 
 
 def run_verify(args: argparse.Namespace, console: Console) -> int:
-    """Print a table of files; fails if one is missing or different."""
+    """Print a table of files; fail if one is missing or different."""
     from ..checkpoints.hashes import verify
 
     verification = verify(_folder(choose_model(args.model)))
@@ -99,7 +104,7 @@ def run_verify(args: argparse.Namespace, console: Console) -> int:
 
 
 def _folder(choice: ModelChoice) -> AssetFolder:
-    """The folder, whole or not: what is missing is what a check is to show."""
+    """Return the model's folder, even if it is incomplete: the check reports missing files."""
     from ..checkpoints.assets import AssetFolder
 
     if choice.path is None:
@@ -110,7 +115,7 @@ def _folder(choice: ModelChoice) -> AssetFolder:
 
 
 def run_cache_list(args: argparse.Namespace, console: Console) -> int:
-    """Print where things lie."""
+    """Print where models, caches and voices are stored."""
     from ..checkpoints import assets
     from ..checkpoints.caches import cache_entries
 
@@ -122,17 +127,17 @@ def run_cache_list(args: argparse.Namespace, console: Console) -> int:
         "huggingface": "the full model; `chattts download`",
         "own": "remembered hashes, compiled kernels, packed weights",
     }
-    rows = [
+    lines = [
         (entry.name, size(entry.bytes), str(entry.path), caches[entry.name])
         for entry in cache_entries()
     ]
-    rows += [(name, size(_bytes(path)), str(path), what) for name, path, what in kept]
-    print(table(("NAME", "SIZE", "WHERE", "WHAT"), *rows))
+    lines += [(name, size(_bytes(path)), str(path), what) for name, path, what in kept]
+    print(table(("NAME", "SIZE", "WHERE", "WHAT"), *lines))
     return 0
 
 
 def run_cache_clear(args: argparse.Namespace, console: Console) -> int:
-    """Delete caches after asking."""
+    """Delete caches after a confirmation."""
     from ..checkpoints.caches import cache_entries, clear_cache
 
     entries = cache_entries()

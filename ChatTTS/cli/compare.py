@@ -1,4 +1,4 @@
-"""``chattts compare``: how far two sound files are apart."""
+"""``chattts compare``: measure the difference of two sound files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from .options import Commands
 
 _DETAILS = """\
-Compare two sound files of one rate: lengths, largest difference, signal-to-noise ratio and
-log-spectral distance.
+Compare two sound files with the same sample rate: lengths, largest difference, signal-to-noise
+ratio and log-spectral distance.
 
   chattts compare a.wav b.wav
   chattts compare a.wav b.wav --plot difference.png
@@ -24,19 +24,19 @@ log-spectral distance.
 def add_to(commands: Commands) -> None:
     parser = add_command(commands, "compare", run, "compare two sound files", _DETAILS)
     parser.add_argument("a", metavar="A", help="the reference")
-    parser.add_argument("b", metavar="B", help="what is held against it")
+    parser.add_argument("b", metavar="B", help="the file that is compared with it")
     parser.add_argument("--plot", metavar="FILE", help="draw both and their difference")
     parser.add_argument(
         "--tolerance",
         type=float,
         metavar="X",
-        help="the largest difference of two samples that is accepted (full scale is 1); "
-        "without it, differences are reported and accepted",
+        help="fail if two samples differ by more than this (full scale is 1), or if the lengths "
+        "differ; by default, differences are only reported",
     )
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    """Print what differs; gives the exit status."""
+    """Print the differences; return the exit status."""
     from ..audio import compare
 
     comparison = compare(args.a, args.b, plot=args.plot)

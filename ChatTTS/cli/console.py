@@ -1,4 +1,4 @@
-"""What people read on standard error: notes, warnings and errors, as much as they asked for."""
+"""Write notes, warnings and errors to standard error, at the verbosity that the user chose."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 class UsageError(ChatTTSError):
-    """A command line that contradicts itself or lacks something."""
+    """A command line that is contradictory or incomplete."""
 
 
 @dataclass(frozen=True)
 class Console:
-    """How much to say.
+    """The verbosity of a command.
 
     Attributes:
-        verbose: 1 shows what the library is doing, 2 also where errors come from.
-        quiet: only warnings and errors.
+        verbose: 1 shows the library's log, 2 also shows debug records and tracebacks.
+        quiet: whether only warnings and errors are shown.
     """
 
     verbose: int = 0
@@ -35,40 +35,40 @@ class Console:
 
     @property
     def level(self) -> int:
-        """The least severe log records that are shown."""
+        """The lowest level of the log records that are shown."""
         return _LEVELS[min(self.verbose, 2)]
 
     @property
     def shows_traceback(self) -> bool:
-        """Whether errors are shown with where they come from."""
+        """Whether errors are shown with their traceback."""
         return self.verbose >= 2
 
     def note(self, message: str) -> None:
-        """Say something that is good to know."""
+        """Print an informational message."""
         if not self.quiet:
             print(message, file=sys.stderr, flush=True)
 
     def show_traceback(self) -> None:
-        """Show where the error that is being handled comes from, if that was asked for."""
+        """Print the traceback of the error that is being handled, if tracebacks are shown."""
         if self.shows_traceback:
             traceback.print_exc()
 
 
-def complain(message: str) -> None:
-    """One line on standard error, whatever ``message`` holds."""
+def print_error(message: str) -> None:
+    """Print a message as one line, even if it has line breaks."""
     print("chattts:", " ".join(message.split()), file=sys.stderr, flush=True)
 
 
 def warn(message: str) -> None:
-    """Say what the caller should think about."""
-    complain(f"warning: {message}")
+    """Print a warning."""
+    print_error(f"warning: {message}")
 
 
 def confirm(question: str, yes: bool) -> bool:
-    """Ask on the terminal, unless the answer is ``yes`` already.
+    """Ask for a confirmation on the terminal, unless ``yes`` gives it already.
 
     Raises:
-        UsageError: there is nobody to ask.
+        UsageError: standard input is not a terminal.
     """
     if yes:
         return True
@@ -79,7 +79,7 @@ def confirm(question: str, yes: bool) -> bool:
 
 
 def table(*rows: tuple[str, ...]) -> str:
-    """Rows of texts as aligned columns."""
+    """Format the rows of a table with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -88,7 +88,7 @@ def table(*rows: tuple[str, ...]) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes for people."""
+    """Format a number of bytes, such as ``1.20 GB``."""
     value = float(count)
     for unit in ("B", "kB", "MB"):
         if value < 1000:
@@ -98,8 +98,8 @@ def size(count: int) -> str:
 
 
 @contextmanager
-def reporting(console: Console) -> Iterator[None]:
-    """Within this context the package's log goes to standard error, and others' noise nowhere."""
+def console_logging(console: Console) -> Iterator[None]:
+    """Send the package's log to standard error and silence other libraries, inside the context."""
     for library in ("TRANSFORMERS_VERBOSITY", "HF_HUB_VERBOSITY"):
         os.environ.setdefault(library, "error")
     _use_utf8(sys.stdout)
@@ -120,7 +120,7 @@ def reporting(console: Console) -> Iterator[None]:
 
 
 class _Handler(logging.Handler):
-    """Writes records between progress bars, not into them."""
+    """Writes log records without breaking the lines of progress bars."""
 
     def emit(self, record: logging.LogRecord) -> None:
         from ..utils.progress import Bar
@@ -134,7 +134,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _use_utf8(stream: TextIO) -> None:
-    """Speaker strings are Chinese characters, which a Windows pipe would refuse by default."""
+    """Let a pipe take speaker strings: their Chinese characters fail in Windows' code pages."""
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None and not stream.isatty():
         reconfigure(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""``chattts doctor``: what is here, what is missing, and the command that mends it."""
+"""``chattts doctor``: check the installation and print the commands that repair it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ..version import __version__
 from ..voices import VoiceLibrary
 from .console import Console, table
 from .options import add_command
-from .packages import OPTIONAL, REQUIRED, examine
+from .packages import OPTIONAL, REQUIRED, check_package
 
 if TYPE_CHECKING:
     from .options import Commands
 
 _DETAILS = """\
-Say what this installation has and lacks. Lines that begin with `!` need mending, and the command
-that does it is printed last; those with `-` are about what is optional. Fails if something that is
-needed is missing.
+Check the installation. A line that begins with `!` is a problem; the commands that solve the
+problems are printed last. A line that begins with `-` is about something optional. The command
+fails if there is a problem.
 
   chattts doctor
 """
@@ -37,14 +37,14 @@ _OK, _NOTE, _PROBLEM = "", "-", "!"
 
 @dataclass(frozen=True)
 class Finding:
-    """One line.
+    """One line of the report.
 
     Attributes:
-        name: of what was looked at.
+        name: of what was checked.
         value: what was found.
-        mark: how bad that is.
-        remedy: what mends it.
-        requirement: what pip should install to mend it.
+        mark: how severe that is.
+        remedy: command that repairs it.
+        requirement: requirement that pip should install to repair it.
     """
 
     name: str
@@ -55,14 +55,14 @@ class Finding:
 
 
 def add_to(commands: Commands) -> None:
-    add_command(commands, "doctor", run, "say what is here and what is missing", _DETAILS)
+    add_command(commands, "doctor", run, "check the installation", _DETAILS)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    """Print all findings; fails if something that is needed is missing."""
+    """Print all findings; fail if one is a problem."""
     findings: list[Finding] = []
-    for title, look in _SECTIONS:
-        found = list(look())
+    for title, check in _SECTIONS:
+        found = list(check())
         findings += found
         print(title)
         print(table(*((f" {f.mark or ' '}", f.name, f.value) for f in found)))
@@ -94,30 +94,30 @@ def _system() -> Iterator[Finding]:
 
 def _packages() -> Iterator[Finding]:
     for package in REQUIRED:
-        seen = examine(package)
-        if seen.good:
-            yield Finding(package.name, seen.found)
-        elif seen.installable:
+        status = check_package(package)
+        if status.good:
+            yield Finding(package.name, status.found)
+        elif status.installable:
             yield Finding(
                 package.name,
-                f"{seen.found}; {package.purpose}",
+                f"{status.found}; {package.purpose}",
                 _PROBLEM,
                 requirement=package.requirement,
             )
         else:
             again = _pip("install", "--force-reinstall", package.name)
-            yield Finding(package.name, f"{seen.found}; {package.purpose}", _PROBLEM, again)
+            yield Finding(package.name, f"{status.found}; {package.purpose}", _PROBLEM, again)
 
 
 def _optional() -> Iterator[Finding]:
     for package in OPTIONAL:
-        seen = examine(package)
+        status = check_package(package)
         install = _pip("install", shlex.quote(package.requirement))
-        value = f"{seen.found}; {package.purpose}" if not seen.good else seen.found
+        value = f"{status.found}; {package.purpose}" if not status.good else status.found
         yield Finding(
             package.name,
-            f"{value}: {install}" if seen.installable else value,
-            _OK if seen.good else _NOTE,
+            f"{value}: {install}" if status.installable else value,
+            _OK if status.good else _NOTE,
         )
 
 
@@ -134,12 +134,12 @@ def _processors() -> Iterator[Finding]:
     yield from _kernels()
     try:
         yield from _torch_findings()
-    except Exception as error:  # whatever a broken installation raises; the packages say more
+    except Exception as error:  # a broken installation may raise anything; see "packages"
         yield Finding("torch", f"cannot be asked: {error}", _NOTE)
 
 
 def _kernels() -> Iterator[Finding]:
-    """Whether the engine's CPU kernels work here; they are compiled now if they never were."""
+    """Check that the engine's CPU kernels work; compile them if they were not yet."""
     try:
         from ..model.native.build import BuildError
         from ..model.native.library import load
@@ -192,7 +192,7 @@ def _sound() -> Iterator[Finding]:
         import soundfile
 
         from ..audio import FORMATS, find_sound_device
-    except Exception as error:  # the packages say what is wrong with it
+    except Exception as error:  # the section "packages" says what is wrong with it
         yield Finding("sound files", f"cannot be asked: {error}", _NOTE)
         return
     yield Finding(
@@ -207,6 +207,13 @@ def _sound() -> Iterator[Finding]:
 
 
 def _models() -> Iterator[Finding]:
+    try:
+        yield from _checkpoints()
+    except ImportError as error:  # the section "packages" names what is missing
+        yield Finding("", f"cannot be asked: {error}", _NOTE)
+
+
+def _checkpoints() -> Iterator[Finding]:
     from ..checkpoints import assets
 
     try:
@@ -229,18 +236,6 @@ def _voices() -> Iterator[Finding]:
     yield Finding("yours", f"{len(library.names())} in {library.folder}")
 
 
-def _careful(look: Callable[[], Iterator[Finding]]) -> Callable[[], Iterator[Finding]]:
-    """``look`` where what it imports may be missing; the packages say so already."""
-
-    def looked() -> Iterator[Finding]:
-        try:
-            yield from look()
-        except ImportError as error:
-            yield Finding("", f"cannot be asked: {error}", _NOTE)
-
-    return looked
-
-
 def _pip(*arguments: str) -> str:
     return " ".join((shlex.quote(sys.executable), "-m pip", *arguments))
 
@@ -251,6 +246,6 @@ _SECTIONS: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
     ("optional", _optional),
     ("processors", _processors),
     ("sound", _sound),
-    ("models", _careful(_models)),
+    ("models", _models),
     ("voices", _voices),
 )

@@ -1,4 +1,4 @@
-"""Which checkpoint a command works with, and a ``Chat`` that has loaded it."""
+"""Choose the checkpoint of a command, and load it into a ``Chat``."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from ..core import Chat
 
 FULL_MODEL_HINT = (
-    "this is the small voice of the package; for the full ChatTTS model: `chattts download` once, "
+    "this is the small model of the package; for the full ChatTTS model: `chattts download` once, "
     "then `--model huggingface`"
 )
 
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """A checkpoint by the arguments of ``Chat.load``."""
+    """A checkpoint, named by arguments of ``Chat.load``."""
 
     source: str
     path: Path | None = None
 
     @property
     def label(self) -> str:
-        """What it is called in ``--model``."""
+        """Its name in ``--model``."""
         return self.source if self.path is None else str(self.path)
 
     def find(self, *, download: bool = True) -> AssetFolder:
-        """Its folder.
+        """Return its folder.
 
         Args:
-            download: fetch the published checkpoint if it is not there.
+            download: download the published checkpoint if it is not cached.
 
         Raises:
-            AssetError: it is not there, or not whole.
+            AssetError: it is missing or incomplete.
         """
         from ..checkpoints import assets
 
@@ -52,7 +52,10 @@ class ModelChoice:
 
 
 def choose_model(name: str | None) -> ModelChoice:
-    """The checkpoint that ``--model`` names; without it the full one if it is cached."""
+    """Return the checkpoint that ``--model`` names.
+
+    Without a name it is the full model if that is cached, otherwise the bundled one.
+    """
     if name is None:
         from ..checkpoints import assets
 
@@ -63,12 +66,12 @@ def choose_model(name: str | None) -> ModelChoice:
 
 
 def read_config(choice: ModelChoice, *, download: bool = True) -> Config:
-    """Sizes and defaults of a checkpoint, without loading it; errors as :meth:`find`."""
+    """Return a checkpoint's configuration; raise errors as :meth:`ModelChoice.find` does."""
     return Config.from_file(choice.find(download=download).config)
 
 
 def load_chat(choice: ModelChoice, args: argparse.Namespace, console: Console) -> Chat:
-    """Load the checkpoint as :func:`~.options.add_engine_options` asks for."""
+    """Load the checkpoint by the options of :func:`~.options.add_engine_options`."""
     console.note(f"loading the model: {choice.label}")
     from ..core import Chat
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they mean for the library."""
+"""Options that several commands share, and the library's arguments that they set."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from .console import UsageError
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction["Parser"]
 
-_LEVELS = (("oral", 9, "how colloquial"), ("laugh", 2, "how much laughter"), ("break", 7, "pauses"))
+_LEVELS = (
+    ("oral", 9, "how colloquial"),
+    ("laugh", 2, "how much laughter"),
+    ("break", 7, "how many pauses"),
+)
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's, with help texts kept as they are written and errors of one line."""
+    """argparse's parser, but it keeps the line breaks of help texts and prints one-line errors."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
@@ -31,7 +35,7 @@ class Parser(argparse.ArgumentParser):
 def add_command(
     commands: Commands, name: str, run: Callable[..., int], summary: str, details: str
 ) -> Parser:
-    """A command's parser, with the options that every command has."""
+    """Add a command and return its parser, with the options that every command has."""
     parser = commands.add_parser(name, help=summary, description=details)
     parser.set_defaults(run=run)
     parser.add_argument(
@@ -39,17 +43,20 @@ def add_command(
         "--verbose",
         action="count",
         default=0,
-        help="say what happens; -vv also says where errors come from",
+        help="show the log; -vv also shows debug messages and tracebacks",
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="only warnings and errors")
+    parser.add_argument("-q", "--quiet", action="store_true", help="show only warnings and errors")
     return parser
 
 
 def add_text_options(parser: Parser) -> None:
-    """TEXT and what is done to it before it reaches the model."""
+    """Add TEXT and the options for its preparation."""
     parser.usage = "%(prog)s [options] [TEXT ...]"
     parser.add_argument(
-        "text", nargs="*", metavar="TEXT", help="words to speak; `-` or none: standard input"
+        "text",
+        nargs="*",
+        metavar="TEXT",
+        help="words to speak; `-` or nothing reads standard input",
     )
     group = parser.add_argument_group("text")
     group.add_argument(
@@ -61,12 +68,14 @@ def add_text_options(parser: Parser) -> None:
         metavar="FILE",
         help="read the text from a file (UTF-8); may be repeated",
     )
-    group.add_argument("--lang", choices=("en", "zh"), help="found out from the text by default")
+    group.add_argument(
+        "--lang", choices=("en", "zh"), help="language; detected from the text by default"
+    )
     group.add_argument(
         "--no-normalize",
         dest="normalize",
         action="store_false",
-        help="do not read out numbers and symbols",
+        help="do not spell out numbers and symbols as words",
     )
     group.add_argument(
         "--no-split",
@@ -77,7 +86,7 @@ def add_text_options(parser: Parser) -> None:
 
 
 def text_arguments(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of ``Chat.infer`` that :func:`add_text_options` asks for."""
+    """Return the arguments of ``Chat.infer`` for the options of :func:`add_text_options`."""
     return {
         "lang": args.lang,
         "do_text_normalization": args.normalize,
@@ -86,60 +95,78 @@ def text_arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_model_option(group: Any) -> None:
-    """Which checkpoint."""
+    """Add the option that names a checkpoint."""
     group.add_argument(
         "--model",
         metavar="MODEL",
-        help="bundled, huggingface (the full ChatTTS model), or a folder that holds asset/; "
-        "huggingface by default once it is downloaded, bundled until then",
+        help="bundled, huggingface (the full ChatTTS model), or a folder that contains asset/; "
+        "default: huggingface if it is downloaded, otherwise bundled",
     )
 
 
 def add_engine_options(parser: Parser) -> None:
-    """Which checkpoint, and how it runs."""
+    """Add the options for the checkpoint and for the engine that runs it."""
     group = parser.add_argument_group("model")
     add_model_option(group)
     group.add_argument(
         "--engine",
         choices=("velocity", "standard"),
         default="velocity",
-        help="what runs the language model: velocity (fast; the default), or standard "
+        help="engine of the language model: velocity (fast; the default) or standard "
         "(transformers' Llama, the reference)",
     )
     group.add_argument(
         "--dtype",
         choices=("auto", "float32", "bfloat16", "float16", "int8"),
         default="auto",
-        help="precision of the language model; auto takes what the device is fast in, int8 keeps "
-        "velocity's weights in eight bits (fastest for one voice at a time)",
+        help="precision of the language model; auto: the fastest of the device's float types, "
+        "int8: weights of velocity in 8 bits (fastest for one text at a time)",
     )
-    group.add_argument("--device", help="such as cpu or cuda:0; the best one by default")
-    group.add_argument("--threads", type=int, metavar="N", help="threads on the CPU")
     group.add_argument(
-        "--memory", metavar="SIZE", help="of the velocity engine's cache, such as 2GB"
+        "--device", help="device, such as cpu or cuda:0; the fastest available by default"
+    )
+    group.add_argument("--threads", type=int, metavar="N", help="number of CPU threads")
+    group.add_argument(
+        "--memory", metavar="SIZE", help="size of the velocity engine's KV cache, such as 2GB"
     )
 
 
 def add_sampling_options(parser: Parser) -> None:
-    """How the model draws."""
-    group = parser.add_argument_group("drawing")
-    group.add_argument("--seed", type=int, metavar="N", help="the same seed, the same sound")
+    """Add the sampling options."""
+    group = parser.add_argument_group("sampling")
     group.add_argument(
-        "--temperature", type=float, metavar="T", help="lower is steadier, higher livelier"
+        "--seed", type=int, metavar="N", help="random seed; an equal seed gives equal sound"
     )
-    group.add_argument("--top-p", type=float, metavar="P", help="above 0, at most 1")
-    group.add_argument("--top-k", type=int, metavar="K", help="at least 1")
+    group.add_argument(
+        "--temperature",
+        type=float,
+        metavar="T",
+        help="sampling temperature; lower is steadier, higher is livelier",
+    )
+    group.add_argument(
+        "--top-p",
+        type=float,
+        metavar="P",
+        help="sample from the most probable tokens with this total probability (above 0, at most "
+        "1)",
+    )
+    group.add_argument(
+        "--top-k",
+        type=int,
+        metavar="K",
+        help="sample from the K most probable tokens (at least 1)",
+    )
 
 
 def sampling_parameters(args: argparse.Namespace) -> dict[str, Any]:
-    """Request parameters of :func:`add_sampling_options`, a fresh seed where none is given."""
+    """Return the parameters for :func:`add_sampling_options`, with a random seed by default."""
     named = {"temperature": args.temperature, "top_P": args.top_p, "top_K": args.top_k}
     seed = secrets.randbelow(2**32) if args.seed is None else args.seed
     return {"manual_seed": seed, **{k: v for k, v in named.items() if v is not None}}
 
 
 def add_refine_levels(parser: Parser) -> argparse._ArgumentGroup:
-    """What the refine pass should put into a text; gives their group for more."""
+    """Add the levels of the refine pass; return their group for further options."""
     group = parser.add_argument_group("refining")
     for name, most, what in _LEVELS:
         group.add_argument(
@@ -154,18 +181,22 @@ def add_refine_levels(parser: Parser) -> argparse._ArgumentGroup:
 
 
 def refine_tags(args: argparse.Namespace) -> str:
-    """The levels that are given, as the tags that the model knows."""
+    """Return the given levels as the model's control tags."""
     levels = {name: getattr(args, f"{name}_level") for name, _, _ in _LEVELS}
     return "".join(f"[{name}_{level}]" for name, level in levels.items() if level is not None)
 
 
 def checked_parameters(kind: str, values: Mapping[str, Any]) -> Any:
-    """``RefineTextParams`` or ``InferCodeParams``, refused before a model is loaded for nothing."""
+    """Return ``RefineTextParams`` or ``InferCodeParams``, checked before a model is loaded.
+
+    Raises:
+        UsageError: a value is not valid.
+    """
     from .. import params
 
     try:
-        made = getattr(params, kind)(**values)
-        made.check()
+        checked = getattr(params, kind)(**values)
+        checked.check()
     except ConfigError as error:
         raise UsageError(str(error)) from error
-    return made
+    return checked

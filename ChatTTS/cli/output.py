@@ -1,4 +1,4 @@
-"""Where the sound of ``chattts say`` goes."""
+"""Write or play the sound of ``chattts say``."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _DEFAULT = Path("speech.wav")
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputTarget:
     """A sound file or raw PCM on standard output, the sound device, or both.
 
     Attributes:
-        path: the file, which may exist; ``None`` for none.
-        fresh: take the first free number instead of a file that exists.
-        piped: raw PCM goes to standard output.
-        plays: the sound is played.
+        path: the file, which may exist; ``None`` for no file.
+        fresh: whether an existing file is kept and a number is added to the new file's name.
+        piped: whether raw PCM goes to standard output.
+        plays: whether the sound is played.
     """
 
     path: Path | None = None
@@ -36,31 +36,31 @@ class Output:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         written = "standard output" if self.piped else self.path and str(self.path)
         return ", ".join(name for name in (written, "played" if self.plays else None) if name)
 
     @property
-    def sets_the_pace(self) -> bool:
-        """Whether samples are taken as they are heard, so that their time says nothing of ours."""
+    def is_real_time(self) -> bool:
+        """Whether samples may be taken at playback speed, so the time says nothing of ours."""
         return self.piped or self.plays
 
     def save(self, samples: Any) -> str:
-        """Write a whole waveform to the file or pipe; gives the name of what now holds it."""
+        """Write a whole waveform to the file or pipe; return the name of the target."""
         if self.path is None:
-            with self.open() as sink:
-                sink.write(samples)
+            with self.open() as stream:
+                stream.write(samples)
             return self.name
         from ..audio import save
 
         return str(save(_unused(self.path) if self.fresh else self.path, samples))
 
-    def open(self) -> Sink:
-        """What takes samples that come bit by bit."""
-        return Sink(self)
+    def open(self) -> OutputStream:
+        """Open it for samples that come in chunks."""
+        return OutputStream(self)
 
     def writer(self) -> PCMWriter | None:
-        """Of the file or pipe, if there is one; an existing file is replaced now."""
+        """Open the file or pipe, if there is one; an existing file is replaced now."""
         from ..audio import PCMWriter, WavWriter
 
         if self.piped:
@@ -68,19 +68,16 @@ class Output:
         return None if self.path is None else WavWriter(self.path)
 
 
-class Sink:
-    """Takes samples bit by bit; a file is made when the first ones come.
+class OutputStream:
+    """Writes and plays samples chunk by chunk; a file is created with the first chunk.
 
-    Leaving it by ``with`` waits until all is heard; leaving it by an exception stops the sound.
-
-    Attributes:
-        samples_written: samples that were written or, where they are played, played.
+    Leaving its context waits until all sound is played. Leaving it by an exception stops the sound.
 
     Raises:
-        AudioError: there is nothing to play on.
+        AudioError: there is no sound device.
     """
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: OutputTarget) -> None:
         from ..audio import Player
 
         self._output = output
@@ -90,29 +87,30 @@ class Sink:
 
     @property
     def samples_written(self) -> int:
+        """Number of samples that were played or, without playback, written."""
         last = self._player or self._writer
         return 0 if last is None else last.samples_written
 
     @property
     def underruns(self) -> int:
-        """How often the sound device had nothing to play."""
+        """Number of times that the sound device had nothing to play."""
         return 0 if self._player is None else self._player.underruns
 
     def write(self, samples: Any) -> None:
-        """Append one chunk; where it is played this waits until the device has room for it."""
+        """Append one chunk; with playback, wait until the device has room for it."""
         if not self._has_begun:
             self._has_begun = True
             self._writer = self._output.writer()
-        # The player comes last, since it waits: the file is never behind what is heard.
+        # The player comes last, since it waits: so the file is never behind the played sound.
         for target in (self._writer, self._player):
             if target is not None:
                 target.write(samples)
 
     def close(self) -> None:
-        """Finish what is written, and wait until all is heard. Closing twice is no error."""
+        """Finish the file and wait until all sound is played. It may be called again."""
         self.__exit__(None, None, None)
 
-    def __enter__(self) -> Sink:
+    def __enter__(self) -> OutputStream:
         return self
 
     def __exit__(
@@ -129,17 +127,17 @@ class Sink:
                 self._writer.close()
 
 
-def choose_output(out: str | None, *, stream: bool, play: bool) -> Output:
-    """What ``-o``, ``--stream`` and ``--play`` ask for, checked before anything is spoken.
+def choose_output(out: str | None, *, stream: bool, play: bool) -> OutputTarget:
+    """Return the target for ``-o``, ``--stream`` and ``--play``, checked before the model speaks.
 
-    Without ``-o``, what is played goes nowhere else, a stream goes to standard output, and a whole
-    waveform into a new file in the current folder.
+    Without ``-o``, played sound is not written, a stream goes to standard output, and a whole
+    waveform goes into a new file in the current folder.
 
     Raises:
-        UsageError: a terminal would get raw sound, or the file cannot be made.
-        AudioError: there is nothing to play on.
+        UsageError: a terminal would get raw sound, or the file cannot be created.
+        AudioError: there is no sound device.
     """
-    output = _written(out, stream, play)
+    output = _target(out, stream, play)
     if play:
         from ..audio import find_sound_device
 
@@ -147,23 +145,23 @@ def choose_output(out: str | None, *, stream: bool, play: bool) -> Output:
     return output
 
 
-def _written(out: str | None, stream: bool, play: bool) -> Output:
+def _target(out: str | None, stream: bool, play: bool) -> OutputTarget:
     if out is None and play:
-        return Output(plays=True)
+        return OutputTarget(plays=True)
     if out == "-" or (out is None and stream):
         if sys.stdout.isatty():
             raise UsageError(
                 "raw sound would go to the terminal: let it be played (--play), pipe it into a "
                 "player (| aplay -f S16_LE -r 24000), or name a file with -o"
             )
-        return Output(piped=True, plays=play)
+        return OutputTarget(piped=True, plays=play)
     path = _DEFAULT if out is None else Path(out)
     _check(path, stream or play)
-    return Output(path, fresh=out is None, plays=play)
+    return OutputTarget(path, fresh=out is None, plays=play)
 
 
 def _unused(path: Path) -> Path:
-    """``path``, or else with the first number that is free: ``speech-2.wav``."""
+    """Return ``path``, or the first free name such as ``speech-2.wav`` if it exists."""
     names = (path if n == 1 else path.with_stem(f"{path.stem}-{n}") for n in count(1))
     return next(name for name in names if not os.path.lexists(name))
 

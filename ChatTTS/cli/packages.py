@@ -1,4 +1,4 @@
-"""The packages that this one needs, and whether they are here and work."""
+"""Check the packages that this one needs: whether they are installed and work."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Package:
 
     Attributes:
         requirement: as pip takes it, such as ``torch>=2.4``.
-        purpose: what it is for.
-        imported_as: where that is not its name.
+        purpose: what it is used for.
+        imported_as: its module, where that is not the distribution's name.
     """
 
     requirement: str
@@ -32,18 +32,18 @@ class Package:
 
     @property
     def module(self) -> str:
-        """What it is imported as."""
+        """The name of its module."""
         return self.imported_as or self.name.replace("-", "_")
 
 
 @dataclass(frozen=True)
-class Examination:
-    """What :func:`examine` found.
+class PackageStatus:
+    """The result of :func:`check_package`.
 
     Attributes:
-        found: the version, with a remark, or what is wrong.
+        found: the version with a remark, or the problem.
         good: whether the package can be used.
-        installable: whether installing it (or another version) mends it.
+        installable: whether installing it (or another version) solves the problem.
     """
 
     found: str
@@ -51,8 +51,8 @@ class Examination:
     installable: bool = False
 
 
-# The same as in pyproject.toml (a test holds them together): what is not installed by pip, a copy
-# of the sources say, has no metadata to read them from.
+# Copied from pyproject.toml (a test compares them): a package that pip did not install, such as a
+# copy of the sources, has no metadata with its requirements.
 REQUIRED = (
     Package("torch>=2.7", "computes"),
     Package("torchaudio>=2.7", "mel spectrograms"),
@@ -96,25 +96,25 @@ _IMPORTS: Mapping[str, Callable[[], object]] = {
 }
 
 
-def examine(package: Package) -> Examination:
-    """Look for a package, compare its version and import it."""
+def check_package(package: Package) -> PackageStatus:
+    """Check a package's version and import it."""
     try:
         found = version(package.name)
     except PackageNotFoundError:
-        return Examination("missing", installable=True)
+        return PackageStatus("missing", installable=True)
     if not satisfies(found, package.requirement):
-        return Examination(f"{found} does not fit {package.requirement}", installable=True)
+        return PackageStatus(f"{found} does not fit {package.requirement}", installable=True)
     load = _IMPORTS.get(package.name, lambda: importlib.import_module(package.module))
     try:
         imported = load()
-    except Exception as error:  # whatever a broken installation raises
+    except Exception as error:  # a broken installation may raise anything
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        return Examination(f"{found} does not import: {reason}")
-    return Examination(found + _remark(package.name, imported), good=True)
+        return PackageStatus(f"{found} does not import: {reason}")
+    return PackageStatus(found + _remark(package.name, imported), good=True)
 
 
 def satisfies(found: str, requirement: str) -> bool:
-    """Whether a version is in the range of a requirement of ``>=`` and ``<``."""
+    """Return whether a version meets a requirement that is made of ``>=`` and ``<``."""
     bounds = re.findall(r"(>=|<)([\d.]+)", requirement)
     return all(
         (_release(found) >= _release(bound)) == (operator == ">=") for operator, bound in bounds
@@ -122,7 +122,7 @@ def satisfies(found: str, requirement: str) -> bool:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """The numbers of a version, as far as they compare: 2.13.0+cpu is (2, 13)."""
+    """Return the numbers of a version for comparisons: (2, 13) for 2.13.0+cpu."""
     matched = re.match(r"\d+(\.\d+)*", version)
     numbers = [int(number) for number in matched[0].split(".")] if matched else []
     while numbers and numbers[-1] == 0:
@@ -131,7 +131,7 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def _remark(name: str, imported: object) -> str:
-    """Whether torchaudio's binary fits torch; nothing here needs it."""
+    """Return whether torchaudio's binary extension fits torch; this package does not need it."""
     if name != "torchaudio":
         return ""
     extension = getattr(imported, "_extension", None)

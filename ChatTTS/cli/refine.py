@@ -1,4 +1,4 @@
-"""``chattts refine``: the text with the breaks and laughs that the model would put in."""
+"""``chattts refine``: print a text with the breaks and laughs that the model puts in."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from .options import Commands
 
 _DETAILS = """\
-Print a text as the model would say it: with breaks, laughs and filler words, one sentence a line.
+Print a text as the model would say it, with breaks, laughs and filler words; one sentence per line.
 
   chattts refine "So, what shall we do tonight?" --oral 2 --laugh 0 --break 6
 
-The result can be edited and spoken: chattts say --no-normalize "...". The model must have been
-trained to refine, as the full one and the bundled voice are.
+You can edit the result and speak it: chattts say --no-normalize "...". The model must be trained
+to refine texts; the full model and the bundled one are.
 """
 
 
@@ -43,7 +43,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    """Print the refined text; gives the exit status."""
+    """Print the refined text; return the exit status."""
     text = gather_text(args.text, args.files)
     values = sampling_parameters(args) | {"show_tqdm": not console.quiet}
     if tags := refine_tags(args):

@@ -1,4 +1,4 @@
-"""``chattts say``: a text to a sound file, or to the ear while it is spoken."""
+"""``chattts say``: speak a text into a sound file, or play it while it is generated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .options import (
     text_arguments,
 )
 from .output import choose_output
-from .speech import Speech
+from .speech_job import SpeechJob
 from .texts import gather_text
 
 if TYPE_CHECKING:
@@ -33,21 +33,22 @@ if TYPE_CHECKING:
 _DETAILS = """\
 Speak a text.
 
-  chattts say Hello, world                       into speech.wav, or speech-2.wav, ...
-  chattts say "How are you?" -o how.mp3          replaces how.mp3
+  chattts say Hello, world                       write speech.wav, or speech-2.wav, ...
+  chattts say "How are you?" -o how.mp3          write how.mp3; an existing file is replaced
   chattts say -f story.txt -o story.wav --voice anna --seed 7
   echo "Good morning." | chattts say -o morning.flac
   chattts say "It is me." --sample me.wav --transcript "What I say in it." -o me-too.wav
 
-To hear it while it is spoken (with the extra `play`: pip install 'chattts-velocity[play]'):
+To hear the sound while it is generated (this needs the extra `play`:
+pip install 'chattts-velocity[play]'):
 
-  chattts say --play "Hello, world."              into no file; Ctrl-C stops the sound
-  chattts say --play --low-latency "Hello."       the first sound comes sooner
-  chattts say --play -f story.txt -o story.wav    and into a file that grows
+  chattts say --play "Hello, world."              write no file; Ctrl-C stops the sound
+  chattts say --play --low-latency "Hello."       start playing sooner
+  chattts say --play -f story.txt -o story.wav    also write a file, which grows
 
---stream does not play: it gives the sound out while it is spoken, without -o as raw sound on
-standard output (16 bit signed little-endian, mono, 24000 Hz). `-` alone is still the text from
-standard input; beside a TEXT it stands for standard output.
+--stream does not play. It writes the sound while it is generated: without -o as raw samples to
+standard output (16 bit signed little-endian, mono, 24000 Hz). With --stream, a `-` beside a TEXT
+means standard output; `-` alone reads the text from standard input, as always.
 
   chattts say --stream "Hello, world." | aplay -f S16_LE -r 24000
   echo "Hello, world." | chattts say --stream - | aplay -f S16_LE -r 24000
@@ -66,7 +67,7 @@ def add_to(commands: Commands) -> None:
         "--refine",
         action=argparse.BooleanOptionalAction,
         help="let the model put breaks and laughs into the text first (off by default; a level "
-        "turns it on)",
+        "option turns it on)",
     )
 
 
@@ -76,23 +77,24 @@ def _add_output_options(parser: Parser) -> None:
         "-o",
         "--out",
         metavar="FILE",
-        help=".wav, .flac, .mp3, .ogg or .opus; `-` for raw sound on standard output",
+        help="sound file: .wav, .flac, .mp3, .ogg or .opus; `-`: raw samples to standard output",
     )
     group.add_argument(
         "--stream",
         action="store_true",
-        help="give out the sound while it is spoken: a growing .wav, or standard output",
+        help="write the sound while it is generated: to a growing .wav, or to standard output",
     )
     group.add_argument(
-        "--play", action="store_true", help="play it while it is spoken; a file only with -o (.wav)"
+        "--play",
+        action="store_true",
+        help="play the sound while it is generated; write it only with -o (.wav)",
     )
     group.add_argument(
         "--low-latency",
         action="store_true",
-        help="with --play or --stream: begin sooner; the opening is not final yet and deviates "
-        "a little",
+        help="with --play or --stream: start sooner; the first moments sound slightly different",
     )
-    group.add_argument("--plot", metavar="FILE", help="also draw the sound (.png, .svg, .pdf)")
+    group.add_argument("--plot", metavar="FILE", help="also draw the waveform (.png, .svg, .pdf)")
 
 
 def _add_voice_options(parser: Parser) -> None:
@@ -100,21 +102,26 @@ def _add_voice_options(parser: Parser) -> None:
     group.add_argument(
         "--voice",
         metavar="VOICE",
-        help="a name (`chattts voice list`), a file (.json, .txt, .pt) or a speaker string",
+        help="name of a voice (`chattts voice list`), a file (.json, .txt, .pt) or a speaker "
+        "string",
     )
     group.add_argument(
         "--sample", metavar="AUDIO", help="speak like this recording; needs --transcript"
     )
-    group.add_argument("--transcript", metavar="TEXT", help="exactly what is said in the sample")
-    group.add_argument("--speed", type=int, choices=range(10), metavar="0..9", help="5 is usual")
+    group.add_argument(
+        "--transcript", metavar="TEXT", help="the exact words that are spoken in the sample"
+    )
+    group.add_argument(
+        "--speed", type=int, choices=range(10), metavar="0..9", help="tempo; 5 is normal"
+    )
     group.add_argument("--prompt", metavar="TAGS", help="control tags before the text")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    """Speak; gives the exit status."""
+    """Speak; return the exit status."""
     text = gather_text(args.text, args.files, stream=args.stream)
     if args.low_latency and not (args.stream or args.play):
-        raise UsageError("--low-latency is about what comes bit by bit: add --play or --stream")
+        raise UsageError("--low-latency only works with a stream: add --play or --stream")
     output = choose_output(args.out, stream=args.stream, play=args.play)
     sampling = sampling_parameters(args) | _prompt(args) | {"show_tqdm": not console.quiet}
     checked_parameters("InferCodeParams", sampling)
@@ -131,8 +138,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         **_refining(args, sampling, config.defaults.refine_trained),
         "params_infer_code": {**sampling, **voice.parameters, **_sample(chat, args)},
     }
-    speech = Speech(chat, text, arguments, output, keep=args.plot is not None)
-    failure = _speak(speech, args, console)
+    job = SpeechJob(chat, text, arguments, output, keep=args.plot is not None)
+    failure = _speak(job, args, console)
     name = voice.label if args.sample is None else args.sample
     console.note(
         f"model {choice.label} ({args.engine} engine, {chat.device.type}), voice {name}, "
@@ -141,34 +148,34 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if choice.source == "bundled":
         console.note(FULL_MODEL_HINT)
     if args.plot is not None:
-        speech.plot(args.plot)
+        job.plot(args.plot)
         console.note(f"drawn in {args.plot}")
     if failure is not None:
         raise failure
     return 0
 
 
-def _speak(speech: Speech, args: argparse.Namespace, console: Console) -> ChatTTSError | None:
-    """Speak, and tell what came of it, also where it was ended early.
+def _speak(job: SpeechJob, args: argparse.Namespace, console: Console) -> ChatTTSError | None:
+    """Speak and report the result, also if an error or Ctrl-C ended it early.
 
     Returns:
-        What is wrong with the speech, where there is some all the same.
+        The error, if only a part of the text could be spoken.
     """
     failure = None
     try:
         if args.stream or args.play:
-            speech.stream(low_latency=args.low_latency)
+            job.stream(low_latency=args.low_latency)
         else:
-            failure = speech.speak()
+            failure = job.speak()
     except (ChatTTSError, KeyboardInterrupt):
-        speech.report(console)
+        job.report(console)
         raise
-    speech.report(console)
+    job.report(console)
     return failure
 
 
 def _check_sample(args: argparse.Namespace) -> None:
-    """Refuse a recording that cannot be used before a model is loaded for it."""
+    """Check the recording before a model is loaded."""
     if (args.sample is None) != (args.transcript is None):
         raise UsageError(
             "--sample and --transcript go together: the voice follows the recording only if the "
@@ -181,7 +188,7 @@ def _check_sample(args: argparse.Namespace) -> None:
 
 
 def _prompt(args: argparse.Namespace) -> dict[str, str]:
-    """The control tags before the text; nothing where none are asked for."""
+    """Return the parameter with the control tags before the text, if there are any."""
     if args.speed is None and args.prompt is None:
         return {}
     speed = "" if args.speed is None else f"[speed_{args.speed}]"
@@ -197,7 +204,7 @@ def _sample(chat: Chat, args: argparse.Namespace) -> dict[str, str]:
 def _refining(
     args: argparse.Namespace, sampling: Mapping[str, Any], trained: bool
 ) -> dict[str, Any]:
-    """The arguments of ``Chat.infer`` about the refine pass; a level asks for it, too."""
+    """Return the arguments of ``Chat.infer`` for the refine pass; a level turns it on, too."""
     tags = refine_tags(args)
     wanted = bool(tags) if args.refine is None else args.refine
     if wanted and not trained:

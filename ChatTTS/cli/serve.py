@@ -1,4 +1,4 @@
-"""``chattts serve``: REST, WebSocket and gRPC, and a page to try them."""
+"""``chattts serve``: serve REST, WebSocket and gRPC, and a web page to try them."""
 
 from __future__ import annotations
 
@@ -22,95 +22,129 @@ if TYPE_CHECKING:
 
 _KEYS_VARIABLE = "CHATTTS_API_KEYS"
 _MEBI = 1 << 20
-# Exit statuses. The first is that of sysexits for a fault in the program.
+# Exit statuses. The first is EX_SOFTWARE of sysexits.h.
 _ENGINE_FAILED, _FAILED, _INTERRUPTED = 70, 1, 130
 _DETAILS = f"""\
-Serve speech to programs and browsers, on this machine alone unless --host says otherwise.
+Serve speech to programs and browsers. Only this machine can connect, unless --host is given.
 
   chattts serve                             then open http://127.0.0.1:8000
   curl 'http://127.0.0.1:8000/tts?text=Hello' -o hello.wav
   chattts serve --host 0.0.0.0 --api-keys keys.txt
   chattts serve --model huggingface --dtype auto
 
-It speaks OpenAI's speech API (/v1/audio/speech), a WebSocket for live text
-(/v1/audio/speech/stream) and NVIDIA Riva's gRPC service. Keys may stand in the variable
-{_KEYS_VARIABLE} too, with commas between them. Numbers are float32 by default, so that a seed gives
-the same sound whatever runs beside it; --dtype auto is faster.
+The server offers OpenAI's speech API (/v1/audio/speech), a WebSocket for live text
+(/v1/audio/speech/stream) and NVIDIA Riva's gRPC service. The environment variable
+{_KEYS_VARIABLE} may also hold API keys, separated by commas. The default --dtype is float32: then
+the sound of a seed does not depend on other requests. --dtype auto is faster.
 
-Exit status: 0 after Ctrl-C or SIGTERM, 70 if the engine failed (start it again), 1 if it could not
-start, 2 for a wrong command line, 130 after a second Ctrl-C.
+Exit status: 0 after Ctrl-C or SIGTERM, 70 if the engine failed (restart the server), 1 if the
+server could not start, 2 for a wrong command line, 130 after a second Ctrl-C.
 """
 _log = logging.getLogger("ChatTTS.serving")
 # Options that are limits: name of the field of Limits, metavar, help.
 _LIMITS = (
-    ("running", "N", "requests that are spoken side by side"),
-    ("waiting", "N", "requests that may wait; more are refused at once"),
-    ("wait_seconds", "S", "that a request waits at most"),
-    ("characters", "N", "of a text"),
-    ("connections", "N", "of HTTP and WebSocket at a time, and as many of gRPC"),
-    ("connections_per_address", "N", "of one address; those of --trust-proxy may have all"),
+    ("running", "N", "most requests that run at the same time"),
+    ("waiting", "N", "most requests that wait; further ones are refused at once"),
+    ("wait_seconds", "S", "longest time that a request waits, in seconds"),
+    ("characters", "N", "most characters of a text"),
+    ("connections", "N", "most open connections of HTTP and WebSocket, and as many of gRPC"),
+    (
+        "connections_per_address",
+        "N",
+        "most open connections of one address; does not apply to --trust-proxy addresses",
+    ),
 )
 
 
 def add_to(commands: Commands) -> None:
     parser = add_command(commands, "serve", run, "serve speech over the network", _DETAILS)
     address = parser.add_argument_group("address")
-    address.add_argument("--host", default="127.0.0.1", help="(default %(default)s)")
-    address.add_argument("--port", type=int, default=8000, help="(default %(default)s; 0: any)")
     address.add_argument(
-        "--grpc-port", type=int, default=50051, metavar="PORT", help="(default %(default)s)"
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on; 0.0.0.0 for all networks (default %(default)s)",
     )
-    address.add_argument("--no-grpc", action="store_true", help="without gRPC")
-    address.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate in PEM")
-    address.add_argument("--tls-key", type=Path, metavar="FILE", help="its key")
+    address.add_argument(
+        "--port",
+        type=int,
+        default=8000,
+        help="port of HTTP and WebSocket; 0 for any free one (default %(default)s)",
+    )
+    address.add_argument(
+        "--grpc-port",
+        type=int,
+        default=50051,
+        metavar="PORT",
+        help="port of gRPC (default %(default)s)",
+    )
+    address.add_argument("--no-grpc", action="store_true", help="do not serve gRPC")
+    address.add_argument(
+        "--tls-cert", type=Path, metavar="FILE", help="TLS certificate, a PEM file"
+    )
+    address.add_argument(
+        "--tls-key", type=Path, metavar="FILE", help="the certificate's private key, a PEM file"
+    )
     address.add_argument(
         "--cors",
         action="append",
         default=[],
         metavar="ORIGIN",
-        help="let pages of this host ask, such as https://example.org or *; may be repeated",
+        help="allow requests from web pages of this origin, such as https://example.org, or *; may "
+        "be repeated",
     )
     address.add_argument(
         "--name",
         action="append",
         default=[],
         metavar="HOST",
-        help="that a proxy calls the server by, such as speech.example.org; may be repeated",
+        help="host name by which a proxy reaches the server, such as speech.example.org; may be "
+        "repeated",
     )
     address.add_argument(
         "--trust-proxy",
         action="append",
         default=[],
         metavar="ADDRESS",
-        help="believe this proxy's X-Forwarded-For, such as 127.0.0.1; may be repeated",
+        help="trust the header X-Forwarded-For of the proxy at this address, such as 127.0.0.1; "
+        "may be repeated",
     )
     keys = parser.add_argument_group("keys")
-    keys.add_argument("--api-keys", type=Path, metavar="FILE", help="one key a line")
+    keys.add_argument(
+        "--api-keys", type=Path, metavar="FILE", help="file of API keys, one per line"
+    )
     keys.add_argument(
         "--require-keys",
         dest="needs_keys",
         action="store_const",
         const=True,
-        help="do not start without keys",
+        help="refuse to start without API keys",
     )
     keys.add_argument(
         "--open",
         dest="needs_keys",
         action="store_const",
         const=False,
-        help="every machine may ask: do not warn, and start in spite of --require-keys",
+        help="serve without API keys: do not warn about it, and ignore --require-keys",
     )
     voices = parser.add_argument_group("voices")
-    voices.add_argument("--voice", metavar="NAME", help="of requests that name none")
+    voices.add_argument("--voice", metavar="NAME", help="voice of requests that name none")
     voices.add_argument(
-        "--voices", type=Path, metavar="FOLDER", help="of uploaded voices; your own by default"
+        "--voices",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of saved and uploaded voices; that of `chattts voice` by default",
     )
     _add_limits(parser)
     logs = parser.add_argument_group("logs")
     logs.add_argument(
-        "--log-format", choices=("text", "json"), default="text", help="(default %(default)s)"
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="format of the log (default %(default)s)",
     )
-    logs.add_argument("--log-texts", action="store_true", help="the beginning of each text, too")
+    logs.add_argument(
+        "--log-texts", action="store_true", help="also log the beginning of each text"
+    )
     add_engine_options(parser)
     parser.set_defaults(dtype="float32")
 
@@ -127,31 +161,31 @@ def _add_limits(parser: Parser) -> None:
         type=int,
         default=0,
         metavar="MB",
-        help="of speech that is kept for identical requests with a seed (default: none)",
+        help="size of the cache of results for identical requests with a seed (default: no cache)",
     )
     limits.add_argument(
         "--drain-delay",
         type=float,
         default=0.0,
         metavar="S",
-        help="at the end, that /ready says no and requests are still taken, for balancers "
-        "(default %(default)g)",
+        help="at shutdown, seconds in which /ready fails but requests are still accepted, so that "
+        "load balancers notice (default %(default)g)",
     )
     limits.add_argument(
         "--shutdown-seconds",
         type=float,
         default=20.0,
         metavar="S",
-        help="that running requests may take at the end (default %(default)g)",
+        help="at shutdown, seconds that running requests may still take (default %(default)g)",
     )
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    """Serve until Ctrl-C; gives the exit status."""
+    """Serve until Ctrl-C; return the exit status."""
     if args.engine != "velocity":
         raise UsageError("the server needs --engine velocity: the other runs one call at a time")
     if args.log_format == "json":
-        # What gRPC's core writes by itself is not JSON; what it fails in is logged all the same.
+        # gRPC's core writes lines that are not JSON. Its failures are logged by this package, too.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         from ..serving import server as _  # noqa: F401
@@ -167,7 +201,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         except KeyboardInterrupt:
             _log.warning("interrupted")
             return _INTERRUPTED
-        except Exception as error:  # told in JSON as well
+        except Exception as error:  # logged in JSON, too
             is_ours = isinstance(error, ChatTTSError)
             _log.error("%s", error, exc_info=None if is_ours else error)
             return 2 if isinstance(error, UsageError) else _FAILED
@@ -205,7 +239,7 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
 
 
 def _with_memory(args: argparse.Namespace, settings: Settings) -> argparse.Namespace:
-    """``args`` with a key-value cache for what may run, unless ``--memory`` says how much."""
+    """Return ``args`` with a KV cache for all running requests, unless ``--memory`` sets one."""
     memory = args.memory or f"{settings.limits.running} sequences"
     return argparse.Namespace(**vars(args) | {"memory": memory})
 
@@ -243,9 +277,10 @@ def _settings(args: argparse.Namespace) -> Settings:
 
 @contextmanager
 def _logging(form: str, console: Console) -> Iterator[Callable[[str], None]]:
-    """Within this context all that is logged goes to standard error, each request as a line.
+    """Log to standard error inside the context, with one line for each request.
 
-    Gives what says things that are good to know.
+    Yields:
+        A function that writes an informational message.
     """
     from ..serving.logging_setup import log_to_stderr
 

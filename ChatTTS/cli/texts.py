@@ -1,4 +1,4 @@
-"""The text of a command: words, files or standard input."""
+"""Read the text of a command: words, files or standard input."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ STANDARD = "-"
 
 
 def gather_text(words: Sequence[str], files: Sequence[str], *, stream: bool = False) -> str:
-    """One text of all that was given.
+    """Return the text of all words or files.
 
-    Words are joined by spaces, files by line breaks. A lone ``-``, or nothing at all where
-    standard input is no terminal, reads standard input.
+    Words are joined by spaces, files by line breaks. Standard input is read for a single ``-``,
+    and for no words and files at all if it is not a terminal.
 
     Args:
-        stream: ``-`` beside words or files stands for standard output then.
+        stream: whether ``-`` beside words or files means standard output.
 
     Raises:
-        UsageError: there is no text, two kinds of it, or it is not UTF-8.
+        UsageError: there is no text, there are both words and files, or it is not UTF-8.
     """
     if stream and (files or len(words) > 1):
         words = [word for word in words if word != STANDARD]

@@ -1,4 +1,4 @@
-"""``chattts voice``: draw voices, learn them from recordings, and keep them by name."""
+"""``chattts voice``: draw random voices, make voices from recordings, and save them by name."""
 
 from __future__ import annotations
 
@@ -16,61 +16,67 @@ if TYPE_CHECKING:
     from .options import Commands, Parser
 
 _DETAILS = """\
-Voices that you keep by name, for `chattts say --voice NAME`.
+Make voices and save them by name, for `chattts say --voice NAME`.
 
   chattts voice new                        draw a random voice and print it
-  chattts voice new --name anna --seed 42  draw that very voice, and keep it
+  chattts voice new --name anna --seed 42  draw the voice of seed 42 and save it
   chattts voice from-audio me.wav --transcript "What I say in it." --name me
   chattts voice list
 """
 _NEW = """\
-Draw a random voice. The speaker string goes to standard output; any ChatTTS of the same model
-takes it. The same seed gives the same voice.
+Draw a random voice and print its speaker string, which works in every ChatTTS with the same model.
+An equal seed gives an equal voice.
 
   chattts voice new --name anna
   chattts voice new --seed 42 > voice.txt
   chattts say Hello --voice voice.txt
 """
 _FROM_AUDIO = """\
-Keep a recording as a voice: 1 to 30 seconds of one person, clearly spoken.
+Save a recording as a voice: 1 to 30 seconds of one person, clearly spoken.
 
   chattts voice from-audio me.wav --transcript "What I say in it, word for word." --name me
 
-The transcript must be exactly what is said: it is what the model learns the voice by.
+The transcript must be exactly what is said, since the model relates the words to the sound.
 """
 
 
 def add_to(commands: Commands) -> None:
-    group = commands.add_parser("voice", help="make and keep voices", description=_DETAILS)
+    group = commands.add_parser("voice", help="make and save voices", description=_DETAILS)
     actions = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     new = add_command(actions, "new", run_new, "draw a random voice", _NEW)
-    new.add_argument("--name", help="keep it under this name")
-    new.add_argument("--seed", type=int, metavar="N", help="the same seed, the same voice")
+    new.add_argument("--name", help="save it under this name")
+    new.add_argument(
+        "--seed", type=int, metavar="N", help="random seed; an equal seed gives an equal voice"
+    )
     add_model_option(new)
     _add_force(new)
 
-    audio = add_command(actions, "from-audio", run_from_audio, "learn a recording", _FROM_AUDIO)
+    audio = add_command(
+        actions, "from-audio", run_from_audio, "make a voice from a recording", _FROM_AUDIO
+    )
     audio.add_argument("file", metavar="FILE", help="a sound file")
-    audio.add_argument("--transcript", required=True, metavar="TEXT", help="what is said in it")
-    audio.add_argument("--name", required=True, help="keep it under this name")
+    audio.add_argument(
+        "--transcript", required=True, metavar="TEXT", help="the exact words that are spoken in it"
+    )
+    audio.add_argument("--name", required=True, help="save it under this name")
     _add_force(audio)
     add_engine_options(audio)
 
     listing = add_command(
-        actions, "list", run_list, "name all voices", "The model's voices, and yours."
+        actions, "list", run_list, "list all voices", "List the model's voices and your own."
     )
     add_model_option(listing)
 
     show = add_command(
-        actions, "show", run_show, "print one", "Print a voice of yours or of the model."
+        actions, "show", run_show, "print a voice", "Print a voice of yours or of the model."
     )
     show.add_argument("name", metavar="NAME")
     add_model_option(show)
 
-    remove = add_command(actions, "remove", run_remove, "forget one", "Forget a voice of yours.")
+    remove = add_command(actions, "remove", run_remove, "delete a voice", "Delete your voice NAME.")
     remove.add_argument("name", metavar="NAME")
-    remove.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    remove.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
 
 
 def _add_force(parser: Parser) -> None:
@@ -78,7 +84,7 @@ def _add_force(parser: Parser) -> None:
 
 
 def run_new(args: argparse.Namespace, console: Console) -> int:
-    """Draw a voice, print it, and keep it if it has a name."""
+    """Draw a voice, print it, and save it if it has a name."""
     library = VoiceLibrary()
     if args.name is not None:
         library.check_free(args.name, overwrite=args.force)
@@ -92,7 +98,7 @@ def run_new(args: argparse.Namespace, console: Console) -> int:
 
     from ..model.speaker import Speaker
 
-    # On the CPU, whatever the model runs on: the seed gives the same voice on every machine.
+    # Always on the CPU, so that a seed gives the same voice on every machine.
     speaker = Speaker(config.gpt.hidden_size, config.spk_stat, torch.device("cpu"))
     torch.manual_seed(seed)
     string = speaker.sample_random()
@@ -108,14 +114,14 @@ def run_new(args: argparse.Namespace, console: Console) -> int:
 
 
 def run_from_audio(args: argparse.Namespace, console: Console) -> int:
-    """Keep a recording with its transcript."""
+    """Save a recording with its transcript as a voice."""
     from ..audio import reference_audio
 
     library = VoiceLibrary()
     library.check_free(args.name, overwrite=args.force)
     if not args.transcript.strip():
         raise UsageError("the transcript is empty; it must be what is said in the recording")
-    reference_audio(args.file)  # refuses what cannot be used before a model is loaded
+    reference_audio(args.file)  # checks the recording before a model is loaded
     choice = choose_model(args.model)
     chat = load_chat(choice, args, console)
     voice = SavedVoice(
@@ -135,20 +141,20 @@ def run_list(args: argparse.Namespace, console: Console) -> int:
     library = VoiceLibrary()
     choice = choose_model(args.model)
     defaults = read_config(choice, download=False).defaults
-    rows = []
+    lines = []
     for name in defaults.speakers:
         mark = " (default)" if name == defaults.speaker else ""
         hidden = ", hidden by yours" if name in library else ""
-        rows.append((name, "speaker", f"of the model {choice.label}{mark}{hidden}"))
+        lines.append((name, "speaker", f"of the model {choice.label}{mark}{hidden}"))
     for name in library.names():
         try:
             voice = library.load(name)
         except ChatTTSError as error:
             warn(str(error))
         else:
-            rows.append((name, voice.kind, f"yours, for the model {voice.model}"))
-    if rows:
-        print(table(("NAME", "KIND", "FROM"), *rows))
+            lines.append((name, voice.kind, f"yours, for the model {voice.model}"))
+    if lines:
+        print(table(("NAME", "KIND", "FROM"), *lines))
     else:
         console.note("no voices have names yet: chattts voice new --name NAME")
     console.note(f"yours lie in {library.folder}")
@@ -156,7 +162,7 @@ def run_list(args: argparse.Namespace, console: Console) -> int:
 
 
 def run_show(args: argparse.Namespace, console: Console) -> int:
-    """Print the string of a voice, and on standard error what else is known."""
+    """Print a voice's string, and its other properties on standard error."""
     library = VoiceLibrary()
     if args.name not in library:
         choice = choose_model(args.model)

@@ -1,4 +1,4 @@
-"""Speak every line of a file, each into a sound file of its own, which is there when it is done.
+"""Speak every line of a file into its own sound file, which is written as soon as it is done.
 
 python examples/api/batch.py sentences.txt --out spoken
 """

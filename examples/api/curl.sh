@@ -1,10 +1,10 @@
 #!/bin/sh
-# Every REST route once, by curl. What comes lies in the current folder.
+# Call every REST route once, by curl. The answers are written to the current folder.
 #
 # sh examples/api/curl.sh
 # sh examples/api/curl.sh --url https://speech.example.org
 #
-# A key is taken from the variable CHATTTS_API_KEY.
+# The environment variable CHATTTS_API_KEY holds the key, if the server needs one.
 set -eu
 
 url=http://127.0.0.1:8000
@@ -23,7 +23,7 @@ ask() {  # path, then curl's arguments
 }
 json='Content-Type: application/json'
 
-# How it stands.
+# The state of the server.
 ask /health
 ask /ready
 ask /v1/status
@@ -31,17 +31,17 @@ ask /metrics --output metrics.txt
 ask /openapi.json --output openapi.json
 ask / --output page.html
 
-# What there is.
+# Its models and voices.
 ask /v1/models
 ask /v1/models/tts-1
 ask /v1/audio/models
 ask /v1/audio/voices
 
-# The plainest way: a text in the address, or in a form.
+# The simplest way: a text in the URL or in a form.
 ask '/tts?text=Hello&seed=7' --output hello.wav
 ask /tts --data-urlencode 'text=Good morning.' --data format=mp3 --output morning.mp3
 
-# OpenAI's way: whole; while it is spoken; as events.
+# OpenAI's API: the whole file; a stream; a stream of events.
 ask /v1/audio/speech --header "$json" --output whole.flac --data '
     {"input": "We went home, and it was a good day.", "voice": "alloy", "seed": 7,
      "response_format": "flac", "stream": false}'
@@ -51,15 +51,15 @@ ask /v1/audio/speech --header "$json" --no-buffer --output events.txt --data '
     {"input": "We went home.", "response_format": "opus", "stream_format": "sse"}'
 tail -n 2 events.txt
 
-# Many texts.
+# Many texts in one request.
 ask /v1/audio/speech/batch --header "$json" --output batch.json --data '
     {"items": [{"input": "One."}, {"input": "Two."}], "response_format": "opus", "seed": 7}'
 
-# Breaks and laughs put into a text, by models that learned to. The second address is the same.
+# Put breaks and laughs into a text (for models trained to do so). Both URLs do the same.
 ask /v1/audio/refine --header "$json" --data '{"input": "That is very funny.", "laugh": 1}'
 ask /refine --header "$json" --data '{"input": "Well, maybe.", "oral": 2, "break": 4}'
 
-# A voice of a recording of 1 to 30 s: kept, and deleted.
+# Upload a voice from a recording of 1 to 30 s, and delete it.
 ask /v1/audio/voices --form name=example --form audio_sample=@whole.flac \
     --form 'ref_text=We went home, and it was a good day.' \
     --form 'consent=Made by a computer; nobody has to agree.'

@@ -4,8 +4,8 @@ pip install websockets
 python examples/api/live_text.py --out live.wav
 my-language-model | python examples/api/live_text.py --play
 
-Ctrl-C is barge-in: the voice falls silent, and the server says what had been heard. Another one, in
-the silence, ends the program; so does the end of the text (Ctrl-D).
+Ctrl-C is barge-in: it stops the voice, and the server reports the text that was played. While the
+voice is silent, Ctrl-C ends the program; so does the end of the text (Ctrl-D).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 
 URL = "ws://127.0.0.1:8000/v1/audio/speech/stream"
-RATE = 24_000  # of samples of 16 bits, mono
+RATE = 24_000  # samples a second; 16 bits, mono
 
 
 def say(socket: ClientConnection, kind: str, **fields: Any) -> None:
@@ -32,11 +32,11 @@ def say(socket: ClientConnection, kind: str, **fields: Any) -> None:
 
 
 def read_text(socket: ClientConnection) -> None:
-    """Pass standard input on as it comes, without waiting for whole lines."""
+    """Send standard input as it comes, without waiting for whole lines."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     while data := os.read(sys.stdin.fileno(), 4096):
         say(socket, "input.text", text=decoder.decode(data))
-    say(socket, "session.close")  # what is here is still spoken
+    say(socket, "session.close")  # the server still speaks all text that it has
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> None:
             player.abort()  # silent at once
             player.start()
             heard = {"played_samples": max(0, played - int(player.latency * RATE))}
-        # This thread may be in the midst of something with the socket.
+        # A signal handler must not use the socket: this thread may be using it right now.
         threading.Thread(target=say, args=(socket, "input.cancel"), kwargs=heard).start()
 
     key = os.environ.get("CHATTTS_API_KEY")
@@ -72,18 +72,17 @@ def main(argv: list[str] | None = None) -> None:
         socket: Any = stack.enter_context(connect(args.url, additional_headers=headers))
         file = stack.enter_context(wave.open(args.out, "wb"))
         file.setparams((1, 2, RATE, 0, "NONE", ""))
-        # What no full stop follows is spoken after half a second without more text.
+        # Text without a full stop after it is spoken after half a second without more text.
         say(socket, "session.config", flush_after=500, voice=args.voice)
         threading.Thread(target=read_text, args=(socket,), daemon=True).start()
         signal.signal(signal.SIGINT, interrupt)
         for frame in socket:
-            message = {"type": "sound"} if isinstance(frame, bytes) else json.loads(frame)
-            if message["type"] == "sound":
+            if isinstance(frame, bytes):
                 file.writeframesraw(frame)
                 if player is not None and is_speaking:
                     player.write(frame)
                     played += len(frame) // 2
-            elif message["type"] == "audio.start":
+            elif (message := json.loads(frame))["type"] == "audio.start":
                 played, is_speaking = 0, True
             elif message["type"] == "text.spoken":
                 print(message["text"].strip(), flush=True)

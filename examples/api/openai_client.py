@@ -24,13 +24,13 @@ TEXT = "Good morning, how are you today?"
 
 
 def streamed(client: OpenAI, request: dict[str, Any]) -> Iterator[bytes]:
-    """The bytes of the file, while they come."""
+    """Yield the bytes of the file as they come."""
     with client.audio.speech.with_streaming_response.create(**request) as response:
         yield from response.iter_bytes()
 
 
 def from_events(client: OpenAI, request: dict[str, Any]) -> Iterator[bytes]:
-    """The same by server-sent events, which also say how it ended."""
+    """Yield the bytes of the file from server-sent events; these also report how it ended."""
     speech = client.audio.speech.with_streaming_response
     with speech.create(**request, stream_format="sse") as response:
         for line in response.iter_lines():
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, help="the same seed, the same sound")
     args = parser.parse_args(argv)
 
-    key = os.environ.get("CHATTTS_API_KEY", "none")  # the client insists on one
+    key = os.environ.get("CHATTTS_API_KEY", "none")  # the client requires a key
     client = OpenAI(base_url=args.url, api_key=key)
     form = args.format or Path(args.out).suffix.lstrip(".") or "mp3"
     request: dict[str, Any] = {
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "extra_body": {} if args.seed is None else {"seed": args.seed},
     }
     if args.mode == "file":
-        # All at once: then a wav or flac file also tells its length.
+        # A file that is not streamed has its length in the header (wav, flac).
         request["extra_body"]["stream"] = False
         parts = iter([client.audio.speech.create(**request).content])
     else:
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             file = stack.enter_context(Path(args.out).open("wb"))
         for part in parts:
             written += file.write(part)
-            file.flush()  # whoever plays it shall not wait for a full buffer
+            file.flush()  # so that a player on the pipe does not wait for a full buffer
     print(f"{args.out}: {written} bytes of {form}", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""Speak by the client of NVIDIA Riva: texts one by one, or in one call while they are spoken.
+"""Speak by the client of NVIDIA Riva: texts one by one, or all in one streaming call.
 
 pip install nvidia-riva-client
 python examples/api/riva_client.py "Good morning, how are you today?" --out morning.wav
@@ -22,7 +22,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--url", default="127.0.0.1:50051", help="(default %(default)s)")
     parser.add_argument("--tls", metavar="FILE", help="certificate of a server with TLS, in PEM")
     parser.add_argument("--out", default="riva.wav", help="a .wav file")
-    parser.add_argument("--online", action="store_true", help="take the sound while it is spoken")
+    parser.add_argument(
+        "--online", action="store_true", help="receive the sound while it is spoken"
+    )
     parser.add_argument("--voice", help="a name that --voices shows")
     parser.add_argument("--voices", action="store_true", help="list the voices, and speak nothing")
     parser.add_argument("--rate", type=int, default=24_000, help="samples a second, 8000 to 48000")
@@ -46,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     settings = {
         "voice_name": args.voice,
-        "language_code": "",  # found out from the text
+        "language_code": "",  # detected from the text
         "encoding": riva.client.AudioEncoding.LINEAR_PCM,
         "sample_rate_hz": args.rate,
         "custom_configuration": {} if args.seed is None else {"seed": str(args.seed)},

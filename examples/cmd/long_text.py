@@ -1,4 +1,4 @@
-"""Speak a long text with one steady voice, and say when each utterance begins.
+"""Speak a long text with one steady voice, and print when each utterance begins.
 
 python examples/cmd/long_text.py story.txt --out story.flac
 """
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     chat = ChatTTS.Chat()
     chat.load_or_raise(args.source)
-    # An utterance that stays empty shall not cost the others: it is listed below with 0 s.
+    # An utterance without sound does not fail the call: it is listed below with 0 s.
     params = ChatTTS.InferCodeParams(manual_seed=args.seed, ensure_non_empty=False)
     waveforms = chat.infer(
         text, skip_refine_text=True, max_split_batch=args.batch, params_infer_code=params

@@ -1,4 +1,4 @@
-"""Speak piece by piece: into a WAV file that grows, and to the ear.
+"""Speak piece by piece: write a WAV file that grows, and play the sound.
 
 python examples/cmd/stream.py "It was very cold last night. We went home." --out growing.wav
 python examples/cmd/stream.py --play --low-latency
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 params_infer_code=ChatTTS.InferCodeParams(manual_seed=args.seed, show_tqdm=False),
             )
         )
-        # Entered after the stream, so left before it: Ctrl-C stops the sound at once.
+        # Entered after the stream, these are left before it, so Ctrl-C stops the sound at once.
         file = stack.enter_context(WavWriter(args.out))
         player = stack.enter_context(Player()) if args.play else None
         for piece in pieces:
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             )
             file.write(piece.samples)
             if player is not None:
-                player.write(piece.samples)  # waits while the device has enough
+                player.write(piece.samples)  # waits while the device has enough sound
     print(f"{args.out}: {file.samples_written / 24_000:.2f} s ({pieces.finish_reason})")
 
 

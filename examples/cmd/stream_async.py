@@ -20,7 +20,7 @@ TEXTS = (
 
 
 async def speak(chat: ChatTTS.Chat, text: str, path: str, seed: int) -> None:
-    """One text; while it waits for its next piece the loop serves the others."""
+    """Speak one text; the event loop serves the other texts while this one waits for a piece."""
     start = time.perf_counter()
     params = ChatTTS.InferCodeParams(manual_seed=seed, show_tqdm=False)
     stream = chat.stream(text, skip_refine_text=True, params_infer_code=params)
@@ -36,7 +36,7 @@ async def speak(chat: ChatTTS.Chat, text: str, path: str, seed: int) -> None:
 
 
 async def speak_all(chat: ChatTTS.Chat, texts: Sequence[str], out: str, seed: int) -> None:
-    """All texts; the velocity engine generates them side by side."""
+    """Speak all texts; the velocity engine generates them in one batch."""
     await asyncio.gather(
         *(
             speak(chat, text, f"{out}-{number}.wav", seed)

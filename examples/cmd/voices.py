@@ -18,9 +18,9 @@ TEXT = "We went to the market to buy some bread."
 
 
 def random_voice(chat: ChatTTS.Chat, file: Path, seed: int) -> str:
-    """The speaker string in ``file``, which is drawn and written if it is not there."""
+    """Return the speaker string in ``file``; draw one and write it if there is no file."""
     if not file.exists():
-        torch.manual_seed(seed)  # the voice of this number, as in every script that does so
+        torch.manual_seed(seed)  # the same seed gives the same voice
         file.write_text(chat.sample_random_speaker(), encoding="utf-8")
     return file.read_text(encoding="utf-8")
 
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     recording, transcript = speak("random", spk_emb=speaker), TEXT
     speak("random-again", spk_emb=speaker)  # the same voice, text and seed: the same samples
 
-    if args.recording is not None:  # otherwise what was just spoken stands for a recording
+    if args.recording is not None:  # otherwise the sound spoken above serves as the recording
         recording, transcript = args.recording, args.transcript
     sample = chat.sample_audio_speaker(recording)
     (args.out / "sample.txt").write_text(sample, encoding="utf-8")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ChatTTS.cli import main
-from ChatTTS.cli.console import Console, complain, reporting, size, table
+from ChatTTS.cli.console import Console, console_logging, print_error, size, table
 from ChatTTS.core import Chat
 from ChatTTS.version import __version__
 
@@ -77,7 +77,7 @@ def test_a_wrong_command_line(
 
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    complain("error: two\n  lines")
+    print_error("error: two\n  lines")
     assert capsys.readouterr().err == "chattts: error: two lines\n"
 
 
@@ -89,7 +89,7 @@ def test_how_much_of_the_log_is_shown(
 ) -> None:
     logger = logging.getLogger("ChatTTS.anything")
     before = list(logging.getLogger("ChatTTS").handlers)
-    with reporting(Console(verbose)):
+    with console_logging(Console(verbose)):
         for level in ("debug", "info", "warning"):
             getattr(logger, level)("a %s", level)
     lines = capsys.readouterr().err.splitlines()
@@ -100,11 +100,11 @@ def test_how_much_of_the_log_is_shown(
 
 
 def test_the_noise_of_others_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    with reporting(Console()):
+    with console_logging(Console()):
         warnings.warn_explicit("old", DeprecationWarning, "x.py", 1, module="torch.nn")
         warnings.warn_explicit("mixed up", UserWarning, "x.py", 1, module="ChatTTS.core")
     assert capsys.readouterr().err == "chattts: warning: mixed up\n"
-    with reporting(Console(verbose=2)), warnings.catch_warnings():
+    with console_logging(Console(verbose=2)), warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn_explicit("old", UserWarning, "x.py", 1, module="torch.nn")
     assert capsys.readouterr().err == "chattts: warning: old\n"

@@ -80,7 +80,7 @@ def best_match(reference: Samples, found: NDArray[np.generic]) -> tuple[float, i
     size = 1 << (len(reference) + len(found)).bit_length()
     products = np.fft.irfft(np.fft.rfft(found, size) * np.fft.rfft(reference, size).conj())
     delay = int(np.argmax(products[: len(found)]))
-    part = found[delay : delay + len(reference)]
+    part = found[delay : delay + len(reference)].astype(np.float64)
     return float(np.corrcoef(reference[: len(part)], part)[0, 1]), delay
 
 
@@ -264,7 +264,7 @@ class TestPieces:
     def test_an_encoder_that_is_let_go_is_freed_at_once(self, format: Format) -> None:
         target = encoder(format, 16_000, 0.4)
         target.push(voice(0.3))
-        alive = [weakref.ref(target), weakref.ref(target._writer)]
+        alive: list[weakref.ref[object]] = [weakref.ref(target), weakref.ref(target._writer)]
         gc.disable()
         try:
             del target

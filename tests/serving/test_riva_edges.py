@@ -25,7 +25,7 @@ from ChatTTS.serving.errors import OverloadedError
 from ChatTTS.serving.requests import SpeechRequest
 from ChatTTS.serving.riva import serve_grpc
 from ChatTTS.serving.riva.generated import riva_tts_pb2 as ours
-from ChatTTS.serving.riva.reading import continued
+from ChatTTS.serving.riva.request_parsing import merge_settings
 from ChatTTS.serving.riva.servicer import RivaServicer
 from ChatTTS.serving.riva.ssml import plain_text
 
@@ -315,7 +315,7 @@ def test_a_request_is_logged_without_its_text(
     with caplog.at_level("INFO", logger="ChatTTS.serving.requests"):
         client.stub.Synthesize(ask())
         client.refused(ask("..."))
-    first, second = (record.facts for record in caplog.records)
+    first, second = (vars(record)["facts"] for record in caplog.records)
     assert (first["interface"], first["finish"]) == ("grpc", "stop")
     assert first["client"] == "127.0.0.1"
     assert second["finish"] == "invalid_request"
@@ -388,12 +388,12 @@ def test_a_port_that_is_taken(server: RunningServer, tmp_path: Path) -> None:
 def test_another_voice_replaces_a_recording() -> None:
     data = ours.ZeroShotData(audio_prompt=b"first", transcript="its words")
     first = ours.SynthesizeSpeechRequest(text="one", language_code="en-US", zero_shot_data=data)
-    named = continued(first, ours.SynthesizeSpeechRequest(text="two", voice_name="rms"))
+    named = merge_settings(first, ours.SynthesizeSpeechRequest(text="two", voice_name="rms"))
     assert (named.text, named.language_code, named.voice_name) == ("two", "en-US", "rms")
     assert not named.HasField("zero_shot_data")
     other = ours.SynthesizeSpeechRequest(zero_shot_data=ours.ZeroShotData(audio_prompt=b"other"))
-    assert continued(first, other).zero_shot_data == other.zero_shot_data
-    assert continued(first, ours.SynthesizeSpeechRequest(text="two")).zero_shot_data == data
+    assert merge_settings(first, other).zero_shot_data == other.zero_shot_data
+    assert merge_settings(first, ours.SynthesizeSpeechRequest(text="two")).zero_shot_data == data
     assert first.text == "one"
 
 

@@ -21,9 +21,9 @@ from ChatTTS.serving.metrics import RequestRecord
 from ChatTTS.serving.requests import SpeechRequest
 from ChatTTS.serving.speech import Speech
 from ChatTTS.serving.websocket.config import ContextConfig
-from ChatTTS.serving.websocket.outbox import Channel, Outbox
-from ChatTTS.serving.websocket.player import Player, Words
-from ChatTTS.serving.websocket.run import Draws, Run
+from ChatTTS.serving.websocket.run import Run, SeedState
+from ChatTTS.serving.websocket.send_queue import ContextSender, SendQueue
+from ChatTTS.serving.websocket.speech_queue import QueuedUtterance, SpeechQueue
 
 from ..support.serving_tools import RunningServer, running_server
 from ..support.websocket_tools import (
@@ -341,20 +341,20 @@ def test_who_does_not_read_makes_the_engine_wait(server: RunningServer) -> None:
     ended: list[RequestRecord] = []
 
     async def speak_to_nobody() -> tuple[int, int]:
-        outbox = Outbox(None)  # type: ignore[arg-type]  # nobody writes what is put there
-        channel = Channel(outbox, None, lambda: False)
-        player = Player(server.service, "client", channel, lambda run: None, _nothing)
+        outbox = SendQueue(None)  # type: ignore[arg-type]  # nobody writes what is put there
+        sender = ContextSender(outbox, None, lambda: False)
+        speech_queue = SpeechQueue(server.service, "client", sender, lambda run: None, _nothing)
         for sentence in SENTENCES * 6:
-            player.put(Words(run, sentence))
+            speech_queue.put(QueuedUtterance(run, sentence))
         before = (0, 0)
         while before != (len(ended), run.sent_bytes) or not run.sent_bytes:
             before = (len(ended), run.sent_bytes)
             await asyncio.sleep(0.5)
-        assert player.is_active
-        assert await player.cancel() is run
+        assert speech_queue.is_active
+        assert await speech_queue.cancel() is run
         return len(ended), run.sent_bytes
 
-    run = Run(ContextConfig(), Draws())
+    run = Run(ContextConfig(), SeedState())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(server.service.metrics, "count_request", ended.append)
         spoken, sent = server.run(speak_to_nobody())
@@ -408,14 +408,16 @@ def test_an_engine_that_fails_is_told(
 
 
 def test_draws_of_contexts_differ() -> None:
-    assert Draws().seed != Draws().seed
+    assert SeedState().seed != SeedState().seed
 
 
 # -- fuzz ----------------------------------------------------------------------------------
 
 
 def _any_message(draw: random.Random) -> str | bytes:
-    name = draw.choice([{}, {}, {"context_id": draw.choice("abc")}, {"context_id": 7}])
+    name: dict[str, Any] = draw.choice(
+        [{}, {}, {"context_id": draw.choice("abc")}, {"context_id": 7}]
+    )
     kind = draw.choice(
         ["input.text"] * 5
         + ["input.flush", "input.flush", "input.cancel", "input.cancel", "input.done"]

@@ -22,8 +22,8 @@ from ChatTTS.serving.settings import Limits, Settings
 from ChatTTS.serving.tickets import Ticket
 from ChatTTS.serving.websocket.config import ContextConfig
 from ChatTTS.serving.websocket.context import Context
-from ChatTTS.serving.websocket.outbox import Channel, Outbox
-from ChatTTS.serving.websocket.player import Player
+from ChatTTS.serving.websocket.send_queue import ContextSender, SendQueue
+from ChatTTS.serving.websocket.speech_queue import SpeechQueue
 
 from ..support.serving_tools import RunningServer, running_server, with_limits
 from ..support.websocket_tools import (
@@ -187,9 +187,9 @@ def test_too_many_texts_that_end_by_silence(server: RunningServer) -> None:
         pass
 
     async def wild() -> None:
-        channel = Channel(Outbox(cast(WebSocket, None)), None, lambda: False)
-        player = Player(server.service, "", channel, lambda run: None, ended)
-        context = Context(server.service, ContextConfig(flush_after=0.001), player)
+        sender = ContextSender(SendQueue(cast(WebSocket, None)), None, lambda: False)
+        speech_queue = SpeechQueue(server.service, "", sender, lambda run: None, ended)
+        context = Context(server.service, ContextConfig(flush_after=0.001), speech_queue)
         try:
             await context.append(LONG)
             for _ in range(100):

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from ChatTTS.audio.samples import Samples
 from ChatTTS.model.generation import FinishReason
 from ChatTTS.pipeline.results import Piece, SpokenText, SpokenUtterance, Waveforms
 
@@ -96,5 +98,6 @@ def pipe_in(monkeypatch: pytest.MonkeyPatch, text: str | bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
-def pcm(samples: np.ndarray) -> bytes:
-    return np.rint(samples * 32768).astype("<i2").tobytes()
+def pcm(samples: Samples) -> bytes:
+    values: NDArray[np.int16] = np.rint(samples * 32768).astype("<i2")
+    return values.tobytes()

@@ -40,7 +40,7 @@ class Brief(InferCodeParams):
 def brief_chat() -> Iterator[Chat]:
     """What speaks quickly, until the end of the block."""
     chat = loaded_chat()
-    chat.InferCodeParams = Brief  # type: ignore[misc]
+    chat.InferCodeParams = Brief
     try:
         yield chat
     finally:
@@ -114,6 +114,7 @@ def speaker(server: RunningServer, query: str = "", **options: Any) -> Iterator[
     """A socket until the end of the block."""
     url = f"ws://{server.address}{PATH}{query}"
     with connect(url, proxy=None, open_timeout=PATIENCE, **options) as connection:
+        assert isinstance(connection, ClientConnection)
         yield Speaker(connection)
 
 
@@ -122,7 +123,7 @@ def is_over(server: RunningServer) -> bool:
 
     def tasks() -> list[str]:
         names = (task.get_name() for task in asyncio.all_tasks())
-        return [name for name in names if name.startswith(("socket", "context", "voicing"))]
+        return [name for name in names if name.startswith(("socket", "context", "utterance"))]
 
     return server.becomes_idle() and eventually(lambda: not server.call(tasks))
 

@@ -1,4 +1,4 @@
-"""Speech to bytes of a format, while it comes: tempo, sample rate, codec."""
+"""Encode speech as a stream in an audio format: tempo, sample rate, codec."""
 
 from .encoder import Encoder, encoder
 from .formats import Format

@@ -1,10 +1,11 @@
-"""Formats that need a codec, by PyAV (ffmpeg's libraries)."""
+"""Encode the formats that need a codec, by PyAV (ffmpeg's libraries)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import av
 import numpy as np
@@ -13,33 +14,33 @@ from av.audio.codeccontext import AudioCodecContext
 from ...audio.pcm import to_int16
 from ...audio.samples import Samples
 from .formats import Format
-from .framing import ADTS, Bare, Framing, flac_head
+from .framing import ADTS, Framing, PacketFraming, flac_header
 from .ogg import OggOpus
 
-# Ample for one voice: a sixth and a twelfth of what PCM takes at 24 kHz.
+# Ample for one voice: a sixth and a twelfth of the bit rate of PCM at 24 kHz.
 _MPEG_BITS = 64_000
 _OPUS_BITS = 32_000
-# AAC allows 6144 bits for a frame of 1024 samples.
+# AAC allows at most 6144 bits for a frame of 1024 samples.
 _AAC_BITS_PER_SAMPLE = 6
 
 
 @dataclass(frozen=True)
 class _Codec:
-    """A codec as it is used here.
+    """A codec's settings.
 
     Attributes:
-        name: ffmpeg's.
-        sample_format: ffmpeg's name of what it takes.
-        framing: what stands around the packets of an opened codec.
-        bits: a second, from the sample rate; ``None`` where the codec leaves no choice.
-        options: ffmpeg's.
-        needs_sound: whether players refuse a file without a frame.
+        name: ffmpeg's name of the codec.
+        sample_format: ffmpeg's name of the sample format that it takes.
+        framing: makes the framing of an opened codec's packets.
+        bit_rate: gives the bits a second from the sample rate; ``None`` where they are fixed.
+        options: ffmpeg's options.
+        needs_sound: whether players refuse a file without any frame.
     """
 
     name: str
     sample_format: str
     framing: Callable[[AudioCodecContext], Framing]
-    bits: Callable[[int], int] | None = None
+    bit_rate: Callable[[int], int] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     needs_sound: bool = False
 
@@ -48,9 +49,10 @@ _CODECS = {
     Format.MP3: _Codec(
         "libmp3lame",
         "fltp",
-        lambda _: Bare(),
+        lambda _: PacketFraming(),
         lambda _: _MPEG_BITS,
-        # Frames that borrow bits of earlier ones come later, and cannot be played without those.
+        # Without the bit reservoir, no frame needs bits of earlier ones: frames are not delayed,
+        # and each can be played by itself.
         {"reservoir": "0"},
         needs_sound=True,
     ),
@@ -66,28 +68,28 @@ _CODECS = {
         "flt",
         lambda context: OggOpus(_extradata(context), context.sample_rate),
         lambda _: _OPUS_BITS,
-        # Its mode for speech on the telephone filters the sound.
+        # The mode "voip" would filter the sound.
         {"application": "audio", "frame_duration": "20"},
         needs_sound=True,
     ),
-    # A quarter of the usual frame: 24 ms at 24 kHz instead of 96, for some more bytes.
+    # Frames of 24 ms at 24 kHz instead of the default 96 ms: less latency for a few more bytes.
     Format.FLAC: _Codec(
         "flac",
         "s16",
-        lambda context: Bare(flac_head(_extradata(context))),
+        lambda context: PacketFraming(flac_header(_extradata(context))),
         options={"frame_size": "576"},
     ),
-    Format.MULAW: _Codec("pcm_mulaw", "s16", lambda _: Bare()),
-    Format.ALAW: _Codec("pcm_alaw", "s16", lambda _: Bare()),
+    Format.MULAW: _Codec("pcm_mulaw", "s16", lambda _: PacketFraming()),
+    Format.ALAW: _Codec("pcm_alaw", "s16", lambda _: PacketFraming()),
 }
 
 
 class CodecWriter:
-    """Samples to bytes by a codec; the bytes do not depend on how the samples were cut.
+    """Encodes samples by a codec; the bytes do not depend on how the samples were cut.
 
     Args:
         format: one that needs a codec.
-        sample_rate: samples a second, one that the format knows.
+        sample_rate: samples a second, a rate that the format supports.
     """
 
     def __init__(self, format: Format, sample_rate: int) -> None:
@@ -95,16 +97,16 @@ class CodecWriter:
         self._context = _opened(codec, sample_rate)
         self._sample_format = codec.sample_format
         self._framing = codec.framing(self._context)
-        self._has_head = False
+        self._has_header = False
         self._samples = 0
         self._needs_sound = codec.needs_sound
 
     def push(self, samples: Samples) -> bytes:
-        """Encode float32 (n,), which is clipped at full scale; the bytes may be empty."""
+        """Encode float32 (n,), clipped to [-1, 1]; the bytes may be empty."""
         return self._begin() + self._framing.body(self._encode(samples))
 
     def finish(self) -> bytes:
-        """The last bytes."""
+        """Return the last bytes."""
         head = self._begin()
         packets = []
         if self._needs_sound and not self._samples:
@@ -113,10 +115,10 @@ class CodecWriter:
         return head + self._framing.end(packets, self._samples)
 
     def _begin(self) -> bytes:
-        if self._has_head:
+        if self._has_header:
             return b""
-        self._has_head = True
-        return self._framing.head()
+        self._has_header = True
+        return self._framing.header()
 
     def _encode(self, samples: Samples) -> list[bytes]:
         if not samples.size:
@@ -130,7 +132,7 @@ class CodecWriter:
         frame.time_base = Fraction(1, self._context.sample_rate)
         frame.pts = self._samples
         self._samples += len(samples)
-        # PyAV gathers frames of the codec's size.
+        # PyAV collects the samples into frames of the codec's size.
         return _bytes(self._context.encode(frame))
 
 
@@ -141,8 +143,8 @@ def _opened(codec: _Codec, sample_rate: int) -> AudioCodecContext:
     context.layout = "mono"
     context.sample_rate = sample_rate
     context.time_base = Fraction(1, sample_rate)
-    if codec.bits is not None:
-        context.bit_rate = codec.bits(sample_rate)
+    if codec.bit_rate is not None:
+        context.bit_rate = codec.bit_rate(sample_rate)
     context.options = dict(codec.options)
     context.open()
     return context
@@ -154,6 +156,6 @@ def _extradata(context: AudioCodecContext) -> bytes:
     return bytes(data)
 
 
-def _bytes(packets: list[av.Packet]) -> list[bytes]:
-    """Of the packets that hold any: FLAC's last one does not."""
+def _bytes(packets: list[av.Packet[Any]]) -> list[bytes]:
+    """Return the bytes of the packets that are not empty; FLAC's last one is."""
     return [bytes(packet) for packet in packets if packet.size]

@@ -1,4 +1,4 @@
-"""Samples to bytes of a format, both piece by piece."""
+"""Encode samples as bytes of an audio format, both piece by piece."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from .codecs import CodecWriter
 from .formats import Format
 from .framing import with_flac_length, with_wav_length
 from .pcm import PlainWriter
-from .rates import Resampler
+from .resampler import Resampler
 from .tempo import Tempo, check_speed
 
 
-class _Stage(Protocol):
-    """Samples to samples."""
+class _SampleTransform(Protocol):
+    """Turns samples into samples."""
 
     def push(self, samples: Samples) -> Samples: ...
 
     def finish(self) -> Samples: ...
 
 
-class _Writer(Protocol):
-    """Samples to bytes."""
+class _StreamWriter(Protocol):
+    """Turns samples into bytes."""
 
     def push(self, samples: Samples) -> bytes: ...
 
@@ -31,31 +31,35 @@ class _Writer(Protocol):
 
 
 class Encoder:
-    """The bytes of one stream; :func:`encoder` makes it.
+    """Encodes one stream; :func:`encoder` makes it.
 
     The joined bytes depend on the joined samples only, not on how they were cut. One thread at a
-    time may use it. Letting go of it before its end frees the codec.
+    time may use it. Dropping the last reference to it frees the codec, also before its end.
 
     Attributes:
-        format: what it writes.
-        sample_rate: samples a second of the stream.
+        format: of the stream.
+        sample_rate: of the stream, in samples a second.
     """
 
     def __init__(
-        self, format: Format, sample_rate: int, stages: tuple[_Stage, ...], writer: _Writer
+        self,
+        format: Format,
+        sample_rate: int,
+        transforms: tuple[_SampleTransform, ...],
+        writer: _StreamWriter,
     ) -> None:
         self.format = format
         self.sample_rate = sample_rate
-        self._stages = stages
+        self._transforms = transforms
         self._writer = writer
         self._written = 0  # samples
         self._is_finished = False
 
     def push(self, samples: Any) -> bytes:
-        """The bytes that are ready after these samples, which may be none.
+        """Encode samples and return the bytes that are ready, possibly none.
 
         Args:
-            samples: float32 (n,) at 24 kHz, full scale 1; what lies beyond is clipped.
+            samples: float32 (n,) at 24 kHz; values outside [-1, 1] are clipped.
 
         Raises:
             AudioError: the samples hold NaN or infinity or are more than one waveform, or the
@@ -63,16 +67,16 @@ class Encoder:
         """
         self._check_unfinished()
         current = to_mono(samples, "samples")
-        for stage in self._stages:
-            current = stage.push(current)
+        for transform in self._transforms:
+            current = transform.push(current)
         return self._write(current)
 
     def finish(self) -> bytes:
-        """The last bytes.
+        """Return the last bytes.
 
-        A stream without samples becomes a file all the same: bare PCM and G.711 are empty, WAV and
-        FLAC are their headers, and the others hold one silent sample, since players refuse them
-        without any.
+        A stream without samples becomes a valid file, too: PCM and G.711 are empty, WAV and FLAC
+        consist of their headers, and the other formats hold one silent sample, since players refuse
+        files without any.
 
         Raises:
             AudioError: the stream is finished already.
@@ -80,18 +84,21 @@ class Encoder:
         self._check_unfinished()
         self._is_finished = True
         data = b""
-        for number, stage in enumerate(self._stages):
-            current = stage.finish()
-            for later in self._stages[number + 1 :]:
+        for number, transform in enumerate(self._transforms):
+            current = transform.finish()
+            for later in self._transforms[number + 1 :]:
                 current = later.push(current)
             data += self._write(current)
         return data + self._writer.finish()
 
     def as_file(self, stream: bytes) -> bytes:
-        """All bytes of the stream, with its length in the head where the format has a place for it.
+        """Return a whole stream with its length in the header, for formats that store it there.
 
-        A stream cannot know how long it will be. Players do not mind, but programs that read a
-        whole WAV or FLAC file want to be told.
+        The length is unknown while a stream is written. Players accept that, but programs that
+        read a whole WAV or FLAC file need it.
+
+        Args:
+            stream: all bytes of the stream.
 
         Raises:
             AudioError: the stream is not finished.
@@ -112,23 +119,23 @@ class Encoder:
 
 
 def encoder(format: Format, sample_rate: int = SAMPLE_RATE, speed: float = 1.0) -> Encoder:
-    """An encoder of speech at 24 kHz.
+    """Return an encoder for speech at 24 kHz.
 
     Args:
-        format: what to write.
-        sample_rate: samples a second of what is written, from 8000 to 48000; where the format
-            does not know that rate, the stream has the next one above.
-        speed: tempo from 0.25 to 4, at the same pitch; 1 leaves every sample as it is.
+        format: of the stream.
+        sample_rate: of the stream, from 8000 to 48000 samples a second. If the format does not
+            support that rate, the stream has the next higher one.
+        speed: tempo from 0.25 to 4, at the same pitch; 1 leaves every sample unchanged.
 
     Raises:
-        AudioError: a rate or speed that no stream can have.
+        AudioError: the rate or the speed is out of range.
     """
     rate = format.carried_rate(sample_rate)
-    stages: list[_Stage] = []
+    transforms: list[_SampleTransform] = []
     if check_speed(speed) != 1:
-        stages.append(Tempo(speed, SAMPLE_RATE))
+        transforms.append(Tempo(speed, SAMPLE_RATE))
     if rate != SAMPLE_RATE:
-        stages.append(Resampler(SAMPLE_RATE, rate))
+        transforms.append(Resampler(SAMPLE_RATE, rate))
     is_plain = format in (Format.PCM, Format.WAV)
-    writer: _Writer = PlainWriter(format, rate) if is_plain else CodecWriter(format, rate)
-    return Encoder(format, rate, tuple(stages), writer)
+    writer: _StreamWriter = PlainWriter(format, rate) if is_plain else CodecWriter(format, rate)
+    return Encoder(format, rate, tuple(transforms), writer)

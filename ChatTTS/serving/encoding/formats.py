@@ -1,4 +1,4 @@
-"""The formats that speech is sent in."""
+"""The audio formats of the server's answers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _OPUS_RATES = (8_000, 12_000, 16_000, 24_000, 48_000)
 
 
 class Format(str, Enum):
-    """What a stream of mono speech can be written as.
+    """An audio format of a stream of mono speech.
 
-    ``PCM`` is signed 16-bit little-endian without a header. ``MULAW`` and ``ALAW`` are G.711's
-    bytes without a header. ``OPUS`` comes in Ogg pages; Riva calls the same ``OGGOPUS``.
+    ``PCM`` is signed 16-bit little-endian without a header. ``MULAW`` and ``ALAW`` are bytes of
+    G.711 without a header. ``OPUS`` is Opus in an Ogg stream; ``OGGOPUS``, its name in Riva, is an
+    alias.
     """
 
     MP3 = "mp3"
@@ -33,10 +34,10 @@ class Format(str, Enum):
 
     @classmethod
     def parse(cls, name: str) -> Format:
-        """The format of this name, in letters of any case.
+        """Return the format of this name, in letters of any case.
 
         Raises:
-            AudioError: there is none; the message lists those that are known.
+            AudioError: there is none; the message lists the names.
         """
         try:
             return cls.__members__[name.upper()]
@@ -48,22 +49,22 @@ class Format(str, Enum):
 
     @property
     def media_type(self) -> str:
-        """What HTTP calls it, such as ``audio/mpeg``."""
-        return _KINDS[self].media_type
+        """The media type in HTTP, such as ``audio/mpeg``."""
+        return _TRAITS[self].media_type
 
     @property
     def suffix(self) -> str:
-        """The ending of a file's name, with the dot."""
-        return _KINDS[self].suffix
+        """The suffix of a file name, with its dot."""
+        return _TRAITS[self].suffix
 
     def carried_rate(self, sample_rate: int) -> int:
-        """Samples a second of a stream for which ``sample_rate`` is asked.
+        """Return the rate of a stream for which ``sample_rate`` (samples a second) is requested.
 
-        MP3, AAC and Opus know some rates only; they take the next one above, which loses nothing,
-        and which the stream itself tells its player.
+        MP3, AAC and Opus support certain rates only. For any other rate the stream has the next
+        higher one, which loses nothing. The stream's own header tells the player its rate.
 
         Raises:
-            AudioError: ``sample_rate`` is no whole number from 8000 to 48000.
+            AudioError: ``sample_rate`` is not a whole number from 8000 to 48000.
         """
         rate = check_rate(sample_rate)
         if not LOWEST_RATE <= rate <= HIGHEST_RATE:
@@ -71,27 +72,27 @@ class Format(str, Enum):
                 f"sample_rate must be from {LOWEST_RATE} to {HIGHEST_RATE} samples a second, "
                 f"not {rate}"
             )
-        rates = _KINDS[self].rates
+        rates = _TRAITS[self].rates
         return rate if rates is None else min(known for known in rates if known >= rate)
 
 
 @dataclass(frozen=True)
-class _Kind:
-    """What is to be known of a format; ``rates`` is ``None`` where every rate will do."""
+class _FormatTraits:
+    """The properties of a format; ``rates`` is ``None`` if it supports every rate."""
 
     media_type: str
     suffix: str
     rates: tuple[int, ...] | None = None
 
 
-_KINDS = {
-    Format.MP3: _Kind("audio/mpeg", ".mp3", _MPEG_RATES),
-    Format.OPUS: _Kind("audio/ogg", ".opus", _OPUS_RATES),
-    Format.AAC: _Kind("audio/aac", ".aac", _MPEG_RATES),
-    Format.FLAC: _Kind("audio/flac", ".flac"),
-    Format.WAV: _Kind("audio/wav", ".wav"),
-    Format.PCM: _Kind("audio/pcm", ".pcm"),
-    # audio/basic would promise 8000 samples a second.
-    Format.MULAW: _Kind("audio/PCMU", ".ul"),
-    Format.ALAW: _Kind("audio/PCMA", ".al"),
+_TRAITS = {
+    Format.MP3: _FormatTraits("audio/mpeg", ".mp3", _MPEG_RATES),
+    Format.OPUS: _FormatTraits("audio/ogg", ".opus", _OPUS_RATES),
+    Format.AAC: _FormatTraits("audio/aac", ".aac", _MPEG_RATES),
+    Format.FLAC: _FormatTraits("audio/flac", ".flac"),
+    Format.WAV: _FormatTraits("audio/wav", ".wav"),
+    Format.PCM: _FormatTraits("audio/pcm", ".pcm"),
+    # audio/basic would imply 8000 samples a second.
+    Format.MULAW: _FormatTraits("audio/PCMU", ".ul"),
+    Format.ALAW: _FormatTraits("audio/PCMA", ".al"),
 }

@@ -1,4 +1,4 @@
-"""What stands around a codec's packets, so that players know them."""
+"""Headers and framing that turn a codec's packets into a stream that players can read."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import struct
 from collections.abc import Sequence
 from typing import Protocol
 
-# Where a WAV header tells its sizes, and how long it is.
+# Offsets of the size fields in a WAV header, and the header's length.
 _RIFF_SIZE, _DATA_SIZE, _WAV_HEADER_BYTES = 4, 40, 44
-# Where STREAMINFO tells the number of samples: the lowest 36 of 64 bits.
+# STREAMINFO holds the number of samples in the lowest 36 of the 64 bits at this offset.
 _FLAC_LENGTH, _FLAC_LENGTH_BITS = 18, 36
 _ADTS_HEADER_BYTES = 7
 _ADTS_RATES = (
@@ -17,51 +17,51 @@ _ADTS_RATES = (
 
 
 class Framing(Protocol):
-    """The bytes of one stream: its head, packets as they come, and the last of them."""
+    """Turns the packets of one stream into its bytes."""
 
-    def head(self) -> bytes:
-        """What stands in front."""
+    def header(self) -> bytes:
+        """Return the bytes before the first packet."""
 
     def body(self, packets: Sequence[bytes]) -> bytes:
-        """These packets, with what belongs to each."""
+        """Return the framed bytes of these packets."""
 
     def end(self, packets: Sequence[bytes], samples: int) -> bytes:
-        """The last packets; ``samples`` were encoded in all."""
+        """Return the framed bytes of the last packets; ``samples`` is the stream's total."""
 
 
-class Bare:
-    """Packets one after another, behind a head if there is one."""
+class PacketFraming:
+    """Packets directly after one another, with an optional header before them."""
 
-    def __init__(self, head: bytes = b"") -> None:
-        self._head = head
+    def __init__(self, header: bytes = b"") -> None:
+        self._header = header
 
-    def head(self) -> bytes:
-        """What stands in front."""
-        return self._head
+    def header(self) -> bytes:
+        """Return the bytes before the first packet."""
+        return self._header
 
     def body(self, packets: Sequence[bytes]) -> bytes:
-        """These packets."""
+        """Return the joined packets."""
         return b"".join(packets)
 
     def end(self, packets: Sequence[bytes], samples: int) -> bytes:
-        """The last packets."""
+        """Return the joined last packets."""
         return self.body(packets)
 
 
-class ADTS(Bare):
-    """AAC-LC packets, mono, each behind a header that tells its length."""
+class ADTS(PacketFraming):
+    """Mono AAC-LC packets, each after a header with its length."""
 
     def __init__(self, sample_rate: int) -> None:
         super().__init__()
         self._rate_index = _ADTS_RATES.index(sample_rate)
 
     def body(self, packets: Sequence[bytes]) -> bytes:
-        """These packets behind their headers."""
-        return b"".join(self._header(len(packet)) + packet for packet in packets)
+        """Return the packets, each after its header."""
+        return b"".join(self._packet_header(len(packet)) + packet for packet in packets)
 
-    def _header(self, packet_bytes: int) -> bytes:
+    def _packet_header(self, packet_bytes: int) -> bytes:
         fields = (
-            (0xFFF, 12),  # begins a frame
+            (0xFFF, 12),  # sync word
             (0b0001, 4),  # MPEG-4, without a checksum
             (1, 2),  # profile: low complexity
             (self._rate_index, 4),
@@ -69,7 +69,7 @@ class ADTS(Bare):
             (1, 3),  # one channel
             (0, 4),
             (_ADTS_HEADER_BYTES + packet_bytes, 13),
-            (0x7FF, 11),  # the rate varies
+            (0x7FF, 11),  # variable bit rate
             (0, 2),  # one packet
         )
         bits = 0
@@ -78,16 +78,16 @@ class ADTS(Bare):
         return bits.to_bytes(_ADTS_HEADER_BYTES, "big")
 
 
-def flac_head(stream_info: bytes) -> bytes:
-    """What stands in front of FLAC frames: the mark, and ``STREAMINFO`` as the only block.
+def flac_header(stream_info: bytes) -> bytes:
+    """Return the header of FLAC frames: the marker, and ``STREAMINFO`` as the only block.
 
-    The length and the checksum in it are zero, which means that they are not known.
+    Its length and checksum are zero, which means unknown.
     """
     return struct.pack(">4sI", b"fLaC", 0x80 << 24 | len(stream_info)) + stream_info
 
 
 def with_flac_length(stream: bytes, samples: int) -> bytes:
-    """A whole FLAC stream whose head tells how many samples it has."""
+    """Return a whole FLAC stream with its number of samples in the header."""
     (fields,) = struct.unpack_from(">Q", stream, _FLAC_LENGTH)
     file = bytearray(stream)
     struct.pack_into(
@@ -97,7 +97,7 @@ def with_flac_length(stream: bytes, samples: int) -> bytes:
 
 
 def with_wav_length(stream: bytes) -> bytes:
-    """A whole WAV stream whose head tells its sizes."""
+    """Return a whole WAV stream with its sizes in the header."""
     file = bytearray(stream)
     struct.pack_into("<I", file, _RIFF_SIZE, len(file) - _RIFF_SIZE - 4)
     struct.pack_into("<I", file, _DATA_SIZE, len(file) - _WAV_HEADER_BYTES)

@@ -1,4 +1,4 @@
-"""Formats without a codec: PCM and WAV."""
+"""Encode the formats that need no codec: PCM and WAV."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .formats import Format
 
 
 class PlainWriter:
-    """Samples to bytes by the package's own writers.
+    """Encodes samples by the package's own writers.
 
     Args:
         format: ``PCM`` or ``WAV``.
@@ -19,24 +19,24 @@ class PlainWriter:
     """
 
     def __init__(self, format: Format, sample_rate: int) -> None:
-        self._outbox = _Outbox()
-        stream = cast(BinaryIO, self._outbox)
+        self._buffer = _ByteBuffer()
+        stream = cast(BinaryIO, self._buffer)
         is_wav = format is Format.WAV
         self._writer = WavWriter(stream, sample_rate) if is_wav else PCMWriter(stream)
 
     def push(self, samples: Samples) -> bytes:
-        """The bytes of float32 (n,), which is clipped at full scale."""
+        """Return the bytes of float32 (n,), clipped to [-1, 1]."""
         self._writer.write(samples)
-        return self._outbox.take()
+        return self._buffer.take()
 
     def finish(self) -> bytes:
-        """The last bytes."""
+        """Return the last bytes."""
         self._writer.close()
-        return self._outbox.take()
+        return self._buffer.take()
 
 
-class _Outbox(io.RawIOBase):
-    """A stream that cannot seek; what was written is taken from it."""
+class _ByteBuffer(io.RawIOBase):
+    """A stream without seeking, from which the written bytes are taken."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -49,6 +49,6 @@ class _Outbox(io.RawIOBase):
         return len(data)
 
     def take(self) -> bytes:
-        """All that was written since the last time."""
+        """Return and remove the bytes that were written since the last call."""
         parts, self._parts = self._parts, []
         return b"".join(parts)

@@ -1,4 +1,4 @@
-"""Faster and slower speech at the same pitch."""
+"""Make speech faster or slower at the same pitch."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ...errors import AudioError
 
 SLOWEST, FASTEST = 0.25, 4.0
 
-# Below these atempo refuses, above them it leaves out samples instead of joining fragments.
+# Below this range atempo refuses; above it, atempo skips samples instead of joining fragments.
 _SLOWEST_FILTER, _FASTEST_FILTER = 0.5, 2.0
 _BLOCK_SECONDS = 0.02
 
 
 def check_speed(speed: float) -> float:
-    """``speed`` if a stream can have it.
+    """Return ``speed`` as a float.
 
     Raises:
-        AudioError: it is no number from 0.25 to 4.
+        AudioError: it is not a number from 0.25 to 4.
     """
     if isinstance(speed, bool) or not isinstance(speed, int | float | np.number):
         raise AudioError(f"speed must be a number from {SLOWEST} to {FASTEST}, not {speed!r}")
@@ -33,10 +33,10 @@ def check_speed(speed: float) -> float:
 
 
 class Tempo:
-    """``n`` samples become ``round(n / speed)``, by ffmpeg's ``atempo``.
+    """Turns ``n`` samples into ``round(n / speed)``, by ffmpeg's ``atempo``.
 
-    What comes out, joined, does not depend on how the samples were cut. The filter compares
-    fragments, so the first samples come 60 to 80 ms after they were pushed, beyond 2x up to 200.
+    The joined results do not depend on how the samples were cut. The filter compares fragments, so
+    samples come out 60 to 80 ms after they were pushed, or up to 200 ms at a speed above 2.
 
     Args:
         speed: from 0.25 to 4; 2 is twice as fast.
@@ -46,7 +46,7 @@ class Tempo:
     def __init__(self, speed: float, sample_rate: int) -> None:
         self._speed = check_speed(speed)
         self._rate = sample_rate
-        # What atempo gives, and when, depends on the sizes of its frames; so all have this one.
+        # The output of atempo depends on the sizes of its frames, so all frames have this size.
         self._block = round(_BLOCK_SECONDS * sample_rate)
         self._graph = _graph(self._speed, sample_rate)
         self._waiting: Samples = np.zeros(0, dtype=np.float32)  # less than a block
@@ -55,7 +55,7 @@ class Tempo:
         self._blocks = 0
 
     def push(self, samples: Samples) -> Samples:
-        """What is ready after ``samples`` (n,): float32 (m,), m may be 0."""
+        """Take ``samples`` (n,) and return those that are ready: float32 (m,), m may be 0."""
         self._samples_in += len(samples)
         waiting = np.concatenate([self._waiting, samples])
         whole = len(waiting) - len(waiting) % self._block
@@ -63,9 +63,9 @@ class Tempo:
         return self._filter(waiting[:whole])
 
     def finish(self) -> Samples:
-        """The rest: float32 (m,)."""
-        # The filter is always behind, and at its end drops what is no whole fragment. Silence
-        # pushes that through.
+        """Return the remaining samples: float32 (m,)."""
+        # The filter lags behind its input, and at its end drops an incomplete fragment. Silence
+        # after the speech pushes the speech through.
         missing = round(self._samples_in / self._speed) - self._samples_out
         block = np.zeros(self._block, dtype=np.float32)
         block[: len(self._waiting)] = self._waiting
@@ -76,7 +76,7 @@ class Tempo:
         return rest[:missing]
 
     def _filter(self, samples: Samples) -> Samples:
-        """What the filter gives after these whole blocks."""
+        """Filter whole blocks and return the samples that are ready."""
         out: list[Samples] = []
         for block in samples.reshape(-1, 1, self._block):
             frame = av.AudioFrame.from_ndarray(block, format="flt", layout="mono")
@@ -92,7 +92,7 @@ class Tempo:
 
 
 def _graph(speed: float, sample_rate: int) -> av.filter.Graph:
-    """Filters that change the tempo; two where one cannot do it well."""
+    """Return filters that change the tempo: two if the speed is out of the range of one."""
     fits = _SLOWEST_FILTER <= speed <= _FASTEST_FILTER
     tempos = [speed] if fits else [math.sqrt(speed)] * 2
     graph = av.filter.Graph()
@@ -106,12 +106,12 @@ def _graph(speed: float, sample_rate: int) -> av.filter.Graph:
 
 
 def _pulled(graph: av.filter.Graph) -> list[Samples]:
-    """All that has come out of the filters."""
+    """Return the samples that the filters have ready."""
     out: list[Samples] = []
     while True:
         try:
             frame = graph.pull()
-        except av.BlockingIOError:  # it waits for more
+        except av.BlockingIOError:  # the filters wait for more samples
             return out
         assert isinstance(frame, av.AudioFrame)
         out.append(frame.to_ndarray()[0])

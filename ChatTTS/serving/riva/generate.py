@@ -1,6 +1,6 @@
-"""Make the modules of ``generated/`` anew: ``python ChatTTS/serving/riva/generate.py``.
+"""Regenerate the modules of ``generated/``: ``python ChatTTS/serving/riva/generate.py``.
 
-It needs the package ``grpcio-tools``, which the server itself does not.
+It needs the package ``grpcio-tools``, which the server does not.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _STUB = "# Made of {source} by python ChatTTS/serving/riva/generate.py: do not e
 
 
 def modules() -> dict[str, str]:
-    """What belongs into ``generated/``, by file name: modules, and stubs with their types.
+    """Return the contents of ``generated/`` by file name: modules, and stubs with their types.
 
     Raises:
-        RuntimeError: a .proto file has errors; the compiler has told them on stderr.
+        RuntimeError: a .proto file has errors; the compiler has printed them to stderr.
     """
     from grpc_tools import protoc
 
@@ -54,7 +54,7 @@ def modules() -> dict[str, str]:
 
 
 def main() -> None:
-    """Write them."""
+    """Write the generated files."""
     for name, text in modules().items():
         (_FOLDER / name).write_text(text, encoding="utf-8")
 

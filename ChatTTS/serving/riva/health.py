@@ -1,4 +1,4 @@
-"""``grpc.health.v1``: whether speech can be had."""
+"""``grpc.health.v1``: whether the server can speak."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KNOWN = ("", SPEECH)
 
 
 class HealthServicer(health_pb2_grpc.HealthServicer):
-    """Tells the state of a service, which it reads whenever it is asked."""
+    """Reports the current state of the service."""
 
     def __init__(self, service: SpeechService) -> None:
         self._service = service
@@ -26,7 +26,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
         request: health_pb2.HealthCheckRequest,
         context: grpc.aio.ServicerContext,
     ) -> health_pb2.HealthCheckResponse:
-        """The state now; NOT_FOUND for a service that is not here."""
+        """Return the current state; NOT_FOUND for an unknown service."""
         if request.service not in _KNOWN:
             await context.abort(
                 grpc.StatusCode.NOT_FOUND, f"there is no service {request.service[:80]!r} here"
@@ -38,12 +38,12 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
         request: health_pb2.HealthCheckRequest,
         context: grpc.aio.ServicerContext,
     ) -> None:
-        """The state, and again whenever it changes."""
-        told = None
+        """Send the current state, and each new state when it changes."""
+        last_sent = None
         while True:
             status = self._status(request.service)
-            if status != told:
-                told = status
+            if status != last_sent:
+                last_sent = status
                 await context.write(health_pb2.HealthCheckResponse(status=status))
             await asyncio.sleep(_WATCH_SECONDS)
 

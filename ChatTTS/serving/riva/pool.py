@@ -1,7 +1,7 @@
-"""Where the messages of this server are defined: a pool of its own.
+"""The descriptor pool with the messages of this server.
 
-Protobuf's default pool takes a name only once in a process. Riva's own client defines the same
-names there, and a program may want both.
+Protobuf's default pool accepts each name only once in a process. Riva's own client defines its
+names there, and a program may import both.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ POOL = descriptor_pool.DescriptorPool()
 
 
 def define(serialized: bytes) -> dict[str, Any]:
-    """Add a file to the pool; the files that it imports must be there.
+    """Add a file to the pool, after the files that it imports.
 
     Args:
         serialized: a ``FileDescriptorProto``.
 
     Returns:
-        By name, the classes of its messages, its enums, and their values.
+        The classes of its messages, its enums and their values, by name.
     """
     file = POOL.AddSerializedFile(serialized)
     names: dict[str, Any] = {"DESCRIPTOR": file}

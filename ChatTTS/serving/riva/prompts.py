@@ -1,4 +1,4 @@
-"""Voice prompts of Riva's clients: files, or samples without a header."""
+"""Voice prompts of Riva's clients: audio files, or samples without a header."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ _HEADERS = (b"RIFF", b"fLaC", b"OggS")
 _SUBTYPES: dict[int, str] = {audio.LINEAR_PCM: "PCM_16", audio.MULAW: "ULAW", audio.ALAW: "ALAW"}
 
 
-def bare(data: bytes, encoding: int, sample_rate: int) -> RawAudioFormat | None:
-    """What samples without a header are; ``None`` for a WAV, FLAC or Ogg file, which tells itself.
+def raw_audio_format(data: bytes, encoding: int, sample_rate: int) -> RawAudioFormat | None:
+    """Return the format of samples without a header; ``None`` for a WAV, FLAC or Ogg file.
 
     Args:
+        data: the file, or the samples.
         encoding: an ``AudioEncoding``.
         sample_rate: samples a second.
 

@@ -1,4 +1,4 @@
-"""Listens for gRPC."""
+"""Serve gRPC."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PING_MS, _PONG_MS = 60_000, 20_000
 
 
 class GrpcServer:
-    """A server that listens.
+    """A server that is listening.
 
     Attributes:
-        port: on which.
+        port: its port.
     """
 
     def __init__(self, server: grpc.aio.Server, port: int) -> None:
@@ -33,29 +33,32 @@ class GrpcServer:
         self.port = port
 
     async def stop(self, grace: float) -> None:
-        """Take no more calls; those that are not over within ``grace`` seconds are cancelled."""
+        """Accept no more calls, and cancel those that have not ended within ``grace`` seconds."""
         await self._server.stop(grace)
 
 
 async def serve_grpc(
-    service: SpeechService, gate: Authenticator, settings: Settings, most: int | None = None
+    service: SpeechService,
+    authenticator: Authenticator,
+    settings: Settings,
+    most: int | None = None,
 ) -> GrpcServer:
-    """Listen on ``settings.host`` and ``settings.grpc_port``; call it in the service's loop.
+    """Listen on ``settings.host`` and ``settings.grpc_port``; call it in the service's event loop.
 
     Args:
-        most: connections at a time; those of the settings' limits by default.
+        most: limit of concurrent connections; ``settings.limits.connections`` by default.
 
     Raises:
-        ConfigError: no port is set, the address cannot be had, or the files for TLS not be read.
+        ConfigError: no port is set, the address is not available, or a TLS file cannot be read.
     """
     if settings.grpc_port is None:
         raise ConfigError("grpc_port is None: name a port, or 0 for any that is free")
     server = grpc.aio.server(options=_options(settings.limits, most))
-    server.add_generic_rpc_handlers((RivaServicer(service, gate, settings).handler(),))
+    server.add_generic_rpc_handlers((RivaServicer(service, authenticator, settings).handler(),))
     health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(service), server)
     names = (NAME, health.NAME, reflection.SERVICE_NAME)
-    reflection.enable_server_reflection(names, server, pool=_described())
-    port = _listen(server, settings)
+    reflection.enable_server_reflection(names, server, pool=_reflection_pool())
+    port = _bind(server, settings)
     await server.start()
     return GrpcServer(server, port)
 
@@ -63,21 +66,21 @@ async def serve_grpc(
 def _options(limits: Limits, most: int | None) -> list[tuple[str, int]]:
     return [
         ("grpc.max_allowed_incoming_connections", limits.connections if most is None else most),
-        # For clients that connect and say nothing, and for those that are done and stay.
+        # For clients that connect and send nothing, and for idle ones that stay connected.
         ("grpc.server_handshake_timeout_ms", round(limits.head_seconds * 1000)),
         ("grpc.max_connection_idle_ms", round(limits.idle_seconds * 1000)),
-        # A message may carry a recording; what else is in it has a limit of its own.
+        # A message may carry a recording; parse_speech_request limits the rest of it separately.
         ("grpc.max_receive_message_length", limits.message_bytes + limits.upload_bytes),
-        # Two servers on one port would each answer every second client.
+        # Otherwise two servers could share a port, and each would get part of the clients.
         ("grpc.so_reuseport", 0),
-        # A client whose network is gone says nothing; unanswered pings end its calls.
+        # Unanswered pings end the calls of a client that lost its network.
         ("grpc.keepalive_time_ms", _PING_MS),
         ("grpc.keepalive_timeout_ms", _PONG_MS),
     ]
 
 
-def _described() -> DescriptorPool:
-    """What reflection tells of: all files of the services here."""
+def _reflection_pool() -> DescriptorPool:
+    """Return the descriptors of all services here, for reflection."""
     pool = DescriptorPool()
     ours = (riva_audio_pb2, riva_common_pb2, riva_tts_pb2)
     for module in (*ours, health_pb2, reflection_pb2):
@@ -85,8 +88,8 @@ def _described() -> DescriptorPool:
     return pool
 
 
-def _listen(server: grpc.aio.Server, settings: Settings) -> int:
-    """Bind the port, and give its number."""
+def _bind(server: grpc.aio.Server, settings: Settings) -> int:
+    """Bind the port and return its number."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"{host}:{settings.grpc_port}"
     certificate, key = settings.tls_certificate, settings.tls_key

@@ -1,4 +1,4 @@
-"""Riva's speech synthesis on the one service."""
+"""Riva's speech synthesis service."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from ..auth import Authenticator
 from ..errors import BadRequestError, DeadlineError, OverloadedError
@@ -16,12 +17,12 @@ from ..request_logs import log_request
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from ..settings import Settings
-from . import reading
-from .call import Call
+from . import request_parsing as parsing
 from .generated import riva_tts_pb2 as tts
-from .prompts import PARAM, bare
-from .sound import Sound
+from .prompts import PARAM, raw_audio_format
+from .rpc_call import RpcCall
 from .ssml import plain_text
+from .stream_encoder import StreamEncoder
 
 NAME = "nvidia.riva.tts.RivaSpeechSynthesis"
 _FAMILIES = {"en": "English-US", "zh": "Mandarin-CN"}
@@ -31,21 +32,25 @@ Send = Callable[[tts.SynthesizeSpeechResponse], Awaitable[None]]
 
 
 class RivaServicer:
-    """Answers the three methods. Messages come and go as bytes, so that what cannot be read is
-    refused in the same way as all else.
+    """Implements the three methods.
+
+    It receives and returns messages as bytes, so that it can refuse an unreadable message like any
+    other bad request.
 
     Args:
-        service: that speaks.
-        gate: who is let in.
-        settings: limits, and what may be logged.
+        service: speaks.
+        authenticator: authenticates the clients.
+        settings: limits, and whether texts are logged.
     """
 
-    def __init__(self, service: SpeechService, gate: Authenticator, settings: Settings) -> None:
-        self._service, self._gate, self._settings = service, gate, settings
-        self._calls = 0
+    def __init__(
+        self, service: SpeechService, authenticator: Authenticator, settings: Settings
+    ) -> None:
+        self._service, self._authenticator, self._settings = service, authenticator, settings
+        self._num_calls = 0
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """For ``grpc.aio.Server``."""
+        """Return the handler for ``grpc.aio.Server``."""
         methods = {
             "Synthesize": grpc.unary_unary_rpc_method_handler(self.synthesize),
             "SynthesizeOnline": grpc.stream_stream_rpc_method_handler(self.synthesize_online),
@@ -56,118 +61,119 @@ class RivaServicer:
     async def synthesize(
         self, data: bytes, context: grpc.aio.ServicerContext[bytes, bytes]
     ) -> bytes:
-        """The whole speech of a text."""
+        """Return the whole speech of a text."""
 
-        async def answered(call: Call) -> bytes:
+        async def answered(call: RpcCall) -> bytes:
             responses: list[tts.SynthesizeSpeechResponse] = []
 
-            async def gather(response: tts.SynthesizeSpeechResponse) -> None:
+            async def collect(response: tts.SynthesizeSpeechResponse) -> None:
                 responses.append(response)
 
-            message = reading.speech_message(data, self._settings.limits)
-            speaker = _Speaker(self._service, self._settings, call, gather)
-            await speaker.speak(message)
-            await speaker.finish()
+            message = parsing.parse_speech_request(data, self._settings.limits)
+            synthesizer = _CallSynthesizer(self._service, self._settings, call, collect)
+            await synthesizer.speak(message)
+            await synthesizer.finish()
             whole = tts.SynthesizeSpeechResponse(id=message.id)
-            whole.audio = speaker.as_file(b"".join(response.audio for response in responses))
+            whole.audio = synthesizer.as_file(b"".join(response.audio for response in responses))
             whole.meta.text = responses[0].meta.text
             texts = (response.meta.processed_text for response in responses)
             whole.meta.processed_text = " ".join(text for text in texts if text)
-            return whole.SerializeToString()
+            return _serialized(whole)
 
         return await self._answer(context, answered)
 
     async def synthesize_online(
         self, _: Any, context: grpc.aio.ServicerContext[bytes, bytes]
     ) -> None:
-        """The speech of texts, while it comes."""
+        """Send the speech of texts while it is generated."""
 
-        # Long, as gRPC's window may hold minutes of sound that its client plays first.
+        # Long enough for a client that plays the minutes of sound in gRPC's window first.
         seconds = self._settings.limits.idle_seconds
 
         async def send(response: tts.SynthesizeSpeechResponse) -> None:
-            # Who takes nothing, and still holds a place, keeps others from theirs.
+            # A client that reads nothing must not occupy its slot forever.
             try:
-                await asyncio.wait_for(context.write(response.SerializeToString()), seconds)
+                await asyncio.wait_for(context.write(_serialized(response)), seconds)
             except asyncio.TimeoutError:
                 raise DeadlineError(f"no sound was taken for {seconds:g} s: read faster") from None
 
-        async def answered(call: Call) -> None:
-            speaker = _Speaker(self._service, self._settings, call, send)
+        async def answered(call: RpcCall) -> None:
+            synthesizer = _CallSynthesizer(self._service, self._settings, call, send)
             first: tts.SynthesizeSpeechRequest | None = None
             while (data := await self._next(context)) is not None:
-                message = reading.speech_message(data, self._settings.limits)
+                message = parsing.parse_speech_request(data, self._settings.limits)
                 if first is None:
                     first = message
                 else:
-                    message = reading.continued(first, message)
-                # Who writes word by word sends spaces, too.
+                    message = parsing.merge_settings(first, message)
+                # Clients that write word by word also send white space alone.
                 if message.text.strip():
-                    await speaker.speak(message)
-            await speaker.finish()
+                    await synthesizer.speak(message)
+            await synthesizer.finish()
 
         await self._answer(context, answered)
 
     async def configuration(
         self, data: bytes, context: grpc.aio.ServicerContext[bytes, bytes]
     ) -> bytes:
-        """The languages and voices."""
+        """Return the languages and voices."""
 
-        async def answered(call: Call) -> bytes:
-            asked = reading.decode(tts.RivaSynthesisConfigRequest, data)
+        async def answered(call: RpcCall) -> bytes:
+            request = parsing.parse_message(tts.RivaSynthesisConfigRequest, data)
             defaults = self._service.chat.config.defaults
             model = defaults.name or "ChatTTS"
             response = tts.RivaSynthesisConfigResponse()
-            if asked.model_name not in ("", model):
-                return response.SerializeToString()
+            if request.model_name not in ("", model):
+                return _serialized(response)
             voices = self._service.voices
             infos = await self._service.in_thread(voices.list)
             names = [info.id for info in infos if info.kind != "alias"]
             names.sort(key=lambda name: name != voices.default)
-            for language in [defaults.language] if defaults.language else reading.LANGUAGES:
+            for language in [defaults.language] if defaults.language else parsing.LANGUAGES:
                 parameters = {
-                    "language_code": reading.LANGUAGES[language],
+                    "language_code": parsing.LANGUAGES[language],
                     "voice_name": _FAMILIES[language],
                     "subvoices": ",".join(f"{name}:{n}" for n, name in enumerate(names)),
                 }
                 response.model_config.add(model_name=model, parameters=parameters)
-            return response.SerializeToString()
+            return _serialized(response)
 
         return await self._answer(context, answered)
 
     async def _answer(
-        self, context: grpc.aio.ServicerContext[bytes, bytes], work: Callable[[Call], Awaitable[T]]
+        self,
+        context: grpc.aio.ServicerContext[bytes, bytes],
+        work: Callable[[RpcCall], Awaitable[T]],
     ) -> T:
-        """The result of ``work`` for a client that may ask; what fails ends the call."""
-        call = Call(context)
+        """Authenticate the client and return the result of ``work``; an error ends the call."""
+        call = RpcCall(context)
         try:
-            call.let_in(self._gate)
-            with self._place():
+            call.authenticate(self._authenticator)
+            with self._call_slot():
                 return await work(call)
         except Exception as error:
             await call.refuse(error, self._service.metrics)
-            raise  # not reached: refusing raises
+            raise  # not reached: refuse() raises
 
     @contextlib.contextmanager
-    def _place(self) -> Iterator[None]:
-        """One of the calls that there may be at a time.
+    def _call_slot(self) -> Iterator[None]:
+        """Occupy one of the slots for concurrent calls.
 
-        gRPC could count them too, but with those that ask for the health, for which nobody needs a
-        key.
+        gRPC could limit them, too, but it would also count health checks, which need no key.
         """
         limits = self._settings.limits
-        # All that may run and wait, and streams that are open while nothing is spoken.
+        # Running and waiting requests, and open streams that have nothing to speak.
         most = limits.running + limits.waiting + limits.sockets
-        if self._calls >= most:
+        if self._num_calls >= most:
             raise OverloadedError(f"{most} calls are open, which is the limit: try again later")
-        self._calls += 1
+        self._num_calls += 1
         try:
             yield
         finally:
-            self._calls -= 1
+            self._num_calls -= 1
 
     async def _next(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes | None:
-        """The next message of a stream; None at its end."""
+        """Return the next message of a stream; ``None`` at its end."""
         seconds = self._settings.limits.idle_seconds
         try:
             data = await asyncio.wait_for(context.read(), seconds)
@@ -178,118 +184,129 @@ class RivaServicer:
         return data if isinstance(data, bytes) else None
 
 
-class _Speaker:
+class _CallSynthesizer:
     """Speaks the texts of one call.
 
     Args:
-        service, settings: see there.
-        call: whose.
-        send: is given the responses.
+        service: speaks.
+        settings: whether texts are logged.
+        call: the call.
+        send: called with each response.
     """
 
-    def __init__(self, service: SpeechService, settings: Settings, call: Call, send: Send) -> None:
+    def __init__(
+        self, service: SpeechService, settings: Settings, call: RpcCall, send: Send
+    ) -> None:
         self._service, self._settings, self._call, self._send = service, settings, call, send
-        self._sound: Sound | None = None
-        self._last: SpeechRequest | None = None
-        self._texts = 0
-        self._utterances = 0  # spoken with the last request's seed
-        self._pending = tts.SynthesizeSpeechResponse()
+        self._encoder: StreamEncoder | None = None
+        self._last_request: SpeechRequest | None = None
+        self._num_texts = 0
+        self._num_utterances = 0  # spoken with the last request's seed
+        self._response = tts.SynthesizeSpeechResponse()
 
     async def speak(self, message: tts.SynthesizeSpeechRequest) -> None:
-        """Speak one text, after the ones before.
+        """Speak the next text of the call.
 
         Raises:
             ServingError: it cannot be spoken, or not now.
-            ChatTTSError: a setting that cannot be used.
+            ChatTTSError: a setting cannot be used.
         """
-        sound = self._sound_of(message)
+        encoder = self._encoder_for(message)
         request = await self._request(message)
         call = self._call
         call.speech = speech = self._service.speak(request)
-        self._pending.id.CopyFrom(message.id)
-        self._pending.meta.text = request.text
-        await call.begin(request.seed)
+        self._response.id.CopyFrom(message.id)
+        self._response.meta.text = request.text
+        await call.send_metadata(request.seed)
         try:
             async with speech:
                 utterances = speech.utterances
-                heard = -1
+                current = -1
                 async for piece in speech:
-                    if piece.utterance != heard:
-                        heard = piece.utterance
-                        self._pending.meta.processed_text = piece.text
-                    await self._give(await sound.push(piece.samples))
+                    if piece.utterance != current:
+                        current = piece.utterance
+                        self._response.meta.processed_text = piece.text
+                    await self._send_audio(await encoder.push(piece.samples))
             speech.check_complete()
         finally:
             if speech.record.latency is not None:
                 log_request(speech.record, "grpc", with_text=self._settings.log_texts)
         call.speech = None
-        self._last, self._texts = request, self._texts + 1
-        self._utterances += utterances
-        await self._give(await sound.pause())
+        self._last_request, self._num_texts = request, self._num_texts + 1
+        self._num_utterances += utterances
+        await self._send_audio(await encoder.end_text())
 
     async def finish(self) -> None:
-        """No more texts come.
+        """Send the remaining sound after the last text.
 
         Raises:
-            BadRequestError: none came at all.
+            BadRequestError: there was no text at all.
         """
-        if self._sound is None:
+        if self._encoder is None:
             raise BadRequestError("there is no text to speak", param="text")
-        await self._give(await self._sound.finish())
+        await self._send_audio(await self._encoder.finish())
 
     def as_file(self, stream: bytes) -> bytes:
-        """All that was sent, as a file that tells its length."""
-        return stream if self._sound is None else self._sound.as_file(stream)
+        """Return the joined bytes of all responses as a file with its length in the header."""
+        return stream if self._encoder is None else self._encoder.as_file(stream)
 
-    async def _give(self, audio: bytes) -> None:
+    async def _send_audio(self, audio: bytes) -> None:
         if not audio:
             return
-        response, self._pending = self._pending, tts.SynthesizeSpeechResponse()
-        self._pending.id.CopyFrom(response.id)
+        response, self._response = self._response, tts.SynthesizeSpeechResponse()
+        self._response.id.CopyFrom(response.id)
         response.audio = audio
         await self._send(response)
 
-    def _sound_of(self, message: tts.SynthesizeSpeechRequest) -> Sound:
-        settings = reading.audio_settings(message)
-        if self._sound is None:
-            self._sound = Sound(settings, self._service.in_thread)
-        elif settings != self._sound.settings:
+    def _encoder_for(self, message: tts.SynthesizeSpeechRequest) -> StreamEncoder:
+        settings = parsing.parse_audio_settings(message)
+        if self._encoder is None:
+            self._encoder = StreamEncoder(settings, self._service.in_thread)
+        elif settings != self._encoder.settings:
             raise BadRequestError(
                 "encoding, sample_rate_hz and speed must stay what they are in the first request "
                 "of a stream: open another one for other audio",
                 param="encoding",
             )
-        return self._sound
+        return self._encoder
 
     async def _request(self, message: tts.SynthesizeSpeechRequest) -> SpeechRequest:
-        call, last = self._call, self._last
-        settings = reading.configuration(message.custom_configuration)
+        call, last = self._call, self._last_request
+        settings = parsing.parse_configuration(message.custom_configuration)
         settings["is_seeded"] = "seed" in settings or (last is not None and last.is_seeded)
         settings.setdefault("seed", new_seed() if last is None else last.seed)
         if last is None or settings["seed"] != last.seed:
-            self._utterances = 0
+            self._num_utterances = 0
         if message.zero_shot_data.audio_prompt:
             settings["sample"] = await self._sample(message.zero_shot_data)
             settings["transcript"] = message.zero_shot_data.transcript
         else:
-            settings["voice"] = reading.voice(message.voice_name, self._service.voices)
+            settings["voice"] = parsing.resolve_voice(message.voice_name, self._service.voices)
         return SpeechRequest(
             plain_text(message.text),
-            language=reading.language(message.language_code),
+            language=parsing.parse_language(message.language_code),
             max_wait=call.remaining,
             client=call.client,
-            request_id=f"{call.request_id}-{self._texts}" if self._texts else call.request_id,
-            first_utterance=self._utterances,
+            request_id=call.request_id + (f"-{self._num_texts}" if self._num_texts else ""),
+            first_utterance=self._num_utterances,
             **settings,
         )
 
     async def _sample(self, data: tts.ZeroShotData) -> str:
-        """The sample prompt string of a recording; clients send the same with each text."""
+        """Return the sample prompt string of a recording.
+
+        The service caches it, since clients send the recording with each text.
+        """
         if not data.transcript.strip():
             raise BadRequestError(
                 "zero_shot_data needs a transcript: what the recording says, word for word",
                 param="zero_shot_data",
             )
         prompt = data.audio_prompt
-        described = bare(prompt, data.encoding, data.sample_rate_hz)
-        return await sample_prompt(self._service, prompt, PARAM, described)
+        raw_format = raw_audio_format(prompt, data.encoding, data.sample_rate_hz)
+        return await sample_prompt(self._service, prompt, PARAM, raw_format)
+
+
+def _serialized(message: Message) -> bytes:
+    data: bytes = message.SerializeToString()
+    return data

@@ -1,4 +1,4 @@
-"""The text of SSML."""
+"""Extract the text of SSML."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import re
 
 _SSML = re.compile(r"\s*(<\?xml[^>]*>\s*)?<speak[\s>]", re.IGNORECASE)
 _NAME = re.compile(r"/?\s*([A-Za-z]*)")
-# Between these no word goes on.
+# Tags that separate words.
 _BREAKS = {"break", "p", "s", "speak"}
-# What begins so ends so, whatever else is in it.
+# Comments, CDATA and instructions: each ends at its own mark, whatever is inside.
 _ENCLOSED = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"))
 
 
 def plain_text(text: str) -> str:
-    """``text``; where it is SSML, what is between its tags.
+    """Return the spoken text of SSML; return any other text unchanged.
 
-    Tags, comments and instructions are dropped, known or not; entities and CDATA are text. The
-    time is linear in the length, also for what was made to be hard to read.
+    All tags, comments and instructions are dropped. Entities and CDATA become text. The time is
+    linear in the length, also for malicious input.
     """
     if not _SSML.match(text):
         return text
@@ -35,7 +35,7 @@ def plain_text(text: str) -> str:
 
 
 def _markup(text: str, start: int) -> tuple[str, int]:
-    """What is spoken of the markup that begins at ``start``, and where it ends."""
+    """Return the text of the markup that begins at ``start``, and the position after it."""
     for opening, closing in _ENCLOSED:
         if text.startswith(opening, start):
             inner = start + len(opening)
@@ -44,7 +44,7 @@ def _markup(text: str, start: int) -> tuple[str, int]:
             return text[inner:end] if "CDATA" in opening else "", end + len(closing)
     following = text[start + 1 : start + 2]
     if not (following.isalpha() or following in ("/", "!")):
-        return "<", start + 1  # somebody wrote "less than" without its entity
+        return "<", start + 1  # a "less than" that was not written as an entity
     end = text.find(">", start)
     if end < 0:
         return "", len(text)

@@ -1,40 +1,41 @@
 """WebSocket: text in pieces, spoken while it comes, on ``/v1/audio/speech/stream``.
 
-All messages are JSON objects with a ``type``. Each may carry a ``context_id``, which every answer
-repeats: contexts speak side by side. Without one it is the default context.
+All messages are JSON objects with a ``type``. Each may carry a ``context_id``, which the server's
+messages for it repeat. Contexts speak concurrently. A message without the field belongs to the
+default context.
 
-The client says:
+The client sends:
 
-- ``session.auth``: ``api_key``; the first message, where the key is not in the header
-  ``Authorization`` or in the query (``?api_key=``).
-- ``session.config``: how to speak, by the fields of :class:`.config.ContextConfig`. Those of the
-  default context hold for contexts that begin later. They apply from the next run on.
-- ``input.text``: ``text``, which is appended. Utterances are spoken as they become complete.
-- ``input.flush``: what is here is complete.
-- ``input.cancel``: be silent, and forget all text of the context. ``played_samples`` says how much
-  was heard.
-- ``input.done``: as a flush, and the context ends.
-- ``session.close``: as ``input.done`` in all contexts; then the socket is closed.
+- ``session.auth``: ``api_key``. It must be the first message if the key is neither in the header
+  ``Authorization`` nor in the query (``?api_key=``).
+- ``session.config``: the fields of :class:`.config.ContextConfig`. They apply from the context's
+  next run on. Those of the default context are also the initial settings of later contexts.
+- ``input.text``: ``text``, which is appended. Each utterance is spoken once it is complete.
+- ``input.flush``: speaks all text that has come, complete or not.
+- ``input.cancel``: stops the context's speech and drops its text. ``played_samples`` is the number
+  of samples that the client has played.
+- ``input.done``: flushes and ends the context.
+- ``session.close``: does the work of ``input.done`` in all contexts, then closes the socket.
 
-A run is what is spoken until a flush. The server says:
+A run is the speech up to a flush. The server sends:
 
 - ``audio.start``: ``sample_rate``, ``format``, ``seed``, ``request_id``, before a run's sound.
 - ``text.spoken``: ``utterance``, ``text`` and ``position`` (in samples) where an utterance begins.
-- the sound, as binary frames; each follows an ``audio.chunk`` (``bytes``, ``position``) where a
-  context other than the default one is in use, or ``framing`` is set. With ``audio: "base64"`` it
-  comes in ``audio.delta`` (``audio``, ``position``) instead.
+- The sound, as binary frames. An ``audio.chunk`` (``bytes``, ``position``) precedes each of them
+  once a named context is in use, or if ``framing`` is set. With ``audio: "base64"`` the sound is
+  sent in ``audio.delta`` messages (``audio``, ``position``) instead.
 - ``audio.done``: ``total_bytes``, ``total_samples``, ``text``, ``finish_reason`` (``stop``,
   ``length``, ``abort``, ``error``), for every flush.
-- ``audio.cancelled``: ``sent_samples``, ``spoken_text``, ``is_exact``; nothing of what was
-  cancelled comes after it. The text is that of the samples that were sent, or played; where they
-  end within an utterance, the last words are estimated (see :class:`.heard.Timeline`).
-- ``session.done``: the context is over.
-- ``error``: ``error`` with ``message``, ``type``, ``param``, ``code`` and maybe ``retry_after``.
-  The socket goes on; an utterance that cannot be spoken is left out, and so is the rest of a run
-  for which there is no room.
+- ``audio.cancelled``: ``sent_samples``, ``spoken_text``, ``is_exact``. No cancelled sound follows
+  it. The text is that of the samples that were sent, or of ``played_samples``. If they end within
+  an utterance, its last words are estimated (see :class:`.timeline.Timeline`).
+- ``session.done``: the context has ended.
+- ``error``: ``error`` with ``message``, ``type``, ``param``, ``code`` and sometimes
+  ``retry_after``. The socket stays open. An utterance that cannot be spoken is skipped. After an
+  overload the rest of the run is skipped, too.
 
-Closing codes: 1000 all was said, 1009 too large a message, 1012 the server ended, 1013 no place,
-4401 no key, 4408 idle.
+Closing codes: 1000 all was spoken, 1009 message too large, 1012 the server shut down, 1013 too many
+sockets, 4401 no valid key, 4408 idle.
 """
 
 from .route import PATH, add_to

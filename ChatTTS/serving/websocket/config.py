@@ -1,4 +1,4 @@
-"""How a context speaks."""
+"""The settings of a context."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import BadRequestError
 from ..requests import Priority, SpeechRequest
 from .messages import is_text
 
-_LONGEST_QUIET = 600_000  # milliseconds
+_MAX_FLUSH_AFTER = 600_000  # milliseconds
 
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "model": (str,),
@@ -33,22 +33,23 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "framing": (bool,),
     "flush_after": (int, float),
 }
-_WORDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+_TYPE_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 @dataclass(frozen=True)
 class ContextConfig:
     """The fields of ``session.config``.
 
+    ``SpeechRequest`` describes the fields that are not listed here.
+
     Attributes:
-        model: any name; there is one.
-        voice: see ``SpeechRequest``, as are the fields that are not told here.
+        model: any name, since the server has one model.
         response_format: of the sound.
         audio: ``binary`` frames, or ``base64`` in JSON.
-        seed: of all draws; drawn for each context without one.
-        sample_rate: samples a second, where the format knows it.
-        framing: whether an ``audio.chunk`` comes before each binary frame in any case.
-        flush_after: milliseconds without text after which what is here is spoken.
+        seed: of all random draws; ``None`` draws a seed for each context.
+        sample_rate: samples a second; a format without this rate uses its next higher one.
+        framing: whether an ``audio.chunk`` always comes before a binary frame.
+        flush_after: milliseconds without new text after which a flush happens by itself.
     """
 
     model: str | None = None
@@ -68,18 +69,18 @@ class ContextConfig:
     framing: bool = False
     flush_after: float | None = None
 
-    def changed(self, fields: Mapping[str, Any]) -> ContextConfig:
-        """A copy with these fields; ``None`` stands for the default.
+    def updated(self, fields: Mapping[str, Any]) -> ContextConfig:
+        """Return a copy with these fields; ``None`` stands for the default.
 
         Raises:
-            BadRequestError: a field that there is not, or a value that cannot be used.
+            BadRequestError: a field does not exist, or a value cannot be used.
         """
-        usual = ContextConfig()
+        defaults = ContextConfig()
         values: dict[str, Any] = {}
         for name, value in fields.items():
             if name == "voice" and isinstance(value, dict):
                 value = value.get("id")
-            values[name] = getattr(usual, name, None) if value is None else value
+            values[name] = getattr(defaults, name, None) if value is None else value
             _check_kind(name, values[name] if value is None else value)
         config = replace(self, **values)
         config._check()
@@ -87,30 +88,31 @@ class ContextConfig:
 
     @property
     def is_base64(self) -> bool:
-        """Whether the sound goes into JSON."""
+        """Whether the sound is sent in JSON messages."""
         return self.audio == "base64"
 
     @property
     def format(self) -> Format:
-        """Of the sound."""
+        """The format of the sound."""
         return Format.parse(self.response_format)
 
     @property
     def rate(self) -> int:
-        """Samples a second of what is sent."""
+        """Samples a second of the sound that is sent."""
         return self.format.carried_rate(self.sample_rate)
 
     def encoder(self) -> Encoder:
-        """For one run."""
+        """Return an encoder for one run."""
         return encoder(self.format, self.sample_rate, self.speed)
 
     def request(
         self, text: str, seed: int, *, is_first: bool = True, **others: Any
     ) -> SpeechRequest:
-        """The request for an utterance.
+        """Return the request for an utterance.
 
         Args:
-            is_first: whether somebody waits for it in silence: only then latency counts.
+            is_first: whether the client hears nothing until it begins. ``low_latency`` is only
+                used then.
         """
         return SpeechRequest(
             text,
@@ -130,21 +132,18 @@ class ContextConfig:
 
     def _check(self) -> None:
         self.request("text", self.seed or 0)
-        for name, value in (("response_format", lambda: self.format), ("sample_rate", self._rate)):
+        for name, attribute in (("response_format", "format"), ("sample_rate", "rate")):
             try:
-                value()
+                getattr(self, attribute)
             except AudioError as error:
                 raise BadRequestError(str(error), param=name) from error
         if self.audio not in ("binary", "base64"):
             raise BadRequestError("audio must be binary or base64", param="audio")
-        if self.flush_after is not None and not 0 < self.flush_after <= _LONGEST_QUIET:
+        if self.flush_after is not None and not 0 < self.flush_after <= _MAX_FLUSH_AFTER:
             raise BadRequestError(
-                f"flush_after must be milliseconds, above 0 and at most {_LONGEST_QUIET}",
+                f"flush_after must be milliseconds, above 0 and at most {_MAX_FLUSH_AFTER}",
                 param="flush_after",
             )
-
-    def _rate(self) -> int:
-        return self.rate
 
 
 def _check_kind(name: str, value: Any) -> None:
@@ -158,4 +157,4 @@ def _check_kind(name: str, value: Any) -> None:
         return
     fits = isinstance(value, kinds) and (kinds == (bool,) or not isinstance(value, bool))
     if not fits or (kinds == (str,) and not is_text(value)):
-        raise BadRequestError(f"{name} must be {_WORDS[kinds[-1]]}", param=name)
+        raise BadRequestError(f"{name} must be {_TYPE_NAMES[kinds[-1]]}", param=name)

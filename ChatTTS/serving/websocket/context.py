@@ -1,4 +1,4 @@
-"""One stream of text on a socket, and its voice."""
+"""One stream of text on a socket, which is spoken by one voice."""
 
 from __future__ import annotations
 
@@ -9,66 +9,68 @@ from typing import Any
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError, UnavailableError
 from ..service import ENGINE_STOPPED, SpeechService
 from .config import ContextConfig
-from .player import Player, RunEnd, Words
-from .run import Draws, Run
+from .run import Run, SeedState
+from .speech_queue import QueuedUtterance, RunEnd, SpeechQueue
 from .text_buffer import TextBuffer
 
-# Flushes whose text is not spoken yet; more of them are a client that has gone wild.
-_MOST_ENDS = 64
-# Cutting this much takes longer than the event loop may be held up.
+# Flushes that may wait for their text to be spoken; a client with more of them misbehaves.
+_MAX_WAITING_ENDS = 64
+# Longer texts are split in a thread, since that would block the event loop for too long.
 _LONG_TEXT = 1000
 
 
 class Context:
-    """Gathers text and has it spoken.
+    """Collects text and has it spoken.
 
     Args:
-        config: how; it applies to a run from its first text on.
-        player: speaks.
+        config: initial settings. A run keeps the settings that hold when its first text comes.
+        speech_queue: speaks the utterances.
 
     Attributes:
         is_done: whether no more text comes.
     """
 
-    def __init__(self, service: SpeechService, config: ContextConfig, player: Player) -> None:
+    def __init__(
+        self, service: SpeechService, config: ContextConfig, speech_queue: SpeechQueue
+    ) -> None:
         self.is_done = False
-        self._service, self._player = service, player
+        self._service, self._speech_queue = service, speech_queue
         self._config = config
-        self._draws = _draws(config)
+        self._seed_state = _seed_state(config)
         self._buffer = TextBuffer(service.chat.config.defaults.max_utterance_characters)
-        self._run: Run | None = None  # for which text comes
-        self._quiet: asyncio.TimerHandle | None = None
+        self._run: Run | None = None  # the run that new text belongs to
+        self._flush_timer: asyncio.TimerHandle | None = None
 
     @property
     def is_active(self) -> bool:
-        """Whether anything is spoken."""
-        return self._player.is_active
+        """Whether anything is being spoken."""
+        return self._speech_queue.is_active
 
     def configure(self, fields: Mapping[str, Any]) -> None:
-        """Change settings; a run that has begun keeps those it has.
+        """Change settings; a run that has begun keeps its own.
 
-        Naming a seed begins the row of draws anew, so that the next text sounds as the first one
-        with that seed would.
+        Setting a seed restarts the numbering of utterances. So the next text sounds as the first
+        text of a context with that seed.
 
         Raises:
-            BadRequestError: what cannot be used.
+            BadRequestError: a setting cannot be used.
         """
-        self._config = self._config.changed(fields)
+        self._config = self._config.updated(fields)
         if "seed" in fields:
-            self._draws = _draws(self._config)
+            self._seed_state = _seed_state(self._config)
 
     async def append(self, text: str) -> None:
-        """Take more text, and speak what is complete.
+        """Add text, and have the utterances spoken that are complete.
 
         Raises:
-            ServingError: it is too much, or too late.
+            ServingError: it is too much, or comes too late.
         """
-        self._check_open()
+        self._check_not_done()
         if self._run is None:
-            self._check_welcome()
-            self._check_ends()
+            self._check_service()
+            self._check_waiting_ends()
         most = self._service.settings.limits.characters
-        waiting = self._buffer.waiting + self._player.waiting_characters
+        waiting = self._buffer.waiting + self._speech_queue.waiting_characters
         if waiting + len(text) > most:
             raise RequestTooLargeError(
                 f"{waiting} characters wait to be spoken, and with these there would be more than "
@@ -76,59 +78,59 @@ class Context:
                 param="text",
             )
         self._stop_timer()
-        run = self._opened()
+        run = self._current_run()
         run.has_text = run.has_text or bool(text.strip())
         if self._buffer.waiting + len(text) > _LONG_TEXT:
             utterances = await self._service.in_thread(lambda: self._buffer.push(text))
         else:
             utterances = self._buffer.push(text)
         for utterance in utterances:
-            self._player.put(Words(run, utterance))
+            self._speech_queue.put(QueuedUtterance(run, utterance))
         if run.config.flush_after is not None:
             loop = asyncio.get_running_loop()
-            self._quiet = loop.call_later(run.config.flush_after / 1000, self._end_run)
+            self._flush_timer = loop.call_later(run.config.flush_after / 1000, self._end_run)
 
     def flush(self) -> None:
-        """Speak all that is here; its ``audio.done`` follows.
+        """Have all text spoken that has come; its ``audio.done`` follows.
 
         Raises:
             ServingError: the context is done, or too many flushes wait.
         """
-        self._check_open()
-        self._check_ends()
-        self._end_run(is_asked=True)
+        self._check_not_done()
+        self._check_waiting_ends()
+        self._end_run(is_requested=True)
 
     def done(self) -> None:
-        """As :meth:`flush`; then the context ends.
+        """Flush; then the context ends.
 
         Raises:
-            BadRequestError: it was said before.
+            BadRequestError: the context is done already.
         """
-        self._check_open()
+        self._check_not_done()
         self.is_done = True
         self._end_run(is_last=True)
 
     async def cancel(self) -> Run | None:
-        """Be silent and forget all text; gives the run that is broken off, if one is."""
+        """Stop speaking and drop all text; return the run that was interrupted, if any."""
         self._stop_timer()
         self._buffer.clear()
         self._run = None
-        return await self._player.cancel()
+        return await self._speech_queue.cancel()
 
-    def _end_run(self, *, is_asked: bool = False, is_last: bool = False) -> None:
+    def _end_run(self, *, is_requested: bool = False, is_last: bool = False) -> None:
         self._stop_timer()
-        run = self._opened()
+        run = self._current_run()
         self._run = None
         for utterance in self._buffer.flush():
-            self._player.put(Words(run, utterance))
-        self._player.put(RunEnd(run, is_asked, is_last))
+            self._speech_queue.put(QueuedUtterance(run, utterance))
+        self._speech_queue.put(RunEnd(run, is_requested, is_last))
 
-    def _opened(self) -> Run:
+    def _current_run(self) -> Run:
         if self._run is None:
-            self._run = Run(self._config, self._draws)
+            self._run = Run(self._config, self._seed_state)
         return self._run
 
-    def _check_open(self) -> None:
+    def _check_not_done(self) -> None:
         if self.is_done:
             raise BadRequestError(
                 "input.done was said in this context: wait for its session.done, or use another "
@@ -136,14 +138,14 @@ class Context:
                 param="context_id",
             )
 
-    def _check_ends(self) -> None:
-        if self._player.waiting_ends >= _MOST_ENDS:
+    def _check_waiting_ends(self) -> None:
+        if self._speech_queue.waiting_ends >= _MAX_WAITING_ENDS:
             raise OverloadedError(
-                f"{_MOST_ENDS} flushed texts wait to be spoken: send the next one later",
+                f"{_MAX_WAITING_ENDS} flushed texts wait to be spoken: send the next one later",
                 own_limit=True,
             )
 
-    def _check_welcome(self) -> None:
+    def _check_service(self) -> None:
         if self._service.admission.draining:
             raise OverloadedError(
                 "the server is shutting down and takes no more texts: ask another one",
@@ -153,10 +155,10 @@ class Context:
             raise UnavailableError(ENGINE_STOPPED)
 
     def _stop_timer(self) -> None:
-        if self._quiet is not None:
-            self._quiet.cancel()
-            self._quiet = None
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
 
 
-def _draws(config: ContextConfig) -> Draws:
-    return Draws() if config.seed is None else Draws(config.seed)
+def _seed_state(config: ContextConfig) -> SeedState:
+    return SeedState() if config.seed is None else SeedState(config.seed)

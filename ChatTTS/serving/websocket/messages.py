@@ -1,4 +1,4 @@
-"""What clients say, read and checked."""
+"""Parse and check the messages of clients."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, TypeAlias
 
 from ..errors import BadRequestError
 
-_LONGEST_ID = 64
-_MOST_SAMPLES = 2**53
+_MAX_ID_CHARACTERS = 64
+_MAX_SAMPLES = 2**53
 
 
 @dataclass(frozen=True)
 class Auth:
-    """``session.auth``: the key, where it is not in the request's head."""
+    """``session.auth``: the API key, where neither header nor query has it."""
 
     api_key: str
 
 
 @dataclass(frozen=True)
 class Configure:
-    """``session.config``: settings by name; those that are not named stay."""
+    """``session.config``: settings by name; settings that are not named keep their values."""
 
     settings: Mapping[str, Any]
 
@@ -36,16 +36,16 @@ class Append:
 
 @dataclass(frozen=True)
 class Flush:
-    """``input.flush``: speak what is here, it goes on later."""
+    """``input.flush``: speak all text that has come; more text may follow."""
 
 
 @dataclass(frozen=True)
 class Cancel:
-    """``input.cancel``: be silent.
+    """``input.cancel``: stop speaking.
 
     Attributes:
-        played_samples: of the run, at the rate of ``audio.start``, that were heard; ``None``
-            takes those that were sent.
+        played_samples: number of the run's samples that the client has played, at the rate of
+            ``audio.start``; ``None`` means all that were sent.
     """
 
     played_samples: int | None
@@ -66,27 +66,26 @@ Message: TypeAlias = Auth | Configure | Append | Flush | Cancel | Done | Close
 
 @dataclass(frozen=True)
 class Envelope:
-    """A message that is JSON, whatever it says.
+    """A JSON message before it is checked.
 
     Attributes:
-        fields: all of it.
-        context_id: what it is about; ``None`` is the default context.
+        fields: all its fields.
     """
 
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def context_id(self) -> str | None:
-        """See above; ``None`` as well where it cannot be read."""
+        """The context that it belongs to; ``None`` is the default one, also for an invalid id."""
         name = self.fields.get("context_id")
         return name if isinstance(name, str) and _is_id(name) else None
 
 
 def decode(data: str) -> Envelope:
-    """A message's text as JSON.
+    """Decode a message's text as JSON.
 
     Raises:
-        BadRequestError: it is no JSON object.
+        BadRequestError: it is not a JSON object.
     """
     try:
         fields = json.loads(data, parse_constant=_refuse)
@@ -98,17 +97,18 @@ def decode(data: str) -> Envelope:
 
 
 def parse(envelope: Envelope) -> Message:
-    """What a message says.
+    """Return the checked message.
 
     Raises:
-        BadRequestError: an unknown type, a field that it does not have, or a wrong value.
+        BadRequestError: an unknown type, an unknown field, or a wrong value.
     """
     fields = dict(envelope.fields)
     kind = fields.pop("type", None)
     name = fields.pop("context_id", None)
     if name is not None and not (isinstance(name, str) and _is_id(name)):
         raise BadRequestError(
-            f"context_id must be a string of 1 to {_LONGEST_ID} characters", param="context_id"
+            f"context_id must be a string of 1 to {_MAX_ID_CHARACTERS} characters",
+            param="context_id",
         )
     message: Message
     if kind == "session.auth":
@@ -132,12 +132,14 @@ def parse(envelope: Envelope) -> Message:
             param="type",
         )
     for unknown in fields:
-        raise BadRequestError(f"{kind} has no field {unknown[:_LONGEST_ID]!r}", param=unknown)
+        raise BadRequestError(
+            f"{kind} has no field {unknown[:_MAX_ID_CHARACTERS]!r}", param=unknown
+        )
     return message
 
 
 def is_text(value: object) -> bool:
-    """Whether it is a string that can be written in UTF-8; JSON may hold half characters."""
+    """Return whether it is a string that UTF-8 can encode; JSON may hold lone surrogates."""
     if not isinstance(value, str):
         return False
     try:
@@ -161,11 +163,11 @@ def _count(fields: dict[str, Any], name: str) -> int | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not value >= 0:
         raise BadRequestError(f"{name} must be a number, 0 or more", param=name)
-    return int(min(value, _MOST_SAMPLES))
+    return int(min(value, _MAX_SAMPLES))
 
 
 def _is_id(name: str) -> bool:
-    return 0 < len(name) <= _LONGEST_ID and is_text(name)
+    return 0 < len(name) <= _MAX_ID_CHARACTERS and is_text(name)
 
 
 def _refuse(constant: str) -> None:

@@ -1,4 +1,4 @@
-"""The route of the sockets: who may connect, and how many at a time."""
+"""The route of the sockets: which clients may connect, and how many at a time."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from ..origins import OriginPolicy
 from ..request_logs import log_refusal
 from ..service import SpeechService
 from ..settings import Settings
-from .outbox import Ending
-from .session import TRY_LATER, Session, close
+from .send_queue import SocketClose
+from .session import TRY_LATER, Session, close, host_of
 
 PATH = "/v1/audio/speech/stream"
 
 
-def add_to(app: FastAPI, service: SpeechService, gate: Authenticator, settings: Settings) -> None:
+def add_to(
+    app: FastAPI, service: SpeechService, authenticator: Authenticator, settings: Settings
+) -> None:
     """Serve sockets on ``/v1/audio/speech/stream`` of ``app``."""
-    sockets: Counter[str] = Counter()  # by the address of the client
+    sockets: Counter[str] = Counter()  # by client address
     pages = OriginPolicy(settings)
 
-    def reason_against(host: str) -> str | None:
-        """Why there is no place for one more socket; ``None`` where there is."""
+    def refusal_reason(host: str) -> str | None:
+        """Return why one more socket is refused; ``None`` if it is not."""
         limits = settings.limits
         if service.admission.draining:
             return "the server is shutting down"
@@ -43,35 +45,35 @@ def add_to(app: FastAPI, service: SpeechService, gate: Authenticator, settings: 
             await deny(websocket, error)
             return
         await websocket.accept()
-        host = _host(websocket)
-        reason = reason_against(host)
+        host = host_of(websocket)
+        reason = refusal_reason(host)
         if reason is not None:
             refusal = OverloadedError(reason)
             service.metrics.count_refusal(refusal)
             log_refusal(refusal, "websocket", client=host, address=PATH)
-            await close(websocket, Ending(TRY_LATER, reason))
+            await close(websocket, SocketClose(TRY_LATER, reason))
             return
         sockets[host] += 1
         try:
-            await Session(websocket, service, gate).run()
+            await Session(websocket, service, authenticator).run()
         finally:
             sockets[host] -= 1
             if not sockets[host]:
                 del sockets[host]
 
-    async def nowhere(websocket: WebSocket) -> None:
+    async def not_found(websocket: WebSocket) -> None:
         await deny(websocket, NotFoundError(f"sockets are at {PATH}"))
 
     async def deny(websocket: WebSocket, error: ServingError) -> None:
-        """Answer in HTTP, before the socket is one."""
+        """Refuse the handshake by an HTTP response."""
         service.metrics.count_refusal(error)
         address = websocket.url.path
-        log_refusal(error, "websocket", client=_host(websocket), address=address)
+        log_refusal(error, "websocket", client=host_of(websocket), address=address)
         answer = JSONResponse({"error": error.as_json()}, error.status)
         await websocket.send_denial_response(answer)
 
     app.add_api_websocket_route(PATH, speak)
-    app.add_api_websocket_route("/{anywhere:path}", nowhere)
+    app.add_api_websocket_route("/{anywhere:path}", not_found)
 
 
 def _check_page(websocket: WebSocket, pages: OriginPolicy) -> None:
@@ -80,7 +82,3 @@ def _check_page(websocket: WebSocket, pages: OriginPolicy) -> None:
         raise ForeignPageError(
             "pages of other hosts may not do this: name their origin in the server's settings"
         )
-
-
-def _host(websocket: WebSocket) -> str:
-    return websocket.client.host if websocket.client else ""

@@ -9,46 +9,49 @@ from ...audio.samples import SAMPLE_RATE
 from ..encoding import Encoder, Format
 from ..requests import new_request_id, new_seed
 from .config import ContextConfig
-from .heard import Heard, Timeline
+from .timeline import PlayedText, Timeline
 
-# Bytes of a sample, where every one of them is sent as it is.
+# Bytes per sample of the formats that do not compress.
 _SAMPLE_BYTES = {Format.PCM: 2, Format.MULAW: 1, Format.ALAW: 1}
-_WORST = ("stop", "length", "abort", "error")
+_FINISH_REASONS_BY_SEVERITY = ("stop", "length", "abort", "error")
 
 
 @dataclass
-class Draws:
-    """By what the utterances of a context draw: in one row, as those of one text.
+class SeedState:
+    """What determines the random draws of a context's next utterance.
+
+    The utterances of a context draw like the utterances of one long text: with one seed, and with
+    consecutive numbers.
 
     Attributes:
-        seed: of all of them.
-        number: of the next one.
+        seed: of all utterances.
+        next_utterance: number of the next one.
     """
 
     seed: int = field(default_factory=new_seed)
-    number: int = 0
+    next_utterance: int = 0
 
 
 @dataclass
 class Run:
-    """What is known of a run.
+    """The state of a run.
 
     Attributes:
-        config: as it was when its first text came.
-        draws: of its context.
-        request_id: its name.
+        config: the context's settings when the first text of the run came.
+        seed_state: of its context.
+        request_id: its name in messages and logs.
         timeline: its utterances.
         has_text: whether any text came for it.
         is_started: whether ``audio.start`` was sent.
-        is_abandoned: whether an error ended it; what is left of it is not spoken.
-        finish_reason: the worst of its utterances' ends; ``None`` before the first.
+        is_abandoned: whether an error ended it; the rest of its text is not spoken.
+        finish_reason: the most severe finish reason of its utterances; ``None`` before the first.
         sent_bytes: of sound.
-        sent_source: samples at 24 kHz and usual speed that these bytes hold.
-        unsent_source: samples that went into the encoder, and of which nothing came yet.
+        sent_source_samples: samples at 24 kHz and normal speed that these bytes hold.
+        unsent_source_samples: samples that the encoder has taken without giving bytes since.
     """
 
     config: ContextConfig
-    draws: Draws
+    seed_state: SeedState
     request_id: str = field(default_factory=new_request_id)
     timeline: Timeline = field(default_factory=Timeline)
     has_text: bool = False
@@ -56,34 +59,40 @@ class Run:
     is_abandoned: bool = False
     finish_reason: str | None = None
     sent_bytes: int = 0
-    sent_source: float = 0.0
-    unsent_source: int = 0
+    sent_source_samples: float = 0.0
+    unsent_source_samples: int = 0
 
     @cached_property
     def encoder(self) -> Encoder:
-        """Of all its utterances."""
+        """The encoder of all its utterances."""
         return self.config.encoder()
 
     @property
     def sent_samples(self) -> int:
-        """At the rate that is sent; estimated for formats that compress."""
+        """Samples that were sent, at the sent rate; an estimate for compressed formats."""
         width = _SAMPLE_BYTES.get(self.config.format)
         if width is not None:
             return self.sent_bytes // width
-        return round(self.sent_source / self._ratio)
+        return round(self.sent_source_samples / self._source_samples_per_sample)
 
-    def finished(self, reason: str) -> None:
-        """An utterance ended so."""
-        self.finish_reason = max(reason, self.finish_reason or reason, key=_WORST.index)
+    def record_finish(self, reason: str) -> None:
+        """Note the finish reason of an utterance."""
+        self.finish_reason = max(
+            reason, self.finish_reason or reason, key=_FINISH_REASONS_BY_SEVERITY.index
+        )
 
-    def heard(self, played_samples: int | None) -> Heard:
-        """The text that was heard, of what was sent."""
-        position = self.sent_source
+    def played_text(self, played_samples: int | None) -> PlayedText:
+        """Return the text that was played.
+
+        Args:
+            played_samples: at the sent rate, at most what was sent; ``None`` takes all of that.
+        """
+        position = self.sent_source_samples
         if played_samples is not None:
-            position = min(position, played_samples * self._ratio)
-        return self.timeline.heard_until(round(position))
+            position = min(position, played_samples * self._source_samples_per_sample)
+        return self.timeline.text_until(round(position))
 
     @property
-    def _ratio(self) -> float:
-        """Samples at 24 kHz and usual speed for one that is sent."""
+    def _source_samples_per_sample(self) -> float:
+        """Samples at 24 kHz and normal speed for one sample that is sent."""
         return SAMPLE_RATE * self.config.speed / self.config.rate

@@ -1,4 +1,4 @@
-"""Text that comes in pieces, cut into utterances as soon as nothing can change them."""
+"""Split text that comes in pieces into utterances, each as soon as later text cannot change it."""
 
 from __future__ import annotations
 
@@ -14,73 +14,74 @@ from ...text.splitter import (
 )
 
 _LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-# A line that was wrapped to some width goes on where the next one begins with a small letter; the
+# A line that was wrapped to some width continues if the next line begins with a small letter. The
 # normalizer joins such lines.
 _MAY_BE_WRAPPED = re.compile(r"[ \t]*\w.{30,}[a-z,][ \t]*")
-_BEGINNING = re.compile(r"[ \t]*([\s\S])?")
-# A bracket may become a tag, which is no word.
-_TAG_BEGINS = re.compile(r"\[\w*$")
-# The splitter looks back no farther to see whether a full stop ends a sentence.
+_LINE_BEGINNING = re.compile(r"[ \t]*([\s\S])?")
+# An open bracket may become a tag, which is not a word.
+_OPEN_TAG = re.compile(r"\[\w*$")
+# The splitter looks back at most this many characters to decide whether a full stop ends a
+# sentence.
 _LOOK_BACK = 64
 
 
 class TextBuffer:
-    """Gathers text and gives the utterances that are complete, each as it was written.
+    """Collects text and returns the complete utterances, each as it was written.
 
-    They are those into which ``split_utterances`` cuts the whole text, whatever the pieces in which
-    it came; long ones are not divided, since that is done to what is spoken, not to what is
-    written. Lines without words are an exception: they lead the utterance after them, since the one
-    before them was complete at its line's end. Joined, the utterances are the text, but for marks
-    and white space behind the last word.
+    The utterances are those of ``split_utterances`` for the whole text, however the text was cut
+    into pieces. There are two differences. Long utterances are not divided here, since the library
+    divides the normalized text. Lines without words lead the next utterance instead of ending the
+    one before, because that one was complete at the end of its line. The joined utterances are the
+    text, except marks and white space after the last word.
 
     Args:
-        max_characters: of an utterance that is joined from short sentences.
+        max_characters: longest utterance that is joined from short sentences.
     """
 
     def __init__(self, max_characters: int) -> None:
-        self._most = max_characters
+        self._max_characters = max_characters
         self._lead = ""  # complete lines without words
-        self._seen = ""  # the end of what was given of the line that begins ``_rest``
-        self._rest = ""
+        self._returned = ""  # end of the text already returned from the first line of _pending
+        self._pending = ""
 
     @property
     def waiting(self) -> int:
-        """Characters that are here."""
-        return len(self._lead) + len(self._rest)
+        """Number of characters that were not returned yet."""
+        return len(self._lead) + len(self._pending)
 
     def push(self, text: str) -> list[str]:
-        """The utterances that are complete now; white space before them stays with them."""
-        self._rest += text
-        return self._lines(is_all=False)
+        """Add text and return the complete utterances, with the white space before them."""
+        self._pending += text
+        return self._split_lines(is_all=False)
 
     def flush(self) -> list[str]:
-        """All that is left, as if the text ended here."""
-        given = self._lines(is_all=True)
+        """Return the remaining utterances, as if the text ended here."""
+        utterances = self._split_lines(is_all=True)
         if is_speakable(self._lead):
-            given.append(self._lead)
+            utterances.append(self._lead)
         self.clear()
-        return given
+        return utterances
 
     def clear(self) -> None:
-        """Forget all that is here."""
-        self._lead = self._seen = self._rest = ""
+        """Drop all text."""
+        self._lead = self._returned = self._pending = ""
 
-    def _lines(self, *, is_all: bool) -> list[str]:
-        given: list[str] = []
-        while self._rest:
-            end, is_whole = self._line(is_all=is_all)
-            given += self._cut(end, is_whole=is_whole)
+    def _split_lines(self, *, is_all: bool) -> list[str]:
+        utterances: list[str] = []
+        while self._pending:
+            end, is_whole = self._first_line(is_all=is_all)
+            utterances += self._cut(end, is_whole=is_whole)
             if not is_whole:
                 break
-            self._seen = ""
-        return given
+            self._returned = ""
+        return utterances
 
-    def _line(self, *, is_all: bool) -> tuple[int, bool]:
-        """How far the first line goes, and whether it ends there."""
+    def _first_line(self, *, is_all: bool) -> tuple[int, bool]:
+        """Return the length of the first line so far, and whether the line is complete."""
         begin = 0
-        while match := _LINE_END.search(self._rest, begin):
-            line = (self._seen + self._rest[: match.start()]).rpartition("\n")[2]
-            first = _BEGINNING.match(self._rest, match.end())
+        while match := _LINE_END.search(self._pending, begin):
+            line = (self._returned + self._pending[: match.start()]).rpartition("\n")[2]
+            first = _LINE_BEGINNING.match(self._pending, match.end())
             if not (match[0].endswith(("\n", "\r")) and _MAY_BE_WRAPPED.fullmatch(line) and first):
                 return match.end(), True
             if first[1] is None and not is_all:
@@ -88,34 +89,34 @@ class TextBuffer:
             if first[1] is None or not "a" <= first[1] <= "z":
                 return match.end(), True
             begin = match.end()
-        return len(self._rest), is_all
+        return len(self._pending), is_all
 
     def _cut(self, end: int, *, is_whole: bool) -> list[str]:
-        """The utterances in the first ``end`` characters; what is not complete stays."""
+        """Remove and return the complete utterances in the first ``end`` characters."""
         sentences, following = self._sentences(end, is_whole=is_whole)
-        given: list[str] = []
-        current = joined = ""  # as it was written, and as it is spoken
+        utterances: list[str] = []
+        current = joined = ""  # one utterance, as it was written and as it is spoken
         for sentence in sentences:
             if self._are_two(joined, sentence):
-                given.append(self._take(current))
+                utterances.append(self._take(current))
                 current = joined = ""
             current += sentence
             joined = join_sentences(joined, sentence)
         if is_whole and not has_words(joined):
             self._lead = self._take(current)
-        elif is_whole or self._are_two(joined, _TAG_BEGINS.sub("", following)):
-            given.append(self._take(current))
-        return given
+        elif is_whole or self._are_two(joined, _OPEN_TAG.sub("", following)):
+            utterances.append(self._take(current))
+        return utterances
 
     def _sentences(self, end: int, *, is_whole: bool) -> tuple[list[str], str]:
-        """The sentences that have ended, and what follows them.
+        """Return the sentences that have ended, and the text after them.
 
-        An end may still prove to be none, or not yet, as long as no words follow it; nothing is
-        given before that.
+        Later text may still show that a sentence does not end there, until words follow. So the
+        last sentence of an incomplete line counts as text after them.
         """
-        line = self._rest[:end]
-        flat = _LINE_END.sub(_blank, self._seen + line)
-        known = len(self._seen)
+        line = self._pending[:end]
+        flat = _LINE_END.sub(_blank, self._returned + line)
+        known = len(self._returned)
         ends = [e - known for e in accumulate(map(len, split_sentences(flat))) if e > known]
         if not is_whole:
             ends = ends[:-1]
@@ -123,21 +124,22 @@ class TextBuffer:
         return [line[start:stop] for start, stop in pairwise(cuts)], line[cuts[-1] :]
 
     def _are_two(self, first: str, second: str) -> bool:
-        """Whether an utterance ends between these, also if ``second`` goes on."""
-        # Marks and tags go with what has words; a client may send thousands of them.
+        """Return whether an utterance ends between them, even if ``second`` continues."""
+        # Marks and tags belong to the words beside them. This test also keeps the time linear for
+        # clients that send thousands of marks.
         if not (has_words(second) and has_words(first)):
             return False
-        return not are_one_utterance(first, second, self._most)
+        return not are_one_utterance(first, second, self._max_characters)
 
     def _take(self, text: str) -> str:
-        """The beginning of the rest, with what leads it."""
-        seen = self._seen + text
-        if len(seen) > _LOOK_BACK:
-            # The line's first character tells whether it may be wrapped.
-            line = seen.rpartition("\n")[2]
+        """Remove ``text`` from the beginning of the pending text; return it after its lead."""
+        returned = self._returned + text
+        if len(returned) > _LOOK_BACK:
+            # The first character of the line decides whether the line may be wrapped.
+            line = returned.rpartition("\n")[2]
             first = line.lstrip(" \t")[:1] if len(line) > _LOOK_BACK else ""
-            seen = first + seen[-_LOOK_BACK:]
-        self._seen, self._rest = seen, self._rest[len(text) :]
+            returned = first + returned[-_LOOK_BACK:]
+        self._returned, self._pending = returned, self._pending[len(text) :]
         text, self._lead = self._lead + text, ""
         return text
 

@@ -1,4 +1,4 @@
-"""An utterance that is generated while another one may still be sent."""
+"""Generate an utterance in a task, possibly while the previous utterance is still being sent."""
 
 from __future__ import annotations
 
@@ -11,42 +11,47 @@ from ..requests import SpeechRequest
 from ..service import SpeechService
 
 
-class Voicing:
-    """Generates one utterance, a piece ahead of whoever takes them. Whoever makes it closes it.
+class UtteranceGeneration:
+    """Generates one utterance, at most one piece ahead of its consumer. The creator closes it.
 
     Args:
         request: the utterance.
-        is_ahead: whether it is begun before its turn.
+        is_prefetched: whether it is begun before its turn.
 
     Attributes:
         number: of its first utterance; a long one is spoken in several.
-        count: of these, once it has begun.
-        has_begun: whether it was taken by the engine.
-        samples: generated so far, at 24 kHz.
-        is_whole: whether these are all.
+        count: how many these are, once generation has begun.
+        has_begun: whether the engine has accepted the request.
+        samples: number of samples generated so far, at 24 kHz.
     """
 
-    def __init__(self, service: SpeechService, request: SpeechRequest, *, is_ahead: bool) -> None:
+    def __init__(
+        self, service: SpeechService, request: SpeechRequest, *, is_prefetched: bool
+    ) -> None:
         self.number = request.first_utterance
-        self.is_ahead = is_ahead
+        self.is_prefetched = is_prefetched
         self.count = 0
         self.has_begun = False
         self.samples = 0
-        self.is_whole = False
         self._service, self._request = service, request
-        self._settled = asyncio.Event()
+        self._begun_or_failed = asyncio.Event()
         self._pieces: asyncio.Queue[Piece | ServingError | None] = asyncio.Queue(1)
-        self._task = asyncio.create_task(self._generate(), name=f"voicing {request.request_id}")
+        self._task = asyncio.create_task(self._generate(), name=f"utterance {request.request_id}")
 
-    async def settled(self) -> None:
-        """Wait until it has begun, or failed to."""
-        await self._settled.wait()
+    @property
+    def next_number(self) -> int:
+        """The number of the utterance after it."""
+        return self.number + self.count
 
-    async def take(self) -> Piece | None:
-        """The next piece; ``None`` at the end.
+    async def wait_until_begun(self) -> None:
+        """Wait until generation has begun or has failed to begin."""
+        await self._begun_or_failed.wait()
+
+    async def next_piece(self) -> Piece | None:
+        """Return the next piece; ``None`` at the end.
 
         Raises:
-            ServingError: it cannot be spoken.
+            ServingError: the utterance cannot be spoken.
         """
         item = await self._pieces.get()
         if isinstance(item, ServingError):
@@ -54,7 +59,7 @@ class Voicing:
         return item
 
     async def close(self) -> None:
-        """End it within a step, and wait for that."""
+        """Stop generating within one engine step, and wait until that has happened."""
         self._task.cancel()
         await asyncio.wait({self._task})
 
@@ -62,9 +67,9 @@ class Voicing:
         end: ServingError | None = None
         try:
             await self._speak()
-        except Exception as error:  # told to whoever takes the pieces
+        except Exception as error:  # raised again in next_piece
             end = as_serving_error(error)
-        self._settled.set()
+        self._begun_or_failed.set()
         await self._pieces.put(end)
 
     async def _speak(self) -> None:
@@ -74,11 +79,10 @@ class Voicing:
             async with speech:
                 self.count = speech.utterances
                 self.has_begun = True
-                self._settled.set()
+                self._begun_or_failed.set()
                 async for piece in speech:
                     self.samples += len(piece.samples)
                     await self._pieces.put(piece)
-                self.is_whole = True
         finally:
             if self.has_begun:
                 with_text = service.settings.log_texts

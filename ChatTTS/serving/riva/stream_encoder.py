@@ -1,4 +1,4 @@
-"""The bytes of a call's speech, text after text."""
+"""Encode the speech of one call, which may have several texts."""
 
 from __future__ import annotations
 
@@ -7,49 +7,49 @@ from typing import Protocol
 
 from ...audio.samples import SAMPLE_RATE, Samples
 from ..encoding import Encoder, Format, encoder
-from .reading import AudioSettings
+from .request_parsing import AudioSettings
 
-# Joined, the streams of several texts are one stream. A file is whole only once.
+# Formats in which the joined streams of several texts are a valid stream.
 _JOINABLE = (Format.PCM, Format.MULAW, Format.ALAW)
 
 
-class Threads(Protocol):
-    """Where work is done that would hold up the loop."""
+class RunInThread(Protocol):
+    """Does work in a worker thread that would block the event loop."""
 
     def __call__(self, work: Callable[[], bytes]) -> Awaitable[bytes]: ...
 
 
-class Sound:
-    """Encodes texts that follow one another.
+class StreamEncoder:
+    """Encodes consecutive texts as one stream.
 
-    Bytes of plain samples are complete at each text's end, so that nobody waits for the last
-    moments of a sentence until the next one comes. FLAC and Opus are one file for all texts.
+    PCM and G.711 are complete at the end of each text, so the end of a text is not delayed until
+    the next text comes. FLAC and Opus are one file for all texts.
 
     Args:
-        settings: how.
-        in_thread: see there.
+        settings: format, rate and speed.
+        in_thread: runs the encoder in a worker thread.
     """
 
-    def __init__(self, settings: AudioSettings, in_thread: Threads) -> None:
+    def __init__(self, settings: AudioSettings, in_thread: RunInThread) -> None:
         self.settings = settings
         self._in_thread = in_thread
         self._encoder: Encoder | None = None
         self._last: Encoder | None = None
-        self._is_light = settings == AudioSettings(Format.PCM, SAMPLE_RATE, 1.0)
+        self._needs_thread = settings != AudioSettings(Format.PCM, SAMPLE_RATE, 1.0)
 
     async def push(self, samples: Samples) -> bytes:
-        """The bytes that are ready after these samples, maybe none."""
+        """Encode samples and return the bytes that are ready, possibly none."""
         current = self._encoder = self._encoder or self._new()
-        if self._is_light:
+        if not self._needs_thread:
             return current.push(samples)
         return await self._in_thread(lambda: current.push(samples))
 
-    async def pause(self) -> bytes:
-        """The bytes that are ready at the end of a text."""
+    async def end_text(self) -> bytes:
+        """Return the bytes that are ready at the end of a text."""
         return await self.finish() if self.settings.format in _JOINABLE else b""
 
     async def finish(self) -> bytes:
-        """The rest."""
+        """Return the remaining bytes."""
         current, self._encoder = self._encoder, None
         if current is None:
             return b""
@@ -57,7 +57,7 @@ class Sound:
         return await self._in_thread(current.finish)
 
     def as_file(self, stream: bytes) -> bytes:
-        """What :meth:`push` and :meth:`finish` gave, as a file that tells its length."""
+        """Return the joined bytes of the stream as a file with its length in the header."""
         return stream if self._last is None else self._last.as_file(stream)
 
     def _new(self) -> Encoder:

@@ -1,4 +1,4 @@
-"""Another sample rate, for samples that come piece by piece."""
+"""Change the sample rate of samples that come piece by piece."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _NOTHING: Samples = np.zeros(0, dtype=np.float32)
 
 
 class Resampler:
-    """From one sample rate to another, by soxr's HQ filter.
+    """Resamples by soxr's HQ filter.
 
-    What comes out, joined, is what soxr gives for the whole at once, however it was cut. The
-    filter looks ahead, so the first samples come some 40 to 75 ms after they were pushed.
+    The joined results equal soxr's result for the whole waveform, however it was cut. The filter
+    looks ahead, so samples come out about 40 to 75 ms after they were pushed.
 
     Args:
         source_rate, target_rate: samples a second.
@@ -24,11 +24,11 @@ class Resampler:
         self._stream = soxr.ResampleStream(source_rate, target_rate, 1, "float32", "HQ")
 
     def push(self, samples: Samples) -> Samples:
-        """What is ready after ``samples`` (n,): float32 (m,), m may be 0."""
+        """Take ``samples`` (n,) and return those that are ready: float32 (m,), m may be 0."""
         return self._run(samples, last=False)
 
     def finish(self) -> Samples:
-        """The rest: float32 (m,)."""
+        """Return the remaining samples: float32 (m,)."""
         return self._run(_NOTHING, last=True)
 
     def _run(self, samples: Samples, *, last: bool) -> Samples:

@@ -1,4 +1,4 @@
-"""All that goes out on one socket, in order, no faster than the client reads."""
+"""The queue of what is sent on one socket, in order and no faster than the client reads."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from fastapi import WebSocket, WebSocketDisconnect
 
 from ..errors import ServingError
 
-# Messages that wait to be written; whoever has more waits, and so does the engine behind it.
-_MOST_WAITING = 4
+# Messages that may wait to be written. A producer with more of them waits, and so does the engine
+# behind it.
+_MAX_WAITING = 4
 
 
 @dataclass(frozen=True)
-class Ending:
-    """How a socket ends.
+class SocketClose:
+    """How a socket is closed.
 
     Attributes:
         code: of the closing frame; ``None`` where the client is gone or does not read.
@@ -31,39 +32,43 @@ class Ending:
     reason: str = ""
 
 
-class Outbox:
+class SendQueue:
     """Writes to a socket; :meth:`run` does the work.
 
     Attributes:
-        last_written: when something was written last, by ``time.monotonic``.
-        blocked_since: since when the client does not read; ``None`` where it does.
+        last_written: time of the last write, by ``time.monotonic``.
+        blocked_since: time since which a write waits for the client to read; ``None`` where no
+            write waits.
     """
 
     def __init__(self, websocket: WebSocket) -> None:
         self.last_written = time.monotonic()
         self.blocked_since: float | None = None
         self._websocket = websocket
-        self._waiting: asyncio.Queue[Ending | tuple[str | bytes, ...]] = asyncio.Queue(
-            _MOST_WAITING
+        self._waiting: asyncio.Queue[SocketClose | tuple[str | bytes, ...]] = asyncio.Queue(
+            _MAX_WAITING
         )
 
     async def put(self, *frames: str | bytes) -> None:
-        """Have frames sent, one right after the other; cancelled, none of them is."""
+        """Queue frames that are sent directly after one another.
+
+        If this call is cancelled, none of them is sent.
+        """
         await self._waiting.put(frames)
 
-    async def end(self, ending: Ending) -> None:
-        """Have the socket closed after all that is here."""
-        await self._waiting.put(ending)
+    async def close(self, closing: SocketClose) -> None:
+        """Close the socket after everything that is queued now."""
+        await self._waiting.put(closing)
 
-    async def run(self) -> Ending:
-        """Write until the end."""
-        while not isinstance(item := await self._waiting.get(), Ending):
+    async def run(self) -> SocketClose:
+        """Write until the socket is to be closed, or is closed; return how."""
+        while not isinstance(item := await self._waiting.get(), SocketClose):
             self.blocked_since = time.monotonic()
             try:
                 for frame in item:
                     await self._write(frame)
-            except (WebSocketDisconnect, RuntimeError, OSError):  # closed from either side
-                return Ending()
+            except (WebSocketDisconnect, RuntimeError, OSError):  # closed by either side
+                return SocketClose()
             self.blocked_since = None
             self.last_written = time.monotonic()
         return item
@@ -76,32 +81,33 @@ class Outbox:
 
 
 @dataclass(frozen=True)
-class Channel:
-    """The outbox as one context sees it.
+class ContextSender:
+    """Sends the messages of one context.
 
     Attributes:
-        outbox: of the socket.
+        queue: of the socket.
         context_id: goes into every message; ``None`` for the default context.
-        is_framed: whether binary frames must say whose they are.
+        needs_framing: returns whether an ``audio.chunk`` must precede each binary frame, so that
+            the client knows which context it belongs to.
     """
 
-    outbox: Outbox
+    queue: SendQueue
     context_id: str | None
-    is_framed: Callable[[], bool]
+    needs_framing: Callable[[], bool]
 
     async def send(self, kind: str, **fields: Any) -> None:
-        """A message in JSON."""
-        await self.outbox.put(self._message(kind, fields))
+        """Send a JSON message."""
+        await self.queue.put(self._message(kind, fields))
 
     async def send_error(self, error: ServingError) -> None:
-        """What went wrong; nothing else ends by it."""
-        told = error.as_json()
+        """Send an ``error`` message; the socket and its contexts go on."""
+        body = error.as_json()
         if error.retry_after is not None:
-            told["retry_after"] = error.retry_after
-        await self.send("error", error=told)
+            body["retry_after"] = error.retry_after
+        await self.send("error", error=body)
 
     async def send_audio(self, data: bytes, position: int, *, is_base64: bool) -> None:
-        """Sound.
+        """Send encoded sound.
 
         Args:
             position: of its first sample in the run.
@@ -109,11 +115,11 @@ class Channel:
         if is_base64:
             audio = base64.b64encode(data).decode("ascii")
             await self.send("audio.delta", audio=audio, position=position)
-        elif self.is_framed():
-            head = self._message("audio.chunk", {"bytes": len(data), "position": position})
-            await self.outbox.put(head, data)
+        elif self.needs_framing():
+            header = self._message("audio.chunk", {"bytes": len(data), "position": position})
+            await self.queue.put(header, data)
         else:
-            await self.outbox.put(data)
+            await self.queue.put(data)
 
     def _message(self, kind: str, fields: dict[str, Any]) -> str:
         name = {} if self.context_id is None else {"context_id": self.context_id}

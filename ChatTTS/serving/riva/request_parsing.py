@@ -1,4 +1,4 @@
-"""From a message of Riva's to what is asked of the service."""
+"""Parse Riva's messages into requests to the service."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ LANGUAGES = {"en": "en-US", "zh": "zh-CN"}
 
 @dataclass(frozen=True)
 class AudioSettings:
-    """How the answers are written.
+    """How the speech is encoded.
 
     Attributes:
-        format: see there.
+        format: audio format.
         sample_rate: samples a second.
         speed: factor of the tempo.
     """
@@ -46,11 +46,11 @@ class AudioSettings:
     speed: float
 
 
-def decode(kind: type[M], data: bytes) -> M:
-    """The message that ``data`` holds.
+def parse_message(kind: type[M], data: bytes) -> M:
+    """Decode a message.
 
     Raises:
-        BadRequestError: it holds something else.
+        BadRequestError: ``data`` is not a message of this kind.
     """
     try:
         message: M = kind.FromString(data)
@@ -60,14 +60,14 @@ def decode(kind: type[M], data: bytes) -> M:
     return message
 
 
-def speech_message(data: bytes, limits: Limits) -> tts.SynthesizeSpeechRequest:
-    """A request for speech whose parts are not larger than they may be.
+def parse_speech_request(data: bytes, limits: Limits) -> tts.SynthesizeSpeechRequest:
+    """Decode a request for speech and check the sizes of its parts.
 
     Raises:
-        BadRequestError: ``data`` is no such request, or holds what cannot be done.
+        BadRequestError: ``data`` is not such a request, or asks for something unsupported.
         RequestTooLargeError: a part is too large.
     """
-    message = decode(tts.SynthesizeSpeechRequest, data)
+    message = parse_message(tts.SynthesizeSpeechRequest, data)
     prompt = len(message.zero_shot_data.audio_prompt)
     for name, size, most in (
         ("audio prompt", prompt, limits.upload_bytes),
@@ -90,25 +90,26 @@ def speech_message(data: bytes, limits: Limits) -> tts.SynthesizeSpeechRequest:
     return message
 
 
-def continued(
+def merge_settings(
     first: tts.SynthesizeSpeechRequest, message: tts.SynthesizeSpeechRequest
 ) -> tts.SynthesizeSpeechRequest:
-    """``message`` with the settings of the call's first one where it leaves them empty."""
-    whole = tts.SynthesizeSpeechRequest()
-    whole.CopyFrom(first)
-    whole.ClearField("text")
+    """Return ``message`` with its empty settings taken from the call's ``first`` message."""
+    merged = tts.SynthesizeSpeechRequest()
+    merged.CopyFrom(first)
+    merged.ClearField("text")
     if message.voice_name or message.HasField("zero_shot_data"):
-        # A recording goes before a name, so it must not outlive the choice of another voice.
-        whole.ClearField("zero_shot_data")
-    whole.MergeFrom(message)
-    return whole
+        # A recording takes precedence over a name, so it must not survive the choice of another
+        # voice.
+        merged.ClearField("zero_shot_data")
+    merged.MergeFrom(message)
+    return merged
 
 
-def audio_settings(message: tts.SynthesizeSpeechRequest) -> AudioSettings:
-    """How its answers are to be written.
+def parse_audio_settings(message: tts.SynthesizeSpeechRequest) -> AudioSettings:
+    """Return how the speech of a message is to be encoded.
 
     Raises:
-        BadRequestError: an encoding, rate or speed that cannot be had.
+        BadRequestError: an encoding, rate or speed is not supported.
     """
     if message.encoding not in _FORMATS:
         raise BadRequestError(
@@ -124,18 +125,18 @@ def audio_settings(message: tts.SynthesizeSpeechRequest) -> AudioSettings:
             f"not {rate}",
             param="sample_rate_hz",
         )
-    speed = configuration(message.custom_configuration).get("speed", 1.0)
+    speed = parse_configuration(message.custom_configuration).get("speed", 1.0)
     return AudioSettings(chosen, rate, speed)
 
 
-def configuration(given: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of a ``SpeechRequest`` that ``custom_configuration`` sets.
+def parse_configuration(custom_configuration: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a ``SpeechRequest`` that ``custom_configuration`` sets.
 
     Raises:
-        BadRequestError: a name that is not known, or a value of another kind.
+        BadRequestError: a name is unknown, or a value has the wrong type.
     """
     values = {}
-    for name, text in given.items():
+    for name, text in custom_configuration.items():
         if name not in _CONFIGURATION:
             raise BadRequestError(
                 f"custom_configuration knows no {name[:40]!r}: use {', '.join(_CONFIGURATION)}",
@@ -152,11 +153,11 @@ def configuration(given: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def language(code: str) -> str | None:
-    """``en`` or ``zh`` of a code such as ``en-US``; None of an empty one.
+def parse_language(code: str) -> str | None:
+    """Return ``en`` or ``zh`` for a code such as ``en-US``; ``None`` for an empty one.
 
     Raises:
-        BadRequestError: another language.
+        BadRequestError: it is another language.
     """
     if not code:
         return None
@@ -169,22 +170,22 @@ def language(code: str) -> str | None:
     return primary
 
 
-def voice(name: str, voices: Voices) -> str | None:
-    """What the server calls a voice that Riva's clients name with its family, as ``Family.name``.
+def resolve_voice(name: str, voices: Voices) -> str | None:
+    """Return the server's name of a voice; Riva's clients may write it as ``Family.name``.
 
     Raises:
-        UnknownVoiceError: there is none.
         VoiceError: its file is damaged.
     """
     if not name:
         return None
-    _, dot, own = name.rpartition(".")
-    if dot and own:
+    _, dot, short_name = name.rpartition(".")
+    if dot and short_name:
         try:
-            voices.parameters(own)
+            voices.parameters(short_name)
         except UnknownVoiceError:
-            return name  # a dot of its own, or an error that names it as the client did
-        return own
+            # The name itself has a dot, or later errors should show the name that the client used.
+            return name
+        return short_name
     return name
 
 

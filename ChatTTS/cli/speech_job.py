@@ -1,4 +1,4 @@
-"""One text being spoken: whole or in a stream, with the times that it took."""
+"""Speak one text, whole or as a stream, and report how long it took."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ChatTTSError, NothingToSpeakError
 from .console import Console, warn
-from .output import Output
+from .output import OutputTarget
 
 if TYPE_CHECKING:
     from ..core import Chat
@@ -20,17 +20,17 @@ _ENDINGS = {
 }
 
 
-class Speech:
-    """Speaks one text into an output, and knows how far it has come.
+class SpeechJob:
+    """Speaks one text into an output and records the progress.
 
     Args:
         chat: with a loaded model.
-        arguments: of ``Chat.infer``, beside the text.
-        keep: remember the samples for :meth:`plot`.
+        arguments: of ``Chat.infer``, except the text.
+        keep: whether the samples are kept for :meth:`plot`.
     """
 
     def __init__(
-        self, chat: Chat, text: str, arguments: dict[str, Any], output: Output, *, keep: bool
+        self, chat: Chat, text: str, arguments: dict[str, Any], output: OutputTarget, *, keep: bool
     ) -> None:
         self._chat, self._text, self._arguments = chat, text, arguments
         self._output, self._keep = output, keep
@@ -47,7 +47,7 @@ class Speech:
         """Speak the whole text, then save it.
 
         Returns:
-            What is wrong with the speech, where there is some all the same.
+            The error, if only a part of the text could be spoken.
         """
         from ..pipeline.results import EmptySpeechError
 
@@ -55,7 +55,7 @@ class Speech:
         try:
             waveforms = self._chat.infer(self._text, **self._arguments)
         except EmptySpeechError as error:
-            # Sentences are missing; minutes of others may be there.
+            # Some sentences are missing; the others are still worth saving.
             if error.waveforms is None or not error.waveforms[0].size:
                 raise
             failure, waveforms = error, error.waveforms
@@ -69,16 +69,16 @@ class Speech:
         return failure
 
     def stream(self, *, low_latency: bool) -> None:
-        """Speak, and write or play what comes.
+        """Speak, and write or play the sound while it is generated.
 
         Args:
-            low_latency: begin before the samples are final.
+            low_latency: whether playback begins before the samples are final.
         """
         start = time.perf_counter()
         pieces = self._chat.stream(self._text, low_latency=low_latency, **self._arguments)
         self._rows, current = pieces.rows, ""
-        # The sink is left first: Ctrl-C stops the sound before it waits for the model.
-        with pieces, self._output.open() as sink:
+        # The output is left first: Ctrl-C stops the sound before it waits for the model.
+        with pieces, self._output.open() as output:
             try:
                 for piece in pieces:
                     current = piece.text
@@ -86,26 +86,26 @@ class Speech:
                         self._first = time.perf_counter() - start
                     if self._keep:
                         self._kept.append(piece.samples)
-                    sink.write(piece.samples)
+                    output.write(piece.samples)
             except ChatTTSError:
-                sink.close()  # what was spoken before is heard to its end
+                output.close()  # play the sound before the error to its end
                 raise
             except KeyboardInterrupt:
                 self._stopped_in = current
                 raise
             finally:
                 self._busy = time.perf_counter() - start
-                self._samples, self._underruns = sink.samples_written, sink.underruns
+                self._samples, self._underruns = output.samples_written, output.underruns
 
     def report(self, console: Console) -> None:
-        """Say what there is so far, and which sentences do not end where their text does."""
+        """Print the length and the times so far, and warn of sentences that were cut off."""
         from ..audio import SAMPLE_RATE
 
         if not self._samples:
             return
         seconds = self._samples / SAMPLE_RATE
         said = f"{self._target}: {seconds:.2f} s of speech"
-        if self._first is None or not self._output.sets_the_pace:
+        if self._first is None or not self._output.is_real_time:
             said += f" in {self._busy:.2f} s (real-time factor {self._busy / seconds:.2f})"
         if self._first is not None:
             said += f", the first sound after {self._first:.2f} s"
@@ -119,7 +119,7 @@ class Speech:
                 warn(f"{_shortened(spoken.text)} was {_ENDINGS[spoken.finish.value]}")
 
     def plot(self, path: str) -> None:
-        """Draw what was spoken, if :meth:`speak` or :meth:`stream` kept it."""
+        """Draw the waveform; the samples must have been kept."""
         import numpy as np
 
         from ..audio import plot_waveform

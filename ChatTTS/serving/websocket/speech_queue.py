@@ -1,0 +1,285 @@
+"""Speak the utterances of one context in order, and generate the next one while one is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from ...pipeline.results import Piece
+from ..errors import (
+    DeadlineError,
+    OverloadedError,
+    ServingError,
+    UnavailableError,
+    as_serving_error,
+)
+from ..request_logs import log_failure, log_refusal
+from ..service import SpeechService
+from .run import Run
+from .send_queue import ContextSender
+from .utterance_generation import UtteranceGeneration
+
+# Below every client's limit for a message, also in base64, and small enough for a cancel to take
+# effect between two frames.
+_FRAME_BYTES = 1 << 15
+# Errors that the rest of a run's text would meet as well.
+_ABANDONING_ERRORS = (OverloadedError, DeadlineError, UnavailableError)
+
+
+@dataclass(frozen=True)
+class QueuedUtterance:
+    """An utterance that is to be spoken in a run."""
+
+    run: Run
+    text: str
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """Marks that all text of a run has come.
+
+    Attributes:
+        is_requested: whether the client waits for an ``audio.done`` even if the run has no text.
+        is_last: whether the context ends with it.
+    """
+
+    run: Run
+    is_requested: bool
+    is_last: bool = False
+
+
+class SpeechQueue:
+    """Speaks what is put into it, in a task that runs while there is something to do.
+
+    Args:
+        client: the client's identity, for admission and logs.
+        sender: sends the messages and the sound.
+        on_run_finished: called with each run at its end.
+        on_context_ended: called when the context has ended.
+    """
+
+    def __init__(
+        self,
+        service: SpeechService,
+        client: str,
+        sender: ContextSender,
+        on_run_finished: Callable[[Run], None],
+        on_context_ended: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._service, self._client, self._sender = service, client, sender
+        self._on_run_finished, self._on_context_ended = on_run_finished, on_context_ended
+        self._items: deque[QueuedUtterance | RunEnd] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._current: tuple[QueuedUtterance, UtteranceGeneration] | None = None
+        self._prefetched: tuple[QueuedUtterance, UtteranceGeneration] | None = None
+        self._started_run: Run | None = None  # its audio.start was sent, its audio.done was not
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there is anything left to do."""
+        return self._task is not None and not self._task.done()
+
+    @property
+    def waiting_characters(self) -> int:
+        """Number of characters of the utterances that are queued."""
+        return sum(len(item.text) for item in self._items if isinstance(item, QueuedUtterance))
+
+    @property
+    def waiting_ends(self) -> int:
+        """Number of run ends that are queued."""
+        return sum(isinstance(item, RunEnd) for item in self._items)
+
+    def put(self, item: QueuedUtterance | RunEnd) -> None:
+        """Queue an item."""
+        self._items.append(item)
+        if not self.is_active:
+            self._task = asyncio.create_task(self._run(), name="context")
+        self._prefetch()
+
+    async def cancel(self) -> Run | None:
+        """Stop within one engine step and drop all items; return the run that was interrupted."""
+        self._items.clear()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        run, self._started_run = self._started_run, None
+        return run
+
+    async def _run(self) -> None:
+        with self._service.hold():
+            try:
+                while self._items:
+                    item = self._items.popleft()
+                    if isinstance(item, RunEnd):
+                        await self._end(item)
+                    elif not item.run.is_abandoned:
+                        await self._speak(item)
+            finally:
+                await self._drop_prefetched()
+
+    # -- an utterance ----------------------------------------------------------------------
+
+    async def _speak(self, utterance: QueuedUtterance) -> None:
+        try:
+            try:
+                await self._send_utterance(utterance, self._take_prefetched(utterance))
+            except (OverloadedError, DeadlineError):
+                # The server had no capacity for it before its turn; now it may have.
+                if not (self._current and self._current[1].is_prefetched):
+                    raise
+                await self._drop_current()
+                await self._send_utterance(utterance, self._generate(utterance))
+        except Exception as error:  # sent to the client; other utterances may succeed
+            await self._fail(utterance.run, error)
+        finally:
+            await self._drop_current()
+
+    def _take_prefetched(self, utterance: QueuedUtterance) -> UtteranceGeneration:
+        """Return the prefetched generation if it is of this utterance; otherwise begin one."""
+        if self._prefetched is not None and self._prefetched[0] is utterance:
+            generation, self._prefetched = self._prefetched[1], None
+            return generation
+        return self._generate(utterance)
+
+    async def _send_utterance(
+        self, utterance: QueuedUtterance, generation: UtteranceGeneration
+    ) -> None:
+        self._current = (utterance, generation)
+        await generation.wait_until_begun()
+        self._prefetch()
+        run = utterance.run
+        has_sound = False
+        while (piece := await generation.next_piece()) is not None:
+            if not has_sound:
+                has_sound = True
+                await self._announce(utterance, generation)
+            await self._send_piece(run, piece)
+        run.seed_state.next_utterance = generation.next_number
+        if has_sound:
+            run.timeline.end(generation.samples)
+
+    async def _announce(self, utterance: QueuedUtterance, generation: UtteranceGeneration) -> None:
+        run = utterance.run
+        if not run.is_started:
+            run.is_started = True
+            self._started_run = run
+            await self._sender.send(
+                "audio.start",
+                sample_rate=run.config.rate,
+                format=run.config.format.value,
+                seed=run.seed_state.seed,
+                request_id=run.request_id,
+            )
+        run.seed_state.next_utterance = generation.next_number
+        run.timeline.begin(utterance.text, round(run.sent_source_samples))
+        await self._sender.send(
+            "text.spoken",
+            utterance=generation.number,
+            text=utterance.text,
+            position=run.sent_samples,
+        )
+
+    async def _fail(self, run: Run, error: Exception) -> None:
+        failure = as_serving_error(error)
+        if type(failure) is ServingError:
+            with_text = self._service.settings.log_texts
+            log_failure(f"request {run.request_id}", failure, with_text=with_text)
+        if self._current is not None:
+            generation = self._current[1]
+            run.seed_state.next_utterance = generation.next_number
+            if not generation.has_begun:
+                self._service.metrics.count_refusal(failure)
+                name = run.request_id
+                log_refusal(failure, "websocket", client=self._client, request_id=name)
+        run.record_finish("error")
+        if isinstance(failure, _ABANDONING_ERRORS):
+            run.is_abandoned = True
+            await self._drop_prefetched()
+        await self._sender.send_error(failure)
+
+    # -- prefetching -----------------------------------------------------------------------
+
+    def _prefetch(self) -> None:
+        """Begin to generate the next queued utterance, once the current one has begun."""
+        if self._prefetched is not None or self._current is None:
+            return
+        utterance, generation = self._current
+        following = next((item for item in self._items if isinstance(item, QueuedUtterance)), None)
+        if following is None or following.run.is_abandoned or not generation.has_begun:
+            return
+        is_same_seed = following.run.seed_state is utterance.run.seed_state
+        number = generation.next_number if is_same_seed else None
+        self._prefetched = (following, self._generate(following, number, is_prefetched=True))
+
+    def _generate(
+        self, utterance: QueuedUtterance, number: int | None = None, *, is_prefetched: bool = False
+    ) -> UtteranceGeneration:
+        """Begin to generate; ``number`` is the context's next one by default."""
+        run = utterance.run
+        number = run.seed_state.next_utterance if number is None else number
+        follows = self._current is not None and self._current[0].run is run
+        request = run.config.request(
+            utterance.text,
+            run.seed_state.seed,
+            is_first=not (run.is_started or follows),
+            client=self._client,
+            request_id=f"{run.request_id}.{number}",
+            first_utterance=number,
+            continues=True,
+        )
+        return UtteranceGeneration(self._service, request, is_prefetched=is_prefetched)
+
+    async def _drop_current(self) -> None:
+        current, self._current = self._current, None
+        if current is not None:
+            await current[1].close()
+
+    async def _drop_prefetched(self) -> None:
+        prefetched, self._prefetched = self._prefetched, None
+        if prefetched is not None:
+            await prefetched[1].close()
+
+    # -- sound -----------------------------------------------------------------------------
+
+    async def _send_piece(self, run: Run, piece: Piece) -> None:
+        data = await self._service.in_thread(partial(run.encoder.push, piece.samples))
+        run.unsent_source_samples += len(piece.samples)
+        await self._send(run, data)
+        if piece.finish_reason is not None:
+            run.record_finish(piece.finish_reason)
+
+    async def _send(self, run: Run, data: bytes) -> None:
+        """Send bytes in frames; they are counted as all samples that the encoder has taken."""
+        if not data:
+            return
+        source_samples, run.unsent_source_samples = run.unsent_source_samples, 0
+        for start in range(0, len(data), _FRAME_BYTES):
+            frame = data[start : start + _FRAME_BYTES]
+            await self._sender.send_audio(frame, run.sent_samples, is_base64=run.config.is_base64)
+            run.sent_bytes += len(frame)
+            run.sent_source_samples += source_samples * len(frame) / len(data)
+
+    async def _end(self, end: RunEnd) -> None:
+        run = end.run
+        if run.is_started:
+            try:
+                await self._send(run, await self._service.in_thread(run.encoder.finish))
+            except Exception as error:  # the run ends nevertheless
+                await self._fail(run, error)
+        if end.is_requested or run.has_text:
+            await self._sender.send(
+                "audio.done",
+                total_bytes=run.sent_bytes,
+                total_samples=run.sent_samples,
+                text=run.timeline.text,
+                finish_reason=run.finish_reason,
+            )
+        self._started_run = None
+        if run.is_started:
+            self._on_run_finished(run)
+        if end.is_last:
+            await self._sender.send("session.done")
+            await self._on_context_ended()

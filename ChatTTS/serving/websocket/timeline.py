@@ -1,0 +1,89 @@
+"""Find which words of a run belong to the samples that were played."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# Estimated speaking rate while no utterance of the run is complete: 14 characters a second.
+_SAMPLES_PER_CHARACTER = 24_000 / 14
+# This many samples may still be inside the encoder's filters, or be lost to rounding between two
+# sample rates.
+_TOLERANCE = 240
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\s\u3040-\u30ff\u3400-\u9fff]+")
+
+
+@dataclass(frozen=True)
+class PlayedText:
+    """The text that was played.
+
+    Attributes:
+        text: from the beginning of the run.
+        is_exact: whether it ends where an utterance ends; otherwise the last words are estimated.
+    """
+
+    text: str
+    is_exact: bool
+
+
+@dataclass
+class _UtteranceSpan:
+    text: str
+    begin: int
+    length: int | None = None  # known once the whole utterance is generated
+
+
+class Timeline:
+    """The utterances of a run and the position at which each begins, in samples at 24 kHz.
+
+    Of an utterance that was played in part, a proportional share of its characters counts as
+    played, rounded down to the end of a word. The share is the played samples divided by the
+    utterance's length. The length is known once the utterance is generated to its end. Until then
+    it is estimated from the samples per character of the earlier utterances. In the first
+    utterance the estimate is 14 characters a second.
+    """
+
+    def __init__(self) -> None:
+        self._spans: list[_UtteranceSpan] = []
+
+    @property
+    def text(self) -> str:
+        """The text of all utterances."""
+        return "".join(span.text for span in self._spans)
+
+    def begin(self, text: str, position: int) -> None:
+        """Add an utterance that begins at ``position``."""
+        self._spans.append(_UtteranceSpan(text, position))
+
+    def end(self, length: int) -> None:
+        """Set the length of the utterance that was added last."""
+        self._spans[-1].length = length
+
+    def text_until(self, position: int) -> PlayedText:
+        """Return the text that was played when playback stopped at ``position``."""
+        text = ""
+        for span in self._spans:
+            played = position - span.begin
+            if played <= 0:
+                break
+            if span.length is None or played + _TOLERANCE < span.length:
+                words = _words(span.text, played / self._length(span, played))
+                return PlayedText(text + words, False)
+            text += span.text
+        return PlayedText(text, True)
+
+    def _length(self, span: _UtteranceSpan, played: int) -> float:
+        if span.length is not None:
+            return span.length
+        known = [(len(s.text), s.length) for s in self._spans if s.length is not None]
+        characters = sum(count for count, _ in known)
+        samples = sum(length for _, length in known)
+        each = samples / characters if characters and samples else _SAMPLES_PER_CHARACTER
+        return max(each * len(span.text), played)
+
+
+def _words(text: str, share: float) -> str:
+    """Return the whole words within the first ``share`` (0 to 1) of a text."""
+    limit = share * len(text)
+    ends = [match.end() for match in _WORD.finditer(text) if match.end() <= limit]
+    return text[: ends[-1]] if ends else ""

@@ -1,0 +1,117 @@
+"""Products of few rows: the kernel of this package beside the library's, norm and addition and all.
+
+What decides how ``layers.py`` multiplies so many rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from ChatTTS.config import GPTConfig
+from ChatTTS.model.cuda import layers
+from ChatTTS.model.cuda.graphs import Recorder, new_recorder
+
+from .scale import Scale, Task
+from .timing import device_seconds
+
+_EPS = 1e-6
+_WAYS = ("kernel", "library", "bare")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One of a layer's products."""
+
+    inputs: int
+    outputs: int
+    normed: bool = False
+    gated: bool = False
+    added: bool = False
+
+
+def kinds(gpt: GPTConfig) -> dict[str, Kind]:
+    """All of them, by the names of their matrices."""
+    hidden, inner = gpt.hidden_size, gpt.intermediate_size
+    return {
+        "qkv": Kind(hidden, 3 * hidden, normed=True),
+        "out": Kind(hidden, hidden, added=True),
+        "gate_up": Kind(hidden, inner, normed=True, gated=True),
+        "down": Kind(inner, hidden, added=True),
+    }
+
+
+@torch.inference_mode()
+def measure(task: Task, dtype: str) -> None:
+    """Microseconds of each product, by way, kind and rows; and the ways' sums over a layer."""
+    scale, record = task.scale, task.record
+    record.put(dtype=dtype, skinny_rows=layers.SKINNY_ROWS)
+    recorder = new_recorder(task.device, advice="end what else uses the GPU")
+    results: dict[str, Any] = {}
+    for rows in scale.product_rows:
+        each = {
+            name: _ways(scale, kind, rows, getattr(torch, dtype), recorder)
+            for name, kind in kinds(scale.gpt).items()
+        }
+        sums = {way: sum(own[way] for own in each.values()) for way in _WAYS}
+        results[str(rows)] = {"us": each, "layer_us": sums}
+        record.put(rows=results, kernel_wins_up_to=_wins(results))
+
+
+def _wins(results: dict[str, Any]) -> int:
+    """The most rows up to which the kernel is never slower than the library."""
+    best = 0
+    for rows, found in results.items():
+        sums = found["layer_us"]
+        if sums["kernel"] > sums["library"]:
+            break
+        best = int(rows)
+    return best
+
+
+def _ways(
+    scale: Scale, kind: Kind, rows: int, dtype: torch.dtype, recorder: Recorder
+) -> dict[str, float]:
+    """Microseconds of one product: the kernel, the library with what belongs to it, and the
+    library's product alone. Every weight is read from memory, out of more than the caches hold."""
+    device = torch.device(scale.device)
+    stacked = kind.outputs * (1 + kind.gated)
+    count = -(-scale.spread_bytes // (stacked * kind.inputs * dtype.itemsize))
+    weights = [
+        torch.randn(stacked, kind.inputs, device=device).mul_(kind.inputs**-0.5).to(dtype)
+        for _ in range(count)
+    ]
+    x = torch.randn(rows, kind.inputs, device=device).to(dtype)
+    norm = (torch.ones(kind.inputs, dtype=dtype, device=device), _EPS) if kind.normed else None
+    residual = torch.zeros(rows, kind.outputs, dtype=dtype, device=device) if kind.added else None
+    given: dict[str, Any] = {"norm": norm, "residual": residual, "gated": kind.gated}
+    ways: dict[str, Callable[[Tensor], Any]] = {
+        "kernel": lambda weight: layers.product(x, weight, **given),
+        "library": lambda weight: layers.library_product(x, weight, **given),
+        "bare": lambda weight: linear(x, weight),
+    }
+    found = {name: _seconds(way, weights, recorder, scale.rounds) for name, way in ways.items()}
+    nbytes = weights[0].nbytes
+    return {name: 1e6 * own for name, own in found.items()} | {
+        "kernel_gb_s": nbytes / found["kernel"] / 1e9
+    }
+
+
+def _seconds(
+    way: Callable[[Tensor], Any], weights: list[Tensor], recorder: Recorder, rounds: int
+) -> float:
+    """Seconds of one product among many, recorded as they are in a step."""
+
+    def work() -> None:
+        for weight in weights:
+            way(weight)
+
+    recording = recorder.record(work)
+    own = device_seconds(recording.replay, weights[0].device, rounds)
+    return median(own) / len(weights)

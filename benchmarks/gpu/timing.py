@@ -1,0 +1,65 @@
+"""Seconds on a device, and how fast its memory is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import torch
+
+from .scale import Scale
+
+
+def device_seconds(work: Callable[[], Any], device: torch.device, rounds: int) -> list[float]:
+    """Seconds of ``work`` on the device, in each of so many rounds after one that does not
+    count."""
+    _once(work, device)
+    return [_once(work, device) for _ in range(rounds)]
+
+
+def wall_seconds(work: Callable[[], Any], device: torch.device, rounds: int) -> list[float]:
+    """The same by the host's clock, from the call until the device is done."""
+    seconds = []
+    for _ in range(rounds + 1):
+        synchronize(device)
+        began = time.perf_counter()
+        work()
+        synchronize(device)
+        seconds.append(time.perf_counter() - began)
+    return seconds[1:]
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has nothing to do."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def spread(seconds: list[float], scale: float = 1000.0) -> dict[str, float]:
+    """Median, least and most, in milliseconds unless ``scale`` is another."""
+    middle, least, most = median(seconds), min(seconds), max(seconds)
+    return {"median": scale * middle, "min": scale * least, "max": scale * most}
+
+
+def copy_rate(scale: Scale) -> float:
+    """Bytes a second that a large copy on the device reads and writes."""
+    device = torch.device(scale.device)
+    source = torch.randn(scale.copy_bytes // 4, device=device)
+    target = torch.empty_like(source)
+    seconds = device_seconds(lambda: target.copy_(source), device, 10)
+    return 2 * scale.copy_bytes / median(seconds)
+
+
+def _once(work: Callable[[], Any], device: torch.device) -> float:
+    if device.type != "cuda":
+        began = time.perf_counter()
+        work()
+        return time.perf_counter() - began
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in "ab")
+    start.record()
+    work()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1000

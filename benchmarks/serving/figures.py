@@ -1,0 +1,188 @@
+"""Figures of the load test, from what became of its requests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ChatTTS.core import Chat
+
+from .clients import Client, Outcome, Wanted
+from .process import Usage
+
+# Between two turns, so that neither meets the last threads of the other.
+_PAUSE_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class FirstSound:
+    """Milliseconds to the first sound, one request at a time, in turns: in a process of its own
+    and over HTTP."""
+
+    here_p50: float
+    here_p95: float
+    http_p50: float
+    http_p95: float
+
+    @property
+    def later(self) -> float:
+        """What HTTP adds to p95."""
+        return self.http_p95 - self.here_p95
+
+
+@dataclass(frozen=True)
+class LoadFigures:
+    """One load.
+
+    Attributes:
+        times: of the capacity.
+        rate: requests a second that were sent.
+        sent, served, refused, broken, wrong: requests; wrong are those whose samples belong to
+            another, or lack some.
+        refused_p50, refused_p95: milliseconds to a refusal.
+        without_advice: refusals that say not when to come again.
+        first_p50, first_p95: milliseconds to the first sound of those that were served.
+        underruns: of all players; paused: of them, players that paused at all.
+        megabytes: more than before.
+        files, threads: more than before.
+    """
+
+    times: float
+    rate: float
+    sent: int
+    served: int
+    refused: int
+    broken: int
+    wrong: int
+    refused_p50: float | None
+    refused_p95: float | None
+    without_advice: int
+    first_p50: float | None
+    first_p95: float | None
+    underruns: int
+    paused: int
+    megabytes: float
+    files: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class LeaveFigures:
+    """Clients that went away: how many, how many got all before that, and what was left behind."""
+
+    clients: int
+    whole: int
+    running: int
+    waiting: int
+    blocks: int
+    megabytes: float
+    files: int
+    threads: int
+
+    @classmethod
+    def of(cls, clients: int, whole: int, before: Usage, after: Usage) -> LeaveFigures:
+        """What is there now and was not before."""
+        return cls(
+            clients,
+            whole,
+            after.running,
+            after.waiting,
+            after.blocks,
+            after.megabytes - before.megabytes,
+            after.files - before.files,
+            after.threads - before.threads,
+        )
+
+
+async def first_sounds(client: Client, text: str, rounds: int) -> FirstSound:
+    """The first sound here and there, in turns."""
+    chat = Chat()
+    chat.load_or_raise("bundled", use_vllm=True)
+    here, there = [], []
+    for seed in range(rounds + 2):
+        await asyncio.sleep(_PAUSE_SECONDS)
+        begin, first = time.monotonic(), None
+        coding = {"manual_seed": seed}
+        async for _ in chat.stream(text, skip_refine_text=True, params_infer_code=coding):
+            first = first or time.monotonic() - begin
+        assert first is not None
+        here.append(first)
+        await asyncio.sleep(_PAUSE_SECONDS)
+        outcome = await client.speak(Wanted(text, seed, None))
+        assert outcome.first is not None, outcome
+        there.append(outcome.first)
+    chat.unload()
+    # The first two of each warm up what is done but once.
+    return FirstSound(*_milliseconds(here[2:]), *_milliseconds(there[2:]))
+
+
+def load_figures(
+    times: float, capacity: float, outcomes: Sequence[Outcome], before: Usage, after: Usage
+) -> LoadFigures:
+    """What became of a load."""
+    served = [o for o in outcomes if o.status == 200]
+    refused = [o for o in outcomes if o.status in (429, 503)]
+    refusals = _milliseconds([o.answered for o in refused]) if refused else (None, None)
+    firsts = [o.first for o in served if o.first is not None]
+    sounds = _milliseconds(firsts) if firsts else (None, None)
+    return LoadFigures(
+        times,
+        times * capacity,
+        len(outcomes),
+        len(served),
+        len(refused),
+        len(outcomes) - len(served) - len(refused),
+        sum(not o.is_right for o in served),
+        *refusals,
+        sum(o.retry_after is None for o in refused),
+        *sounds,
+        sum(o.underruns for o in served),
+        sum(o.underruns > 0 for o in served),
+        after.megabytes - before.megabytes,
+        after.files - before.files,
+        after.threads - before.threads,
+    )
+
+
+def table(results: dict[str, Any]) -> str:
+    """All figures in Markdown."""
+    sound = FirstSound(**results["first_sound"])
+    lines = [
+        f"First sound, one request at a time: in process {sound.here_p50:.0f} ms (p95 "
+        f"{sound.here_p95:.0f}), over HTTP {sound.http_p50:.0f} ms (p95 {sound.http_p95:.0f}).",
+        f"Capacity: {results['capacity']:.2f} requests a second.",
+        "",
+        "| load | sent | served | refused | broken | wrong | refused in p50 / p95 | "
+        "first sound p50 / p95 | players that paused | memory |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for load in results["loads"]:
+        refused = _pair(load["refused_p50"], load["refused_p95"])
+        lines.append(
+            f"| {load['times']:g}x, {load['rate']:.1f}/s | {load['sent']} | {load['served']} | "
+            f"{load['refused']} | {load['broken']} | {load['wrong']} | {refused} | "
+            f"{_pair(load['first_p50'], load['first_p95'])} | {load['paused']} | "
+            f"{load['megabytes']:+.1f} MB |"
+        )
+    left = results["leaving"]
+    lines += [
+        "",
+        f"{left['clients']} clients that left: {left['running']} requests, {left['blocks']} "
+        f"blocks, {left['files']:+d} files, {left['threads']:+d} threads and "
+        f"{left['megabytes']:+.1f} MB stayed behind.",
+    ]
+    return "\n".join(lines)
+
+
+def _pair(first: float | None, second: float | None) -> str:
+    return "" if first is None or second is None else f"{first:.0f} / {second:.0f} ms"
+
+
+def _milliseconds(seconds: Sequence[float]) -> tuple[float, float]:
+    p50, p95 = np.percentile(np.array(seconds) * 1000, [50, 95])
+    return float(p50), float(p95)

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recipes.bundled_voice import behaviour, evaluate, heard, likeness
-from recipes.bundled_voice.measures import (
-    VoiceMeasure,
+from recipes.bundled_voice import behaviour, evaluate, intelligibility, voice_similarity
+from recipes.bundled_voice.report import table, write_report
+from recipes.bundled_voice.speech_metrics import (
+    VoiceSimilarity,
+    word_errors,
     edits,
-    hearing,
     silences,
     voice_print,
     words,
 )
-from recipes.bundled_voice.report import table, write_report
 from recipes.bundled_voice.subject import Subject
 
 RATE = 24_000
@@ -45,7 +45,7 @@ def test_edits_are_the_distance_in_words(expected: str, found: str, wrong: int) 
 
 
 def test_the_rate_is_over_all_words() -> None:
-    found = hearing(["one two three.", "four."], [["one", "two", "tree"], []])
+    found = word_errors(["one two three.", "four."], [["one", "two", "tree"], []])
     assert (found.wrong, found.total, found.rate) == (2, 4, 50.0)
 
 
@@ -60,7 +60,7 @@ def test_silences_are_those_between_sounds() -> None:
 def test_voices_are_told_apart_whatever_their_loudness() -> None:
     low = [tone(90, 1, n) for n in range(3)]
     high = [tone(230, 1, n) for n in range(3)]
-    measure = VoiceMeasure.of(
+    measure = VoiceSimilarity.of(
         {"low": [voice_print(s) for s in low], "high": [voice_print(s) for s in high]}
     )
     near = measure.similarities(0.5 * tone(90, 1, seed=9))
@@ -130,15 +130,15 @@ def test_pauses_are_neither_short_nor_long(pause: float, paused: int, longer: in
 def test_steadiness_is_of_each_piece_to_the_others() -> None:
     subject = Subject()
     prints = {"low": [voice_print(tone(90, 1))], "high": [voice_print(tone(230, 1))]}
-    subject.measure = VoiceMeasure.of(prints)
+    subject.voice_similarity = VoiceSimilarity.of(prints)
     one, two = tone(90, 5.1), tone(230, 5)
-    steady = likeness._steadiness(subject, np.concatenate([one, one, one]))
-    drifting = likeness._steadiness(subject, np.concatenate([one, one, two]))
+    steady = voice_similarity._steadiness(subject, np.concatenate([one, one, one]))
+    drifting = voice_similarity._steadiness(subject, np.concatenate([one, one, two]))
     assert steady is not None
     assert drifting is not None
     assert steady > 0.9 > 0 > drifting
-    assert likeness._steadiness(subject, one) is None
-    assert likeness._steadiness(subject, one[:0]) is None
+    assert voice_similarity._steadiness(subject, one) is None
+    assert voice_similarity._steadiness(subject, one[:0]) is None
 
 
 def test_what_refining_adds_is_counted() -> None:
@@ -150,9 +150,9 @@ def test_what_refining_adds_is_counted() -> None:
 
 def test_sentences_are_strung_together_in_their_order() -> None:
     lines = ["is it one?", "two and three.", "four, or five.", "six."]
-    assert heard.strings(lines, 6) == ["is it one, two and three.", "four, or five, six."]
-    assert heard.strings(["a b c d.", "e."], 4) == ["a b c d."]  # e is too short alone
-    assert heard.strings([]) == []
+    assert intelligibility.strings(lines, 6) == ["is it one, two and three.", "four, or five, six."]
+    assert intelligibility.strings(["a b c d.", "e."], 4) == ["a b c d."]  # e is too short alone
+    assert intelligibility.strings([]) == []
 
 
 def test_faults_of_requests_are_named() -> None:

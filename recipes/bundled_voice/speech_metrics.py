@@ -42,7 +42,7 @@ def edits(expected: Sequence[str], found: Sequence[str]) -> int:
 
 
 @dataclass(frozen=True)
-class Hearing:
+class WordErrors:
     """Word errors over some texts."""
 
     wrong: int
@@ -54,14 +54,14 @@ class Hearing:
         return 100 * self.wrong / max(1, self.total)
 
 
-def hearing(texts: Sequence[str], heard: Sequence[Sequence[str]]) -> Hearing:
+def word_errors(texts: Sequence[str], heard: Sequence[Sequence[str]]) -> WordErrors:
     """How far what was heard is from the texts."""
     expected = [words(text) for text in texts]
     wrong = sum(edits(e, h) for e, h in zip(expected, heard, strict=True))
-    return Hearing(wrong, sum(map(len, expected)))
+    return WordErrors(wrong, sum(map(len, expected)))
 
 
-def hear(samples: Samples) -> list[str]:
+def recognise(samples: Samples) -> list[str]:
     """The words that pocketsphinx's own English model hears in samples at 24 kHz.
 
     Raises:
@@ -105,7 +105,7 @@ def voice_print(samples: Samples) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, eq=False)
-class VoiceMeasure:
+class VoiceSimilarity:
     """Similarity of voices: the cosine of two voice prints, each value of which was made to vary
     by one over the teacher's voices, around zero.
 
@@ -118,7 +118,7 @@ class VoiceMeasure:
     centres: dict[str, NDArray[np.float64]]
 
     @classmethod
-    def of(cls, prints: dict[str, list[NDArray[np.float64]]]) -> VoiceMeasure:
+    def of(cls, prints: dict[str, list[NDArray[np.float64]]]) -> VoiceSimilarity:
         """From the teacher's prints of each voice."""
         centres = {voice: np.mean(values, axis=0) for voice, values in prints.items()}
         everything = np.concatenate([np.stack(values) for values in prints.values()])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from . import texts
-from .measures import Samples, voice_print
+from .speech_metrics import Samples, voice_print
 from .subject import Result, Subject
 from .types import SAMPLE_RATE, VOICES
 
@@ -19,14 +19,16 @@ def similarity(subject: Subject, count: int) -> Result:
     result: Result = {}
     for voice in VOICES:
         transcript = texts.everyday_heldout()[-1]
-        sample = subject.chat.sample_audio_speaker(subject.teach(transcript, voice))
+        sample = subject.chat.sample_audio_speaker(subject.teacher_speech(transcript, voice))
         said = {
             "speaker": subject.say(lines, spk_emb=voice),
             "sample": subject.say(lines, spk_smp=sample, txt_smp=transcript),
             "long_text": subject.say([" ".join(texts.everyday_heldout()[:12])], spk_emb=voice),
         }
         result[voice] = {
-            "to": _means([subject.measure.similarities(w) for w in said["speaker"] if len(w)]),
+            "to": _means(
+                [subject.voice_similarity.similarities(w) for w in said["speaker"] if len(w)]
+            ),
             "identified": _identified(subject, said["speaker"], voice),
             "identified_from_sample": _identified(subject, said["sample"], voice),
             "steady": _steadiness(subject, said["long_text"][0]),
@@ -43,7 +45,7 @@ def _identified(subject: Subject, waves: Sequence[Samples], voice: str) -> float
     hits = 0
     for wave in waves:
         if len(wave):
-            near = subject.measure.similarities(wave)
+            near = subject.voice_similarity.similarities(wave)
             hits += max(near, key=lambda v: near[v]) == voice
     return round(100 * hits / max(1, len(waves)), 1)
 
@@ -56,7 +58,7 @@ def _steadiness(subject: Subject, wave: Samples) -> float | None:
     if len(starts) < 2:
         return None
     likeness = (
-        subject.measure.similarity(
+        subject.voice_similarity.similarity(
             voice_print(wave[i : i + size]),
             voice_print(np.concatenate([wave[:i], wave[i + size :]])),
         )

@@ -10,15 +10,15 @@ import numpy as np
 T = TypeVar("T")
 
 
-class Dice:
+class CounterRng:
     """The choices of one place, one after another.
 
-    Philox is counter-based: the dice of place 1 000 000 are there at once, without those before.
+    Philox is counter-based: the rng of place 1 000 000 are there at once, without those before.
     Only its raw words are used, since NumPy may change what it makes of them.
 
     Args:
         seed: of the whole; any integer.
-        place: which dice of this seed; any integer.
+        place: which rng of this seed; any integer.
     """
 
     def __init__(self, seed: int, place: int) -> None:
@@ -44,7 +44,7 @@ class Dice:
         """A number from ``low`` to ``high``."""
         return low + (high - low) * self.fraction()
 
-    def chance(self, probability: float) -> bool:
+    def bernoulli(self, probability: float) -> bool:
         """True with this probability."""
         return self.fraction() < probability
 

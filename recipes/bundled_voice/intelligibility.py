@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from . import texts
-from .measures import words
+from .speech_metrics import words
 from .subject import Result, Subject, error_rate
 from .types import VOICES
 
@@ -40,7 +40,7 @@ def voices(subject: Subject, count: int) -> Result:
         voice: {
             "sentences": len(lines),
             "spoken": subject.errors(lines, subject.say(lines, spk_emb=voice)),
-            "teacher": subject.taught_errors(lines, voice),
+            "teacher": subject.teacher_errors(lines, voice),
         }
         for voice in VOICES
     }
@@ -54,9 +54,11 @@ def random_speakers(subject: Subject, count: int) -> Result:
         torch.manual_seed(number)
         said = subject.say(lines, spk_emb=subject.chat.sample_random_speaker())
         waves += said
-        near = subject.measure.similarities(np.concatenate([*said, np.zeros(4096, np.float32)]))
+        near = subject.voice_similarity.similarities(
+            np.concatenate([*said, np.zeros(4096, np.float32)])
+        )
         nearest.append(max(near, key=lambda v: near[v]))
-    heard = subject.hear(waves)  # all at once: recognisers take a while to start
+    heard = subject.recognise(waves)  # all at once: recognisers take a while to start
     size = len(lines)
     rates = [error_rate(lines, heard[size * n : size * (n + 1)]) for n in range(count)]
     return {
@@ -82,13 +84,13 @@ def strings(lines: Sequence[str], most: int = texts.LONGEST) -> list[str]:
 
 def _understood(subject: Subject, lines: Sequence[str]) -> Result:
     """Word error rates of the default voice, its teacher, the codec, and codes alone."""
-    taught = [subject.teach(line, VOICES[0]) for line in lines]
+    taught = [subject.teacher_speech(line, VOICES[0]) for line in lines]
     return {
         "sentences": len(lines),
         "spoken": subject.errors(lines, subject.say(lines)),
         "from_codes": subject.errors(lines, subject.say(lines, use_decoder=False)),
-        "copied": subject.errors(lines, [subject.copy(wave) for wave in taught]),
-        "teacher": subject.taught_errors(lines, VOICES[0]),
+        "copied": subject.errors(lines, [subject.through_codec(wave) for wave in taught]),
+        "teacher": subject.teacher_errors(lines, VOICES[0]),
     }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ChatTTS.model.cuda import layers
 from ChatTTS.model.cuda.graphs import new_recorder
+from ChatTTS.model.cuda.kernels.attention import attend_rows
 from ChatTTS.model.velocity.configs import CacheConfig
 
 from .scale import Task
@@ -49,9 +49,7 @@ def measure(task: Task, dtype: str) -> None:
         ) -> None:
             for table in own:
                 for layer in range(depth):
-                    layers.attend_rows(
-                        query, pool, layer, table, *rows, most=gpt.max_position_embeddings
-                    )
+                    attend_rows(query, pool, layer, table, *rows, most=gpt.max_position_embeddings)
 
         replay = recorder.record(work).replay
         seconds = median(device_seconds(replay, device, scale.rounds)) / (batches * depth)

@@ -17,6 +17,7 @@ from torch.nn.functional import linear
 from ChatTTS.config import GPTConfig
 from ChatTTS.model.cuda import layers
 from ChatTTS.model.cuda.graphs import Recorder, new_recorder
+from ChatTTS.model.cuda.kernels.products import product
 
 from .scale import Scale, Task
 from .timing import device_seconds
@@ -92,7 +93,7 @@ def _ways(
     residual = torch.zeros(rows, kind.outputs, dtype=dtype, device=device) if kind.added else None
     given: dict[str, Any] = {"norm": norm, "residual": residual, "gated": kind.gated}
     ways: dict[str, Callable[[Tensor], Any]] = {
-        "kernel": lambda weight: layers.product(x, weight, **given),
+        "kernel": lambda weight: product(x, weight, **given),
         "library": lambda weight: layers.library_product(x, weight, **given),
         "bare": lambda weight: linear(x, weight),
     }

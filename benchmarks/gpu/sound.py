@@ -27,13 +27,15 @@ _MOST_STREAMS = 64
 
 def measure(task: Task, dtype: str) -> None:
     """Load with the engine, then streams of one request, then whole runs of several."""
-    from ..cpu.streaming import child as side
+    # Only this part needs the packages of the audio decoders.
+    from ..cpu.chat_child import chat, run
+    from ..cpu.streaming import child
 
     scale, record = task.scale, task.record
     record.put(dtype=dtype, frames=scale.frames, prompt=scale.prompt)
     folder = whole_checkpoint(task)
     began = time.perf_counter()
-    side.chat.load_or_raise(
+    chat.load_or_raise(
         "custom",
         custom_path=folder,
         device=scale.device,
@@ -47,7 +49,7 @@ def measure(task: Task, dtype: str) -> None:
     for way in _WAYS:
         seconds = []
         for _ in range(_RUNS + 1):
-            said = getattr(side, way)(texts(1, scale.prompt, number), scale.frames)
+            said = getattr(child, way)(texts(1, scale.prompt, number), scale.frames)
             seconds.append(next(at for at, samples, _ in said["chunks"][0] if samples))
             number += 1
         first[way] = spread(seconds[1:])
@@ -56,13 +58,13 @@ def measure(task: Task, dtype: str) -> None:
     for streams in (count for count in scale.streams if count <= _MOST_STREAMS):
         seconds = []
         for _ in range(_RUNS):
-            seconds.append(side.run(texts(streams, scale.prompt, number), scale.frames)["infer_s"])
+            seconds.append(run(texts(streams, scale.prompt, number), scale.frames)["infer_s"])
             number += streams
         own = spread(seconds[1:], 1)
         spoken = streams * scale.frames / FRAMES_PER_SECOND
         whole[str(streams)] = {"infer_s": own, "rtf": own["median"] / spoken}
         record.put(streams=whole)
-    side.chat.unload()
+    chat.unload()
 
 
 def whole_checkpoint(task: Task) -> Path:

@@ -21,7 +21,7 @@ from ChatTTS.model.velocity.sampler import Draw
 from ..common.step_limit import StepWork
 from .model import engine_args, key, sampling
 from .scale import Scale, Task
-from .timing import copy_rate, spread, synchronize, wall_seconds
+from .timing import DeviceSpan, copy_rate, spread, synchronize, wall_seconds
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _measure(loaded: Loaded, streams: int, device: torch.device) -> dict[str, An
         tables = loaded.lay_out(streams)
         steps.run(tables, 1).wait()
         synchronize(device)
-        span = _Span(device)
+        span = DeviceSpan(device)
         began = time.perf_counter()
         pending = steps.run(tables, count)
         telling.append((time.perf_counter() - began) / count)
@@ -139,26 +139,6 @@ def _measure(loaded: Loaded, streams: int, device: torch.device) -> dict[str, An
         "read_us": 1e6 * median(reading[2:]),
         "finite": bool(decoded.finite.all()),
     }
-
-
-class _Span:
-    """From now until :meth:`seconds` is asked for: the time that the device takes."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._began = time.perf_counter()
-        self._events: list[torch.cuda.Event] = []
-        if device.type == "cuda":
-            self._events = [torch.cuda.Event(enable_timing=True) for _ in "ab"]
-            self._events[0].record()
-
-    def seconds(self) -> float:
-        """Of all that the device was told since the beginning."""
-        if not self._events:
-            return time.perf_counter() - self._began
-        start, end = self._events
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) / 1000
 
 
 def _prompt(loaded: Loaded, rows: int, device: torch.device) -> dict[str, float]:

@@ -31,6 +31,28 @@ def wall_seconds(work: Callable[[], Any], device: torch.device, rounds: int) -> 
     return seconds[1:]
 
 
+class DeviceSpan:
+    """The time that a device takes from the creation of this object to :meth:`seconds`."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._began = time.perf_counter()
+        self._events: list[Any] = []
+        if device.type == "cuda":
+            new_event: Callable[..., Any] = torch.cuda.Event
+            self._events = [new_event(enable_timing=True) for _ in range(2)]
+            self._events[0].record()
+
+    def seconds(self) -> float:
+        """Return the seconds of all work that was queued since the beginning."""
+        if not self._events:
+            return time.perf_counter() - self._began
+        start, end = self._events
+        end.record()
+        end.synchronize()
+        milliseconds: float = start.elapsed_time(end)
+        return milliseconds / 1000
+
+
 def synchronize(device: torch.device) -> None:
     """Wait until the device has nothing to do."""
     if device.type == "cuda":
@@ -53,13 +75,6 @@ def copy_rate(scale: Scale) -> float:
 
 
 def _once(work: Callable[[], Any], device: torch.device) -> float:
-    if device.type != "cuda":
-        began = time.perf_counter()
-        work()
-        return time.perf_counter() - began
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in "ab")
-    start.record()
+    span = DeviceSpan(device)
     work()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / 1000
+    return span.seconds()

@@ -131,21 +131,23 @@ def load_figures(
     firsts = [o.first for o in served if o.first is not None]
     sounds = _milliseconds(firsts) if firsts else (None, None)
     return LoadFigures(
-        times,
-        times * capacity,
-        len(outcomes),
-        len(served),
-        len(refused),
-        len(outcomes) - len(served) - len(refused),
-        sum(not o.is_right for o in served),
-        *refusals,
-        sum(o.retry_after is None for o in refused),
-        *sounds,
-        sum(o.underruns for o in served),
-        sum(o.underruns > 0 for o in served),
-        after.megabytes - before.megabytes,
-        after.files - before.files,
-        after.threads - before.threads,
+        times=times,
+        rate=times * capacity,
+        sent=len(outcomes),
+        served=len(served),
+        refused=len(refused),
+        broken=len(outcomes) - len(served) - len(refused),
+        wrong=sum(not o.is_right for o in served),
+        refused_p50=refusals[0],
+        refused_p95=refusals[1],
+        without_advice=sum(o.retry_after is None for o in refused),
+        first_p50=sounds[0],
+        first_p95=sounds[1],
+        underruns=sum(o.underruns for o in served),
+        paused=sum(o.underruns > 0 for o in served),
+        megabytes=after.megabytes - before.megabytes,
+        files=after.files - before.files,
+        threads=after.threads - before.threads,
     )
 
 

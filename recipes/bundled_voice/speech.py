@@ -101,12 +101,14 @@ def speak(text: str, voice: str, speed: int = DEFAULT_SPEED) -> Spoken:
 
 def to_int16(samples: Samples) -> NDArray[np.int16]:
     """Samples within -1 to 1 as 16 bits."""
-    return np.rint(samples * np.float32(32767)).astype(np.int16)
+    rounded: NDArray[np.int16] = np.rint(samples * np.float32(32767)).astype(np.int16)
+    return rounded
 
 
 def to_float(samples: NDArray[np.int16]) -> Samples:
     """The samples that ``to_int16`` had, where these had 16 bits already."""
-    return (samples / np.float32(32767)).astype(np.float32)
+    scaled: Samples = (samples / np.float32(32767)).astype(np.float32)
+    return scaled
 
 
 class _Tape:

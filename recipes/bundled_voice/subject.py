@@ -18,7 +18,7 @@ from ChatTTS.pipeline.results import Waveforms
 from . import texts
 from .data import in_processes
 from .speech import speak
-from .speech_metrics import Samples, VoiceSimilarity, word_errors, recognise, voice_print
+from .speech_metrics import Samples, VoiceSimilarity, recognise, voice_print, word_errors
 from .types import DEFAULT_SPEED, VOICES
 
 Result = dict[str, Any]

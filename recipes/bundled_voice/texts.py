@@ -9,7 +9,7 @@ sound.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
@@ -192,7 +192,7 @@ def _random(rng: CounterRng, shares: Shares) -> str:
 
 def _random_word(rng: CounterRng, shares: Shares) -> str:
     known = everyday()
-    groups = (
+    groups: tuple[tuple[float, Callable[[], str]], ...] = (
         (shares.frequent, lambda: rng.pick(known.slots[rng.pick(("small", "frequent"))])),
         (shares.common, lambda: rng.pick(known.all)),
         (shares.invented, lambda: invented(rng)),

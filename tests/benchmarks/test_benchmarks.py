@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pytest
 
-from benchmarks.common import child as child_module
 from benchmarks.common.child import ChildProcess, Stopwatch
 from benchmarks.common.comparison import call, texts
 from benchmarks.common.random_checkpoint import add_size_arguments, config_from, write_checkpoint
@@ -159,7 +158,7 @@ def test_texts_are_of_one_length_and_never_come_twice() -> None:
 
 def test_stopwatch_leaves_out_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(child_module.time, "perf_counter", lambda: now)
+    monkeypatch.setattr("time.perf_counter", lambda: now)
 
     def work() -> Any:
         nonlocal now

@@ -8,7 +8,7 @@ import pytest
 
 from ChatTTS.core import Chat
 from ChatTTS.text import prepare
-from recipes.bundled_voice.speech_metrics import word_errors, recognise
+from recipes.bundled_voice.speech_metrics import recognise, word_errors
 
 from ..support.spoken_examples import all_examples, page_examples, teacher_seconds
 

@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from recipes.bundled_voice import behaviour, evaluate, intelligibility, voice_similarity
 from recipes.bundled_voice.report import table, write_report
 from recipes.bundled_voice.speech_metrics import (
     VoiceSimilarity,
-    word_errors,
     edits,
     silences,
     voice_print,
+    word_errors,
     words,
 )
 from recipes.bundled_voice.subject import Subject
@@ -24,12 +25,15 @@ from recipes.bundled_voice.subject import Subject
 RATE = 24_000
 
 
-def tone(frequency: float, seconds: float, seed: int = 0) -> np.ndarray:
+def tone(frequency: float, seconds: float, seed: int = 0) -> NDArray[np.float32]:
     """A tone with overtones and a little noise."""
     rng = np.random.default_rng(seed)
     times = np.arange(int(RATE * seconds)) / RATE
-    sound = sum(np.sin(2 * np.pi * frequency * n * times) / n for n in range(1, 6))
-    return (0.2 * sound + 0.01 * rng.standard_normal(len(times))).astype(np.float32)
+    overtones = [np.sin(2 * np.pi * frequency * n * times) / n for n in range(1, 6)]
+    sound = np.sum(overtones, axis=0)
+    noisy = 0.2 * sound + 0.01 * rng.standard_normal(len(times))
+    samples: NDArray[np.float32] = noisy.astype(np.float32)
+    return samples
 
 
 def test_words_leave_tags_and_marks_out() -> None:
@@ -63,7 +67,7 @@ def test_voices_are_told_apart_whatever_their_loudness() -> None:
     measure = VoiceSimilarity.of(
         {"low": [voice_print(s) for s in low], "high": [voice_print(s) for s in high]}
     )
-    near = measure.similarities(0.5 * tone(90, 1, seed=9))
+    near = measure.similarities(np.float32(0.5) * tone(90, 1, seed=9))
     assert near["low"] > 0.5 > 0 > near["high"]
 
 

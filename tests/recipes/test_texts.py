@@ -163,7 +163,8 @@ def test_utterances_have_control_tags_now_and_then() -> None:
 
 @needs_dictionary
 def test_refine_pairs_keep_the_words_and_do_as_asked() -> None:
-    for pair in RefinePairs(9, 300):
+    pairs = RefinePairs(9, 300)
+    for pair in (pairs[index] for index in range(len(pairs))):
         assert pair.refined.count("[laugh]") <= pair.laugh
         if not pair.oral:
             plain = pair.refined.replace(" [uv_break]", "").replace(" [laugh]", "")

@@ -1,4 +1,4 @@
-"""How much memory this process has, by what the system says of it."""
+"""The memory of this process, as the operating system reports it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ _STATUS = Path("/proc/self/status")
 
 
 def resident_bytes() -> int:
-    """In memory now; the peak where the system does not tell."""
+    """Return the resident memory in bytes, or the peak if the system reports only that."""
     found = _status("VmRSS")
     return peak_bytes() if found is None else found
 
 
 def peak_bytes() -> int:
-    """The most that was in memory at once.
+    """Return the peak of the resident memory in bytes.
 
-    Linux' own ``ru_maxrss`` would begin with what the parent process had when it made this one,
-    so the field that begins anew comes first.
+    On Linux ``ru_maxrss`` starts with the memory of the parent process, but ``VmHWM`` does not. So
+    ``VmHWM`` is used if there is one.
     """
     found = _status("VmHWM")
     if found is not None:
@@ -30,7 +30,7 @@ def peak_bytes() -> int:
 
 
 def _status(name: str) -> int | None:
-    """A field of the process's status file, in bytes."""
+    """Return a field of the process's status file in bytes, or ``None`` if it is missing."""
     if not _STATUS.exists():
         return None
     for line in _STATUS.read_text(encoding="ascii").splitlines():

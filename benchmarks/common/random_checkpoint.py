@@ -2,9 +2,9 @@
 
     python -m benchmarks.common.random_checkpoint FOLDER --layers 20 --hidden 768
 
-Speed does not depend on what the weights are, so benchmarks need no download. The same sizes and
-seed give the same files. At the published sizes no ``asset/config.json`` is written, as in the
-published checkpoint.
+Speed does not depend on the values of the weights, so benchmarks need no download. Files depend on
+sizes and seed alone. At the published sizes no ``asset/config.json`` is written, because the
+published checkpoint has none.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ChatTTS.model.dvae import DVAE, MelDecoder
 from ChatTTS.model.torchaudio_import import ensure_torchaudio
 from ChatTTS.model.vocoder import Vocoder
 
-# Any tokenizer with the control tokens will do; its ids stay below the published 21178.
+# Any tokenizer with the control tokens works; its ids are below the published 21178.
 _TOKENIZER = Path(ChatTTS.__file__).parent / "bundled" / "asset" / "tokenizer"
-# Spread of random embeddings and heads: that of a new Llama's own weights.
+# Standard deviation of random embeddings and heads, as of a new Llama's own weights.
 _SPREAD = 0.02
 
 
 def add_size_arguments(parser: argparse.ArgumentParser) -> None:
-    """The sizes that may be chosen; by default all are the published ones."""
+    """Add the options for sizes; the defaults are the published sizes."""
     gpt = GPTConfig()
     parser.add_argument("--layers", type=int, default=gpt.num_hidden_layers)
     parser.add_argument("--hidden", type=int, default=gpt.hidden_size)
@@ -52,7 +52,7 @@ def add_size_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def config_from(args: argparse.Namespace) -> Config:
-    """The sizes that ``args`` (see :func:`add_size_arguments`) ask for."""
+    """Return the configuration with the sizes of :func:`add_size_arguments`."""
     gpt = GPTConfig(
         hidden_size=args.hidden,
         intermediate_size=args.intermediate,
@@ -85,9 +85,9 @@ def write_checkpoint(folder: Path, config: Config, seed: int = 0) -> None:
     """Write a whole float32 checkpoint into ``folder/asset``.
 
     Args:
-        folder: is made where it does not exist.
+        folder: created if it does not exist.
         config: the sizes.
-        seed: of the weights; each file depends on it and on its own sizes alone.
+        seed: seed of the weights; each file depends on it and on its own sizes alone.
     """
     asset = folder / "asset"
     (asset / "gpt").mkdir(parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ def _tensors(module: nn.Module) -> dict[str, Tensor]:
 
 
 def _llama(sizes: GPTConfig, config_file: Path) -> dict[str, Tensor]:
-    """A new Llama's tensors; its own configuration goes into ``config_file``."""
+    """Return a new Llama's tensors, and write its own configuration to ``config_file``."""
     ensure_torchaudio()  # transformers imports it wherever it is installed
     from transformers import LlamaConfig, LlamaModel
 
@@ -128,7 +128,7 @@ def _llama(sizes: GPTConfig, config_file: Path) -> dict[str, Tensor]:
 
 
 def _embed(sizes: EmbedConfig) -> dict[str, Tensor]:
-    """Embeddings and weight-normed heads, by their published names."""
+    """Return embeddings and weight-normed heads, by their published names."""
     tables = {"text": sizes.num_text_tokens}
     tables |= {f"code.{i}": sizes.num_audio_tokens for i in range(sizes.num_vq)}
     tensors = {}
@@ -142,7 +142,7 @@ def _embed(sizes: EmbedConfig) -> dict[str, Tensor]:
 
 
 def _as_json(config: Config) -> dict[str, Any]:
-    """What ``Config.from_dict`` reads back as ``config``."""
+    """Return the values that ``Config.from_dict`` reads as ``config``."""
     sizes = {name: asdict(getattr(config, name)) for name in ("gpt", "embed", "decoder", "dvae")}
     deviation_and_mean = np.repeat(np.array([1, 0], np.float16), config.gpt.hidden_size)
     return {
@@ -153,7 +153,7 @@ def _as_json(config: Config) -> dict[str, Any]:
 
 
 def _vocos_as_json(vocos: VocosConfig) -> dict[str, Any]:
-    """The nested form of the vocos package."""
+    """Return the configuration in the nested form of the vocos package."""
     mel = asdict(vocos.mel)
     backbone = {
         "input_channels": vocos.mel.n_mels,

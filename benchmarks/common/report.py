@@ -1,4 +1,4 @@
-"""What a comparison measured: medians, ratios pair by pair, and how they are shown."""
+"""The figures of a comparison: medians, ratios of paired rounds, and tables of both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMES_FASTER = "times faster (least, most)"
 
 @dataclass(frozen=True)
 class Round:
-    """One side's run of so many streams, all of ``frames`` frames (seconds, wall clock)."""
+    """One side's run of ``streams`` streams with ``frames`` frames each. Times are in seconds."""
 
     streams: int
     frames: int
@@ -26,11 +26,11 @@ class Round:
 
     @property
     def figures(self) -> dict[str, float]:
-        """What the run comes to.
+        """The figures of the run.
 
-        ``step_ms`` is the time of generation for each step of all streams, the prompt's included;
-        ``generate_*`` are frames a second of generation alone, ``infer_*`` of text to samples;
-        ``rtf`` is seconds of work for each second of audio, of all streams together.
+        ``step_ms`` is the time of generation divided by the frames of a stream; it includes the
+        prompt. ``generate_*`` are frames a second of generation alone, ``infer_*`` from text to
+        samples. ``rtf`` is the time of the run divided by the length of all streams' audio.
         """
         total = self.streams * self.frames
         return {
@@ -44,12 +44,12 @@ class Round:
 
 
 def medians(rounds: Sequence[Round]) -> dict[str, float]:
-    """Each figure's median over the rounds."""
+    """Return each figure's median over the rounds."""
     return {name: median(r.figures[name] for r in rounds) for name in rounds[0].figures}
 
 
 def ratios(ours: Sequence[Round], peer: Sequence[Round]) -> dict[str, dict[str, float]]:
-    """How many times faster ours is, for pairs of neighbouring rounds: median, least and most."""
+    """Return the peer's times divided by ours, for each pair of rounds: median, least and most."""
     pairs = {
         "generate": [p.generate_s / o.generate_s for o, p in zip(ours, peer, strict=True)],
         "infer": [p.infer_s / o.infer_s for o, p in zip(ours, peer, strict=True)],
@@ -61,12 +61,12 @@ def ratios(ours: Sequence[Round], peer: Sequence[Round]) -> dict[str, dict[str, 
 
 
 def machine() -> dict[str, Any]:
-    """The computer, as far as it decides about speed."""
+    """Return what identifies the computer: processor, number of cores and system."""
     return {"cpu": _cpu_model(), "cores": os.cpu_count(), "system": platform.platform()}
 
 
 def _cpu_model() -> str:
-    """The processor's name; Linux keeps the readable one in a file."""
+    """Return the processor's name; on Linux the readable one is in a file."""
     info = Path("/proc/cpuinfo")
     if sys.platform == "linux" and info.exists():
         for line in info.read_text(encoding="utf-8").splitlines():
@@ -86,7 +86,7 @@ _COLUMNS = (
 
 
 def table(report: Mapping[str, Any]) -> str:
-    """The report as plain text."""
+    """Return the report as plain text."""
     lines = head_lines(report)
     names = {key: side["versions"]["package"] for key, side in report["sides"].items()}
     width = max(len(name) for name in (*names.values(), TIMES_FASTER))
@@ -101,7 +101,7 @@ def table(report: Mapping[str, Any]) -> str:
 
 
 def head_lines(report: Mapping[str, Any]) -> list[str]:
-    """Machine, settings, and the sides with their versions."""
+    """Return lines with the machine, the settings, and the sides with their versions."""
     machine, settings = report["machine"], report["settings"]
     lines = [f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}"]
     lines.append(", ".join(f"{name} {value}" for name, value in settings.items()))
@@ -114,18 +114,18 @@ def head_lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def heading(width: int) -> str:
-    """The line over the figures, behind names of ``width`` characters."""
+    """Return the table's heading; the names below it are ``width`` characters wide."""
     return f"{'streams':>7}  {'':<{width}}  " + "  ".join(head for head, _, _ in _COLUMNS)
 
 
 def figures_line(streams: int, name: str, figures: Mapping[str, float]) -> str:
-    """One side's figures."""
+    """Return the line with one side's figures."""
     cells = (f"{figures[f]:>{len(h)}{form}}" for h, f, form in _COLUMNS)
     return f"{streams:>7}  {name}  " + "  ".join(cells)
 
 
 def ratios_line(streams: int, name: str, ratios: Mapping[str, Mapping[str, float]]) -> str:
-    """How many times faster one side is than the peer."""
+    """Return the line that says how many times faster one side is than the peer."""
     both = (
         f"{what} {r['median']:.2f} ({r['min']:.2f}, {r['max']:.2f})" for what, r in ratios.items()
     )

@@ -1,4 +1,4 @@
-"""How long a run must take at least: the bytes that have to be read, the operations to be done."""
+"""The least time of a run, from the bytes that it has to read and its arithmetic operations."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ BYTES = {"float32": 4, "bfloat16": 2, "int8": 1}
 
 @dataclass(frozen=True)
 class Rates:
-    """What a machine can do: bytes and operations a second."""
+    """The rates of a machine: bytes read and operations of matrix products, both a second."""
 
     read: float
     products: float
 
     @classmethod
     def of(cls, measured: Mapping[str, Any], kind: str) -> Rates:
-        """The best rates that ``limits.py`` measured, for weights of ``kind``.
+        """Return the best rates that ``machine_limits`` measured, for weights of type ``kind``.
 
-        Weights in eight bits may be widened before they are multiplied: whatever multiplies
-        bfloat16 serves them as well.
+        int8 weights may be widened before they are multiplied, so the rate of bfloat16 products
+        applies to them as well.
         """
         kinds = (kind, "bfloat16") if kind == "int8" else (kind,)
         products = [rate for k in kinds for rate in measured["product_gflop_s"][k].values()]
@@ -32,14 +32,14 @@ class Rates:
 
 @dataclass(frozen=True)
 class StepWork:
-    """What a step of the code pass costs, whoever does it.
+    """The cost of a step of code generation, independent of the implementation.
 
     Attributes:
-        weight_bytes: of the Llama's matrices and of the head, read once in a step.
-        position_bytes: keys and values of one position.
-        llama_operations: for a row, without attention.
-        head_operations: for a row that draws.
-        position_operations: of attention, for a row and a position that it looks at.
+        weight_bytes: bytes of the Llama's matrices and of the head, read once in a step.
+        position_bytes: bytes of the keys and values of one position.
+        llama_operations: operations for a row, without attention.
+        head_operations: operations for a row that is sampled.
+        position_operations: operations of attention for a row and each position before it.
     """
 
     weight_bytes: int
@@ -50,7 +50,7 @@ class StepWork:
 
     @classmethod
     def of(cls, gpt: GPTConfig, kind: str, dtype: str) -> StepWork:
-        """For matrices of ``kind``; head, keys and values in ``dtype``."""
+        """Return the cost with matrices of type ``kind``; head, keys and values in ``dtype``."""
         llama = llama_numbers(gpt)
         head = gpt.num_vq * gpt.num_audio_tokens * gpt.hidden_size
         cached = 2 * gpt.num_hidden_layers * gpt.hidden_size
@@ -63,14 +63,15 @@ class StepWork:
         )
 
     def limit(self, rates: Rates, streams: int, prompt: int, frames: int) -> dict[str, float]:
-        """The least milliseconds of a run in which all streams start together.
+        """Return the least milliseconds of a run in which all streams start together.
 
-        The first frame comes out of the step that reads the prompts, each later one out of a step
-        of one row a stream. A step takes as long as its bytes or its operations, whatever is more.
+        The first step reads the prompts and gives the first frames; each later step has one row
+        for each stream. A step takes the time of its bytes or of its operations, whichever is
+        longer.
 
         Returns:
-            ``prompt_ms`` of the first step, ``decode_ms`` of a later one on average, ``step_ms``
-            of all on average, ``read_bound``: the part of the later steps that wait for memory.
+            ``prompt_ms`` of the first step, ``decode_ms`` of a later step on average, ``step_ms``
+            of all steps on average, ``read_bound``: the share of later steps limited by memory.
         """
         looks = prompt * (prompt + 1) // 2
         operations = (
@@ -97,14 +98,16 @@ class StepWork:
 
 
 def llama_numbers(gpt: GPTConfig) -> int:
-    """Numbers in a Llama's matrices."""
+    """Return the number of elements of a Llama's matrices."""
     hidden, inner = gpt.hidden_size, gpt.intermediate_size
     return gpt.num_hidden_layers * (4 * hidden * hidden + 3 * hidden * inner)
 
 
 def weight_bytes(gpt: GPTConfig, embed: EmbedConfig, kind: str, dtype: str) -> int:
-    """All weights of the language model in memory: matrices in ``kind``, norms in float32,
-    embeddings and heads in ``dtype``."""
+    """Return the bytes of all weights of the language model.
+
+    Matrices are of type ``kind``, norms in float32, embeddings and heads in ``dtype``.
+    """
     norms = (2 * gpt.num_hidden_layers + 1) * gpt.hidden_size
     tokens = embed.num_text_tokens + embed.num_vq * embed.num_audio_tokens
     tables_and_heads = 2 * tokens * embed.hidden_size

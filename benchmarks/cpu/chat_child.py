@@ -1,4 +1,4 @@
-"""This project, as a child of ``standard.py`` and ``velocity.py``."""
+"""A child process that runs this package's ``Chat``; other children add handlers to it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..common.memory import resident_bytes
 chat = ChatTTS.Chat()
 
 
-class Measured:
-    """A generator that notes how long another one takes, and over what."""
+class TimedGenerator:
+    """A generator that times another one and counts its positions and frames."""
 
     def __init__(self, inner: Generator) -> None:
         self.inner = inner
@@ -29,7 +29,7 @@ class Measured:
     def generate(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation
     ) -> Iterator[list[Delta]]:
-        """As the other one."""
+        """Yield what the inner generator yields."""
         self.prompts = [len(request.prompt) for request in requests]
         self.frames = [0] * len(requests)
         for deltas in self.watch.over(self.inner.generate(requests, cancelled)):
@@ -38,15 +38,15 @@ class Measured:
             yield deltas
 
     def close(self) -> None:
-        """As the other one."""
+        """Close the inner generator."""
         self.inner.close()
 
 
 def prepare() -> dict[str, Any]:
-    """Import all that loading needs, so that its time and its memory are the checkpoint's alone.
+    """Import all that loading needs, so that its time and memory are those of the checkpoint alone.
 
     Returns:
-        What is in memory then, torch's threads included.
+        ``resident``: bytes in memory after that, including torch's threads.
     """
     import torch
     import transformers  # noqa: F401
@@ -59,7 +59,7 @@ def prepare() -> dict[str, Any]:
 
 
 def load(folder: str, threads: int, dtype: str, **options: Any) -> dict[str, Any]:
-    """Load ``folder`` with ``options`` of ``Chat.load``, after all imports."""
+    """Load ``folder`` with ``options`` of ``Chat.load``; imports are not timed."""
     prepare()
     import torch
     import transformers
@@ -82,17 +82,22 @@ def load(folder: str, threads: int, dtype: str, **options: Any) -> dict[str, Any
 
 
 def params(frames: int) -> InferCodeParams:
-    """The package's own settings, for exactly ``frames`` frames."""
+    """Return the package's default settings for exactly ``frames`` frames."""
     return InferCodeParams(
         max_new_token=frames, min_new_token=frames, manual_seed=0, show_tqdm=False
     )
 
 
 def run(texts: list[str], frames: int) -> dict[str, Any]:
-    """Speak ``texts`` side by side, each for exactly ``frames`` frames."""
+    """Speak ``texts`` in one call, each for exactly ``frames`` frames.
+
+    Returns:
+        Seconds of the whole call (``infer_s``) and of generation (``generate_s``); ``prompts``
+        and ``frames``: positions and generated frames of each text.
+    """
     gpt = chat.gpt
-    measured = Measured(gpt.engine)
-    gpt.engine = measured
+    timed = TimedGenerator(gpt.engine)
+    gpt.engine = timed
     try:
         start = time.perf_counter()
         chat.infer(
@@ -105,12 +110,12 @@ def run(texts: list[str], frames: int) -> dict[str, Any]:
         )
         seconds = time.perf_counter() - start
     finally:
-        gpt.engine = measured.inner
+        gpt.engine = timed.inner
     return {
         "infer_s": seconds,
-        "generate_s": measured.watch.seconds,
-        "prompts": measured.prompts,
-        "frames": measured.frames,
+        "generate_s": timed.watch.seconds,
+        "prompts": timed.prompts,
+        "frames": timed.frames,
     }
 
 

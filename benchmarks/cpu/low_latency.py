@@ -1,8 +1,8 @@
-"""How far low-latency streams are from the exact ones, on the bundled voice.
+"""Compare low-latency streams with exact ones, on the bundled voice.
 
     python -m benchmarks.cpu.low_latency --json out.json
 
-Nothing here is timed. README.md says what each figure means.
+Nothing here is timed. README.md explains each figure.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ SENTENCES = (
 
 
 def speech(chat: ChatTTS.Chat, text: str, seed: int, voice: str, low_latency: Any) -> Samples:
-    """The joined pieces of a stream."""
+    """Return the joined pieces of a stream."""
     params = ChatTTS.InferCodeParams(manual_seed=seed, spk_emb=voice, show_tqdm=False)
     pieces = chat.stream(text, low_latency=low_latency, params_infer_code=params)
     return np.concatenate([piece.samples for piece in pieces])
 
 
 def deviation(exact: Samples, early: Samples) -> dict[str, float]:
-    """Of the first second, and of the whole."""
+    """Return SNR and log-spectral distance in dB, for the first second and for the whole."""
     found = {}
     for name, end in (("1 s", 24_000), ("whole", len(exact))):
         comparison = ChatTTS.compare(exact[:end], early[:end])
@@ -61,7 +61,7 @@ def deviation(exact: Samples, early: Samples) -> dict[str, float]:
 
 
 def measure(settings: Sequence[ChatTTS.LowLatency]) -> list[dict[str, Any]]:
-    """Every setting against the exact stream, over all sentences and voices."""
+    """Compare each of ``settings`` with the exact stream, over all sentences and voices."""
     chat = ChatTTS.Chat()
     chat.load_or_raise("bundled", device="cpu", use_vllm=True)
     voices = sorted(chat.config.defaults.speakers)
@@ -78,7 +78,7 @@ def measure(settings: Sequence[ChatTTS.LowLatency]) -> list[dict[str, Any]]:
 
 
 def figures(rounds: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Median and worst of each figure."""
+    """Return the median and the worst value of each figure."""
     return {
         name: {
             "median": median(r[name] for r in rounds),
@@ -89,7 +89,7 @@ def figures(rounds: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:
-    """For people."""
+    """Return the results as plain text."""
     lines = [
         "first lookahead growth | SNR dB: 1 s (worst)  whole (worst) | distance dB: 1 s (worst)  "
         "whole (worst)"

@@ -1,7 +1,7 @@
-"""What the machine can do at most, as a child of ``velocity.py``: reading memory, products.
+"""A child process that measures the machine's rates of reading memory and of matrix products.
 
-Each rate is the best of several passes in several ways, torch's and the kernels' own: a limit that
-one of the ways reaches must not be set by another one that is slower.
+Each rate is the best of several passes, with torch and with this package's kernels. The limit of
+one of them must not depend on the other, slower one.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from ChatTTS.model.native.linear import PackedLinear
 
 from ..common.child import serve
 
-# Rows, inputs and outputs of the product that torch is timed with, and the rows of the kernels',
-# which never see more in a step.
+# Rows, inputs and outputs of torch's product, and rows of the kernels' product. A step gives the
+# kernels no more rows than that.
 _ROWS, _INPUTS, _OUTPUTS = 1024, 768, 3072
 _KERNEL_ROWS = 128
-# Outputs of a matrix that is read by one row; so large that the call does not count.
+# Outputs of a matrix that is multiplied by one row; large enough that the call costs nothing.
 _READ_OUTPUTS = 16384
 
 
 def measure(threads: int, megabytes: int, passes: int) -> dict[str, Any]:
-    """Rates on ``threads`` threads.
+    """Measure the rates on ``threads`` threads.
 
     Args:
-        megabytes: of memory that a pass reads; more than all caches hold.
-        passes: of which the best counts.
+        megabytes: memory that a pass reads; has to exceed all caches.
+        passes: number of passes, of which the best counts.
 
     Returns:
-        ``read_gb_s`` by way, ``product_gflop_s`` by kind of weights and way.
+        ``read_gb_s`` by method, ``product_gflop_s`` by type of weights and method.
     """
     torch.set_num_threads(threads)
     size = megabytes << 20
@@ -57,7 +57,7 @@ def measure(threads: int, megabytes: int, passes: int) -> dict[str, Any]:
 
 @torch.inference_mode()
 def best(passes: int, work: Callable[[], Any]) -> float:
-    """Seconds of the fastest of so many runs, after one that does not count."""
+    """Return the seconds of the fastest of ``passes`` runs, after a warm-up."""
     seconds = []
     for _ in range(passes + 1):
         start = time.perf_counter()
@@ -72,7 +72,7 @@ def _summing(size: int) -> Callable[[], Any]:
 
 
 def _torch_rate(dtype: torch.dtype, passes: int) -> float:
-    """Gigaflops a second of torch's product."""
+    """Return the rate of torch's product in GFLOP/s."""
     left = torch.randn(_ROWS, _INPUTS).to(dtype)
     right = torch.randn(_INPUTS, _OUTPUTS).to(dtype)
     operations = 2 * _ROWS * _INPUTS * _OUTPUTS
@@ -80,7 +80,7 @@ def _torch_rate(dtype: torch.dtype, passes: int) -> float:
 
 
 def _kernel_rate(team: Team, kind: str, passes: int) -> float:
-    """The same of the kernels' product."""
+    """Return the rate of the kernels' product in GFLOP/s."""
     layer = PackedLinear(team, torch.randn(_OUTPUTS, _INPUTS), kind)
     rows = torch.randn(_KERNEL_ROWS, _INPUTS)
     operations = 2 * _KERNEL_ROWS * _INPUTS * _OUTPUTS
@@ -88,7 +88,7 @@ def _kernel_rate(team: Team, kind: str, passes: int) -> float:
 
 
 def _kernel_read(team: Team, kind: str, size: int, passes: int) -> float:
-    """Gigabytes a second of weights, each read once for a single row."""
+    """Return the rate in GB/s at which weights are read that are multiplied by a single row."""
     one = team.packed_bytes(kind, _READ_OUTPUTS, _INPUTS)
     weight = torch.randn(_READ_OUTPUTS, _INPUTS)
     layers = [PackedLinear(team, weight, kind) for _ in range(-(-size // one))]
@@ -101,7 +101,7 @@ def _kernel_read(team: Team, kind: str, size: int, passes: int) -> float:
 
 
 def apply(layers: Iterable[Callable[[torch.Tensor], Any]], rows: torch.Tensor) -> None:
-    """Each of ``layers`` on the same rows."""
+    """Apply each of ``layers`` to ``rows``, and drop the results."""
     for layer in layers:
         layer(rows)
 

@@ -1,9 +1,9 @@
-"""Time the engine with a long queue: what a request costs must not depend on how many wait.
+"""Time the engine with a long queue: the cost of a request must not depend on the queue's length.
 
     python -m benchmarks.cpu.many_requests --threads 2 --json out.json
 
-A tiny random model, so that the books and not the model are timed. README.md says what each figure
-means.
+The random model is tiny, so that the time is that of the engine's bookkeeping. README.md explains
+each figure.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ChatTTS.model.velocity.sampling_params import SamplingParams
 from ..common.random_checkpoint import add_size_arguments, config_from, write_checkpoint
 from ..common.report import machine
 
-# Unless they are asked for, the sizes are those of a model that costs next to nothing.
+# The default sizes are those of a model that takes almost no time.
 _TINY = {
     "layers": 2,
     "hidden": 64,
@@ -56,29 +56,29 @@ _SETTINGS = ("layers", "hidden", "prompt", "frames", "running", "threads", "roun
 
 @dataclass(frozen=True)
 class Run:
-    """So many requests, all queued before the first step; seconds for each of them."""
+    """Seconds a request of adding and of running, where all are queued before the first step."""
 
     add_s: float
     run_s: float
 
     @property
     def request_s(self) -> float:
-        """All that a request costs."""
+        """Seconds a request in all."""
         return self.add_s + self.run_s
 
 
 class Requests:
-    """Makes requests of which no two begin alike, so that no prompt is known."""
+    """Makes requests with no common prefix, so that the prefix cache is of no use."""
 
     def __init__(self, prompt: int, frames: int, tokens: int, num_codebooks: int) -> None:
         self._numbers = itertools.count()
         self._prompt, self._tokens = prompt, tokens
-        # The package's own settings of the speech pass, with the end forbidden.
+        # The package's own settings of code generation, but without an end of sequence.
         self._sampling = SamplingParams((0.3,) * num_codebooks, 0.7, 20, 1.05, frames, frames)
         self._priorities = random.Random(0)
 
     def take(self, count: int) -> list[EngineRequest]:
-        """So many new ones, of random priority."""
+        """Return ``count`` new requests of random priority."""
         return [self._one(number) for number in itertools.islice(self._numbers, count)]
 
     def _one(self, number: int) -> EngineRequest:
@@ -95,7 +95,7 @@ def run(engine: LLMEngine, requests: Sequence[EngineRequest]) -> Run:
     """Queue ``requests`` one by one, then step until all are done.
 
     Raises:
-        RuntimeError: a request did not end as it should.
+        RuntimeError: a request did not run to its last frame.
     """
     count = len(requests)
     before = engine.metrics().requests_at_limit
@@ -113,7 +113,7 @@ def run(engine: LLMEngine, requests: Sequence[EngineRequest]) -> Run:
 
 
 def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Every policy and every number of requests, by turns."""
+    """Time every policy and every number of requests, the numbers by turns."""
     torch.set_num_threads(args.threads)
     config = config_from(args)
     write_checkpoint(folder, config, args.seed)
@@ -155,7 +155,7 @@ def _turns(args: argparse.Namespace, policy: str) -> Iterator[int]:
 
 
 def _result(runs: dict[int, list[Run]]) -> dict[str, Any]:
-    """Medians by number of requests, and how far they lie apart."""
+    """Return the medians by number of requests, and how much they differ."""
     middles = {count: median(r.request_s for r in own) for count, own in runs.items()}
     return {
         "request_s": middles,
@@ -166,7 +166,7 @@ def _result(runs: dict[int, list[Run]]) -> dict[str, Any]:
 
 
 def table(report: dict[str, Any]) -> str:
-    """The report as plain text."""
+    """Return the report as plain text."""
     machine = report["machine"]
     lines = [
         f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}",
@@ -198,7 +198,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--prompt", type=int, default=10, help="positions of each prompt")
     parser.add_argument("--frames", type=int, default=4, help="new frames of each request")
-    # Few, so that the steps at the end, which are not full, do not count.
+    # Few, so that the last steps, which are not full, take little of the time.
     parser.add_argument("--running", type=int, default=8, help="requests side by side at most")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3, help="timed runs of each number")

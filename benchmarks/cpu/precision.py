@@ -1,11 +1,10 @@
-"""What a faster dtype changes in the sound: the same codes through the model, beside float32.
+"""Compare the audio of faster dtypes with that of float32, on equal codes.
 
     python -m benchmarks.cpu.precision --dtypes bfloat16 int8
 
-A model that draws goes another way after the first code that differs, and two ways cannot be
-compared sample by sample. So float32 draws, and every dtype is then given those codes: its hidden
-states and the sound made of them are compared with float32's, frame by frame. How many codes a
-dtype would have drawn alike is counted too.
+After the first code that differs, two models generate different speech, which cannot be compared
+sample by sample. So float32 samples the codes, and every dtype is given these codes. Its hidden
+states and audio are compared with those of float32. The share of equal greedy codes is counted too.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _MOST_FRAMES = 400
 
 
 def spoken(chat: Chat, requests: Sequence[GenerationRequest]) -> list[tuple[Any, Any]]:
-    """Codes [T, 4] and hidden states [T, hidden] of each request."""
+    """Return codes [T, 4] and hidden states [T, hidden] of each request."""
     rows: list[tuple[list[Any], list[Any]]] = [([], []) for _ in requests]
     for deltas in chat.gpt.generate(requests, Cancellation()):
         for delta in deltas:
@@ -50,8 +49,10 @@ def spoken(chat: Chat, requests: Sequence[GenerationRequest]) -> list[tuple[Any,
 
 
 def forced(chat: Chat, request: GenerationRequest, codes: Any) -> tuple[Any, Any]:
-    """What the model draws at each frame, and from which hidden state, if all before were
-    ``codes``: every frame is a request of its own, which begins with them."""
+    """Return the greedy code [T, 4] and hidden state [T, hidden] at each frame of ``codes``.
+
+    Every frame is a request of its own, whose sample prompt is the codes before it.
+    """
     prompt = request.prompt
     before = np.zeros((0, codes.shape[1]), np.int64) if not len(prompt.codes) else prompt.codes
     requests = [
@@ -72,6 +73,7 @@ def forced(chat: Chat, request: GenerationRequest, codes: Any) -> tuple[Any, Any
 
 
 def load(args: argparse.Namespace, dtype: str) -> Chat:
+    """Return the chosen checkpoint on the velocity engine in ``dtype``."""
     chat = Chat()
     source = {"source": "bundled"} if args.model is None else {"custom_path": args.model}
     chat.load_or_raise(
@@ -85,7 +87,7 @@ def load(args: argparse.Namespace, dtype: str) -> Chat:
 
 
 def measure(exact: Chat, other: Chat) -> dict[str, float]:
-    """The difference of ``other`` from ``exact`` over all texts."""
+    """Return how ``other`` differs from ``exact`` over all texts."""
     config = exact.config
     name = config.defaults.speaker
     speaker = None if name is None else exact.speaker.vector(config.defaults.speakers[name])

@@ -1,8 +1,8 @@
-"""Time what batch invariance costs: the kernels' products and torch's, a step of the torch path.
+"""Time the cost of batch invariance, in matrix products and in a step of the torch path.
 
     python -m benchmarks.cpu.products --threads 2 --json out.json
 
-README.md says what each figure means.
+README.md explains each figure.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .machine_limits import apply, best
 
 Layer = Callable[[Tensor], Any]
 
-# The ways that keep every bit of a row, whatever runs beside it.
+# The methods whose results for a row do not depend on the other rows of the batch.
 _INVARIANT = ("kernels", "torch in tiles")
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _SETTINGS = (
@@ -65,11 +65,11 @@ _SETTINGS = (
 
 
 def measure_products(args: argparse.Namespace, name: str) -> list[dict[str, Any]]:
-    """Products of the Llama's widest kind, through as many matrices as a step reads.
+    """Time products of the shape of the Llama's MLP, with ``args.matrices`` different matrices.
 
     Returns:
-        For each number of rows the seconds of a matrix by way (medians of the rounds), and
-        ``price``: those of an invariant way divided by those of the fastest way that is not.
+        For each number of rows the seconds of a matrix by method (medians of the rounds), and
+        ``price``: those of an invariant method divided by those of the fastest other method.
     """
     dtype = _DTYPES[name]
     with torch.random.fork_rng(devices=[]):
@@ -100,7 +100,7 @@ def measure_products(args: argparse.Namespace, name: str) -> list[dict[str, Any]
 
 
 def _kernels(weights: list[Tensor], kind: str, threads: int) -> dict[str, list[Layer]]:
-    """The kernels, where they can be compiled; float32 rows."""
+    """Return the kernels if they can be compiled; they take rows in float32."""
     try:
         team = Team(threads)
     except BuildError as error:
@@ -110,7 +110,7 @@ def _kernels(weights: list[Tensor], kind: str, threads: int) -> dict[str, list[L
 
 
 def _torch_ways(weights: list[Tensor], dtype: torch.dtype) -> dict[str, list[Layer]]:
-    """Torch's own product, whole and in tiles; rows in ``dtype``."""
+    """Return torch's product, whole and in tiles; both take rows in ``dtype``."""
     own = [weight.to(dtype) for weight in weights]
     return {
         "torch": [partial(linear, weight=weight) for weight in own],
@@ -119,12 +119,12 @@ def _torch_ways(weights: list[Tensor], dtype: torch.dtype) -> dict[str, list[Lay
 
 
 def _onednn(weights: list[Tensor], dtype: torch.dtype, rows: int) -> dict[str, list[Layer]]:
-    """OneDNN with weights packed for so many rows, where this torch offers that."""
+    """Return oneDNN with weights packed for ``rows`` rows, if this torch offers it."""
     try:
         pack = torch.ops.mkldnn._reorder_linear_weight
         layers: list[Layer] = [_Packed(pack(weight.to(dtype), rows)) for weight in weights]
         layers[0](torch.zeros(rows, weights[0].shape[1], dtype=dtype))
-    except (AttributeError, RuntimeError):  # private names: they come and go
+    except (AttributeError, RuntimeError):  # these private names are not in every torch
         return {}
     return {"oneDNN": layers}
 
@@ -144,11 +144,11 @@ class _Packed:
 
 
 def measure_steps(args: argparse.Namespace, folder: Path, name: str) -> list[dict[str, Any]]:
-    """A step of the torch path with and without invariance.
+    """Time a step of the torch path with and without batch invariance.
 
     Returns:
-        For each number of rows the seconds by way (medians of the rounds) and ``price``: those
-        with invariance divided by those without.
+        For each number of rows the seconds by method (medians of the rounds), and ``price``:
+        those with invariance divided by those without.
     """
     config = config_from(args)
     results = []
@@ -188,7 +188,7 @@ def _blocks(length: int) -> int:
 
 
 def _batch(config: Config, rows: int, length: int) -> Batch:
-    """A frame of each of ``rows`` sequences, the last of ``length`` positions."""
+    """Return a batch with one frame of each of ``rows`` sequences, at position ``length - 1``."""
     blocks = _blocks(length)
     return Batch(
         kinds=np.full(rows, RowKind.CODE, dtype=np.uint8),
@@ -207,7 +207,7 @@ def _batch(config: Config, rows: int, length: int) -> Batch:
 def _by_turns(
     work: Mapping[str, Callable[[], Any]], rounds: int, passes: int, what: str
 ) -> dict[str, list[float]]:
-    """Seconds of each way in each round; in a round the best of so many passes."""
+    """Return the seconds of each method in each round; a round is the best of ``passes``."""
     seconds: dict[str, list[float]] = {way: [] for way in work}
     for _ in tqdm(range(rounds), desc=what, leave=False):
         for way, act in work.items():
@@ -216,7 +216,7 @@ def _by_turns(
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """Products, then steps, in every dtype."""
+    """Time products and then steps, in every dtype."""
     torch.set_num_threads(args.threads)
     products = {name: measure_products(args, name) for name in args.dtypes}
     with tempfile.TemporaryDirectory(prefix="chattts-random-") as folder:
@@ -237,7 +237,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(report: dict[str, Any]) -> str:
-    """The report as plain text."""
+    """Return the report as plain text."""
     machine = report["machine"]
     lines = [
         f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}",

@@ -1,4 +1,4 @@
-"""Attention of a decode step over paged keys and values, and what goes before it."""
+"""Attention of a decode step over paged keys and values."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from .timing import device_seconds
 
 @torch.inference_mode()
 def measure(task: Task, dtype: str) -> None:
-    """Microseconds of a layer for every number of streams, all at the same position, and the
-    bytes a second of keys and values that this comes to."""
+    """Record microseconds of a layer's attention, and GB/s of keys and values that it reads.
+
+    All streams are at position ``scale.positions``.
+    """
     scale, device, kind = task.scale, task.device, getattr(torch, dtype)
     task.record.put(dtype=dtype, positions=scale.positions)
     gpt = scale.gpt
@@ -30,7 +32,7 @@ def measure(task: Task, dtype: str) -> None:
     results: dict[str, Any] = {}
     for streams in scale.streams:
         one = 2 * streams * scale.positions * gpt.hidden_size * kind.itemsize
-        # Few sequences fit into the cache: so many batches take turns that they do not.
+        # So many batches take turns that their keys and values do not fit into the GPU's caches.
         batches = -(-scale.spread_bytes // (one * depth))
         shape = (batches * streams * blocks, depth, 2, heads, block_size, size)
         pool = torch.empty(shape, dtype=kind, device=device).normal_()

@@ -1,5 +1,7 @@
-"""Codes and hidden states on the GPU against the CPU's, and against what the published package
-computed from the conformance models."""
+"""Compare codes and hidden states on the GPU with those on the CPU and of the published package.
+
+They come from the conformance models and their recorded cases in ``tests/data``.
+"""
 
 from __future__ import annotations
 
@@ -41,17 +43,17 @@ _PARAMS = (
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request came to: ids [n, num_codebooks] and hidden states [n, hidden]."""
+    """The result of a request: ids [n, num_codebooks] and hidden states [n, hidden]."""
 
     ids: np.ndarray
     hiddens: Tensor
 
 
 def measure(task: Task, models: Sequence[str] = MODELS) -> None:
-    """Every recorded case of both models, all requests in one batch.
+    """Run every recorded case of both models, all requests of a model in one batch.
 
     Raises:
-        RuntimeError: something is not equal; what, stands on record.
+        RuntimeError: results differ; the record says which.
     """
     results: dict[str, Any] = {}
     for name in models:
@@ -68,7 +70,7 @@ def measure(task: Task, models: Sequence[str] = MODELS) -> None:
 
 
 def _compare(name: str, device: str) -> dict[str, Any]:
-    """One model on the device, in several ways, beside the CPU."""
+    """Compare one model on the device, with several settings, with the CPU."""
     requests, expected = _cases(name)
     on_cpu = _answers(name, requests, device="cpu")
     together = _answers(name, requests, device=device)
@@ -80,7 +82,7 @@ def _compare(name: str, device: str) -> dict[str, Any]:
         "hiddens are the CPU's": _difference(together, on_cpu) <= ALLOWED,
         "codes without batch invariance are the CPU's": _same_ids(dependent, on_cpu),
     }
-    if device != "cpu":  # the kernels promise it, and what stands in for them does not
+    if device != "cpu":  # the kernels guarantee it, but not their torch twins of a dry run
         is_right["not a bit depends on the batch"] = _same_ids(together, alone) and all(
             a.hiddens.equal(b.hiddens) for a, b in zip(together, alone, strict=True)
         )
@@ -94,7 +96,7 @@ def _compare(name: str, device: str) -> dict[str, Any]:
 
 
 def _cases(name: str) -> tuple[list[EngineRequest], list[np.ndarray]]:
-    """All requests of the recorded cases, and the codes that belong to each."""
+    """Return all requests of the recorded cases, and the recorded codes of each."""
     folder = DATA / name
     facts = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     tensors = load_file(folder / "expected.safetensors")
@@ -123,7 +125,7 @@ def _cases(name: str) -> tuple[list[EngineRequest], list[np.ndarray]]:
 
 
 def _answers(name: str, requests: list[EngineRequest], **settings: Any) -> list[Answer]:
-    """What an engine makes of the requests, in their order."""
+    """Run the requests on an engine with ``settings``; return results in the requests' order."""
     args = EngineArgs(
         DATA / name,
         dtype="float32",
@@ -153,7 +155,7 @@ def _same_ids(ours: list[Answer], theirs: list[Answer]) -> bool:
 
 
 def _difference(ours: list[Answer], theirs: list[Answer]) -> float:
-    """The largest between hidden states; infinite where there are not as many."""
+    """Return the largest difference of hidden states; infinite if their numbers differ."""
     if any(a.hiddens.shape != b.hiddens.shape for a, b in zip(ours, theirs, strict=True)):
         return float("inf")
     return max(

@@ -1,4 +1,4 @@
-"""The tests of the CUDA code, run where the kernels are compiled and not interpreted."""
+"""Run the tests of the CUDA code with compiled kernels instead of interpreted ones."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from .scale import Task
 
 ROOT = Path(__file__).resolve().parents[2]
 _OUTCOME = re.compile(r"\b(PASSED|FAILED|ERROR|SKIPPED|XFAIL)\b")
-# What the configuration of the tests imports beside torch.
+# What the tests' conftest.py imports beside torch.
 _WHOLE_PACKAGE = ("pybase16384", "vocos", "vector_quantize_pytorch", "soundfile", "soxr", "wetext")
 _KEPT_LINES = 60
 
 
 def measure(task: Task) -> None:
-    """Run them in several processes where that is possible; counts are kept as they come. Files
-    that need what is not installed cannot be imported, which is no failure.
+    """Run the tests, in several processes if possible, and record counts while they run.
+
+    Files that cannot be imported because a package is missing do not count as failures.
 
     Raises:
-        RuntimeError: there is no pytest, or a test failed; which, stands on record.
+        RuntimeError: pytest is missing, or a test failed; the record names it.
     """
     if importlib.util.find_spec("pytest") is None:
         raise RuntimeError("pytest is not installed: only the part `kernels` checks the kernels")
@@ -63,11 +64,12 @@ def measure(task: Task) -> None:
 
 
 def command(pattern: str, *, without_package: bool) -> list[str]:
-    """Of pytest.
+    """Return the command line of pytest.
 
     Args:
-        without_package: audio packages are missing: files that need them cannot be imported, and
-            all others are run all the same.
+        pattern: of the files below ``tests/``.
+        without_package: audio packages are missing. Files that need them cannot be imported; all
+            others run nevertheless.
     """
     files = sorted(str(file.relative_to(ROOT)) for file in (ROOT / "tests").glob(pattern))
     options = ["-v", "--tb=short", "-p", "no:cacheprovider", "-o", "addopts="]
@@ -80,13 +82,13 @@ def command(pattern: str, *, without_package: bool) -> list[str]:
 
 
 def unread_file(line: str) -> str | None:
-    """The file that a line says cannot be imported."""
+    """Return the file that cannot be imported, if ``line`` names one."""
     found = re.search(r"ERROR collecting (\S+)", line)
     return found[1] if found else None
 
 
 def outcome_of(line: str) -> str | None:
-    """Of a test that a line tells of; the summary at the end tells of them again."""
+    """Return the outcome of a test that ``line`` reports, but not of lines of the final summary."""
     found = _OUTCOME.search(line)
     is_summary = line.startswith(("FAILED", "ERROR", "SKIPPED", "XFAIL", "="))
     is_outcome = not is_summary and unread_file(line) is None

@@ -1,4 +1,4 @@
-"""The whole engine on the device: its start, frames a second, the first frame, the host's part."""
+"""Time the whole engine on the device: start, frames a second, first frame, work of the host."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from .model import engine_args, key, prompt, sampling
 from .scale import Scale, Task
 from .timing import spread
 
-# Runs that are timed, after one that is not.
+# Timed runs, after a warm-up.
 _RUNS = 3
 
 
 class TimedExecutor(InProcessExecutor):
-    """Notes how long its start takes.
+    """An executor that times its own start.
 
     Attributes:
-        load_s, cache_s: seconds to load the model, and to make the pools and record the steps.
+        load_s: seconds to load the model.
+        cache_s: seconds to allocate the pools and record the steps.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -47,10 +48,10 @@ class TimedExecutor(InProcessExecutor):
 
 
 def measure(task: Task, dtype: str, runs: bool = True) -> None:
-    """A start, the first request's first frame, then runs of so many requests at once.
+    """Time a start, the first request's first frame, then runs with each number of requests.
 
     Args:
-        runs: whether there are any; else the start is all.
+        runs: whether to time runs after the start.
     """
     record, scale = task.record, task.scale
     args = engine_args(task, dtype)
@@ -83,10 +84,10 @@ def measure(task: Task, dtype: str, runs: bool = True) -> None:
 
 
 def _run(engine: LLMEngine, scale: Scale, streams: int, frames: int, first: int) -> dict[str, Any]:
-    """So many requests, all there from the beginning, from the first step to the last frame.
+    """Time ``streams`` requests that are all added before the first step.
 
     Raises:
-        RuntimeError: another number of frames came out.
+        RuntimeError: the number of frames is not the requested one.
     """
     settings = sampling(scale.gpt, frames)
     wanted = SamplingParams(**{f.name: getattr(settings, f.name) for f in fields(Sampling)})

@@ -1,4 +1,4 @@
-"""What kernels are given when they are held against their twins, and how far apart results are."""
+"""Inputs for the comparison of kernels with their torch twins, and the error of results."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from torch import Tensor
 
 from .scale import Scale
 
-# Of the norm of the difference by that of the expected: what rounding alone can make.
+# Largest relative errors (norm of the difference by norm of the expected) due to rounding.
 ALLOWED = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 2e-2}
 
 
 class Inputs:
-    """Random tensors, made on the CPU, and what they are checked with.
+    """Random tensors on the CPU, and the device and error bound that they are checked with.
 
     Args:
-        dtype: of the kernels' operands.
+        dtype: dtype of the kernels' operands.
     """
 
     def __init__(self, scale: Scale, dtype: str) -> None:
         self.scale, self.device = scale, torch.device(scale.device)
         self.dtype = getattr(torch, dtype)
-        # Triton's interpreter cuts bfloat16 off instead of rounding it.
+        # Triton's interpreter truncates to bfloat16 instead of rounding.
         self.allowed = ALLOWED[dtype] * (1 if self.device.type == "cuda" else 2)
         self.random = torch.Generator().manual_seed(0)
 
     def normal(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
-        """On the CPU."""
+        """Return normally distributed numbers on the CPU."""
         return torch.randn(*shape, generator=self.random).to(dtype or self.dtype)
 
     def whole(self, most: int, *shape: int) -> Tensor:
-        """Numbers below ``most``, int32 on the CPU."""
+        """Return integers from 0 to ``most - 1``, int32 on the CPU."""
         return torch.randint(most, shape, generator=self.random, dtype=torch.int32)
 
     def on_both(self, kernel: Callable[..., Any], twin: Callable[..., Any], *given: Any) -> float:
-        """The error of a kernel's result on the device; tensors are moved there."""
+        """Return the error of a kernel's result; it gets copies of ``given`` on the device."""
         expected = twin(*_copied(given, torch.device("cpu")))
         moved = _copied(given, self.device)
         spoil(self.device)
@@ -45,7 +45,10 @@ class Inputs:
 
 
 def error(found: Tensor, expected: Tensor) -> float:
-    """The norm of the difference by that of the expected; infinite where a number is none."""
+    """Return the norm of the difference by that of ``expected``.
+
+    It is infinite if the shapes differ or ``found`` is not finite.
+    """
     ours, theirs = found.detach().cpu().double(), expected.double()
     if ours.shape != theirs.shape or not bool(ours.isfinite().all()):
         return float("inf")
@@ -53,7 +56,7 @@ def error(found: Tensor, expected: Tensor) -> float:
 
 
 def spoil(device: torch.device) -> None:
-    """Fill memory that the next results may be given: what a kernel leaves out is no number."""
+    """Fill free memory with NaN, so that elements that a kernel does not write are noticed."""
     sizes = [2**bits for bits in range(8, 24, 2)]
     held = [torch.full((size,), float("nan"), device=device) for size in sizes for _ in range(4)]
     del held

@@ -1,6 +1,6 @@
-"""Every Triton kernel at the model's own size against its torch twin, which runs on the CPU.
+"""Compare every Triton kernel at the model's own size with its torch twin on the CPU.
 
-Nothing here needs more than torch and Triton.
+This module needs only torch and Triton.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from .model import key
 from .products import kinds
 from .scale import Task
 
-# Of drawn ids: where two probabilities are nearly equal, exp's last bit decides.
+# Share of sampled ids that may differ: exp's last bit decides between nearly equal probabilities.
 ALLOWED_IDS = 0.005
 _EPS = 1e-6
 _MOST_BLOCKS = 1024
 _BIT_ROWS = (1, 2, 5, 16, 17, 32, 33, 64, 65, 100, 128, 200)
 
-# A name, and what gives the error and the error that is allowed.
+# A name, and a function that returns the error and the allowed error.
 Check = tuple[str, Callable[[], tuple[float, float]]]
 
 
 @torch.inference_mode()
 def measure(task: Task, dtype: str) -> None:
-    """All kernels in one dtype.
+    """Check all kernels in one dtype.
 
     Raises:
-        RuntimeError: kernels failed or were wrong; which, stands on record.
+        RuntimeError: kernels failed or were wrong; the record says which.
     """
     given = Inputs(task.scale, dtype)
     results, wrong = [], []
@@ -57,7 +57,7 @@ def measure(task: Task, dtype: str) -> None:
             found, allowed = check()
             result: dict[str, Any] = {"name": name, "error": found, "allowed": allowed}
             is_right = found <= allowed
-        except Exception:  # whatever a compiler raises; the others are checked all the same
+        except Exception:  # a compiler may raise anything, and the other kernels are still checked
             result, is_right = {"name": name, "failed": traceback.format_exc()[-2000:]}, False
         results.append(result)
         if not is_right:
@@ -68,7 +68,7 @@ def measure(task: Task, dtype: str) -> None:
 
 
 def checks(given: Inputs) -> Iterator[Check]:
-    """Every kernel at every number of rows."""
+    """Yield the checks of every kernel at every number of rows."""
     for rows in given.scale.check_rows:
         for part in (_small, _rotary, _attention, _products, _draws):
             for name, check in part(given, rows):
@@ -108,8 +108,11 @@ def _small(given: Inputs, rows: int) -> Iterator[Check]:
 
 
 def _cache(given: Inputs, rows: int, positions: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """A pool of two layers, tables, and where rows stand, below ``positions``: some of them are
-    padding. With very many blocks, sequences share some."""
+    """Return a pool of two layers, block tables, the table of each row, and the rows' positions.
+
+    Positions are below ``positions``. Some rows are padding (table -1). With more than
+    ``_MOST_BLOCKS`` blocks, sequences share blocks.
+    """
     gpt, block_size = given.scale.gpt, CacheConfig.block_size
     heads = gpt.num_attention_heads
     blocks = -(-positions // block_size)
@@ -127,7 +130,7 @@ def _rotary(given: Inputs, rows: int) -> Iterator[Check]:
     gpt = given.scale.gpt
 
     def check() -> tuple[float, float]:
-        # Few positions: no two rows may write into one block.
+        # Few positions, so that no two rows write into one block.
         pool, tables, table_of, positions = _cache(given, rows, 2 * CacheConfig.block_size)
         angles = given.normal(gpt.max_position_embeddings, pool.shape[5], dtype=torch.float32)
         parts = (
@@ -140,7 +143,7 @@ def _rotary(given: Inputs, rows: int) -> Iterator[Check]:
         )
 
         def whole(turn: Callable[..., Tensor]) -> Callable[..., Tensor]:
-            """What is stored is a result as well; without it only padding would be compared."""
+            """Make the stored keys and values part of the result, so that they are compared."""
 
             def both(*own: Any) -> Tensor:
                 *first, blocks = own
@@ -177,7 +180,7 @@ def _attention(given: Inputs, rows: int) -> Iterator[Check]:
 
 
 def _prompts(given: Inputs) -> tuple[float, float]:
-    """Two sequences' chunks, ragged, in one step."""
+    """Check prompt attention with chunks of two sequences, of different lengths, in one step."""
     length = given.scale.positions
     pool, tables, _, _ = _cache(given, 2, length)
     counts = (length, length // 3 + 1)
@@ -222,7 +225,7 @@ def _products(given: Inputs, rows: int) -> Iterator[Check]:
             return lambda *own: way(*own, out_dtype=torch.float32)
 
         ways = multiply(products.product), multiply(products.product_torch)
-        # Nothing is rounded to the operands' dtype on the way.
+        # The output is float32, so nothing is rounded to the operands' dtype.
         allowed = min(given.allowed, 1e-4)
         return given.on_both(*ways, given.normal(rows, gpt.hidden_size), weight), allowed
 
@@ -266,8 +269,10 @@ def _draws(given: Inputs, rows: int) -> Iterator[Check]:
 
 
 def _same_bits_of_products(given: Inputs, name: str) -> tuple[float, float]:
-    """The part of numbers of rows that change a row's bits: so many, that each kernel and each
-    tile of a product computes some."""
+    """Return the share of row counts at which a row's bits differ from those in the largest batch.
+
+    The row counts cover each kernel and each tile of a product.
+    """
     kind, device = kinds(given.scale.gpt)[name], given.device
     most = max(given.scale.check_rows)
     x = given.normal(most, kind.inputs).to(device)
@@ -287,7 +292,7 @@ def _same_bits_of_products(given: Inputs, name: str) -> tuple[float, float]:
 
 
 def _same_bits_of_attention(given: Inputs) -> tuple[float, float]:
-    """The same of attention, whose sequences are more or fewer."""
+    """Return the share of numbers of sequences at which the bits of attention differ."""
     most = max(given.scale.check_rows)
     cached = [part.to(given.device) for part in _cache(given, most, given.scale.positions)]
     pool, tables, table_of, positions = cached

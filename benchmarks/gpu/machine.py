@@ -1,4 +1,4 @@
-"""What the GPU benchmark runs on."""
+"""The machine that the GPU benchmark runs on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGES = ("triton", "transformers", "safetensors", "numpy", "vocos")
 
 
 def measure(task: Task) -> None:
-    """The computer, the device, versions, and the rate of a large copy."""
+    """Record the computer, the device, versions, and the rate of a large copy."""
     device = task.device
     name = "no GPU"
     if device.type == "cuda":
@@ -57,7 +57,7 @@ def _versions() -> dict[str, str]:
 
 
 def _driver() -> str:
-    """Its version, where the system's own tool tells it."""
+    """Return the version of the driver, as ``nvidia-smi`` reports it."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)

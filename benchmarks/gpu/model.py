@@ -1,7 +1,7 @@
-"""A random language model of any size for the GPU benchmark, and what it is asked for.
+"""A random language model of any size for the GPU benchmark, and requests to it.
 
-Only that part of a checkpoint which the engine reads is written, so that nothing is needed beside
-torch: no audio decoder, no vocoder.
+Only the part of a checkpoint that the engine reads is written. So the packages of the audio decoder
+and the vocoder are not needed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from ChatTTS.params import InferCodeParams
 
 from .scale import Task
 
-# Any tokenizer with the control tokens will do.
+# Any tokenizer with the control tokens works.
 _TOKENIZER = Path(ChatTTS.__file__).parent / "bundled" / "asset" / "tokenizer"
-# Spread of random weights.
+# Standard deviation of random weights.
 _SPREAD = 0.02
 
 
 def language_model(task: Task) -> Path:
-    """The folder that holds ``asset/``; written by the first part that needs it."""
+    """Return the folder that holds ``asset/``; the first part that needs it writes it."""
     folder = task.folder / "language-model"
     if not folder.exists():
         partial = task.folder / "language-model.partial"
@@ -45,7 +45,7 @@ def language_model(task: Task) -> Path:
 
 
 def engine_args(task: Task, dtype: str, *, batch_invariant: bool = True) -> EngineArgs:
-    """Settings of an engine on that model, for the most streams; else its own."""
+    """Return an engine's settings for that model and the most streams, otherwise the defaults."""
     return EngineArgs(
         language_model(task),
         dtype=dtype,
@@ -58,19 +58,19 @@ def engine_args(task: Task, dtype: str, *, batch_invariant: bool = True) -> Engi
 
 
 def sampling(gpt: GPTConfig, frames: int) -> Sampling:
-    """The package's own settings, for exactly so many frames."""
+    """Return the package's default settings for exactly ``frames`` frames."""
     params = InferCodeParams(max_new_token=frames, min_new_token=frames)
     return Sampling.from_params(params, num_codebooks=gpt.num_vq)
 
 
 def prompt(gpt: GPTConfig, positions: int, number: int) -> Prompt:
-    """A prompt of random text ids; another one for each number."""
+    """Return a prompt of random text ids, which depend on ``number``."""
     ids = np.random.default_rng(number).integers(0, gpt.num_text_tokens, positions)
     return Prompt(ids, np.zeros((0, 0), dtype=np.int64), None, np.zeros(positions, dtype=np.bool_))
 
 
 def key(number: int) -> DrawKey:
-    """Of the draws of a request for speech."""
+    """Return the key of the random numbers of a request for speech."""
     return DrawKey(number, Pass.CODE)
 
 
@@ -104,7 +104,7 @@ def _llama(gpt: GPTConfig, random: torch.Generator) -> Iterator[tuple[str, Tenso
 
 
 def _embed(gpt: GPTConfig, random: torch.Generator) -> Iterator[tuple[str, Tensor]]:
-    """Embeddings and weight-normed heads, by their published names."""
+    """Yield embeddings and weight-normed heads, by their published names."""
     tables = {"text": gpt.num_text_tokens}
     tables |= {f"code.{i}": gpt.num_audio_tokens for i in range(gpt.num_vq)}
     for name, rows in tables.items():

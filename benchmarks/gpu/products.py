@@ -1,6 +1,7 @@
-"""Products of few rows: the kernel of this package beside the library's, norm and addition and all.
+"""Time products of few rows: this package's kernel and the library's product.
 
-What decides how ``layers.py`` multiplies so many rows.
+Both include the norm, gate and addition that belong to the product. The results decide up to how
+many rows ``layers.py`` uses the kernel.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Kind:
 
 
 def kinds(gpt: GPTConfig) -> dict[str, Kind]:
-    """All of them, by the names of their matrices."""
+    """Return the products of a layer, by the names of their matrices."""
     hidden, inner = gpt.hidden_size, gpt.intermediate_size
     return {
         "qkv": Kind(hidden, 3 * hidden, normed=True),
@@ -50,7 +51,7 @@ def kinds(gpt: GPTConfig) -> dict[str, Kind]:
 
 @torch.inference_mode()
 def measure(task: Task, dtype: str) -> None:
-    """Microseconds of each product, by way, kind and rows; and the ways' sums over a layer."""
+    """Record microseconds of each product by method, and each method's sum over a layer."""
     scale, record = task.scale, task.record
     record.put(dtype=dtype, skinny_rows=layers.SKINNY_ROWS)
     recorder = new_recorder(task.device, advice="end what else uses the GPU")
@@ -66,7 +67,7 @@ def measure(task: Task, dtype: str) -> None:
 
 
 def _wins(results: dict[str, Any]) -> int:
-    """The most rows up to which the kernel is never slower than the library."""
+    """Return the largest number of rows up to which the kernel is never slower than the library."""
     best = 0
     for rows, found in results.items():
         sums = found["layer_us"]
@@ -79,8 +80,11 @@ def _wins(results: dict[str, Any]) -> int:
 def _ways(
     scale: Scale, kind: Kind, rows: int, dtype: torch.dtype, recorder: Recorder
 ) -> dict[str, float]:
-    """Microseconds of one product: the kernel, the library with what belongs to it, and the
-    library's product alone. Every weight is read from memory, out of more than the caches hold."""
+    """Return microseconds of one product by method.
+
+    The methods are the kernel, the library with norm, gate and addition, and the library's product
+    alone. There are more weights than the caches hold, so each is read from memory.
+    """
     device = torch.device(scale.device)
     stacked = kind.outputs * (1 + kind.gated)
     count = -(-scale.spread_bytes // (stacked * kind.inputs * dtype.itemsize))
@@ -107,7 +111,7 @@ def _ways(
 def _seconds(
     way: Callable[[Tensor], Any], weights: list[Tensor], recorder: Recorder, rounds: int
 ) -> float:
-    """Seconds of one product among many, recorded as they are in a step."""
+    """Return the seconds of one product, from a CUDA graph of many, as a step has them."""
 
     def work() -> None:
         for weight in weights:

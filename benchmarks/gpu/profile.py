@@ -1,4 +1,4 @@
-"""Which kernels a decode step consists of, and what each takes."""
+"""The kernels of a decode step and the time of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .timing import synchronize
 
 
 def measure(task: Task, dtype: str) -> None:
-    """Kernel by kernel, for every number of streams."""
+    """Record the time of each kernel, for every number of streams."""
     loaded = load(task, dtype)
     task.record.put(dtype=dtype, positions=task.scale.positions)
     results = {}
@@ -24,7 +24,7 @@ def measure(task: Task, dtype: str) -> None:
 
 
 def _kernels(loaded: Loaded, streams: int, device: torch.device) -> dict[str, Any]:
-    """Of a step: calls and microseconds of each kernel, and of all of them."""
+    """Return calls and microseconds of each kernel in a step, and their sums."""
     count = loaded.scale.steps
     on_cuda = device.type == "cuda"
     tables = loaded.lay_out(streams)

@@ -1,7 +1,7 @@
-"""The parts of the GPU benchmark on a CPU: their own logic can be tried anywhere.
+"""Run the parts of the GPU benchmark on a CPU, so that their own logic can be tested anywhere.
 
-What decodes is built as it is on CUDA, with the torch twins of the kernels in its place, since
-Triton's interpreter takes seconds over a step.
+The engine is built as on CUDA, but with the torch twins of the kernels, since Triton's interpreter
+takes seconds for a step.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def rehearse() -> None:
-    """From now on, until the process ends; nothing may have imported Triton yet."""
+    """Use the CPU until the process ends; Triton must not have been imported yet."""
     os.environ["TRITON_INTERPRET"] = "1"
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     import pytest
@@ -23,7 +23,7 @@ def rehearse() -> None:
 
 
 def take_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the engine take the way of CUDA on a CPU, until ``monkeypatch`` is undone."""
+    """Have the engine take the CUDA path on a CPU, until ``monkeypatch`` is undone."""
     from ChatTTS.model.velocity.model_loader import ModelLoader
     from tests.support.cuda_twins import use_twins
 

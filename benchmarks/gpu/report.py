@@ -1,4 +1,4 @@
-"""How the report of ``gpu.py`` is shown, and what its parts come to beside one another."""
+"""The report of ``benchmarks.gpu`` as text, and ratios between its parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Found = Mapping[str, Any]
 
 
 def table(report: Found) -> str:
-    """The report as plain text."""
+    """Return the report as plain text."""
     lines = []
     for name, found in report["parts"].items():
         took = f" ({found['seconds']:.0f} s)" if "seconds" in found else ""
@@ -27,8 +27,10 @@ def table(report: Found) -> str:
 
 
 def ratios(report: Found) -> dict[str, float]:
-    """How many times faster one stream of the engine is than the standard paths, as far as both
-    were measured: milliseconds of a step of all the path, divided by one another."""
+    """Return how many times faster the engine is than each standard path, with one stream.
+
+    A ratio divides the milliseconds of a whole step. It is left out unless both were measured.
+    """
     parts = report["parts"]
     ours = _at(parts, "engine bfloat16", "streams", "1", "step_ms", "median")
     paths = {
@@ -55,7 +57,7 @@ def ratios(report: Found) -> dict[str, float]:
 
 
 def _at(found: Any, *place: str) -> Any:
-    """What stands at a place, or ``None``."""
+    """Return the value at a path of keys, or ``None``."""
     for name in place:
         if not isinstance(found, Mapping) or name not in found:
             return None

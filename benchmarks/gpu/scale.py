@@ -1,4 +1,4 @@
-"""How large everything in the GPU benchmark is, and what its parts are given."""
+"""The sizes of the GPU benchmark, and the arguments of its parts."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ class Scale:
     """Sizes of the model and of the measurements.
 
     Attributes:
-        device: where everything runs.
+        device: the device of all parts.
+        gpt: sizes of the language model.
         streams: numbers of sequences that decode together.
-        positions: of each sequence in a step that is timed.
-        prompt, frames: of a request to the engine.
-        rounds: the median of so many counts.
-        steps: of a round.
-        product_rows: rows of products.
-        check_rows: rows of the kernels that are held against their twins.
-        prompts: rows of prompt steps.
-        spread_bytes: what is read before anything is read again: more than all caches hold.
-        copy_bytes: copied for the limit.
-        kv_memory: of the engine.
-        tests: files of tests that are run.
-        batched_tokens: positions of a step of the engine; ``None`` is its own choice.
+        positions: length of each sequence in a step that is timed.
+        prompt, frames: positions of the prompt and new frames of a request to the engine.
+        rounds: number of rounds, of which the median counts.
+        steps: steps of a round.
+        product_rows: numbers of rows in timed products.
+        check_rows: numbers of rows with which kernels are compared with their twins.
+        prompts: numbers of rows of prompt steps.
+        spread_bytes: bytes that are read before any is read again; more than all caches hold.
+        copy_bytes: size of the copy that measures the memory's rate.
+        kv_memory: size of the engine's KV cache.
+        tests: pattern of the test files that are run.
+        batched_tokens: the engine's token budget of a step; ``None`` for its default.
     """
 
     device: str
@@ -68,7 +69,7 @@ FULL = Scale(
     kv_memory="24GB",
     tests="**/cuda/test_*.py",
 )
-# Everything that a run does, in seconds, on a CPU.
+# Sizes with which a whole run takes seconds on a CPU.
 TINY = Scale(
     device="cpu",
     gpt=GPTConfig(
@@ -97,8 +98,10 @@ TINY = Scale(
 
 
 class Record:
-    """What a part has found, written to ``file`` whenever something is added: what was found
-    before a part failed or was ended is not lost."""
+    """The results of a part, written to ``file`` with each addition.
+
+    So the results from before a failure or a time limit are kept.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -118,12 +121,13 @@ class Record:
 
 @dataclass(frozen=True)
 class Task:
-    """What a part is to do.
+    """The arguments of every part.
 
     Attributes:
-        folder: of all parts: checkpoints are written there once.
-        record: takes what is found.
-        began: when the part's process was started, in seconds since the epoch.
+        scale: sizes of the model and of the measurements.
+        folder: the folder of all parts, in which checkpoints are written once.
+        record: takes the results.
+        began: start of the part's process, in seconds since the epoch.
     """
 
     scale: Scale
@@ -133,5 +137,5 @@ class Task:
 
     @property
     def device(self) -> torch.device:
-        """Where it runs."""
+        """The device of the part."""
         return torch.device(self.scale.device)

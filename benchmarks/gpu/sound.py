@@ -1,6 +1,6 @@
-"""Speech on the GPU, text to samples: the first samples of a stream, and whole runs.
+"""Time speech on the GPU, from text to samples: the first samples of a stream, and whole runs.
 
-Needs the packages of the audio decoders beside torch.
+This part needs the packages of the audio decoders beside torch.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .timing import spread
 
 _RUNS = 3
 _WAYS = ("stream", "low_latency")
-# So many of the streams speak together in whole runs.
+# Largest number of streams in whole runs.
 _MOST_STREAMS = 64
 
 
 def measure(task: Task, dtype: str) -> None:
-    """Load with the engine, then streams of one request, then whole runs of several."""
+    """Time loading, then streams of one request, then whole runs of several texts."""
     # Only this part needs the packages of the audio decoders.
     from ..cpu.chat_child import chat, run
     from ..cpu.streaming import child
@@ -68,7 +68,7 @@ def measure(task: Task, dtype: str) -> None:
 
 
 def whole_checkpoint(task: Task) -> Path:
-    """The folder of a whole checkpoint; written by the first part that needs it."""
+    """Return the folder of a whole checkpoint; the first part that needs it writes it."""
     folder = task.folder / "whole"
     if not folder.exists():
         partial = task.folder / "whole.partial"
@@ -79,7 +79,7 @@ def whole_checkpoint(task: Task) -> Path:
 
 
 def whole_config(task: Task) -> Config:
-    """Of a whole checkpoint of the task's size; a tiny one has little audio as well."""
+    """Return the sizes of a whole checkpoint; a tiny one has one block in each audio network."""
     gpt = task.scale.gpt
     return config_from(
         argparse.Namespace(

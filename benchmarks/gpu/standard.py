@@ -1,7 +1,7 @@
-"""The standard path on the GPU: transformers' Llama, and the accelerated one in its place.
+"""Time the standard path on the GPU, with transformers' Llama and with the accelerated Llama.
 
-Where the published package is not there, its Llama and our heads and draws stand in for it: that
-is what its own standard path consists of.
+If the published package is not installed, transformers' Llama with this package's heads and
+sampling replaces it in the comparison, since its standard path consists of the same parts.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from .model import key, language_model, prompt, sampling
 from .scale import Scale, Task
 from .timing import spread, wall_seconds
 
-# Frames of a run: transformers' Llama takes long over each.
+# Frames of a run; few, since transformers' Llama takes long for each.
 _FRAMES = 50
 _RUNS = 2
-# So many of the streams; the standard path is not made for more.
+# Largest number of streams; the standard path is not made for more.
 _MOST_STREAMS = 8
 
-# What computes, and what makes the cache of a batch.
+# The network, and a function that returns a new KV cache.
 Llama = tuple[Callable[..., Any], Callable[[], Any]]
 
 
 @torch.inference_mode()
 def measure(task: Task, dtype: str) -> None:
-    """Of both Llamas a step alone, by the host's clock, and a step of the whole path."""
+    """Record a step of each Llama alone and of its whole path, by the host's clock."""
     scale = task.scale
     task.record.put(dtype=dtype, positions=scale.positions, prompt=scale.prompt)
     embed, llamas = _load(language_model(task) / "asset", scale, dtype)
@@ -69,7 +69,7 @@ def _load(asset: Path, scale: Scale, dtype: str) -> tuple[Embed, dict[str, Llama
 
 
 def _llama_steps(llama: Llama, embed: Embed, streams: int, task: Task) -> list[float]:
-    """Seconds of a step of the Llama alone, behind so many positions."""
+    """Return the seconds of a step of the Llama alone, at about ``scale.positions`` positions."""
     model, new_cache = llama
     scale, weight = task.scale, embed.code.weight
     cache = new_cache()
@@ -99,7 +99,7 @@ def _llama_steps(llama: Llama, embed: Embed, streams: int, task: Task) -> list[f
 
 
 def _path_steps(llama: Llama, embed: Embed, streams: int, scale: Scale) -> list[float]:
-    """Seconds of a step of the whole path, from prompts to frames on the host."""
+    """Return the seconds of a step of the whole path, from prompts to frames on the host."""
     model, new_cache = llama
     engine = StandardEngine(
         model,

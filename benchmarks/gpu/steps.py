@@ -1,4 +1,4 @@
-"""Decode steps of the engine on the device: how long they take, beside what memory allows."""
+"""Time decode steps of the engine on the device, and compare them with the memory's rate."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from .timing import DeviceSpan, copy_rate, spread, synchronize, wall_seconds
 
 @dataclass(frozen=True)
 class Loaded:
-    """The parts of an engine that decode, and its blocks.
+    """The parts of an engine that decode, and its KV cache.
 
     Attributes:
-        blocks: of a sequence.
+        blocks: number of blocks of a sequence.
     """
 
     model: LoadedModel
@@ -39,10 +39,10 @@ class Loaded:
     scale: Scale
 
     def lay_out(self, streams: int) -> list[tuple[int, ...]]:
-        """Put so many sequences on the device, each shortly before the length that is timed.
+        """Put ``streams`` sequences on the device, each shortly before the timed position.
 
         Returns:
-            Their block tables; no two sequences or blocks lie side by side.
+            Their block tables; the blocks are in random order.
         """
         scale = self.scale
         position = scale.positions - 1 - scale.steps // 2
@@ -60,7 +60,7 @@ class Loaded:
 
 
 def load(task: Task, dtype: str, *, batch_invariant: bool = True) -> Loaded:
-    """Load, record the steps that are timed, and put on record how long that took."""
+    """Load the model and record the CUDA graphs of the timed steps; both times are recorded."""
     scale, record = task.scale, task.record
     config = engine_args(task, dtype, batch_invariant=batch_invariant).create_engine_config()
     began = time.perf_counter()
@@ -89,7 +89,7 @@ def load(task: Task, dtype: str, *, batch_invariant: bool = True) -> Loaded:
 
 
 def measure(task: Task, dtype: str, batch_invariant: bool = True) -> None:
-    """Steps of so many streams, at the same length each, and steps that read a prompt."""
+    """Time decode steps with each number of streams, and steps that read a prompt."""
     record, scale = task.record, task.scale
     rate = copy_rate(scale)
     record.put(dtype=dtype, positions=scale.positions, copy_gb_s=rate / 1e9)
@@ -117,10 +117,13 @@ def measure(task: Task, dtype: str, batch_invariant: bool = True) -> None:
 
 
 def _measure(loaded: Loaded, streams: int, device: torch.device) -> dict[str, Any]:
-    """Of a step: milliseconds on the device, microseconds of the host until it has been told to
-    the device, and for the reading of what came out."""
+    """Return the times of a step.
+
+    They are milliseconds on the device, microseconds of the host to launch it, and microseconds
+    to read its results.
+    """
     steps, count = loaded.steps, loaded.scale.steps
-    on_device, telling, reading = [], [], []
+    on_device, launching, reading = [], [], []
     for _ in range(loaded.scale.rounds + 2):
         tables = loaded.lay_out(streams)
         steps.run(tables, 1).wait()
@@ -128,21 +131,21 @@ def _measure(loaded: Loaded, streams: int, device: torch.device) -> dict[str, An
         span = DeviceSpan(device)
         began = time.perf_counter()
         pending = steps.run(tables, count)
-        telling.append((time.perf_counter() - began) / count)
+        launching.append((time.perf_counter() - began) / count)
         on_device.append(span.seconds() / count)
         began = time.perf_counter()
         decoded = pending.wait()
         reading.append((time.perf_counter() - began) / count)
     return {
         "step_ms": spread(on_device[2:]),
-        "host_us": spread(telling[2:], 1e6),
+        "host_us": spread(launching[2:], 1e6),
         "read_us": 1e6 * median(reading[2:]),
         "finite": bool(decoded.finite.all()),
     }
 
 
 def _prompt(loaded: Loaded, rows: int, device: torch.device) -> dict[str, float]:
-    """A step that reads a prompt of so many positions, hidden state to the host and all."""
+    """Time a step that reads a prompt of ``rows`` positions, hidden state to the host included."""
     scale, model = loaded.scale, loaded.model
     blocks = -(-rows // loaded.pool.shape[4])
     if blocks > len(loaded.pool):

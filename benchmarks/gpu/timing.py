@@ -1,4 +1,4 @@
-"""Seconds on a device, and how fast its memory is."""
+"""Time work on a device, and the rate of its memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from .scale import Scale
 
 
 def device_seconds(work: Callable[[], Any], device: torch.device, rounds: int) -> list[float]:
-    """Seconds of ``work`` on the device, in each of so many rounds after one that does not
-    count."""
+    """Return the seconds that ``work`` takes on the device, for each round after a warm-up."""
     _once(work, device)
     return [_once(work, device) for _ in range(rounds)]
 
 
 def wall_seconds(work: Callable[[], Any], device: torch.device, rounds: int) -> list[float]:
-    """The same by the host's clock, from the call until the device is done."""
+    """Return the seconds from the call of ``work`` until the device is done, by the host's clock.
+
+    The list has one item for each round after a warm-up.
+    """
     seconds = []
     for _ in range(rounds + 1):
         synchronize(device)
@@ -54,19 +56,19 @@ class DeviceSpan:
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has nothing to do."""
+    """Wait until the device has finished all queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def spread(seconds: list[float], scale: float = 1000.0) -> dict[str, float]:
-    """Median, least and most, in milliseconds unless ``scale`` is another."""
+    """Return median, least and most of ``seconds`` times ``scale``; by default milliseconds."""
     middle, least, most = median(seconds), min(seconds), max(seconds)
     return {"median": scale * middle, "min": scale * least, "max": scale * most}
 
 
 def copy_rate(scale: Scale) -> float:
-    """Bytes a second that a large copy on the device reads and writes."""
+    """Return the bytes a second that a large copy on the device reads and writes together."""
     device = torch.device(scale.device)
     source = torch.randn(scale.copy_bytes // 4, device=device)
     target = torch.empty_like(source)

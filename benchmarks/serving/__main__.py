@@ -1,10 +1,10 @@
-"""Load a server on loopback: how many requests it carries, and what becomes of the others.
+"""Test a server on loopback under load: its capacity, and how it treats requests beyond it.
 
     python -m benchmarks.serving --json out.json --plot out.png
     python -m benchmarks.serving --seconds 60 --times 1 2 10 --leaving 500
 
 Starts `chattts serve` as a process of its own, with the bundled voice. Clients and server share the
-machine. README.md says what each figure means.
+machine. README.md explains each figure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .clients import Client, Outcome, Wanted, load_of
 from .figures import LeaveFigures, first_sounds, load_figures, table
 from .process import ServerProcess, Usage
 
-# Ordinary sentences of different lengths; each with its seeds, so that answers can be told apart.
+# Ordinary sentences of different lengths. Each is spoken with each seed, so that answers differ.
 TEXTS = (
     "Good morning.",
     "The train leaves at seven.",
@@ -39,7 +39,7 @@ SEEDS = (1, 2)
 
 
 async def expected(client: Client) -> list[Wanted]:
-    """All texts with all seeds, and the samples that they give when nothing else runs."""
+    """Return all texts with all seeds, and the digests of their samples on the idle server."""
     wanted = []
     for text in TEXTS:
         for seed in SEEDS:
@@ -51,7 +51,7 @@ async def expected(client: Client) -> list[Wanted]:
 
 
 async def capacity(client: Client, wanted: Sequence[Wanted], running: int, seconds: float) -> float:
-    """Requests a second, where as many as may run are always under way."""
+    """Return the requests a second that are served while ``running`` clients send without pause."""
     until, done = time.monotonic() + seconds, 0
 
     async def keep_asking(number: int) -> None:
@@ -67,7 +67,11 @@ async def capacity(client: Client, wanted: Sequence[Wanted], running: int, secon
 
 
 async def leave(client: Client, wanted: Sequence[Wanted], count: int, longest: float) -> int:
-    """Clients that go away at random moments; gives how many got all before that."""
+    """Have ``count`` clients disconnect after at most ``longest`` seconds.
+
+    Returns:
+        How many of them had the whole answer before that.
+    """
     rng = random.Random(0)
     places = asyncio.Semaphore(50)
 
@@ -83,7 +87,7 @@ async def leave(client: Client, wanted: Sequence[Wanted], count: int, longest: f
 
 
 async def idle(server: ServerProcess) -> Usage:
-    """What the server holds when nothing runs."""
+    """Wait until nothing runs in the server, and return what it still holds."""
     for _ in range(200):
         usage = await server.usage()
         if not usage.running and not usage.waiting and not usage.blocks:
@@ -93,7 +97,7 @@ async def idle(server: ServerProcess) -> Usage:
 
 
 async def measure(args: argparse.Namespace, server: ServerProcess) -> dict[str, Any]:
-    """All figures."""
+    """Measure everything and return the report."""
     results: dict[str, Any] = {"machine": machine(), "arguments": vars(args) | {"plot": None}}
     async with Client(server.url) as client:
         wanted = await expected(client)

@@ -1,4 +1,4 @@
-"""Clients of the server under load: each asks once, as a player would."""
+"""Clients of the server under load; each sends one request and reads it as a player does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE = 120.0
 
 @dataclass(frozen=True)
 class Wanted:
-    """A request, and the digest of the samples that it has to give, where that is known."""
+    """A request, and the digest of the samples that it has to give, or ``None`` if unknown."""
 
     text: str
     seed: int
@@ -27,18 +27,18 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a request; times in seconds from its sending.
+    """The result of a request; times are in seconds since the request was sent.
 
     Attributes:
-        status: of HTTP; 0 where the connection broke.
-        answered: to the head of the answer.
-        first: to the first sound; None where none came.
-        whole: to the end.
-        underruns: how often a player that starts with the first sound would have run dry.
-        pauses: for how long together.
-        digest: of all samples; None where it failed.
-        is_right: whether these are the samples that were expected.
-        retry_after: what a refusal said.
+        status: the HTTP status; 0 if the connection broke.
+        answered: time of the response headers.
+        first: time of the first sound; None if there was none.
+        whole: time of the end.
+        underruns: number of pauses of a player that starts with the first sound.
+        pauses: total length of these pauses in seconds.
+        digest: digest of all samples; None if the request failed.
+        is_right: whether the samples are the expected ones.
+        retry_after: the ``Retry-After`` header of a refusal.
     """
 
     status: int
@@ -53,7 +53,7 @@ class Outcome:
 
 
 class Client:
-    """Many clients of one server, each with a connection of its own for each request."""
+    """Any number of clients of one server; each request has a connection of its own."""
 
     def __init__(self, url: str) -> None:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
@@ -71,7 +71,7 @@ class Client:
         await self._http.aclose()
 
     async def speak(self, wanted: Wanted) -> Outcome:
-        """Ask for PCM and take it as it comes."""
+        """Request PCM and read it as it arrives."""
         body = {
             "model": "chattts",
             "input": wanted.text,
@@ -127,7 +127,7 @@ async def load_of(
     seconds: float,
     rng: random.Random,
 ) -> list[Outcome]:
-    """Requests that come at random moments, ``rate`` a second, whatever becomes of the others."""
+    """Send requests as a Poisson process of ``rate`` a second, and return their outcomes."""
     tasks: list[asyncio.Task[Outcome]] = []
     until = time.monotonic() + seconds
     due = time.monotonic()

@@ -1,4 +1,4 @@
-"""Figures of the load test, from what became of its requests."""
+"""Figures of the load test, from the outcomes of its requests."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from ChatTTS.core import Chat
 from .clients import Client, Outcome, Wanted
 from .process import Usage
 
-# Between two turns, so that neither meets the last threads of the other.
+# Between two measurements, so that threads of one have ended when the other begins.
 _PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class FirstSound:
-    """Milliseconds to the first sound, one request at a time, in turns: in a process of its own
-    and over HTTP."""
+    """Milliseconds to the first sound, one request at a time: in process (here) and over HTTP."""
 
     here_p50: float
     here_p95: float
@@ -31,25 +30,25 @@ class FirstSound:
 
     @property
     def later(self) -> float:
-        """What HTTP adds to p95."""
+        """Milliseconds that HTTP adds to p95."""
         return self.http_p95 - self.here_p95
 
 
 @dataclass(frozen=True)
 class LoadFigures:
-    """One load.
+    """The figures of one load.
 
     Attributes:
-        times: of the capacity.
+        times: the load as a multiple of the capacity.
         rate: requests a second that were sent.
-        sent, served, refused, broken, wrong: requests; wrong are those whose samples belong to
-            another, or lack some.
+        sent, served, refused, broken, wrong: numbers of requests. The samples of wrong ones are
+            incomplete or not the expected ones.
         refused_p50, refused_p95: milliseconds to a refusal.
-        without_advice: refusals that say not when to come again.
-        first_p50, first_p95: milliseconds to the first sound of those that were served.
-        underruns: of all players; paused: of them, players that paused at all.
-        megabytes: more than before.
-        files, threads: more than before.
+        without_advice: refusals without a ``Retry-After`` header.
+        first_p50, first_p95: milliseconds to the first sound of served requests.
+        underruns: pauses of all players.
+        paused: players that paused at least once.
+        megabytes, files, threads: what the server holds after the load and did not hold before.
     """
 
     times: float
@@ -73,7 +72,14 @@ class LoadFigures:
 
 @dataclass(frozen=True)
 class LeaveFigures:
-    """Clients that went away: how many, how many got all before that, and what was left behind."""
+    """Clients that disconnected early, and what the server still holds after them.
+
+    Attributes:
+        clients: number of clients.
+        whole: number of those that had the whole answer before they disconnected.
+        running, waiting, blocks: requests and KV blocks that the server holds.
+        megabytes, files, threads: what the server holds after and did not hold before.
+    """
 
     clients: int
     whole: int
@@ -86,7 +92,7 @@ class LeaveFigures:
 
     @classmethod
     def of(cls, clients: int, whole: int, before: Usage, after: Usage) -> LeaveFigures:
-        """What is there now and was not before."""
+        """Return the figures from the server's usage before and after."""
         return cls(
             clients,
             whole,
@@ -100,7 +106,7 @@ class LeaveFigures:
 
 
 async def first_sounds(client: Client, text: str, rounds: int) -> FirstSound:
-    """The first sound here and there, in turns."""
+    """Time the first sound in process and over HTTP, by turns."""
     chat = Chat()
     chat.load_or_raise("bundled", use_vllm=True)
     here, there = [], []
@@ -117,14 +123,14 @@ async def first_sounds(client: Client, text: str, rounds: int) -> FirstSound:
         assert outcome.first is not None, outcome
         there.append(outcome.first)
     chat.unload()
-    # The first two of each warm up what is done but once.
+    # The first two of each are the warm-up.
     return FirstSound(*_milliseconds(here[2:]), *_milliseconds(there[2:]))
 
 
 def load_figures(
     times: float, capacity: float, outcomes: Sequence[Outcome], before: Usage, after: Usage
 ) -> LoadFigures:
-    """What became of a load."""
+    """Return the figures of a load."""
     served = [o for o in outcomes if o.status == 200]
     refused = [o for o in outcomes if o.status in (429, 503)]
     refusals = _milliseconds([o.answered for o in refused]) if refused else (None, None)
@@ -152,7 +158,7 @@ def load_figures(
 
 
 def table(results: dict[str, Any]) -> str:
-    """All figures in Markdown."""
+    """Return all figures as Markdown."""
     sound = FirstSound(**results["first_sound"])
     lines = [
         f"First sound, one request at a time: in process {sound.here_p50:.0f} ms (p95 "

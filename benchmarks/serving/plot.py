@@ -1,4 +1,4 @@
-"""What became of the requests of each load, as a picture."""
+"""A plot of the outcomes of the requests of each load."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def draw(results: Mapping[str, Any], file: Path) -> None:
-    """Write the picture of the results of ``serving.py``; the suffix says the format.
+    """Write the plot of the results of ``benchmarks.serving``; the suffix selects the format.
 
     Raises:
         SystemExit: matplotlib is not installed.

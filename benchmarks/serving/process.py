@@ -1,4 +1,4 @@
-"""A server as a process of its own, and what it holds."""
+"""A server in a process of its own, and the resources that it holds."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _URL = re.compile(r"http://[\w.:\[\]]+")
 
 @dataclass(frozen=True)
 class Usage:
-    """What the server holds at a moment.
+    """The resources that the server holds at a moment.
 
     Attributes:
-        running, waiting: requests.
-        blocks: of the KV cache that sequences hold.
+        running, waiting: numbers of requests.
+        blocks: blocks of the KV cache that sequences hold.
         megabytes: resident memory.
         files: open files and sockets.
-        threads: of the process.
+        threads: threads of the process.
     """
 
     running: int
@@ -39,7 +39,7 @@ class Usage:
 
 
 class ServerProcess:
-    """`chattts serve` on a free port, from entering to leaving."""
+    """`chattts serve` on a free port; a context manager that starts and ends it."""
 
     def __init__(self, folder: Path, *, running: int, waiting: int, dtype: str) -> None:
         self._command = [
@@ -60,7 +60,7 @@ class ServerProcess:
                 break
         else:
             raise SystemExit("the server did not start:\n" + "".join(said))
-        # Somebody has to read what it says, or it stops when the pipe is full.
+        # The server would block once the pipe of its log is full, so a thread reads it.
         threading.Thread(target=_drain, args=[self._process.stderr], daemon=True).start()
         return self
 
@@ -74,7 +74,7 @@ class ServerProcess:
         self._process.wait(60)
 
     async def usage(self) -> Usage:
-        """What it holds now."""
+        """Return the resources that the server holds now."""
         async with httpx.AsyncClient() as client:
             text = (await client.get(f"{self.url}/metrics")).text
         values = {

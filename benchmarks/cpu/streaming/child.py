@@ -1,4 +1,4 @@
-"""The engine's streams, as a child of ``streaming.py``."""
+"""A child process that runs the engine's streams."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ...common.report import FRAMES_PER_SECOND
 from ..chat_child import chat, load, params, run
 from ..velocity.child import generate
 
-# Frames of a push, and seconds of sound after which memory is looked at for the first time.
-_PIECE, _FIRST_LOOK = 24, 10
+# Frames of a push, and seconds of audio after which memory is measured for the first time.
+_FRAMES_PER_PUSH, _FIRST_MEASUREMENT = 24, 10
 
 
-class Counted:
-    """A generator that counts what another one is asked for and gives, by many threads at once.
+class CountingGenerator:
+    """A generator that counts the positions and frames of another one, called by many threads.
 
     Attributes:
-        prompts: positions of each.
+        prompts: positions of each request's prompt.
     """
 
     def __init__(self, inner: Generator) -> None:
@@ -35,13 +35,13 @@ class Counted:
 
     @property
     def frames(self) -> list[int]:
-        """What each request has so far."""
+        """The number of frames that each request has so far."""
         return [count for counts in self._counts for count in counts]
 
     def generate(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation
     ) -> Iterator[list[Delta]]:
-        """As the other one."""
+        """Yield what the inner generator yields."""
         counts = [0] * len(requests)
         self.prompts.extend(len(request.prompt) for request in requests)
         self._counts.append(counts)
@@ -51,28 +51,28 @@ class Counted:
             yield deltas
 
     def close(self) -> None:
-        """As the other one."""
+        """Close the inner generator."""
         self.inner.close()
 
 
 def stream(texts: list[str], frames: int) -> dict[str, Any]:
-    """Speak ``texts``, each in a stream of its own, all begun together, in exact mode.
+    """Speak ``texts`` in exact mode, each in a stream of its own, all started together.
 
     Returns:
         For each stream its ``chunks``: seconds since the call, samples, and the frames that all
-        streams had by then. ``stream_s`` are seconds until the last stream ended.
+        streams had by then. ``stream_s`` is the time in seconds until the last stream ended.
     """
     return _stream(texts, frames, low_latency=False)
 
 
 def low_latency(texts: list[str], frames: int) -> dict[str, Any]:
-    """The same in low-latency mode, with its defaults."""
+    """Speak ``texts`` as :func:`stream` does, in low-latency mode with its default settings."""
     return _stream(texts, frames, low_latency=True)
 
 
 def _stream(texts: list[str], frames: int, *, low_latency: bool) -> dict[str, Any]:
     gpt = chat.gpt
-    counted = Counted(gpt.engine)
+    counted = CountingGenerator(gpt.engine)
     began: list[float] = []
     together = threading.Barrier(len(texts), action=lambda: began.append(time.perf_counter()))
 
@@ -110,14 +110,14 @@ def _stream(texts: list[str], frames: int, *, low_latency: bool) -> dict[str, An
 def memory(
     folder: str, threads: int, dtype: str, seconds: float, **options: Any
 ) -> dict[str, list[int]]:
-    """What a stream keeps while random hidden states of so many seconds are decoded.
+    """Measure the memory of a stream while ``seconds`` of random hidden states are decoded.
 
     Returns:
-        ``frames`` pushed, bytes of the ``state`` and ``resident`` bytes of the process: after ten
-        seconds of sound, and before its last frames.
+        ``frames`` pushed, bytes of the ``state`` and ``resident`` bytes of the process, each after
+        ten seconds of audio and before the last frames.
 
     Raises:
-        RuntimeError: another number of samples came out than belongs to so many frames.
+        RuntimeError: the number of samples does not match the number of frames.
     """
     import torch
 
@@ -136,13 +136,13 @@ def memory(
     try:
         synthesizer = model.synthesizer(use_decoder=True)
         state = synthesizer.begin()
-        looks = [round(length * FRAMES_PER_SECOND) for length in (_FIRST_LOOK, seconds)]
+        totals = [round(length * FRAMES_PER_SECOND) for length in (_FIRST_MEASUREMENT, seconds)]
         random = torch.Generator().manual_seed(0)
         found: dict[str, list[int]] = {"frames": [], "state": [], "resident": []}
         pushed = samples = 0
-        for look in looks:
-            while pushed < look:
-                count = min(_PIECE, look - pushed)
+        for total in totals:
+            while pushed < total:
+                count = min(_FRAMES_PER_PUSH, total - pushed)
                 hiddens = torch.randn(count, model.config.gpt.hidden_size, generator=random)
                 samples += len(synthesizer.advance([Push(state, hiddens)])[0])
                 pushed += count

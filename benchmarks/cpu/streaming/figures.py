@@ -1,4 +1,4 @@
-"""What a run of streams comes to."""
+"""Figures of a run of streams."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 from ...common.report import FRAMES_PER_SECOND
 from .player import Chunk, Playback
 
-# Steps within which the first sound is asked for in exact mode, but for 100 ms.
-ASKED_STEPS = 60
-# Of these the most of the rounds counts, of all others the median.
+# The target of exact mode: the first sound comes at most 100 ms after so many steps.
+TARGET_STEPS = 60
+# Figures that are summed up by the maximum of the rounds; all others are by the median.
 _WORST = ("first_worst_s", "underruns", "silent_s", "delay_s")
 
 
 @dataclass(frozen=True)
 class Streamed:
-    """One run of so many streams, all of ``frames`` frames (seconds, wall clock).
+    """One run of ``streams`` streams with ``frames`` frames each. Times are in seconds.
 
     Attributes:
         stream_s: from the call to the end of the last stream.
-        chunks: of each stream.
-        offline_s: the same side's whole ``infer`` of as many other texts, in the same round.
-        generate_s: its generation alone.
+        chunks: the chunks of each stream.
+        offline_s: the side's ``infer`` without a stream, of as many other texts in this round.
+        generate_s: the side's generation alone.
     """
 
     streams: int
@@ -37,22 +37,22 @@ class Streamed:
 
     @cached_property
     def playbacks(self) -> list[Playback]:
-        """What the players of the streams gave."""
+        """What a player makes of each stream."""
         return [Playback.of(own) for own in self.chunks]
 
     @property
     def first_s(self) -> float:
-        """From the call to the first sound: the median of the streams."""
+        """Seconds from the call to the first sound, median of the streams."""
         return median(own[0].seconds for own in self.chunks)
 
     @property
     def figures(self) -> dict[str, float]:
-        """What the run comes to.
+        """The figures of the run.
 
-        ``steps`` are those that the engine had made when the first sound came, and ``beyond_ms``
-        what the first sound took beside them; ``beyond_60_ms`` is the same for the steps that are
-        asked for. The real-time factors are of all streams together. Underruns and silence are
-        those of all players, ``delay_s`` is what the one of them needs that needs most.
+        ``steps`` is the number of steps before the first sound, and ``beyond_ms`` the time until
+        the first sound less the time of these steps; ``beyond_60_ms`` subtracts 60 steps instead.
+        The real-time factors are of all streams together. Underruns and silence are summed over
+        all players; ``delay_s`` is that of the player that needs the longest delay.
         """
         step = self.generate_s / self.frames
         steps = median(own[0].generated for own in self.chunks) / self.streams
@@ -63,7 +63,7 @@ class Streamed:
             "step_ms": 1000 * step,
             "steps": steps,
             "beyond_ms": 1000 * (self.first_s - steps * step),
-            "beyond_60_ms": 1000 * (self.first_s - ASKED_STEPS * step),
+            "beyond_60_ms": 1000 * (self.first_s - TARGET_STEPS * step),
             "rtf": self.stream_s / audio,
             "offline_rtf": self.offline_s / audio,
             "rtf_ratio": self.stream_s / self.offline_s,
@@ -74,7 +74,7 @@ class Streamed:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Figures and all that they come from; chunks as seconds, samples, frames generated."""
+        """The figures and the values behind them; a chunk is [seconds, samples, frames]."""
         return {
             **self.figures,
             "stream_s": self.stream_s,
@@ -85,7 +85,7 @@ class Streamed:
 
 
 def summary(rounds: Sequence[Streamed]) -> dict[str, float]:
-    """Each figure's median over the rounds, or the most of them where the worst counts."""
+    """Return each figure's median over the rounds, or its maximum if it is one of ``_WORST``."""
     return {
         name: (max if name in _WORST else median)(r.figures[name] for r in rounds)
         for name in rounds[0].figures
@@ -93,7 +93,7 @@ def summary(rounds: Sequence[Streamed]) -> dict[str, float]:
 
 
 def ratios(ours: Sequence[Streamed], peer: Sequence[Streamed]) -> dict[str, dict[str, float]]:
-    """How many times sooner and faster ours is, for pairs of neighbouring rounds."""
+    """Return the peer's times divided by ours, for each pair of rounds: median, least and most."""
     pairs = list(zip(ours, peer, strict=True))
     found: Mapping[str, list[float]] = {
         "first sound": [p.first_s / o.first_s for o, p in pairs],

@@ -1,4 +1,4 @@
-"""The sound given out over time, beside the line of a player, as a picture."""
+"""A plot of the audio that streams gave over time, and of what a player makes of it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .player import SAMPLE_RATE, Chunk, Playback
 
 
 def draw(report: Mapping[str, Any], file: Path) -> None:
-    """Write the picture of a report of ``streaming.py``; the suffix says the format.
+    """Write the plot of a report of ``benchmarks.cpu.streaming``; the suffix selects the format.
 
-    Of each way to stream it shows the first stream of the round whose first sound is the median,
-    with the first number of streams.
+    It shows runs with the first number of streams. For each way to stream it takes the round with
+    the median time to the first sound, and of that round the first stream.
 
     Raises:
         SystemExit: matplotlib is not installed.

@@ -1,4 +1,4 @@
-"""How the report of ``streaming.py`` is shown."""
+"""The report of ``benchmarks.cpu.streaming`` as text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLUMNS = (
 
 
 def table(report: Mapping[str, Any]) -> str:
-    """The report as plain text."""
+    """Return the report as plain text."""
     parts = (_head, _figures, _ratios, _memory)
     return "\n\n".join("\n".join(lines) for part in parts if (lines := part(report)))
 
@@ -74,6 +74,6 @@ def _memory(report: Mapping[str, Any]) -> list[str]:
 
 
 def _names(report: Mapping[str, Any]) -> dict[str, str]:
-    """The names of all ways to stream."""
+    """Return the names of all ways to stream."""
     names: dict[str, str] = report["ways"]
     return names

@@ -1,4 +1,4 @@
-"""The velocity engine of this project, as a child of ``velocity.py``: what only it can be asked."""
+"""A child process that runs the velocity engine: handlers that only this engine can answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..chat_child import chat, load, params, prepare, run
 
 
 def sizes() -> dict[str, Any]:
-    """What the loaded model takes, as far as the process knows it, in bytes."""
+    """Return the loaded model's memory in bytes, its dtype and its number of KV blocks."""
     modules = (chat.decoder, chat.dvae, chat.vocos)
     tensors = chain.from_iterable((*m.parameters(), *m.buffers()) for m in modules)
     return {
@@ -42,7 +42,7 @@ def sizes() -> dict[str, Any]:
 
 
 def generate(texts: list[str], frames: int) -> dict[str, Any]:
-    """As ``run``, but without the audio: from the call to the last frame."""
+    """Generate as ``run`` does, but without audio; time from the call to the last frame."""
     requests = [_request(text, frames) for text in texts]
     made = [0] * len(requests)
     start = time.perf_counter()
@@ -55,18 +55,22 @@ def generate(texts: list[str], frames: int) -> dict[str, Any]:
 
 
 def repeated_prompt(text: str, transcript: str, frames: int) -> dict[str, Any]:
-    """The same text and sample prompt twice: seconds from the call to the first frame.
+    """Speak one text with one sample prompt twice.
 
     Args:
-        text: to say.
-        transcript: of the sample. Another one is a prompt that the engine does not know.
-        frames: of the sample, random codes.
+        text: the text to speak.
+        transcript: transcript of the sample. A new one makes the prompt new to the engine.
+        frames: length of the sample, which has random codes.
+
+    Returns:
+        For each of the two calls ``seconds`` to the first frame and prompt positions ``computed``;
+        ``prompt``: positions of the prompt.
     """
     embed = chat.config.embed
     codes = np.random.default_rng(0).integers(
         embed.num_audio_tokens - 1, size=(embed.num_vq, frames)
     )
-    # As a user would give it.
+    # The form in which a user passes a sample.
     sample = decode_sample(encode_sample(codes), embed.num_vq, embed.num_audio_tokens - 1)
     request = _request(text, 2, sample, transcript)
     metrics = _engine().engine.metrics
@@ -79,7 +83,7 @@ def repeated_prompt(text: str, transcript: str, frames: int) -> dict[str, Any]:
 
 
 def overhead(texts: list[str], frames: int) -> dict[str, Any]:
-    """What of a run lies outside the model, by the engine's own clock."""
+    """Return the part of a run that is spent outside the model, by the engine's own metrics."""
     requests = [_request(text, frames) for text in texts]
     metrics = _engine().engine.metrics
     before = metrics()
@@ -96,7 +100,7 @@ def overhead(texts: list[str], frames: int) -> dict[str, Any]:
         "wall_s": wall,
         "model_s": model,
         "engine_s": engine,
-        # Handing over from thread to thread, and the caller's own part.
+        # Passing results from thread to thread, and the caller's own part.
         "rest_s": wall - model - engine,
         "engine_share": engine / (model + engine),
         "outside_share": (wall - model) / wall,
@@ -104,9 +108,9 @@ def overhead(texts: list[str], frames: int) -> dict[str, Any]:
 
 
 def runner_parts(texts: list[str], frames: int) -> dict[str, Any]:
-    """Seconds of the model runner's parts; what is none of them is its bookkeeping.
+    """Return the seconds of the model runner's parts; the rest is its bookkeeping.
 
-    A run of its own, since the clocks around the parts cost time as well.
+    This needs a run of its own, since the clocks around the parts cost time as well.
     """
     requests = [_request(text, frames) for text in texts]
     with ExitStack() as stack:
@@ -134,7 +138,7 @@ def runner_parts(texts: list[str], frames: int) -> dict[str, Any]:
 
 
 def _kernel_draws(timed: Callable[[Any, str], Stopwatch]) -> list[Stopwatch]:
-    """A clock around the kernels' draw, where there are kernels."""
+    """Time the kernels' sampling, if there are kernels."""
     try:
         return [timed(load_kernels(), "velocity_sample")]
     except BuildError:
@@ -143,7 +147,7 @@ def _kernel_draws(timed: Callable[[Any, str], Stopwatch]) -> list[Stopwatch]:
 
 @contextmanager
 def _timed(owner: Any, name: str) -> Iterator[Stopwatch]:
-    """A clock around every call of ``owner``'s function ``name``."""
+    """Time every call of ``owner``'s function ``name``."""
     original = getattr(owner, name)
     watch = Stopwatch()
 
@@ -162,7 +166,7 @@ def _timed(owner: Any, name: str) -> Iterator[Stopwatch]:
 
 
 def _first_frame(request: GenerationRequest) -> float:
-    """Seconds until the first frame is there; the request is then run to its end."""
+    """Run the request to its end; return the seconds until its first frame."""
     start = time.perf_counter()
     seconds = None
     for deltas in chat.gpt.generate([request], Cancellation()):
@@ -178,7 +182,7 @@ def _request(
     sample: NDArray[np.int64] | None = None,
     transcript: str | None = None,
 ) -> GenerationRequest:
-    """What ``infer`` makes of ``text``, for exactly ``frames`` frames."""
+    """Return the request that ``infer`` makes of ``text``, for exactly ``frames`` frames."""
     wanted = params(frames)
     decorated = code_prompt(text, wanted.prompt, speaker=False, transcript=transcript)
     return GenerationRequest(

@@ -1,4 +1,4 @@
-"""Frames a second by side and streams, each beside its limit, as a picture."""
+"""A plot of frames a second by side and number of streams, each with its limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def draw(report: Mapping[str, Any], file: Path) -> None:
-    """Write the picture of a report of ``velocity.py``; the suffix says the format.
+    """Write the plot of a report of ``benchmarks.cpu.velocity``; the suffix selects the format.
 
     Raises:
         SystemExit: matplotlib is not installed.

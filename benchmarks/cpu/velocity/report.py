@@ -1,4 +1,4 @@
-"""How the report of ``velocity.py`` is shown."""
+"""The report of ``benchmarks.cpu.velocity`` as text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _MB = 1e6
 
 
 def table(report: Mapping[str, Any]) -> str:
-    """The report as plain text."""
+    """Return the report as plain text."""
     parts = (_head, _limits, _figures, _against_limits, _starts, _repeated_prompt, _overhead)
     return "\n\n".join("\n".join(part(report)) for part in parts if part(report))
 
 
 def _names(report: Mapping[str, Any]) -> dict[str, str]:
-    """The sides' names, all of the same width."""
+    """Return the names of the sides, padded to one width."""
     names = {key: side["name"] for key, side in report["sides"].items()}
     width = max(map(len, names.values()))
     return {key: f"{name:<{width}}" for key, name in names.items()}

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Check the CUDA code on a GPU and time it, within 8 minutes and without a network.
 #
-#     benchmarks/gpu.sh [FOLDER_OF_WHEELS] [ARGUMENTS OF gpu.py]
+#     benchmarks/gpu.sh [FOLDER_OF_WHEELS] [ARGUMENTS OF python -m benchmarks.gpu]
 #
-# What is missing and lies in the folder as a wheel is installed into a temporary folder; nothing
-# that is installed is changed. The JSON goes to ${OUT:-benchmarks/results}.
+# Missing packages whose wheels lie in the folder are installed into a temporary folder; installed
+# packages are not changed. The JSON goes to ${OUT:-benchmarks/results}.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -19,14 +19,14 @@ if [[ $# -gt 0 && $1 != -* ]]; then
     [[ -d $wheels ]] || { echo "there is no folder $wheels" >&2; exit 2; }
 fi
 
-# One at a time, so that a wheel for another machine does not keep the others out.
+# Install one wheel at a time, so that a wheel for another machine does not stop the others.
 install() {  # target, wheel
     "$python" -m pip install --quiet --no-index --no-deps --no-compile --no-cache-dir \
         --disable-pip-version-check --find-links "$wheels" --target "$1" "$2" ||
         { echo "not installed: $2" >&2; return 1; }
 }
 
-# A wheel is named after its distribution, whose version follows a dash.
+# The name of a wheel begins with the distribution's name and a dash.
 is_installed() {
     "$python" -c 'import importlib.metadata, sys; importlib.metadata.version(sys.argv[1])' \
         "$1" >/dev/null 2>&1
@@ -38,7 +38,7 @@ if [[ -n $wheels ]]; then
         name=$(basename "$wheel")
         name=${name%%-*}
         case ${name,,} in
-            # The published package is imported by the same name as ours: it is kept apart.
+            # Kept apart, because the published package and ours are both imported as ChatTTS.
             chattts) install "$work/peer" "$wheel" &&
                 export CHATTTS_PEER_SITE=$work/peer || true ;;
             torch | triton | nvidia_* | chattts_velocity) ;;
@@ -48,5 +48,7 @@ if [[ -n $wheels ]]; then
     export PYTHONPATH=$work/site${PYTHONPATH:+:$PYTHONPATH}
 fi
 
-export PYTHONUNBUFFERED=1
-"$python" "$here/gpu.py" --seconds $((465 - SECONDS)) --out "${OUT:-$here/results}" "$@"
+# The module is taken from this checkout, and not from another one that the caller may stand in.
+export PYTHONUNBUFFERED=1 PYTHONSAFEPATH=1
+export PYTHONPATH=${here%/*}${PYTHONPATH:+:$PYTHONPATH}
+"$python" -m benchmarks.gpu --seconds $((465 - SECONDS)) --out "${OUT:-$here/results}" "$@"

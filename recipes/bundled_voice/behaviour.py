@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from . import texts
-from .chance import Dice
-from .measures import Samples, silences, words
+from .counter_rng import CounterRng
 from .speech import LAUGH, LBREAK, UV_BREAK, speak
+from .speech_metrics import Samples, silences, words
 from .subject import Result, Subject
 from .types import DEFAULT_SPEED, SAMPLE_RATE, SPEEDS, VOICES
 
@@ -98,8 +98,8 @@ def requests(subject: Subject, count: int) -> Result:
     # Those of one voice and speed go in one call.
     groups: dict[tuple[str, int], list[str]] = {}
     for number in range(count):
-        dice = Dice(SEED, number)
-        line, voice, pace = texts.sentence(dice), dice.pick(VOICES), dice.below(SPEEDS)
+        rng = CounterRng(SEED, number)
+        line, voice, pace = texts.sentence(rng), rng.pick(VOICES), rng.below(SPEEDS)
         groups.setdefault((voice, pace), []).append(line)
     for seed, ((voice, pace), lines) in enumerate(groups.items()):
         waves = subject.waveforms(lines, spk_emb=voice, prompt=f"[speed_{pace}]", manual_seed=seed)
@@ -141,7 +141,7 @@ def refining(subject: Subject, count: int) -> Result:
             for number, line in enumerate(lines)
         ]
         wanted = [
-            texts.refine(line, oral, laugh, pause, Dice(SEED, number))
+            texts.refine(line, oral, laugh, pause, CounterRng(SEED, number))
             for number, line in enumerate(lines)
         ]
         if not oral:

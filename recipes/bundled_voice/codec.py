@@ -250,7 +250,8 @@ def perplexity(indices: Tensor, size: int) -> Tensor:
     flat = indices.flatten().long()
     counts = torch.zeros(size, device=flat.device)
     counts.scatter_add_(0, flat, torch.ones_like(flat, dtype=counts.dtype))
-    return torch.special.entr(counts / counts.sum()).sum().exp()
+    entropy: Tensor = torch.special.entr(counts / counts.sum()).sum()
+    return entropy.exp()
 
 
 def load_codec(run: Run) -> DVAE:

@@ -37,7 +37,7 @@ def encode(codec: DVAE, utterances: Sequence[Spoken], device: torch.device) -> l
     """
     found: dict[int, Coded] = {}
     waves = [_followed_by_silence(spoken) for spoken in utterances]
-    for part in alike([len(wave) for wave in waves], _SAMPLES):
+    for part in groups_of_similar_length([len(wave) for wave in waves], _SAMPLES):
         batch = pad_sequence([waves[i] for i in part], batch_first=True)
         with torch.inference_mode():
             codes = codec.encode(batch.to(device)).cpu()
@@ -91,7 +91,7 @@ def coded_corpus(
     return items
 
 
-def alike(lengths: Sequence[int], most: int) -> list[list[int]]:
+def groups_of_similar_length(lengths: Sequence[int], most: int) -> list[list[int]]:
     """Indices in groups of similar length, each at most ``most`` long with its padding,
     but for a single one that is longer."""
     groups: list[list[int]] = []

@@ -26,7 +26,7 @@ from ChatTTS.errors import ConfigError
 from ChatTTS.text.tags import without_tags
 from ChatTTS.utils.progress import progress
 
-from .chance import Dice
+from .counter_rng import CounterRng
 from .speech import speak, stretch, to_float, to_int16
 from .texts import SHARES, Shares, utterance
 from .types import DEFAULT_SPEED, FRAME_SAMPLES, SPEEDS, Request, Spoken
@@ -181,10 +181,10 @@ def _silence_errors() -> None:
 
 
 def _request(seed: int, index: int, shares: Shares) -> Request:
-    dice = Dice(seed, index)
-    speed = DEFAULT_SPEED if dice.chance(0.6) else dice.below(SPEEDS)
+    rng = CounterRng(seed, index)
+    speed = DEFAULT_SPEED if rng.bernoulli(0.6) else rng.below(SPEEDS)
     while True:
-        text = utterance(dice, shares)
+        text = utterance(rng, shares)
         if _seconds(text, speed) <= LONGEST_SECONDS:
             return Request(text, _TURNS[index % len(_TURNS)], speed)
 

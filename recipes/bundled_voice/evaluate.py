@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import behaviour, heard, likeness
+from . import behaviour, intelligibility, voice_similarity
 from .report import write_report
 from .run import Run
 from .subject import Result, Subject
@@ -32,13 +32,13 @@ class Part:
 
 
 PARTS = {
-    "everyday": Part(heard.everyday, 200),
-    "unseen": Part(heard.unseen, 50),
-    "long": Part(heard.long, 20),
-    "strung": Part(heard.strung, 12),
-    "voices": Part(heard.voices, 200),
-    "similarity": Part(likeness.similarity, 30),
-    "random": Part(heard.random_speakers, 20),
+    "everyday": Part(intelligibility.everyday, 200),
+    "unseen": Part(intelligibility.unseen, 50),
+    "long": Part(intelligibility.long, 20),
+    "strung": Part(intelligibility.strung, 12),
+    "voices": Part(intelligibility.voices, 200),
+    "similarity": Part(voice_similarity.similarity, 30),
+    "random": Part(intelligibility.random_speakers, 20),
     "speed": Part(behaviour.speed, 40),
     "pauses": Part(behaviour.pauses, 50),
     "laughs": Part(behaviour.laughs, 30),

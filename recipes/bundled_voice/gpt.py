@@ -20,7 +20,7 @@ from .batches import IGNORED, Mixture, SpeechBatch, Steps, TextBatch, speech_bat
 from .checkpoints import checksum, load_average, read_origin, read_position
 from .codec import NAME as CODEC_NAME
 from .codec import load_codec
-from .coded import alike, coded_corpus, encode
+from .coded import coded_corpus, encode, groups_of_similar_length
 from .data import Corpus
 from .decoder import train_decoder
 from .llama import Guidance, Llama
@@ -334,7 +334,7 @@ def hiddens_of(
         items = encode(codec, utterances, device)
         sequences = [prompts.speech(item) for item in items]
         found: dict[int, Tensor] = {}
-        for part in alike([len(sequence) for sequence in sequences], _POSITIONS):
+        for part in groups_of_similar_length([len(sequence) for sequence in sequences], _POSITIONS):
             batch = speech_batch([sequences[index] for index in part], NUM_CODES)
             with autocast(device):
                 found.update(zip(part, model.hiddens(batch.to(device)), strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from .chance import Dice
+from .counter_rng import CounterRng
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _ARTICLE = re.compile(r"\ba(?= (?!uni|use|usu|one|euro|uk)[aeiou])")
@@ -354,48 +354,48 @@ the {ordinal} of {month}
     }.items()
 }
 
-NUMBERS: dict[str, Callable[[Dice], str]] = {
-    "clock": lambda dice: (
-        f"{dice.integer(1, 12)}:{dice.pick((0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55)):02d}"
-        + dice.pick(("", "", " a.m.", " p.m."))
+NUMBERS: dict[str, Callable[[CounterRng], str]] = {
+    "clock": lambda rng: (
+        f"{rng.integer(1, 12)}:{rng.pick((0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55)):02d}"
+        + rng.pick(("", "", " a.m.", " p.m."))
     ),
-    "money": lambda dice: (
-        dice.pick("$$$€£")
-        + dice.pick((f"{dice.integer(1, 99)}.{dice.integer(5, 99):02d}", f"{_large(dice)}"))
+    "money": lambda rng: (
+        rng.pick("$$$€£")
+        + rng.pick((f"{rng.integer(1, 99)}.{rng.integer(5, 99):02d}", f"{_large(rng)}"))
     ),
-    "number": lambda dice: dice.pick((str(dice.below(100)), str(_large(dice)))),
-    "small_number": lambda dice: str(dice.integer(2, 20)),
-    "decimal": lambda dice: f"{dice.below(60)}.{dice.integer(1, 9)}",
-    "percent": lambda dice: f"{dice.integer(1, 100)}%",
-    "temperature": lambda dice: str(dice.integer(1, 99)),
-    "year": lambda dice: str(dice.integer(1700, 2059)),
-    "of_month": lambda dice: str(dice.integer(1, 31)),
-    "ordinal": lambda dice: _ordinal(dice.integer(1, 31)),
-    "phone": lambda dice: f"{dice.integer(200, 999)}-{dice.below(10000):04d}",
-    "digits": lambda dice: " ".join(str(dice.below(10)) for _ in range(dice.integer(3, 6))),
+    "number": lambda rng: rng.pick((str(rng.below(100)), str(_large(rng)))),
+    "small_number": lambda rng: str(rng.integer(2, 20)),
+    "decimal": lambda rng: f"{rng.below(60)}.{rng.integer(1, 9)}",
+    "percent": lambda rng: f"{rng.integer(1, 100)}%",
+    "temperature": lambda rng: str(rng.integer(1, 99)),
+    "year": lambda rng: str(rng.integer(1700, 2059)),
+    "of_month": lambda rng: str(rng.integer(1, 31)),
+    "ordinal": lambda rng: _ordinal(rng.integer(1, 31)),
+    "phone": lambda rng: f"{rng.integer(200, 999)}-{rng.below(10000):04d}",
+    "digits": lambda rng: " ".join(str(rng.below(10)) for _ in range(rng.integer(3, 6))),
 }
 
 
-def expand(pattern: str, dice: Dice, word: Callable[[str], str]) -> str:
+def expand(pattern: str, rng: CounterRng, word: Callable[[str], str]) -> str:
     """``pattern`` with its slots filled.
 
     Args:
         pattern: text with ``{slots}``.
-        dice: chooses among patterns and numbers.
+        rng: chooses among patterns and numbers.
         word: a word of a kind that is neither a pattern nor a number ("thing", "past").
     """
 
     def fill(match: re.Match[str]) -> str:
         slot = match[1]
         if slot in PATTERNS:
-            return expand(dice.pick(PATTERNS[slot]), dice, word)
-        return NUMBERS[slot](dice) if slot in NUMBERS else word(slot)
+            return expand(rng.pick(PATTERNS[slot]), rng, word)
+        return NUMBERS[slot](rng) if slot in NUMBERS else word(slot)
 
     return _ARTICLE.sub("an", _SLOT.sub(fill, pattern))
 
 
-def _large(dice: Dice) -> int:
-    return dice.below(10 ** dice.integer(2, 5))
+def _large(rng: CounterRng) -> int:
+    return rng.below(10 ** rng.integer(2, 5))
 
 
 def _ordinal(number: int) -> str:

@@ -78,7 +78,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
     vectors."""
     a, b, c = _COEFFICIENTS
     is_tall = matrices.shape[-2] > matrices.shape[-1]
-    x = matrices.mT if is_tall else matrices
+    x: Tensor = matrices.mT if is_tall else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(_ITERATIONS):
         square = x @ x.mT

@@ -171,4 +171,5 @@ def statistics(hidden: int) -> NDArray[np.float16]:
 
 
 def _normalised(point: NDArray[np.float64]) -> NDArray[np.float32]:
-    return (point / np.linalg.norm(point)).astype(np.float32)
+    normalised: NDArray[np.float32] = (point / np.linalg.norm(point)).astype(np.float32)
+    return normalised

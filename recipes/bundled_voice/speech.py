@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ChatTTS.errors import TextError
 
 from . import flite
-from .chance import Dice
+from .counter_rng import CounterRng
 from .flite import Phone, Sound, teacher
 from .types import DEFAULT_SPEED, FRAME_SAMPLES, SAMPLE_RATE, SOUNDS, SPEEDS, VOICES, Spoken
 
@@ -83,7 +83,7 @@ def speak(text: str, voice: str, speed: int = DEFAULT_SPEED) -> Spoken:
     if voice not in VOICES or speed not in range(SPEEDS):
         raise TextError(f"voice {voice!r} at speed {speed}: use one of {VOICES} and 0 to 9")
     key = zlib.crc32(f"{voice} {speed} {text}".encode())
-    tape = _Tape(text, voice, stretch(speed), Dice(key, 0))
+    tape = _Tape(text, voice, stretch(speed), CounterRng(key, 0))
     previous: _Sentence | _Tag | None = None
     for part in _parts(text):
         if isinstance(part, _Sentence):
@@ -101,21 +101,23 @@ def speak(text: str, voice: str, speed: int = DEFAULT_SPEED) -> Spoken:
 
 def to_int16(samples: Samples) -> NDArray[np.int16]:
     """Samples within -1 to 1 as 16 bits."""
-    return np.rint(samples * np.float32(32767)).astype(np.int16)
+    rounded: NDArray[np.int16] = np.rint(samples * np.float32(32767)).astype(np.int16)
+    return rounded
 
 
 def to_float(samples: NDArray[np.int16]) -> Samples:
     """The samples that ``to_int16`` had, where these had 16 bits already."""
-    return (samples / np.float32(32767)).astype(np.float32)
+    scaled: Samples = (samples / np.float32(32767)).astype(np.float32)
+    return scaled
 
 
 class _Tape:
     """Sound after sound, and where on it the characters stand."""
 
-    def __init__(self, text: str, voice: str, stretch: float, dice: Dice) -> None:
+    def __init__(self, text: str, voice: str, stretch: float, rng: CounterRng) -> None:
         self._voice = voice
         self._stretch = stretch
-        self._dice = dice
+        self._rng = rng
         self._starts = np.full(len(text), -1, dtype=np.int64)
         self._pieces: list[Samples] = []
         self._sounding: list[Samples] = []
@@ -129,7 +131,7 @@ class _Tape:
             " ".join(word + mark for word, mark in _spelling(words)),
             self._voice,
             stretch=self._stretch,
-            seed=self._dice.below(2**31),
+            seed=self._rng.below(2**31),
         )
         spans = _spans(sound, len(words))
         cut = max(0, spans[0][0] - _samples(_MARGIN))
@@ -152,14 +154,14 @@ class _Tape:
     def laugh(self, place: int) -> None:
         self._silence(0.06)
         self._starts[place] = self._length
-        for i in range(self._dice.integer(2, 4)):
+        for i in range(self._rng.integer(2, 4)):
             sound = teacher().say(
                 "hh aa",
                 self._voice,
                 stretch=_LAUGH_STRETCH[self._voice],
                 pitch=1.5 - 0.12 * i,  # laughter falls
                 phones=True,
-                seed=self._dice.below(2**31),
+                seed=self._rng.below(2**31),
             )
             self._note(sound.phones, self._length)
             self._sound(sound.samples * np.float32(0.9**i))
@@ -168,10 +170,10 @@ class _Tape:
     def pause(self, tag: _Tag) -> None:
         if self._starts[tag.place] < 0:
             self._starts[tag.place] = self._length
-        self._silence(self._dice.between(*PAUSE_SECONDS[tag.name]))
+        self._silence(self._rng.between(*PAUSE_SECONDS[tag.name]))
 
     def sentence_pause(self) -> None:
-        self._silence(self._dice.between(*SENTENCE_PAUSE_SECONDS) * self._stretch)
+        self._silence(self._rng.between(*SENTENCE_PAUSE_SECONDS) * self._stretch)
 
     def finish(self) -> tuple[Samples, NDArray[np.int32], NDArray[np.int8]]:
         """float32 [n] at 24 kHz, n whole frames; int32 [characters], the frames they begin in;

@@ -17,8 +17,8 @@ from ChatTTS.pipeline.results import Waveforms
 
 from . import texts
 from .data import in_processes
-from .measures import Samples, VoiceMeasure, hear, hearing, voice_print
 from .speech import speak
+from .speech_metrics import Samples, VoiceSimilarity, recognise, voice_print, word_errors
 from .types import DEFAULT_SPEED, VOICES
 
 Result = dict[str, Any]
@@ -28,7 +28,7 @@ _TOGETHER = 64  # texts of a call
 
 def error_rate(lines: Sequence[str], heard: Sequence[Sequence[str]]) -> float:
     """Word error rate in percent, as it is reported."""
-    return round(hearing(lines, heard).rate, 2)
+    return round(word_errors(lines, heard).rate, 2)
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Subject:
     workers: int | None = None
     seed: int = 1
     _spoken: dict[tuple[str, str], Samples] = field(default_factory=dict, repr=False)
-    _heard: dict[tuple[str, str], list[str]] = field(default_factory=dict, repr=False)
+    _recognised: dict[tuple[str, str], list[str]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def chat(self) -> Chat:
@@ -98,13 +98,13 @@ class Subject:
         )
         return found
 
-    def teach(self, line: str, voice: str) -> Samples:
+    def teacher_speech(self, line: str, voice: str) -> Samples:
         """The line by the teacher, at the default speed."""
         if (line, voice) not in self._spoken:
             self._spoken[line, voice] = speak(line, voice, DEFAULT_SPEED).samples
         return self._spoken[line, voice]
 
-    def copy(self, samples: Samples) -> Samples:
+    def through_codec(self, samples: Samples) -> Samples:
         """Through the codec and back."""
         model = self.chat._loaded
         with torch.inference_mode():
@@ -112,20 +112,20 @@ class Subject:
         copied: Samples = model.from_codes.samples(codes.T).numpy()
         return copied
 
-    def hear(self, waves: Sequence[Samples]) -> list[list[str]]:
+    def recognise(self, waves: Sequence[Samples]) -> list[list[str]]:
         """The words of each."""
-        return list(in_processes(hear, waves, self.workers))
+        return list(in_processes(recognise, waves, self.workers))
 
     def errors(self, lines: Sequence[str], waves: Sequence[Samples]) -> float:
         """Word error rate in percent."""
-        return error_rate(lines, self.hear(waves))
+        return error_rate(lines, self.recognise(waves))
 
-    def taught_errors(self, lines: Sequence[str], voice: str) -> float:
+    def teacher_errors(self, lines: Sequence[str], voice: str) -> float:
         """Word error rate of the teacher, who is heard once."""
-        missing = [line for line in lines if (line, voice) not in self._heard]
-        heard = self.hear([self.teach(line, voice) for line in missing])
-        self._heard.update(zip(((line, voice) for line in missing), heard, strict=True))
-        return error_rate(lines, [self._heard[line, voice] for line in lines])
+        missing = [line for line in lines if (line, voice) not in self._recognised]
+        heard = self.recognise([self.teacher_speech(line, voice) for line in missing])
+        self._recognised.update(zip(((line, voice) for line in missing), heard, strict=True))
+        return error_rate(lines, [self._recognised[line, voice] for line in lines])
 
     @cached_property
     def checksum(self) -> str:
@@ -138,9 +138,9 @@ class Subject:
         return f"{value:08x}"
 
     @cached_property
-    def measure(self) -> VoiceMeasure:
+    def voice_similarity(self) -> VoiceSimilarity:
         """Of voices, from thirty of the teacher's sentences each."""
         lines = texts.everyday_heldout()[-30:]
-        return VoiceMeasure.of(
-            {v: [voice_print(self.teach(line, v)) for line in lines] for v in VOICES}
+        return VoiceSimilarity.of(
+            {v: [voice_print(self.teacher_speech(line, v)) for line in lines] for v in VOICES}
         )

@@ -9,14 +9,14 @@ sound.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
 from ChatTTS.text.normalizer import Normalizer
 
-from .chance import Dice
+from .counter_rng import CounterRng
 from .grammar import PATTERNS, expand
 from .speech import LAUGH, LBREAK, UV_BREAK
 from .types import RefinePair
@@ -73,41 +73,41 @@ def sentences(seed: int, shares: Shares = SHARES) -> Iterator[str]:
     """
     place = 0
     while True:
-        yield sentence(Dice(seed, place), shares)
+        yield sentence(CounterRng(seed, place), shares)
         place += 1
 
 
-def sentence(dice: Dice, shares: Shares = SHARES) -> str:
+def sentence(rng: CounterRng, shares: Shares = SHARES) -> str:
     """One plain sentence of 1 to ``LONGEST`` words; never one that is held out."""
     while True:
-        kind = dice.fraction()
+        kind = rng.fraction()
         if kind < shares.everyday:
-            text = _everyday(dice, 0.0, shares)
+            text = _everyday(rng, 0.0, shares)
         elif kind < shares.everyday + shares.random:
-            text = _random(dice, shares)
+            text = _random(rng, shares)
         else:
-            text = _everyday(dice, 0.5, shares)
+            text = _everyday(rng, 0.5, shares)
         if _is_allowed(text):
             return text
 
 
-def utterance(dice: Dice, shares: Shares = SHARES) -> str:
+def utterance(rng: CounterRng, shares: Shares = SHARES) -> str:
     """One to three sentences, some with control tags, as the corpus has them."""
-    count = 1 if dice.chance(0.8) else dice.integer(2, 3)
-    plain = [sentence(dice, shares) for _ in range(count)]
-    text = " ".join(_with_borders(line, dice) for line in plain)
-    if dice.chance(0.3):
-        oral = dice.integer(1, 6) if dice.chance(0.3) else 0
-        laugh = dice.integer(1, MOST_LAUGH) if dice.chance(0.3) else 0
-        text = refine(" ".join(plain), oral, laugh, dice.integer(0, MOST_PAUSE), dice)
-    return f"{text} {LBREAK}" if dice.chance(0.15) else text
+    count = 1 if rng.bernoulli(0.8) else rng.integer(2, 3)
+    plain = [sentence(rng, shares) for _ in range(count)]
+    text = " ".join(_with_borders(line, rng) for line in plain)
+    if rng.bernoulli(0.3):
+        oral = rng.integer(1, 6) if rng.bernoulli(0.3) else 0
+        laugh = rng.integer(1, MOST_LAUGH) if rng.bernoulli(0.3) else 0
+        text = refine(" ".join(plain), oral, laugh, rng.integer(0, MOST_PAUSE), rng)
+    return f"{text} {LBREAK}" if rng.bernoulli(0.15) else text
 
 
-def _with_borders(text: str, dice: Dice) -> str:
+def _with_borders(text: str, rng: CounterRng) -> str:
     """Some sentences with a break or a laugh before them, or a break behind their full stop."""
-    if dice.chance(0.05):
-        text = f"{dice.pick((UV_BREAK, LBREAK, LAUGH))} {text}"
-    return f"{text} {UV_BREAK}" if dice.chance(0.05) else text
+    if rng.bernoulli(0.05):
+        text = f"{rng.pick((UV_BREAK, LBREAK, LAUGH))} {text}"
+    return f"{text} {UV_BREAK}" if rng.bernoulli(0.05) else text
 
 
 class RefinePairs:
@@ -129,13 +129,13 @@ class RefinePairs:
     def __getitem__(self, index: int) -> RefinePair:
         if not 0 <= index < self._count:
             raise IndexError(f"pair {index} of {self._count}")
-        dice = Dice(self._seed, index)
-        text = " ".join(sentence(dice, self._shares) for _ in range(dice.pick((1, 1, 2))))
-        oral, laugh, pause = (dice.integer(0, most) for most in (MOST_ORAL, MOST_LAUGH, MOST_PAUSE))
-        return RefinePair(text, oral, laugh, pause, refine(text, oral, laugh, pause, dice))
+        rng = CounterRng(self._seed, index)
+        text = " ".join(sentence(rng, self._shares) for _ in range(rng.pick((1, 1, 2))))
+        oral, laugh, pause = (rng.integer(0, most) for most in (MOST_ORAL, MOST_LAUGH, MOST_PAUSE))
+        return RefinePair(text, oral, laugh, pause, refine(text, oral, laugh, pause, rng))
 
 
-def refine(text: str, oral: int, laugh: int, pause: int, dice: Dice) -> str:
+def refine(text: str, oral: int, laugh: int, pause: int, rng: CounterRng) -> str:
     """``text`` with as many fillers, laughs and breaks as the three degrees ask for.
 
     The numbers depend on the degrees and the length alone, so that they can be learned:
@@ -146,63 +146,63 @@ def refine(text: str, oral: int, laugh: int, pause: int, dice: Dice) -> str:
     ends = [i for i, word in enumerate(words) if word[-1] in ".?"]
     commas = [i for i, word in enumerate(words) if word[-1] == ","]
     inner = [i for i, word in enumerate(words[:-1]) if word[-1] not in ",.?"]
-    laughs = set(dice.sample(ends, laugh))
-    laughs |= set(dice.sample(commas or inner, laugh - len(laughs)))
+    laughs = set(rng.sample(ends, laugh))
+    laughs |= set(rng.sample(commas or inner, laugh - len(laughs)))
     count = round(len(words) * pause / 21)
-    breaks = set(dice.sample(commas, count))
-    breaks |= set(dice.sample(inner, count - len(breaks)))
-    fillers = set(dice.sample(range(len(words)), round(len(words) * oral / 27)))
+    breaks = set(rng.sample(commas, count))
+    breaks |= set(rng.sample(inner, count - len(breaks)))
+    fillers = set(rng.sample(range(len(words)), round(len(words) * oral / 27)))
     refined: list[str] = []
     for i, word in enumerate(words):
         if i in fillers:
-            refined.append(f"{dice.pick(FILLERS)},")
+            refined.append(f"{rng.pick(FILLERS)},")
         refined.append(word)
         refined += [UV_BREAK] * (i in breaks) + [LAUGH] * (i in laughs)
     return " ".join(refined)
 
 
-def _everyday(dice: Dice, random_share: float, shares: Shares) -> str:
+def _everyday(rng: CounterRng, random_share: float, shares: Shares) -> str:
     """A sentence of the grammar; this share of its words is random."""
     slots = everyday().slots
 
     def word(slot: str) -> str:
-        return _random_word(dice, shares) if dice.chance(random_share) else dice.pick(slots[slot])
+        return _random_word(rng, shares) if rng.bernoulli(random_share) else rng.pick(slots[slot])
 
-    kind = dice.fraction()
+    kind = rng.fraction()
     if kind < 0.1:
-        return _finished(expand(dice.pick(PATTERNS["short"]), dice, word), ".")
+        return _finished(expand(rng.pick(PATTERNS["short"]), rng, word), ".")
     if kind < 0.35:
-        return _finished(expand("{question}", dice, word), "?")
+        return _finished(expand("{question}", rng, word), "?")
     pattern = "{clause}"
-    for _ in range(_weighted(dice, _CLAUSES) - 1):
-        joint = dice.pick(PATTERNS["joint"])
+    for _ in range(_weighted(rng, _CLAUSES) - 1):
+        joint = rng.pick(PATTERNS["joint"])
         pattern += f"{joint if joint.startswith(',') else f' {joint}'} {{clause}}"
-    if dice.chance(0.12):
+    if rng.bernoulli(0.12):
         pattern = "{opening}, " + pattern
-    return _finished(expand(pattern, dice, word), ".")
+    return _finished(expand(pattern, rng, word), ".")
 
 
-def _random(dice: Dice, shares: Shares) -> str:
+def _random(rng: CounterRng, shares: Shares) -> str:
     """A string of random words."""
-    low, high = _weighted(dice, _LENGTHS)
-    words = [_random_word(dice, shares) for _ in range(dice.integer(low, high))]
-    marked = [word + "," * dice.chance(0.1) for word in words[:-1]] + words[-1:]
-    return _finished(" ".join(marked), dice.pick("....?"))
+    low, high = _weighted(rng, _LENGTHS)
+    words = [_random_word(rng, shares) for _ in range(rng.integer(low, high))]
+    marked = [word + "," * rng.bernoulli(0.1) for word in words[:-1]] + words[-1:]
+    return _finished(" ".join(marked), rng.pick("....?"))
 
 
-def _random_word(dice: Dice, shares: Shares) -> str:
+def _random_word(rng: CounterRng, shares: Shares) -> str:
     known = everyday()
-    groups = (
-        (shares.frequent, lambda: dice.pick(known.slots[dice.pick(("small", "frequent"))])),
-        (shares.common, lambda: dice.pick(known.all)),
-        (shares.invented, lambda: invented(dice)),
-        (1.0, lambda: dice.pick(dictionary())),
+    groups: tuple[tuple[float, Callable[[], str]], ...] = (
+        (shares.frequent, lambda: rng.pick(known.slots[rng.pick(("small", "frequent"))])),
+        (shares.common, lambda: rng.pick(known.all)),
+        (shares.invented, lambda: invented(rng)),
+        (1.0, lambda: rng.pick(dictionary())),
     )
-    return _weighted(dice, groups)()
+    return _weighted(rng, groups)()
 
 
-def _weighted(dice: Dice, choices: Sequence[tuple[float, T]]) -> T:
-    chosen = dice.fraction()
+def _weighted(rng: CounterRng, choices: Sequence[tuple[float, T]]) -> T:
+    chosen = rng.fraction()
     for share, value in choices:
         chosen -= share
         if chosen < 0:

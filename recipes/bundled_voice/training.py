@@ -303,7 +303,8 @@ def _step(task: Task, batch: Any, moment: Moment, clip: float, logbook: Logbook)
         chosen = [task.optimizers[name] for name in objective.optimizers or task.optimizers]
         for optimizer in chosen:
             optimizer.zero_grad(set_to_none=True)
-        torch.stack([loss.float() for loss in objective.losses.values()]).sum().backward()
+        total = torch.stack([loss.float() for loss in objective.losses.values()]).sum()
+        torch.autograd.backward(total)
         parameters = [
             parameter
             for optimizer in chosen

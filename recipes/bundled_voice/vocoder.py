@@ -142,7 +142,7 @@ class VocoderTask:
                 features = codec.encoder(codec.downsample_conv(mel / codec.coef))
             features, _, _ = quantize(codec.vq_layer, features.float())
             with autocast(self.device):
-                decoded = codec(features)
+                decoded: Tensor = codec(features)
         return decoded.float()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ChatTTS.errors import AssetError
 
 from . import words_common as common
-from .chance import Dice
+from .counter_rng import CounterRng
 from .words_heldout import SMALL, UNSEEN
 
 
@@ -129,14 +129,14 @@ _CODAS = [
 ]
 
 
-def invented(dice: Dice) -> str:
+def invented(rng: CounterRng) -> str:
     """A word of one to four syllables that looks English."""
     while True:
         parts = [
-            dice.pick(_ONSETS) + dice.pick(_NUCLEI) + dice.pick(_CODAS)
-            for _ in range(dice.pick((1, 2, 2, 2, 3, 3, 4)))
+            rng.pick(_ONSETS) + rng.pick(_NUCLEI) + rng.pick(_CODAS)
+            for _ in range(rng.pick((1, 2, 2, 2, 3, 3, 4)))
         ]
-        word = "".join(parts) + dice.pick(("", "", "", "e", "y", "er", "ed", "ing", "ly", "tion"))
+        word = "".join(parts) + rng.pick(("", "", "", "e", "y", "er", "ed", "ing", "ly", "tion"))
         speakable = 3 <= len(word) <= 14 and not re.search(r"(.)\1\1|[aeiouy]{4}", word)
         if speakable and not _UNSPEAKABLE.fullmatch(word) and not is_held_out(word):
             return word

@@ -1,4 +1,4 @@
-"""The benchmarks run and report what they say; never how fast."""
+"""The benchmarks' common parts and the standard path's command; no test depends on speed."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ import hashlib
 import logging
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from ..support.benchmark_tools import BENCHMARKS, FIGURES, TINY, peer_python, run_script
+from benchmarks.common.child import ChildProcess, Stopwatch
+from benchmarks.common.comparison import call, texts
+from benchmarks.common.random_checkpoint import add_size_arguments, config_from, write_checkpoint
+from benchmarks.common.report import Round, medians, ratios
+from benchmarks.cpu import standard
+from ChatTTS.checkpoints.assets import AssetFolder
+from ChatTTS.checkpoints.loading import load_model
+from ChatTTS.config import Config
+from ChatTTS.model.gpt import EngineOptions
+from ChatTTS.model.placement import choose_placement
 
-
-@pytest.fixture(autouse=True)
-def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The benchmarks are scripts, which import one another by their names."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
+from ..support.benchmark_tools import FIGURES, TINY, peer_python, run_command
 
 
 def tiny_sizes(*arguments: str) -> argparse.Namespace:
-    from random_checkpoint import add_size_arguments
-
     parser = argparse.ArgumentParser()
     add_size_arguments(parser)
     return parser.parse_args([*TINY.split(), *arguments])
@@ -30,7 +33,7 @@ def tiny_sizes(*arguments: str) -> argparse.Namespace:
 
 def run_standard(tmp_path: Path, *given: str) -> tuple[dict[str, Any], str]:
     sizes = "--prompt 10 --frames 8 --streams 1 3 --threads 1 --rounds 2"
-    return run_script("standard", tmp_path, *TINY.split(), *sizes.split(), *given)
+    return run_command("cpu.standard", tmp_path, *TINY.split(), *sizes.split(), *given)
 
 
 @pytest.mark.slow
@@ -69,13 +72,6 @@ def test_standard_runs_the_peer_beside_ours(tmp_path: Path) -> None:
 def test_random_checkpoint_loads_without_a_complaint(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from random_checkpoint import config_from, write_checkpoint
-
-    from ChatTTS.checkpoints.assets import AssetFolder
-    from ChatTTS.checkpoints.loading import load_model
-    from ChatTTS.model.gpt import EngineOptions
-    from ChatTTS.model.placement import choose_placement
-
     config = config_from(tiny_sizes())
     write_checkpoint(tmp_path, config)
     with caplog.at_level(logging.WARNING):
@@ -90,8 +86,6 @@ def test_random_checkpoint_loads_without_a_complaint(
 
 
 def test_random_checkpoint_repeats_with_its_seed(tmp_path: Path) -> None:
-    from random_checkpoint import config_from, write_checkpoint
-
     def hashes(name: str, seed: int) -> dict[str, str]:
         write_checkpoint(tmp_path / name, config_from(tiny_sizes()), seed)
         files = sorted((tmp_path / name).rglob("*.safetensors"))
@@ -105,17 +99,12 @@ def test_random_checkpoint_repeats_with_its_seed(tmp_path: Path) -> None:
 
 
 def test_default_sizes_are_the_published_ones() -> None:
-    from random_checkpoint import add_size_arguments, config_from
-
-    from ChatTTS.config import Config
-
     parser = argparse.ArgumentParser()
     add_size_arguments(parser)
     assert config_from(parser.parse_args([])) == Config()
 
 
 def test_figures_are_what_they_say() -> None:
-    from report import Round
 
     # Four streams of 375 frames are 32 seconds of audio.
     figures = Round(streams=4, frames=375, generate_s=30.0, infer_s=40.0).figures
@@ -131,7 +120,6 @@ def test_figures_are_what_they_say() -> None:
 
 
 def test_medians_and_ratios_go_pair_by_pair() -> None:
-    from report import Round, medians, ratios
 
     ours = [Round(1, 10, generate_s=g, infer_s=2 * g) for g in (1.0, 2.0, 5.0)]
     peer = [Round(1, 10, generate_s=g, infer_s=3 * g) for g in (2.0, 3.0, 5.0)]
@@ -143,8 +131,8 @@ def test_medians_and_ratios_go_pair_by_pair() -> None:
     }
 
 
-class PretendedWorker:
-    """Answers as a side that stopped before its time."""
+class LazyChild:
+    """A child whose last text has one frame less than requested."""
 
     name = "a lazy side"
 
@@ -155,14 +143,11 @@ class PretendedWorker:
 
 
 def test_a_side_that_does_less_is_found_out() -> None:
-    from comparison import call
-
     with pytest.raises(RuntimeError, match=r"a lazy side did other work.*\[8, 7\]"):
-        call(PretendedWorker(), "run", 2, 10, 8)
+        call(cast(ChildProcess, LazyChild()), "run", 2, 10, 8)
 
 
 def test_texts_are_of_one_length_and_never_come_twice() -> None:
-    from comparison import texts
 
     found = [*texts(16, 10), *texts(40, 10, first=16), *texts(5, 10, first=700)]
 
@@ -172,10 +157,8 @@ def test_texts_are_of_one_length_and_never_come_twice() -> None:
 
 
 def test_stopwatch_leaves_out_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    import worker
-
     now = 0.0
-    monkeypatch.setattr(worker.time, "perf_counter", lambda: now)
+    monkeypatch.setattr("time.perf_counter", lambda: now)
 
     def work() -> Any:
         nonlocal now
@@ -184,7 +167,7 @@ def test_stopwatch_leaves_out_its_reader(monkeypatch: pytest.MonkeyPatch) -> Non
             yield item
         now += 1
 
-    watch = worker.Stopwatch()
+    watch = Stopwatch()
     items = []
     for item in watch.over(work()):
         items.append(item)
@@ -195,26 +178,22 @@ def test_stopwatch_leaves_out_its_reader(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 CHILD = """
-import os, sys
-sys.path.insert(0, {benchmarks!r})
-from worker import serve
+import os
+from benchmarks.common.child import serve
 
 def echo(value):
     print("this is no answer")
-    return {{"value": value, "threads": os.environ["OMP_NUM_THREADS"], "own": os.environ["OWN"]}}
+    return {"value": value, "threads": os.environ["OMP_NUM_THREADS"], "own": os.environ["OWN"]}
 
-serve({{"echo": echo, "fail": lambda: 1 / 0, "die": lambda: os._exit(3)}})
+serve({"echo": echo, "fail": lambda: 1 / 0, "die": lambda: os._exit(3)})
 """
 
 
-def test_worker_answers_fails_and_dies_with_a_message(tmp_path: Path) -> None:
-    from worker import Worker
+def test_child_answers_fails_and_dies_with_a_message(tmp_path: Path) -> None:
+    (tmp_path / "echoing_child.py").write_text(CHILD, encoding="utf-8")
 
-    script = tmp_path / "child.py"
-    script.write_text(CHILD.format(benchmarks=str(BENCHMARKS)), encoding="utf-8")
-
-    own = {"OWN": "variable"}
-    with Worker("the child", Path(sys.executable), str(script), 7, own) as child:
+    own = {"OWN": "variable", "PYTHONPATH": str(tmp_path)}
+    with ChildProcess("the child", Path(sys.executable), "echoing_child", 7, own) as child:
         answer = {"value": "ä\n1", "threads": "7", "own": "variable"}
         assert child.call("echo", value="ä\n1") == answer
         with pytest.raises(RuntimeError, match=r"the child failed in 'fail'(.|\n)*ZeroDivision"):
@@ -224,12 +203,26 @@ def test_worker_answers_fails_and_dies_with_a_message(tmp_path: Path) -> None:
             child.call("die")
 
 
+def test_an_isolated_child_finds_the_package_of_its_own_environment(tmp_path: Path) -> None:
+    """Not this project's, although the child runs a module of its benchmarks."""
+    package = tmp_path / "ChatTTS"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('this is another package')\n")
+    environment = {"PYTHONPATH": str(tmp_path)}
+    module = "benchmarks.common.published"
+    with (
+        ChildProcess(
+            "the child", Path(sys.executable), module, 1, environment, isolated=True
+        ) as child,
+        pytest.raises(RuntimeError, match="this is another package"),
+    ):
+        child.call("load", folder=str(tmp_path), threads=1)
+
+
 @pytest.mark.parametrize("bad", ["--prompt 4", "--rounds 0", "--streams 0", "--frames 4090"])
 def test_settings_that_make_no_sense_are_refused(
     bad: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import standard
-
     monkeypatch.setattr(sys, "argv", ["standard.py", *bad.split()])
     with pytest.raises(SystemExit):
         standard.parse()

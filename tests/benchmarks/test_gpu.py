@@ -1,4 +1,4 @@
-"""The GPU benchmark's own logic, tried on a CPU at a tiny size; never how fast anything is."""
+"""The GPU benchmark's own logic, on a CPU at a tiny size; no test depends on speed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import torch
 
-from ..support.benchmark_tools import BENCHMARKS
 from ..support.places import ROOT
 
 pytest.importorskip("triton")
@@ -24,9 +23,8 @@ FOUND_OF_STEPS = {"step_ms", "host_us", "read_us", "floor_ms", "share_of_limit",
 
 
 @pytest.fixture(autouse=True)
-def _scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The benchmarks are scripts, which import one another by their names and set threads."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
+def _threads() -> Iterator[None]:
+    """Restore the number of threads, which the benchmarks set."""
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
@@ -34,31 +32,31 @@ def _scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What all parts share."""
+    """The folder that all parts share."""
     return tmp_path_factory.mktemp("gpu")
 
 
 @pytest.fixture
 def on_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpu_rehearsal import take_triton
+    from benchmarks.gpu.rehearsal import take_triton
 
     take_triton(monkeypatch)
 
 
 def do(module: str, folder: Path, scale: Any = None, **given: Any) -> dict[str, Any]:
-    """A part's ``measure``, and what it put on record."""
-    from gpu_scale import TINY, Record, Task
+    """Run the part in ``module`` and return its record."""
+    from benchmarks.gpu.scale import TINY, Record, Task
 
     file = folder / f"{module}.json"
     task = Task(scale or TINY, folder, Record(file), time.time())
-    importlib.import_module(module).measure(task, **given)
+    importlib.import_module(f"benchmarks.gpu.{module}").measure(task, **given)
     found = json.loads(file.read_text(encoding="utf-8"))
     assert isinstance(found, dict)
     return found
 
 
 def shown(name: str, found: dict[str, Any]) -> str:
-    from gpu_report import table
+    from benchmarks.gpu.report import table
 
     return table({"parts": {name: found}})
 
@@ -67,7 +65,7 @@ def shown(name: str, found: dict[str, Any]) -> str:
 
 
 def test_machine(folder: Path) -> None:
-    found = do("gpu_machine", folder)
+    found = do("machine", folder)
 
     assert found["device"] == "no GPU"
     assert found["versions"]["torch"] == torch.__version__
@@ -77,7 +75,7 @@ def test_machine(folder: Path) -> None:
 
 @pytest.mark.parametrize("batch_invariant", [True, False])
 def test_steps(folder: Path, on_triton: None, batch_invariant: bool) -> None:
-    found = do("gpu_steps", folder, dtype="float32", batch_invariant=batch_invariant)
+    found = do("steps", folder, dtype="float32", batch_invariant=batch_invariant)
 
     assert list(found["streams"]) == ["1", "3"]
     for streams, own in found["streams"].items():
@@ -95,8 +93,8 @@ def test_steps(folder: Path, on_triton: None, batch_invariant: bool) -> None:
 
 def test_steps_are_timed_where_they_should_be(folder: Path, on_triton: None) -> None:
     """Around the length that is asked for, every sequence in blocks of its own."""
-    from gpu_scale import TINY, Record, Task
-    from gpu_steps import load
+    from benchmarks.gpu.scale import TINY, Record, Task
+    from benchmarks.gpu.steps import load
 
     loaded = load(Task(TINY, folder, Record(folder / "x.json"), time.time()), "float32")
     tables = loaded.lay_out(3)
@@ -108,7 +106,7 @@ def test_steps_are_timed_where_they_should_be(folder: Path, on_triton: None) -> 
 
 
 def test_engine(folder: Path, on_triton: None) -> None:
-    found = do("gpu_engine", folder, dtype="float32")
+    found = do("engine", folder, dtype="float32")
 
     assert {"import_s", "load_s", "cache_s", "first_request_s"} <= set(found)
     for own in found["streams"].values():
@@ -118,14 +116,14 @@ def test_engine(folder: Path, on_triton: None) -> None:
 
 
 def test_a_start_alone(folder: Path, on_triton: None) -> None:
-    found = do("gpu_engine", folder, dtype="float32", runs=False)
+    found = do("engine", folder, dtype="float32", runs=False)
 
     assert found["first_request_s"] > 0
     assert "streams" not in found
 
 
 def test_products(folder: Path, on_triton: None) -> None:
-    found = do("gpu_products", folder, dtype="float32")
+    found = do("products", folder, dtype="float32")
 
     for own in found["rows"].values():
         assert set(own["us"]) == {"qkv", "out", "gate_up", "down"}
@@ -135,7 +133,7 @@ def test_products(folder: Path, on_triton: None) -> None:
 
 
 def test_where_the_kernel_wins() -> None:
-    from gpu_products import _wins
+    from benchmarks.gpu.products import _wins
 
     def rows(kernel: float, library: float) -> dict[str, Any]:
         return {"layer_us": {"kernel": kernel, "library": library}}
@@ -147,7 +145,7 @@ def test_where_the_kernel_wins() -> None:
 
 @pytest.mark.parametrize("part", ["profile", "attention", "standard"])
 def test_other_figures(folder: Path, on_triton: None, part: str) -> None:
-    found = do(f"gpu_{part}", folder, dtype="float32")
+    found = do(part, folder, dtype="float32")
 
     assert "1 streams" in shown(f"{part} float32", found)
     if part == "profile":
@@ -161,7 +159,7 @@ def test_other_figures(folder: Path, on_triton: None, part: str) -> None:
 
 
 def test_sound(folder: Path) -> None:
-    found = do("gpu_sound", folder, dtype="float32")
+    found = do("sound", folder, dtype="float32")
 
     assert set(found["first_sound_ms"]) == {"stream", "low_latency"}
     # Eight frames of a 46.875th of a second.
@@ -175,7 +173,7 @@ def test_sound(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_kernels_are_right(folder: Path) -> None:
-    found = do("gpu_kernels", folder, dtype="float32")
+    found = do("kernels", folder, dtype="float32")
 
     assert found["wrong"] == []
     assert len(found["checks"]) > 20
@@ -184,8 +182,7 @@ def test_kernels_are_right(folder: Path) -> None:
 
 @pytest.mark.parametrize("harm", ["wrong row", "no result", "one bit"])
 def test_a_broken_kernel_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
-    from gpu_scale import TINY
-
+    from benchmarks.gpu.scale import TINY
     from ChatTTS.model.cuda.kernels import attention, products
 
     right = attention.attend_rows
@@ -202,8 +199,8 @@ def test_a_broken_kernel_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch,
     # What is not to be broken goes the quick way.
     monkeypatch.setattr(products, "product", products.product_torch)
     with pytest.raises(RuntimeError, match="wrong in float32"):
-        do("gpu_kernels", folder, replace(TINY, check_rows=(1, 2)), dtype="float32")
-    found = json.loads((folder / "gpu_kernels.json").read_text(encoding="utf-8"))
+        do("kernels", folder, replace(TINY, check_rows=(1, 2)), dtype="float32")
+    found = json.loads((folder / "kernels.json").read_text(encoding="utf-8"))
     wrong = [name for name in found["wrong"] if "attention" in name and "prompt" not in name]
     if harm == "one bit":
         assert "bits of attention" in wrong
@@ -214,7 +211,7 @@ def test_a_broken_kernel_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_codes_are_compared_with_the_published_ones(folder: Path) -> None:
-    found = do("gpu_codes", folder, models=["model-a"])
+    found = do("codes", folder, models=["model-a"])
 
     model = found["models"]["model-a"]
     assert model["requests"] == 17
@@ -225,9 +222,9 @@ def test_codes_are_compared_with_the_published_ones(folder: Path) -> None:
 
 @pytest.mark.parametrize("harm", ["ids", "hiddens", "length"])
 def test_other_codes_are_found(folder: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
-    import gpu_codes
+    from benchmarks.gpu import codes
 
-    _, expected = gpu_codes._cases("model-a")
+    _, expected = codes._cases("model-a")
 
     def answers(name: str, requests: Any, device: str, **settings: Any) -> list[Any]:
         ids = [codes.copy() for codes in expected]
@@ -239,23 +236,22 @@ def test_other_codes_are_found(folder: Path, monkeypatch: pytest.MonkeyPatch, ha
                 hiddens[5][0, 0] = 3e-5
             else:
                 ids[7], hiddens[7] = ids[7][:-1], hiddens[7][:-1]
-        return list(map(gpu_codes.Answer, ids, hiddens))
+        return list(map(codes.Answer, ids, hiddens))
 
-    monkeypatch.setattr(gpu_codes, "_answers", answers)
-    from gpu_scale import TINY
+    monkeypatch.setattr(codes, "_answers", answers)
+    from benchmarks.gpu.scale import TINY
 
     with pytest.raises(RuntimeError, match="model-a"):
-        do("gpu_codes", folder, replace(TINY, device="cuda:0"), models=["model-a"])
-    right = json.loads((folder / "gpu_codes.json").read_text("utf-8"))["models"]["model-a"][
-        "is_right"
-    ]
+        do("codes", folder, replace(TINY, device="cuda:0"), models=["model-a"])
+    right = json.loads((folder / "codes.json").read_text("utf-8"))["models"]["model-a"]["is_right"]
     assert right["codes are the CPU's"] == (harm == "hiddens")
     assert right["hiddens are the CPU's"] == (harm == "ids")
     assert right["not a bit depends on the batch"]
 
 
 def test_what_pytest_says_is_understood() -> None:
-    from gpu_tests import command, outcome_of, unread_file
+    from benchmarks.gpu.cuda_tests import command, outcome_of, unread_file
+    from benchmarks.gpu.scale import FULL
 
     assert outcome_of("tests/test_a.py::test_b[x] PASSED   [ 10%]") == "PASSED"
     assert outcome_of("[gw1] [ 10%] FAILED tests/test_a.py::test_b ") == "FAILED"
@@ -266,15 +262,15 @@ def test_what_pytest_says_is_understood() -> None:
     assert unread_file(collecting) == "tests/test_a.py"
     assert unread_file("tests/test_a.py::test_b ERROR") is None
 
-    whole = command("test_cuda_*.py", without_package=False)
+    whole = command(FULL.tests, without_package=False)
     assert "tests/model/cuda/test_products.py" in whole
     assert "--noconftest" not in whole
-    assert "--noconftest" in command("test_cuda_*.py", without_package=True)
+    assert "--noconftest" in command(FULL.tests, without_package=True)
 
 
 @pytest.mark.slow
 def test_the_tests_are_run(folder: Path) -> None:
-    found = do("gpu_tests", folder)
+    found = do("cuda_tests", folder)
 
     assert set(found["counts"]) == {"PASSED"}
     assert " PASSED" in shown("tests", found)
@@ -283,13 +279,14 @@ def test_the_tests_are_run(folder: Path) -> None:
 # ---------------------------------------------------------------- the published package
 
 
-class PretendedPeer:
-    """Takes a second for every frame."""
+class FakePublishedChild:
+    """A child that takes a second for every frame."""
 
-    def __init__(self, *given: Any) -> None:
+    def __init__(self, *given: Any, isolated: bool) -> None:
+        assert isolated
         self.environment = given[-1]
 
-    def __enter__(self) -> PretendedPeer:
+    def __enter__(self) -> FakePublishedChild:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -304,23 +301,23 @@ class PretendedPeer:
 
 
 def test_the_peer_is_apart_from_ours(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import gpu_peer
+    from benchmarks.gpu import published
 
-    monkeypatch.setattr(gpu_peer, "Worker", PretendedPeer)
-    monkeypatch.setattr(gpu_peer, "whole_checkpoint", lambda task: folder)
+    monkeypatch.setattr(published, "ChildProcess", FakePublishedChild)
+    monkeypatch.setattr(published, "whole_checkpoint", lambda task: folder)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv(gpu_peer.SITE, "/site")
-    found = do("gpu_peer", folder)
+    monkeypatch.setenv(published.SITE, "/site")
+    found = do("published", folder)
 
     assert found["streams"]["8"]["path_ms"]["median"] == 1000
     assert "ChatTTS 0.2.5" in shown("peer", found)
 
 
 def test_without_the_peer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import gpu_peer
+    from benchmarks.gpu import published
 
-    monkeypatch.delenv(gpu_peer.SITE, raising=False)
-    found = do("gpu_peer", folder)
+    monkeypatch.delenv(published.SITE, raising=False)
+    found = do("published", folder)
 
     assert "stands in" in found["skipped"]
     assert "not done" in shown("peer", found)
@@ -330,8 +327,8 @@ def test_without_the_peer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_language_model_is_random_and_written_once(folder: Path, on_triton: None) -> None:
-    from gpu_model import language_model, prompt
-    from gpu_scale import TINY, Record, Task
+    from benchmarks.gpu.model import language_model, prompt
+    from benchmarks.gpu.scale import TINY, Record, Task
 
     task = Task(TINY, folder, Record(folder / "x.json"), time.time())
     file = language_model(task) / "asset" / "gpt" / "model.safetensors"

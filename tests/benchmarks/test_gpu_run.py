@@ -16,18 +16,15 @@ from typing import Any
 import pytest
 import torch
 
-from ..support.benchmark_tools import BENCHMARKS
+from benchmarks.gpu import __main__ as gpu
+from benchmarks.gpu.__main__ import Part
+from benchmarks.gpu.report import _LINES
 
-
-@pytest.fixture(autouse=True)
-def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The benchmarks are scripts, which import one another by their names."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
+from ..support.places import ROOT
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, scripts: dict[str, str]) -> None:
-    """Have parts do what the scripts say, which are given the file that takes the result."""
-    import gpu
+    """Have parts run ``scripts`` by their module; a script's argument is the file of the result."""
 
     def command(run: Any, part: Any, file: Path) -> list[str]:
         script = scripts.get(part.module, "")
@@ -40,17 +37,13 @@ def put(values: dict[str, Any]) -> str:
     return f"open(sys.argv[1], 'w').write(json.dumps({values!r}))\n"
 
 
-def new_run(folder: Path, seconds: float = 60) -> Any:
-    import gpu
-
+def new_run(folder: Path, seconds: float = 60) -> gpu.Run:
     return gpu.Run({"parts": {}}, folder, time.monotonic() + seconds, dry=True)
 
 
 def test_what_a_part_found_is_kept_when_it_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpu import Part
-
     scripted(monkeypatch, {"good": put({"x": 1}), "bad": put({"x": 2}) + "sys.exit('no memory')"})
     run = new_run(tmp_path)
     run.together([Part("a", "good", 30), Part("b", "bad", 30)])
@@ -64,7 +57,7 @@ def test_what_a_part_found_is_kept_when_it_fails(
 
 
 def ends(process: int) -> bool:
-    """Whether a process that was killed goes, as soon as the system comes to it."""
+    """Whether a process that was killed ends within 30 seconds."""
     state = Path(f"/proc/{process}/stat")
     for _ in range(600):
         try:
@@ -79,8 +72,6 @@ def ends(process: int) -> bool:
 def test_a_part_that_takes_too_long_ends_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpu import Part
-
     child = tmp_path / "child"
     script = (
         "import subprocess\n"
@@ -100,8 +91,6 @@ def test_a_part_that_takes_too_long_ends_with_its_children(
 def test_no_part_is_begun_when_the_time_is_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpu import Part
-
     scripted(monkeypatch, {"good": put({"x": 1})})
     run = new_run(tmp_path, seconds=2)
     run.one(Part("a", "good", 30))
@@ -112,17 +101,15 @@ def test_no_part_is_begun_when_the_time_is_up(
 def test_the_report_is_written_and_named_after_the_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import gpu
-
     def step(ms: float, name: str = "path_ms") -> dict[str, Any]:
         return {name: {"median": ms}}
 
     theirs = {"transformers": {"1": step(30)}}
     scripts = {
-        "gpu_machine": put({"device": "NVIDIA H100 80GB HBM3"}),
-        "gpu_engine": put({"streams": {"1": step(0.5, "step_ms")}}),
-        "gpu_peer": put({"streams": {"1": step(40)}}),
-        "gpu_standard": put({"streams": theirs}),
+        "machine": put({"device": "NVIDIA H100 80GB HBM3"}),
+        "engine": put({"streams": {"1": step(0.5, "step_ms")}}),
+        "published": put({"streams": {"1": step(40)}}),
+        "standard": put({"streams": theirs}),
     }
     scripted(monkeypatch, scripts)
     wanted = ["engine bfloat16", "peer", "standard float32"]
@@ -137,31 +124,27 @@ def test_the_report_is_written_and_named_after_the_device(
 
 def test_every_part_has_a_module_and_is_shown_in_its_own_way() -> None:
     pytest.importorskip("triton")
-    import gpu
-    from gpu_report import _LINES
-
     parts = (gpu.MACHINE, *gpu.CHECKS, *gpu.FIGURES)
     assert len({part.name for part in parts}) == len(parts)
     for part in parts:
-        assert callable(importlib.import_module(part.module).measure)
+        assert callable(importlib.import_module(f"benchmarks.gpu.{part.module}").measure)
         assert part.name.partition(" ")[0] in _LINES
 
 
 def test_the_parts_alone_fit_into_eight_minutes() -> None:
-    """Checks may take as long as they are allowed, and the first figures are there all the same."""
-    import gpu
-
+    """Even if every check takes all its time, the first three figures are measured."""
     checks = max(part.limit for part in gpu.CHECKS)
     assert gpu.MACHINE.limit + checks + sum(part.limit for part in gpu.FIGURES[:3]) < 450
 
 
 @pytest.mark.slow
 def test_a_dry_run(tmp_path: Path) -> None:
-    command = [sys.executable, str(BENCHMARKS / "gpu.py"), "--dry-run", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "benchmarks.gpu", "--dry-run", "--out", str(tmp_path)]
     done = subprocess.run(
         [*command, "--parts", "attention bfloat16"],
         capture_output=True,
         text=True,
+        cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
 
@@ -178,7 +161,7 @@ def test_a_dry_run(tmp_path: Path) -> None:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Callable[..., list[str]]:
-    """Runs gpu.sh with an interpreter that notes what it is called with; safetensors is there."""
+    """Run gpu.sh with an interpreter that logs its arguments and says that safetensors is there."""
     log, python = tmp_path / "log", tmp_path / "python"
     python.write_text(
         '#!/bin/sh\n[ "$1" = -c ] && { [ "$3" = safetensors ]; exit; }\n'
@@ -190,7 +173,7 @@ def shell(tmp_path: Path) -> Callable[..., list[str]]:
     def run(*arguments: str, **environment: str) -> list[str]:
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         subprocess.run(
-            ["bash", str(BENCHMARKS / "gpu.sh"), *arguments],
+            ["bash", str(ROOT / "benchmarks" / "gpu.sh"), *arguments],
             check=True,
             env={**kept, "PYTHON": str(python), **environment},
             capture_output=True,
@@ -214,14 +197,15 @@ def test_the_command_installs_what_is_missing_and_there(
     assert all("--no-index" in line and "--no-deps" in line for line in installs)
     peer, paths, command = run.split("|")
     targets = {line.split()[-1]: line.split()[-2] for line in installs}
-    assert targets[str(wheels / "vocos-0.1-py3-none-any.whl")] == paths
-    assert targets[str(wheels / "ChatTTS-0.2.5-py3-none-any.whl")] == peer != paths
-    assert "gpu.py --seconds 4" in command
+    site = targets[str(wheels / "vocos-0.1-py3-none-any.whl")]
+    assert paths == f"{ROOT}:{site}"
+    assert targets[str(wheels / "ChatTTS-0.2.5-py3-none-any.whl")] == peer != site
+    assert "-m benchmarks.gpu --seconds 4" in command
     assert command.endswith("--out /results --dry-run")
 
 
 def test_the_command_needs_no_wheels(shell: Callable[..., list[str]]) -> None:
     (run,) = shell("--parts", "codes")
 
-    assert run.startswith("||")
+    assert run.startswith(f"|{ROOT}|")
     assert run.endswith("benchmarks/results --parts codes")

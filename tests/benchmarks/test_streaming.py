@@ -1,4 +1,4 @@
-"""The benchmark of streams runs and reports what it says; never how fast."""
+"""The benchmark of streams runs and reports every figure; no test depends on speed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,24 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.common import comparison
+from benchmarks.common.random_checkpoint import config_from, write_checkpoint
+from benchmarks.cpu import chat_child
+from benchmarks.cpu.streaming import __main__ as streaming
+from benchmarks.cpu.streaming import child as streaming_child
+from benchmarks.cpu.streaming.figures import Streamed, ratios, summary
+from benchmarks.cpu.streaming.player import Chunk, Playback
+from benchmarks.cpu.streaming.plot import draw
+from benchmarks.cpu.streaming.report import table
+
 from ..support.benchmark_tools import (
-    BENCHMARKS,
+    PUBLISHED,
     TINY,
-    PretendedPeer,
-    WorkerHere,
+    FakePublishedChat,
+    InProcessChild,
     arguments,
     peer_python,
-    run_script,
+    run_command,
 )
 
 SMALL = "--prompt 10 --frames 80 --threads 1 --rounds 2 --streams 1 3 --memory-seconds 12"
@@ -33,16 +43,15 @@ FIGURES = {
 
 
 @pytest.fixture(autouse=True)
-def _scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The benchmarks are scripts, which import one another by their names and set threads."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
+def _threads() -> Iterator[None]:
+    """Restore the number of threads, which the benchmarks set."""
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
 
 
-class StreamingPeer(PretendedPeer):
-    """Gives all its sound in two chunks, a thousand seconds after the call and a thousand later."""
+class StreamingPublishedChat(FakePublishedChat):
+    """Streams all samples in two chunks, 1000 and 2000 seconds after the call."""
 
     @staticmethod
     def stream(texts: list[str], frames: int) -> dict[str, Any]:
@@ -53,42 +62,30 @@ class StreamingPeer(PretendedPeer):
         return {"stream_s": 4000.0, "chunks": [chunks] * len(texts), **done}
 
 
-class StreamingWorker(WorkerHere):
-    """As the other one, with a peer that streams."""
+class StreamingChild(InProcessChild):
+    """An in-process child whose published package streams."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        if self._script == "peer":
-            self._module = StreamingPeer
+    published = StreamingPublishedChat
 
 
 @pytest.fixture
 def report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """The whole command on the tiny size, all in this process."""
-    import comparison
-    import ours
-    import streaming
-    from random_checkpoint import config_from, write_checkpoint
-
-    monkeypatch.setattr(StreamingWorker, "calls", [], raising=False)
-    monkeypatch.setattr(comparison, "Worker", StreamingWorker)
+    """Run the whole command at the tiny size, all in this process."""
+    monkeypatch.setattr(StreamingChild, "calls", [], raising=False)
+    monkeypatch.setattr(comparison, "ChildProcess", StreamingChild)
     args = arguments(
         monkeypatch, streaming, *QUICK, "--dtypes", "bfloat16", "--peer-python", "unused"
     )
     config = config_from(args)
     write_checkpoint(tmp_path, config)
     yield streaming.measure(args, config, tmp_path)
-    ours.chat.unload()
+    chat_child.chat.unload()
 
 
 def test_streaming_reports_every_figure(report: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from streaming import as_json
-    from streaming_picture import draw
-    from streaming_report import table
-
-    assert json.loads(as_json(report)) == report
-    assert "[1000.0, 12000, 80]" in as_json(report)
+    assert json.loads(streaming.as_json(report)) == report
+    assert "[1000.0, 12000, 80]" in streaming.as_json(report)
     assert report["command"].startswith("python ")
     assert set(report["machine"]) == {"cpu", "cores", "system"}
     assert report["settings"]["memory_seconds"] == 12
@@ -142,32 +139,29 @@ def check_record(record: dict[str, Any], streams: int) -> None:
 
 def test_streaming_never_gives_a_text_twice(report: dict[str, Any]) -> None:
     """A prompt that the engine knows costs less."""
-    asked = {"streaming_side": list[str](), "peer": list[str]()}
+    own = "benchmarks.cpu.streaming.child"
+    asked = {own: list[str](), PUBLISHED: list[str]()}
     handlers = set()
-    for script, do, given in StreamingWorker.calls:
+    for module, do, given in StreamingChild.calls:
         if "texts" in given:
-            asked[script] += given["texts"]
-            handlers.add((script, do))
+            asked[module] += given["texts"]
+            handlers.add((module, do))
 
-    # One and three streams, a warm-up and two rounds each, in so many ways.
-    assert len(asked["streaming_side"]) == (1 + 3) * 3 * 4
-    assert len(asked["peer"]) == (1 + 3) * 3 * 2
-    assert {do for script, do in handlers if script != "peer"} == {
+    # One and three streams, a warm-up and two rounds each, in four and two handlers.
+    assert len(asked[own]) == (1 + 3) * 3 * 4
+    assert len(asked[PUBLISHED]) == (1 + 3) * 3 * 2
+    assert {do for module, do in handlers if module == own} == {
         *("generate", "run", "stream", "low_latency")
     }
     spoken = [text for texts in asked.values() for text in texts]
     assert len(set(spoken)) == len(spoken)
 
 
-def chunks_at(*times: float, samples: int = 12000) -> list[Any]:
-    from streaming_player import Chunk
-
+def chunks_at(*times: float, samples: int = 12000) -> list[Chunk]:
     return [Chunk(time, samples, 10 * (index + 1)) for index, time in enumerate(times)]
 
 
 def test_player_pauses_where_nothing_is_there() -> None:
-    from streaming_player import Playback
-
     # Half a second each. The second comes in time, the third 0.5 late, the fourth with it.
     played = Playback.of(chunks_at(1.0, 1.25, 2.5, 2.5))
 
@@ -182,8 +176,6 @@ def test_player_pauses_where_nothing_is_there() -> None:
 
 
 def test_players_delay_is_just_enough() -> None:
-    from streaming_player import Playback
-
     random = np.random.default_rng(0)
     for _ in range(50):
         times = np.cumsum(random.uniform(0, 1.0, size=12)).tolist()
@@ -197,8 +189,6 @@ def test_players_delay_is_just_enough() -> None:
 
 
 def test_stream_figures_are_what_they_say() -> None:
-    from streaming_figures import Streamed
-
     # Two streams of 375 frames are 16 seconds of audio.
     figures = Streamed(
         streams=2,
@@ -228,8 +218,6 @@ def test_stream_figures_are_what_they_say() -> None:
 
 
 def test_rounds_are_summed_up_and_compared_pair_by_pair() -> None:
-    from streaming_figures import Streamed, ratios, summary
-
     def rounds(*firsts: float, whole: float) -> list[Streamed]:
         return [
             Streamed(1, 80, whole * first, [chunks_at(first, 3.0 * first)], 1.0, 1.0)
@@ -248,19 +236,15 @@ def test_rounds_are_summed_up_and_compared_pair_by_pair() -> None:
 
 
 def test_streams_that_lose_sound_are_found_out() -> None:
-    from streaming import _check
-
     chunks = [chunks_at(1.0, 2.0), chunks_at(1.0, 2.0)]
-    _check("a side", chunks, 24000, 0)
-    _check("a side", chunks, 25000, 0.05)
+    streaming._check("a side", chunks, 24000, 0)
+    streaming._check("a side", chunks, 25000, 0.05)
     for wanted, may_lose in ((24001, 0), (23999, 0.05), (26000, 0.05)):
         with pytest.raises(RuntimeError, match=rf"a side gave \[24000, 24000\].*not {wanted}"):
-            _check("a side", chunks, wanted, may_lose)
+            streaming._check("a side", chunks, wanted, may_lose)
 
 
 def test_side_streams_each_text_in_its_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    import streaming_side
-
     asked: list[tuple[str, bool]] = []
 
     def stream(text: str, *, low_latency: bool, **_: Any) -> Iterator[Any]:
@@ -272,10 +256,10 @@ def test_side_streams_each_text_in_its_mode(monkeypatch: pytest.MonkeyPatch) -> 
 
     engine = object()
     pretended = SimpleNamespace(stream=stream, gpt=SimpleNamespace(engine=engine))
-    monkeypatch.setattr(streaming_side, "chat", pretended)
+    monkeypatch.setattr(streaming_child, "chat", pretended)
 
-    exact = streaming_side.stream(["a", "b"], 3)
-    early = streaming_side.low_latency(["c"], 3)
+    exact = streaming_child.stream(["a", "b"], 3)
+    early = streaming_child.low_latency(["c"], 3)
 
     assert sorted(asked[:2]) == [("a", False), ("b", False)]
     assert asked[2:] == [("c", True)]
@@ -284,13 +268,11 @@ def test_side_streams_each_text_in_its_mode(monkeypatch: pytest.MonkeyPatch) -> 
             assert [samples for _, samples, _ in chunks] == [5, 7]
             assert 0 < chunks[0][0] < chunks[1][0] < answer["stream_s"]
     with pytest.raises(ValueError, match="no such word"):
-        streaming_side.stream(["a", "bad"], 3)
+        streaming_child.stream(["a", "bad"], 3)
     assert pretended.gpt.engine is engine
 
 
 def test_sides_leave_the_users_cache_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import streaming
-
     args = arguments(monkeypatch, streaming, "--dtypes", "int8", "float32", "int8")
     sides = streaming.sides(args, tmp_path)
 
@@ -305,15 +287,13 @@ def test_sides_leave_the_users_cache_alone(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_settings_that_make_no_sense_are_refused(
     bad: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import streaming
-
     with pytest.raises(SystemExit):
         arguments(monkeypatch, streaming, *bad.split())
     assert bad.split()[0] in capsys.readouterr().err
 
 
 def run_streaming(tmp_path: Path, *given: str) -> dict[str, Any]:
-    report, printed = run_script("streaming", tmp_path, *QUICK, *given)
+    report, printed = run_command("cpu.streaming", tmp_path, *QUICK, *given)
     assert "underruns" in printed
     return report
 

@@ -1,4 +1,4 @@
-"""The engine's benchmarks run and report what they say; never how fast."""
+"""The engine's benchmarks run and report every figure; no test depends on speed."""
 
 from __future__ import annotations
 
@@ -6,19 +6,30 @@ import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 import pytest
 import torch
 
+from benchmarks.common import comparison
+from benchmarks.common.memory import peak_bytes, resident_bytes
+from benchmarks.common.random_checkpoint import config_from, write_checkpoint
+from benchmarks.common.step_limit import Rates, StepWork, weight_bytes
+from benchmarks.cpu import chat_child, many_requests, products
+from benchmarks.cpu.velocity import __main__ as velocity
+from benchmarks.cpu.velocity.plot import draw
+from benchmarks.cpu.velocity.report import table
+from ChatTTS.config import EmbedConfig, GPTConfig
+from ChatTTS.model.velocity.llm_engine import LLMEngine
+
 from ..support.benchmark_tools import (
-    BENCHMARKS,
     FIGURES,
     TINY,
-    WorkerHere,
+    InProcessChild,
     arguments,
     peer_python,
-    run_script,
+    run_command,
 )
 
 SMALL = "--prompt 10 --frames 8 --threads 1 --rounds 2 --streams 1 3 --sample-frames 100"
@@ -26,9 +37,8 @@ QUICK = [*TINY.split(), *SMALL.split(), *["--read-mb", "1", "--passes", "1", "--
 
 
 @pytest.fixture(autouse=True)
-def _scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The benchmarks are scripts, which import one another by their names and set threads."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
+def _threads() -> Iterator[None]:
+    """Restore the number of threads, which the benchmarks set."""
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
@@ -36,27 +46,20 @@ def _scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """The whole command on the tiny size, all in this process."""
-    import comparison
-    import ours
-    import velocity
-    from random_checkpoint import config_from, write_checkpoint
-
-    monkeypatch.setattr(WorkerHere, "calls", [], raising=False)
-    monkeypatch.setattr(comparison, "Worker", WorkerHere)
-    monkeypatch.setattr(velocity, "Worker", WorkerHere)
+    """Run the whole command at the tiny size, all in this process."""
+    monkeypatch.setattr(InProcessChild, "calls", [], raising=False)
+    monkeypatch.setattr(comparison, "ChildProcess", InProcessChild)
+    monkeypatch.setattr(velocity, "ChildProcess", InProcessChild)
     given = [*QUICK, "--dtypes", "int8", "--peer-python", "unused"]
     args = arguments(monkeypatch, velocity, *given)
     config = config_from(args)
     write_checkpoint(tmp_path, config)
     yield velocity.measure(args, config, tmp_path)
-    ours.chat.unload()
+    chat_child.chat.unload()
 
 
 def test_velocity_reports_every_figure(report: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from picture import draw
-    from velocity_report import table
 
     assert json.loads(json.dumps(report)) == report
     assert report["command"].startswith("python ")
@@ -116,8 +119,8 @@ def test_velocity_never_gives_a_text_twice(report: dict[str, Any]) -> None:
     """A prompt that the engine knows costs less."""
     asked = [
         given["texts"]
-        for script, _, given in WorkerHere.calls
-        if script == "velocity_side" and "texts" in given
+        for module, _, given in InProcessChild.calls
+        if module == "benchmarks.cpu.velocity.child" and "texts" in given
     ]
     # Two numbers of streams, a warm-up and two rounds each, in two ways; the two of the overhead.
     assert len(asked) == 2 * 3 * 2 + 2
@@ -128,8 +131,6 @@ def test_velocity_never_gives_a_text_twice(report: dict[str, Any]) -> None:
 def test_sides_start_with_cache_folders_of_their_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import velocity
-
     args = arguments(
         monkeypatch, velocity, "--dtypes", "bfloat16", "float32", "standard:float32", "float32"
     )
@@ -137,15 +138,12 @@ def test_sides_start_with_cache_folders_of_their_own(
 
     assert [side.key for side in sides] == ["bfloat16", "float32", "standard:float32"]
     ours = sides[:2]
-    assert all(side.generates_apart and side.load["use_vllm"] for side in ours)
+    assert all(side.generates_separately and side.load["use_vllm"] for side in ours)
     assert len({side.environment["XDG_CACHE_HOME"] for side in ours}) == 2
     assert sides[2].load == {"dtype": "float32"}
 
 
 def test_limit_of_a_step_is_bytes_or_operations() -> None:
-    from step_limit import Rates, StepWork, weight_bytes
-
-    from ChatTTS.config import EmbedConfig, GPTConfig
 
     work = StepWork.of(GPTConfig(), "bfloat16", "bfloat16")
     assert work.position_bytes == 61_440
@@ -174,7 +172,6 @@ def test_limit_of_a_step_is_bytes_or_operations() -> None:
 
 
 def test_rates_are_the_best_that_serve_the_weights() -> None:
-    from step_limit import Rates
 
     measured = {
         "read_gb_s": {"one way": 10.0, "another": 20.0},
@@ -190,7 +187,6 @@ def test_rates_are_the_best_that_serve_the_weights() -> None:
 
 
 def test_memory_knows_the_peak() -> None:
-    from memory import peak_bytes, resident_bytes
 
     before = resident_bytes()
     held = b"x" * (64 << 20)
@@ -205,8 +201,6 @@ def test_memory_knows_the_peak() -> None:
 def test_many_requests_reports_every_figure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import many_requests
-
     args = arguments(
         monkeypatch,
         many_requests,
@@ -241,10 +235,8 @@ def test_many_requests_reports_every_figure(
 
 
 def test_many_requests_finds_out_who_does_less() -> None:
-    import many_requests
-
     class Lazy:
-        """Ends everything at once."""
+        """An engine that has no unfinished requests and finishes none."""
 
         def metrics(self) -> Any:
             return argparse.Namespace(requests_at_limit=0)
@@ -257,13 +249,11 @@ def test_many_requests_finds_out_who_does_less() -> None:
 
     requests = many_requests.Requests(prompt=3, frames=2, tokens=50, num_codebooks=4).take(2)
     with pytest.raises(RuntimeError, match="0 of 2 requests"):
-        many_requests.run(Lazy(), requests)
+        many_requests.run(cast(LLMEngine, Lazy()), requests)
     assert requests[0].prompt.text.tolist() != requests[1].prompt.text.tolist()
 
 
 def test_products_report_the_price_of_invariance(monkeypatch: pytest.MonkeyPatch) -> None:
-    import products
-
     given = "--threads 1 --rounds 2 --passes 1 --matrices 2 --length 40 --dtypes bfloat16"
     rows = "--product-rows 1 5 --step-rows 2"
     args = arguments(monkeypatch, products, *TINY.split(), *given.split(), *rows.split())
@@ -289,8 +279,6 @@ def test_products_report_the_price_of_invariance(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_every_way_of_a_product_gives_the_same(dtype: torch.dtype) -> None:
     """Otherwise the prices would compare different work."""
-    import products
-
     torch.manual_seed(0)
     weight, rows = torch.randn(48, 32), torch.randn(5, 32)
     name = str(dtype).removeprefix("torch.")
@@ -305,29 +293,31 @@ def test_every_way_of_a_product_gives_the_same(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "bad"),
+    ("module", "bad"),
     [
-        ("velocity", "--dtypes float16"),
-        ("velocity", "--sample-frames 4090"),
-        ("velocity", "--read-mb 0"),
-        ("velocity", "--frames 4090"),
-        ("many_requests", "--requests 0"),
-        ("many_requests", "--prompt 255"),
-        ("products", "--length 5000"),
-        ("products", "--step-rows 0"),
+        (velocity, "--dtypes float16"),
+        (velocity, "--sample-frames 4090"),
+        (velocity, "--read-mb 0"),
+        (velocity, "--frames 4090"),
+        (many_requests, "--requests 0"),
+        (many_requests, "--prompt 255"),
+        (products, "--length 5000"),
+        (products, "--step-rows 0"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(
-    script: str, bad: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    module: ModuleType,
+    bad: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    module = __import__(script)
     with pytest.raises(SystemExit):
         arguments(monkeypatch, module, *bad.split())
     assert bad.split()[0] in capsys.readouterr().err
 
 
 def run_velocity(tmp_path: Path, *given: str) -> dict[str, Any]:
-    report, printed = run_script("velocity", tmp_path, *QUICK, *given)
+    report, printed = run_command("cpu.velocity", tmp_path, *QUICK, *given)
     assert "the same again" in printed
     return report
 

@@ -8,7 +8,7 @@ import pytest
 
 from ChatTTS.core import Chat
 from ChatTTS.text import prepare
-from recipes.bundled_voice.measures import hear, hearing
+from recipes.bundled_voice.speech_metrics import recognise, word_errors
 
 from ..support.spoken_examples import all_examples, page_examples, teacher_seconds
 
@@ -57,7 +57,7 @@ def test_none_takes_much_longer_than_the_teacher(voice: Chat) -> None:
 @pytest.mark.parametrize("text", page_examples(), ids=lambda text: text[:20])
 def test_the_page_is_heard(voice: Chat, text: str) -> None:
     waves = [spoken(voice, [text], seed)[0] for seed in SEEDS]
-    found = hearing([words(voice, text)] * len(waves), [hear(wave) for wave in waves])
+    found = word_errors([words(voice, text)] * len(waves), [recognise(wave) for wave in waves])
     assert found.rate <= MOST_WRONG_OF_PAGE
 
 
@@ -66,5 +66,5 @@ def test_the_page_is_heard(voice: Chat, text: str) -> None:
 def test_the_documents_are_heard(voice: Chat, seed: int) -> None:
     texts = [text for text in all_examples() if text not in page_examples()]
     waves = spoken(voice, texts, seed)
-    found = hearing([words(voice, text) for text in texts], [hear(wave) for wave in waves])
+    found = word_errors([words(voice, text) for text in texts], [recognise(wave) for wave in waves])
     assert found.rate <= MOST_WRONG

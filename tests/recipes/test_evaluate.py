@@ -8,28 +8,32 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from recipes.bundled_voice import behaviour, evaluate, heard, likeness
-from recipes.bundled_voice.measures import (
-    VoiceMeasure,
+from recipes.bundled_voice import behaviour, evaluate, intelligibility, voice_similarity
+from recipes.bundled_voice.report import table, write_report
+from recipes.bundled_voice.speech_metrics import (
+    VoiceSimilarity,
     edits,
-    hearing,
     silences,
     voice_print,
+    word_errors,
     words,
 )
-from recipes.bundled_voice.report import table, write_report
 from recipes.bundled_voice.subject import Subject
 
 RATE = 24_000
 
 
-def tone(frequency: float, seconds: float, seed: int = 0) -> np.ndarray:
+def tone(frequency: float, seconds: float, seed: int = 0) -> NDArray[np.float32]:
     """A tone with overtones and a little noise."""
     rng = np.random.default_rng(seed)
     times = np.arange(int(RATE * seconds)) / RATE
-    sound = sum(np.sin(2 * np.pi * frequency * n * times) / n for n in range(1, 6))
-    return (0.2 * sound + 0.01 * rng.standard_normal(len(times))).astype(np.float32)
+    overtones = [np.sin(2 * np.pi * frequency * n * times) / n for n in range(1, 6)]
+    sound = np.sum(overtones, axis=0)
+    noisy = 0.2 * sound + 0.01 * rng.standard_normal(len(times))
+    samples: NDArray[np.float32] = noisy.astype(np.float32)
+    return samples
 
 
 def test_words_leave_tags_and_marks_out() -> None:
@@ -45,7 +49,7 @@ def test_edits_are_the_distance_in_words(expected: str, found: str, wrong: int) 
 
 
 def test_the_rate_is_over_all_words() -> None:
-    found = hearing(["one two three.", "four."], [["one", "two", "tree"], []])
+    found = word_errors(["one two three.", "four."], [["one", "two", "tree"], []])
     assert (found.wrong, found.total, found.rate) == (2, 4, 50.0)
 
 
@@ -60,10 +64,10 @@ def test_silences_are_those_between_sounds() -> None:
 def test_voices_are_told_apart_whatever_their_loudness() -> None:
     low = [tone(90, 1, n) for n in range(3)]
     high = [tone(230, 1, n) for n in range(3)]
-    measure = VoiceMeasure.of(
+    measure = VoiceSimilarity.of(
         {"low": [voice_print(s) for s in low], "high": [voice_print(s) for s in high]}
     )
-    near = measure.similarities(0.5 * tone(90, 1, seed=9))
+    near = measure.similarities(np.float32(0.5) * tone(90, 1, seed=9))
     assert near["low"] > 0.5 > 0 > near["high"]
 
 
@@ -130,15 +134,15 @@ def test_pauses_are_neither_short_nor_long(pause: float, paused: int, longer: in
 def test_steadiness_is_of_each_piece_to_the_others() -> None:
     subject = Subject()
     prints = {"low": [voice_print(tone(90, 1))], "high": [voice_print(tone(230, 1))]}
-    subject.measure = VoiceMeasure.of(prints)
+    subject.voice_similarity = VoiceSimilarity.of(prints)
     one, two = tone(90, 5.1), tone(230, 5)
-    steady = likeness._steadiness(subject, np.concatenate([one, one, one]))
-    drifting = likeness._steadiness(subject, np.concatenate([one, one, two]))
+    steady = voice_similarity._steadiness(subject, np.concatenate([one, one, one]))
+    drifting = voice_similarity._steadiness(subject, np.concatenate([one, one, two]))
     assert steady is not None
     assert drifting is not None
     assert steady > 0.9 > 0 > drifting
-    assert likeness._steadiness(subject, one) is None
-    assert likeness._steadiness(subject, one[:0]) is None
+    assert voice_similarity._steadiness(subject, one) is None
+    assert voice_similarity._steadiness(subject, one[:0]) is None
 
 
 def test_what_refining_adds_is_counted() -> None:
@@ -150,9 +154,9 @@ def test_what_refining_adds_is_counted() -> None:
 
 def test_sentences_are_strung_together_in_their_order() -> None:
     lines = ["is it one?", "two and three.", "four, or five.", "six."]
-    assert heard.strings(lines, 6) == ["is it one, two and three.", "four, or five, six."]
-    assert heard.strings(["a b c d.", "e."], 4) == ["a b c d."]  # e is too short alone
-    assert heard.strings([]) == []
+    assert intelligibility.strings(lines, 6) == ["is it one, two and three.", "four, or five, six."]
+    assert intelligibility.strings(["a b c d.", "e."], 4) == ["a b c d."]  # e is too short alone
+    assert intelligibility.strings([]) == []
 
 
 def test_faults_of_requests_are_named() -> None:

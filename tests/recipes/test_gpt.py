@@ -62,7 +62,7 @@ def test_the_package_reads_the_tokenizer_and_gives_the_ids_of_training(tmp_path:
     item, sample = make_item("don't go [uv_break] there?"), make_item("hello you.", seed=1)
     for named, said in ((True, None), (False, sample)):
         decorated = code_prompt(
-            item.text, "[speed_3]", speaker=named, transcript=said and said.text
+            item.text, "[speed_3]", speaker=named, transcript=said.text if said else None
         )
         sequence = PROMPTS.speech(item, named=named, sample=said)
         prompt = packaged.prompt(decorated)
@@ -332,7 +332,8 @@ def test_codes_are_made_once_and_read_again(
     monkeypatch.setattr(coded, "encode", None)
     read = coded.coded_corpus(corpus, codec, tmp_path, cpu, seed=2)
     assert len(made) == len(read) == 7
-    for item, again, spoken in zip(made, read, corpus, strict=True):
+    for index, (item, again) in enumerate(zip(made, read, strict=True)):
+        spoken = corpus[index]
         assert (item.text, item.voice, item.speed) == (spoken.text, spoken.voice, spoken.speed)
         assert item.codes.shape == (spoken.frames, 4)
         np.testing.assert_array_equal(item.codes, again.codes)

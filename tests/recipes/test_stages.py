@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ChatTTS.config import ConvNetConfig, QuantizerConfig, VocosConfig
 from ChatTTS.model.dvae import DVAE, MelDecoder, Quantizer
@@ -115,7 +115,7 @@ def test_frames_without_weight_do_not_count() -> None:
 
 def test_silence_gives_finite_gradients() -> None:
     samples = torch.zeros(1, 4096, requires_grad=True)
-    spectral_distance(samples, torch.zeros(1, 4096)).backward()
+    torch.autograd.backward(spectral_distance(samples, torch.zeros(1, 4096)))
     assert samples.grad is not None
     assert torch.isfinite(samples.grad).all()
 
@@ -140,7 +140,7 @@ def test_quantize_is_what_the_package_computes() -> None:
 def test_gradients_flow_through_the_codes() -> None:
     module, features = quantizer(), torch.randn(2, 32, 9, requires_grad=True)
     found, _, _ = quantize(module, features, Corruption(), generator_for(CPU, 1))
-    found.square().sum().backward()
+    torch.autograd.backward(found.square().sum())
     assert features.grad is not None
     assert (features.grad.abs().sum(dim=1) > 0).all()
     assert all(p.grad is not None and p.grad.any() for p in module.parameters())
@@ -302,6 +302,8 @@ def test_a_decoder_starts_as_the_codecs_but_for_what_it_reads() -> None:
     decoder = new_decoder(replace(SMALL.decoder, idim=20), codec)
     frames = torch.randn(2, 40, 5)
     narrow, wide = codec.decoder.conv_in[0], decoder.decoder.conv_in[0]
+    assert isinstance(narrow, nn.Conv1d)
+    assert isinstance(wide, nn.Conv1d)
     assert (narrow.in_channels, wide.in_channels) == (SMALL.decoder.idim, 20)
     codec.decoder.conv_in[0] = wide
     torch.testing.assert_close(decoder(frames), MelDecoder.forward(codec, frames))

@@ -1,21 +1,23 @@
-"""The benchmarks' scripts for their tests: tiny sizes, whole commands, and sides that pretend."""
+"""Tools for the benchmarks' tests: tiny sizes, whole commands, and fakes of child processes."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from .places import ROOT
 
-BENCHMARKS = ROOT / "benchmarks"
+PUBLISHED = "benchmarks.common.published"
 TINY = "--layers 2 --hidden 64 --heads 4 --intermediate 128 --audio-layers 1 --text-tokens 120"
 FIGURES = {
     "step_ms",
@@ -27,36 +29,43 @@ FIGURES = {
 }
 
 
-def run_script(name: str, tmp_path: Path, *given: str) -> tuple[dict[str, Any], str]:
-    """The command itself, with all its processes: its JSON report and what it printed."""
+def run_command(name: str, tmp_path: Path, *given: str) -> tuple[dict[str, Any], str]:
+    """Run ``python -m benchmarks.NAME`` with all its processes.
+
+    Returns:
+        Its JSON report, and what it printed.
+    """
     out = tmp_path / "report.json"
     done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / f"{name}.py"), *given, "--json", str(out)],
+        [sys.executable, "-m", f"benchmarks.{name}", *given, "--json", str(out)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(out.read_text(encoding="utf-8")), done.stdout
 
 
 def peer_python() -> str:
-    """The interpreter that has the published package; skips the test where there is none."""
+    """Return the interpreter that has the published package, or skip the test."""
     peer = os.environ.get("CHATTTS_PEER_PYTHON")
     if peer is None:
         pytest.skip("CHATTTS_PEER_PYTHON names no interpreter that has ChatTTS==0.2.5")
     return peer
 
 
-def arguments(monkeypatch: pytest.MonkeyPatch, module: Any, *given: str) -> argparse.Namespace:
+def arguments(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, *given: str
+) -> argparse.Namespace:
+    """Return what the command in ``module`` makes of its arguments."""
     monkeypatch.setattr(sys, "argv", [f"{module.__name__}.py", *given])
     parsed = module.parse()
     assert isinstance(parsed, argparse.Namespace)
     return parsed
 
 
-class PretendedPeer:
-    """Takes a thousand seconds for everything."""
+class FakePublishedChat:
+    """The published package's handlers; everything takes a thousand seconds."""
 
     @staticmethod
     def load(folder: str, threads: int, dtype: str) -> dict[str, Any]:
@@ -70,28 +79,34 @@ class PretendedPeer:
         return {"infer_s": 2000.0, "generate_s": 1000.0, **done}
 
 
-class WorkerHere:
-    """A child without a process: the answers are real, and pass through JSON all the same."""
+class InProcessChild:
+    """A child that needs no process. Its answers are real, and are turned into JSON and back."""
 
     calls: list[tuple[str, str, dict[str, Any]]]
+    published: type[FakePublishedChat] = FakePublishedChat
 
     def __init__(
-        self, name: str, python: Path, script: str, threads: int, environment: Any = None
+        self,
+        name: str,
+        python: Path,
+        module: str,
+        threads: int,
+        environment: Any = None,
+        *,
+        isolated: bool = False,
     ) -> None:
+        assert isolated == (module == PUBLISHED)
         self.name = name
-        self._script = Path(script).stem
-        if self._script == "peer":
-            self._module: Any = PretendedPeer
-        else:
-            self._module = __import__(self._script)
+        self._module = module
+        self._handlers = self.published if isolated else importlib.import_module(module)
 
     def call(self, do: str, **given: Any) -> dict[str, Any]:
-        self.calls.append((self._script, do, given))
-        handler: Callable[..., dict[str, Any]] = getattr(self._module, do)
+        self.calls.append((self._module, do, given))
+        handler: Callable[..., dict[str, Any]] = getattr(self._handlers, do)
         answer: dict[str, Any] = json.loads(json.dumps(handler(**given)))
         return answer
 
-    def __enter__(self) -> WorkerHere:
+    def __enter__(self) -> InProcessChild:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,0 +1,85 @@
+"""Time the standard path, alone or side by side with the published package.
+
+    python -m benchmarks.cpu.standard --streams 1 4 8 --threads 2
+    python -m benchmarks.cpu.standard --threads 2 --peer-python peer/bin/python
+
+By default the weights are random and have the published sizes. README.md explains each figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from ..common.comparison import Side, add_arguments, check_arguments, in_turns, load, peer_side
+from ..common.random_checkpoint import add_size_arguments, config_from, write_checkpoint
+from ..common.report import Round, machine, medians, ratios, table
+
+
+def compare(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Load every side, run the sides by turns and return the report."""
+    sides = [Side("ours", "this package", "benchmarks.cpu.chat_child", {"dtype": args.dtype})]
+    if args.peer_python is not None:
+        sides.append(peer_side(args.peer_python))
+    with ExitStack() as stack:
+        loaded = load(stack, sides, folder, args.threads)
+        results = [_result(streams, rounds) for streams, rounds in in_turns(loaded, args)]
+    return {
+        "command": shlex.join(["python", *sys.argv]),
+        "machine": machine(),
+        "settings": {
+            "layers": args.layers,
+            "hidden": args.hidden,
+            "dtype": args.dtype,
+            "prompt": args.prompt,
+            "frames": args.frames,
+            "threads": args.threads,
+            "rounds": args.rounds,
+        },
+        "sides": {key: dict(one.answer) for key, one in loaded.items()},
+        "results": results,
+    }
+
+
+def _result(streams: int, rounds: dict[str, list[Round]]) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "streams": streams,
+        "medians": {key: medians(own) for key, own in rounds.items()},
+        "rounds": {key: [r.figures for r in own] for key, own in rounds.items()},
+    }
+    if "peer" in rounds:
+        result["ratios"] = ratios(rounds["ours"], rounds["peer"])
+    return result
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add_size_arguments(parser)
+    add_arguments(parser, streams=[1])
+    parser.add_argument("--dtype", default="float32", help="of this package; the peer's is float32")
+    args = parser.parse_args()
+    check_arguments(parser, args)
+    return args
+
+
+def main() -> None:
+    args = parse()
+    with tempfile.TemporaryDirectory(prefix="chattts-random-") as folder:
+        write_checkpoint(Path(folder), config_from(args), args.seed)
+        report = compare(args, Path(folder))
+    print(table(report))
+    if args.json is not None:
+        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

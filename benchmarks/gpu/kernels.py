@@ -1,0 +1,309 @@
+"""Compare every Triton kernel at the model's own size with its torch twin on the CPU.
+
+This module needs only torch and Triton.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ChatTTS.model.cuda.kernels import (
+    attention,
+    embedding,
+    norm,
+    prefill,
+    products,
+    rotary,
+    sampling,
+    swiglu,
+)
+from ChatTTS.model.embed import RowKind
+from ChatTTS.model.generation import Sampling
+from ChatTTS.model.sampling import Draw
+from ChatTTS.model.velocity.configs import CacheConfig
+
+from .inputs import Inputs
+from .model import key
+from .products import kinds
+from .scale import Task
+
+# Share of sampled ids that may differ: exp's last bit decides between nearly equal probabilities.
+ALLOWED_IDS = 0.005
+_EPS = 1e-6
+_MOST_BLOCKS = 1024
+_BIT_ROWS = (1, 2, 5, 16, 17, 32, 33, 64, 65, 100, 128, 200)
+
+# A name, and a function that returns the error and the allowed error.
+Check = tuple[str, Callable[[], tuple[float, float]]]
+
+
+@torch.inference_mode()
+def measure(task: Task, dtype: str) -> None:
+    """Check all kernels in one dtype.
+
+    Raises:
+        RuntimeError: kernels failed or were wrong; the record says which.
+    """
+    given = Inputs(task.scale, dtype)
+    results, wrong = [], []
+    for name, check in checks(given):
+        try:
+            found, allowed = check()
+            result: dict[str, Any] = {"name": name, "error": found, "allowed": allowed}
+            is_right = found <= allowed
+        except Exception:  # a compiler may raise anything, and the other kernels are still checked
+            result, is_right = {"name": name, "failed": traceback.format_exc()[-2000:]}, False
+        results.append(result)
+        if not is_right:
+            wrong.append(name)
+        task.record.put(dtype=dtype, checks=results, wrong=wrong)
+    if wrong:
+        raise RuntimeError(f"wrong in {dtype}: {', '.join(wrong)}")
+
+
+def checks(given: Inputs) -> Iterator[Check]:
+    """Yield the checks of every kernel at every number of rows."""
+    for rows in given.scale.check_rows:
+        for part in (_small, _rotary, _attention, _products, _draws):
+            for name, check in part(given, rows):
+                yield f"{name}, {rows} rows", check
+    yield "prompt attention", lambda: _prompts(given)
+    for name in kinds(given.scale.gpt):
+        yield f"bits of product {name}", partial(_same_bits_of_products, given, name)
+    yield "bits of attention", lambda: _same_bits_of_attention(given)
+
+
+def _small(given: Inputs, rows: int) -> Iterator[Check]:
+    gpt, allowed = given.scale.gpt, given.allowed
+    hidden, inner = gpt.hidden_size, gpt.intermediate_size
+
+    def normed() -> tuple[float, float]:
+        parts = given.normal(rows, hidden), given.normal(hidden), _EPS
+        return given.on_both(norm.rms_norm, norm.rms_norm_torch, *parts), allowed
+
+    def gated() -> tuple[float, float]:
+        both = given.normal(rows, 2 * inner)
+        return given.on_both(swiglu.swiglu, swiglu.swiglu_torch, both), allowed
+
+    def embedded() -> tuple[float, float]:
+        kind = torch.arange(rows) % len(RowKind)
+        known = min(gpt.num_audio_tokens, gpt.num_text_tokens)
+        parts = (
+            kind.to(torch.uint8),
+            given.whole(known, rows, gpt.num_vq),
+            given.normal(known, hidden, dtype=torch.float32),
+            given.normal(gpt.num_text_tokens, hidden),
+            given.normal(gpt.num_vq * gpt.num_audio_tokens, hidden),
+        )
+        return given.on_both(embedding.embed_rows, embedding.embed_rows_torch, *parts), allowed
+
+    yield from (("norm", normed), ("SwiGLU", gated))
+    yield "embedding", embedded
+
+
+def _cache(given: Inputs, rows: int, positions: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return a pool of two layers, block tables, the table of each row, and the rows' positions.
+
+    Positions are below ``positions``. Some rows are padding (table -1). With more than
+    ``_MOST_BLOCKS`` blocks, sequences share blocks.
+    """
+    gpt, block_size = given.scale.gpt, CacheConfig.block_size
+    heads = gpt.num_attention_heads
+    blocks = -(-positions // block_size)
+    there = min(rows * blocks, _MOST_BLOCKS)
+    pool = given.normal(there, 2, 2, heads, block_size, gpt.hidden_size // heads)
+    places = torch.randperm(rows * blocks, generator=given.random).to(torch.int32) % there
+    at = given.whole(positions, rows)
+    at[0] = positions - 1
+    table_of = torch.arange(rows, dtype=torch.int32)
+    table_of[1::5] = -1
+    return pool, places.view(rows, blocks), table_of, at
+
+
+def _rotary(given: Inputs, rows: int) -> Iterator[Check]:
+    gpt = given.scale.gpt
+
+    def check() -> tuple[float, float]:
+        # Few positions, so that no two rows write into one block.
+        pool, tables, table_of, positions = _cache(given, rows, 2 * CacheConfig.block_size)
+        angles = given.normal(gpt.max_position_embeddings, pool.shape[5], dtype=torch.float32)
+        parts = (
+            given.normal(rows, 3 * gpt.hidden_size),
+            angles.cos(),
+            angles.sin(),
+            positions,
+            tables,
+            table_of,
+        )
+
+        def whole(turn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+            """Make the stored keys and values part of the result, so that they are compared."""
+
+            def both(*own: Any) -> Tensor:
+                *first, blocks = own
+                query = turn(*first, blocks, 1, gpt.num_attention_heads)
+                return torch.cat([query.flatten().float(), blocks.flatten().float()])
+
+            return both
+
+        found = given.on_both(
+            whole(rotary.rotate_and_store),
+            whole(rotary.rotate_and_store_torch),
+            *parts,
+            pool.zero_(),
+        )
+        return found, given.allowed
+
+    yield "rotary embedding", check
+
+
+def _attention(given: Inputs, rows: int) -> Iterator[Check]:
+    def check() -> tuple[float, float]:
+        pool, tables, table_of, positions = _cache(given, rows, given.scale.positions)
+        query = given.normal(rows, *pool.shape[3::2])
+        most = given.scale.gpt.max_position_embeddings
+
+        def attend(way: Callable[..., Tensor]) -> Callable[..., Tensor]:
+            return lambda *own: way(*own[:2], 1, *own[2:], most=most)
+
+        parts = query, pool, tables, table_of, positions
+        ways = attend(attention.attend_rows), attend(attention.attend_rows_torch)
+        return given.on_both(*ways, *parts), given.allowed
+
+    yield "attention", check
+
+
+def _prompts(given: Inputs) -> tuple[float, float]:
+    """Check prompt attention with chunks of two sequences, of different lengths, in one step."""
+    length = given.scale.positions
+    pool, tables, _, _ = _cache(given, 2, length)
+    counts = (length, length // 3 + 1)
+    positions = torch.cat([torch.arange(length - n, length) for n in counts]).to(torch.int32)
+    table_of = torch.repeat_interleave(torch.arange(2), torch.tensor(counts)).to(torch.int32)
+    query = given.normal(len(positions), *pool.shape[3::2])
+    tiles = torch.from_numpy(prefill.tiles_of(table_of.numpy()))
+
+    def attend(way: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda *own: way(*own[:2], 1, *own[2:])
+
+    ways = attend(prefill.attend_chunks), attend(prefill.attend_chunks_torch)
+    return given.on_both(*ways, query, pool, tables, positions, tiles), given.allowed
+
+
+def _products(given: Inputs, rows: int) -> Iterator[Check]:
+    gpt = given.scale.gpt
+
+    def check(name: str) -> tuple[float, float]:
+        kind = kinds(gpt)[name]
+        x = given.normal(rows, kind.inputs)
+        weight = given.normal(kind.outputs * (1 + kind.gated), kind.inputs) * kind.inputs**-0.5
+        gain = given.normal(kind.inputs)
+        residual = given.normal(rows, kind.outputs)
+
+        def multiply(way: Callable[..., Tensor]) -> Callable[..., Tensor]:
+            return lambda x, weight, gain, residual: way(
+                x,
+                weight,
+                norm=(gain, _EPS) if kind.normed else None,
+                residual=residual if kind.added else None,
+                gated=kind.gated,
+            )
+
+        ways = multiply(products.product), multiply(products.product_torch)
+        return given.on_both(*ways, x, weight, gain, residual), given.allowed
+
+    def head() -> tuple[float, float]:
+        weight = given.normal(gpt.num_vq * gpt.num_audio_tokens, gpt.hidden_size)
+
+        def multiply(way: Callable[..., Tensor]) -> Callable[..., Tensor]:
+            return lambda *own: way(*own, out_dtype=torch.float32)
+
+        ways = multiply(products.product), multiply(products.product_torch)
+        # The output is float32, so nothing is rounded to the operands' dtype.
+        allowed = min(given.allowed, 1e-4)
+        return given.on_both(*ways, given.normal(rows, gpt.hidden_size), weight), allowed
+
+    for name in kinds(gpt):
+        yield f"product {name}", partial(check, name)
+    yield "product of the heads", head
+
+
+def _draws(given: Inputs, rows: int) -> Iterator[Check]:
+    gpt = given.scale.gpt
+    num_codebooks, end = gpt.num_vq, gpt.num_audio_tokens - 1
+
+    def check() -> tuple[float, float]:
+        logits = 3 * given.normal(rows, num_codebooks, gpt.num_audio_tokens, dtype=torch.float32)
+        draws = []
+        for row in range(rows):
+            temperature = (0.0, 0.3, 1.0)[row % 3]
+            settings = Sampling((temperature,) * num_codebooks, 0.7, 20, 1.05, row, 10_000)
+            window = given.whole(end, 16, num_codebooks).numpy()
+            draws.append(Draw(settings, key(row), 40 + row, window, end))
+        packed = sampling.pack_draws(draws, num_codebooks)
+
+        def drawn(way: Callable[..., None]) -> Callable[..., Tensor]:
+            def ids_of(logits: Tensor) -> Tensor:
+                put = {
+                    name: torch.from_numpy(values.copy()).to(logits.device)
+                    for name, values in packed.items()
+                }
+                ids = torch.full((rows, num_codebooks), -1, dtype=torch.int32, device=logits.device)
+                logprobs, finite = torch.empty_like(ids, dtype=torch.float32), ids[:, 0].byte()
+                way(logits, sampling.DrawState(**put), end, ids, logprobs, finite)
+                return ids.cpu()
+
+            return ids_of
+
+        expected = drawn(sampling.draw_codes_torch)(logits)
+        found = drawn(sampling.draw_codes)(logits.to(given.device))
+        return float((found != expected).float().mean()), ALLOWED_IDS
+
+    yield "draws", check
+
+
+def _same_bits_of_products(given: Inputs, name: str) -> tuple[float, float]:
+    """Return the share of row counts at which a row's bits differ from those in the largest batch.
+
+    The row counts cover each kernel and each tile of a product.
+    """
+    kind, device = kinds(given.scale.gpt)[name], given.device
+    most = max(given.scale.check_rows)
+    x = given.normal(most, kind.inputs).to(device)
+    weight = given.normal(kind.outputs * (1 + kind.gated), kind.inputs) * kind.inputs**-0.5
+    weight, gain = weight.to(device), given.normal(kind.inputs).to(device)
+    residual = given.normal(most, kind.outputs).to(device)
+
+    def multiply(count: int) -> Tensor:
+        norm_of = (gain, _EPS) if kind.normed else None
+        sums = residual[:count].clone() if kind.added else None
+        return products.product(x[:count], weight, norm=norm_of, residual=sums, gated=kind.gated)
+
+    whole = multiply(most)
+    counts = [count for count in _BIT_ROWS if count < most]
+    differing = [not torch.equal(multiply(count), whole[:count]) for count in counts]
+    return sum(differing) / len(differing), 0.0
+
+
+def _same_bits_of_attention(given: Inputs) -> tuple[float, float]:
+    """Return the share of numbers of sequences at which the bits of attention differ."""
+    most = max(given.scale.check_rows)
+    cached = [part.to(given.device) for part in _cache(given, most, given.scale.positions)]
+    pool, tables, table_of, positions = cached
+    query = given.normal(most, *pool.shape[3::2]).to(given.device)
+    length = given.scale.gpt.max_position_embeddings
+
+    def attend(count: int) -> Tensor:
+        own = (part[:count] for part in (table_of, positions))
+        return attention.attend_rows(query[:count], pool, 1, tables, *own, most=length)
+
+    whole = attend(most)
+    counts = {*given.scale.check_rows, most - 1}
+    differing = [bool((attend(count) != whole[:count]).any()) for count in counts]
+    return sum(differing) / len(differing), 0.0

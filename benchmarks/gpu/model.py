@@ -1,0 +1,116 @@
+"""A random language model of any size for the GPU benchmark, and requests to it.
+
+Only the part of a checkpoint that the engine reads is written. So the packages of the audio decoder
+and the vocoder are not needed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+import ChatTTS
+from ChatTTS.config import EmbedConfig, GPTConfig
+from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.generation import Sampling
+from ChatTTS.model.tokenizer import Prompt
+from ChatTTS.model.velocity.configs import EngineArgs
+from ChatTTS.params import InferCodeParams
+
+from .scale import Task
+
+# Any tokenizer with the control tokens works.
+_TOKENIZER = Path(ChatTTS.__file__).parent / "bundled" / "asset" / "tokenizer"
+# Standard deviation of random weights.
+_SPREAD = 0.02
+
+
+def language_model(task: Task) -> Path:
+    """Return the folder that holds ``asset/``; the first part that needs it writes it."""
+    folder = task.folder / "language-model"
+    if not folder.exists():
+        partial = task.folder / "language-model.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        _write(partial / "asset", task.scale.gpt)
+        partial.rename(folder)
+    return folder
+
+
+def engine_args(task: Task, dtype: str, *, batch_invariant: bool = True) -> EngineArgs:
+    """Return an engine's settings for that model and the most streams, otherwise the defaults."""
+    return EngineArgs(
+        language_model(task),
+        dtype=dtype,
+        batch_invariant=batch_invariant,
+        device=task.scale.device,
+        kv_memory=task.scale.kv_memory,
+        max_num_seqs=max(task.scale.streams),
+        max_num_batched_tokens=task.scale.batched_tokens,
+    )
+
+
+def sampling(gpt: GPTConfig, frames: int) -> Sampling:
+    """Return the package's default settings for exactly ``frames`` frames."""
+    params = InferCodeParams(max_new_token=frames, min_new_token=frames)
+    return Sampling.from_params(params, num_codebooks=gpt.num_vq)
+
+
+def prompt(gpt: GPTConfig, positions: int, number: int) -> Prompt:
+    """Return a prompt of random text ids, which depend on ``number``."""
+    ids = np.random.default_rng(number).integers(0, gpt.num_text_tokens, positions)
+    return Prompt(ids, np.zeros((0, 0), dtype=np.int64), None, np.zeros(positions, dtype=np.bool_))
+
+
+def key(number: int) -> DrawKey:
+    """Return the key of the random numbers of a request for speech."""
+    return DrawKey(number, Pass.CODE)
+
+
+def _write(asset: Path, gpt: GPTConfig) -> None:
+    (asset / "gpt").mkdir(parents=True)
+    shutil.copytree(_TOKENIZER, asset / "tokenizer")
+    random = torch.Generator().manual_seed(0)
+    save_file(dict(_llama(gpt, random)), asset / "gpt" / "model.safetensors")
+    save_file(dict(_embed(gpt, random)), asset / "Embed.safetensors")
+    sizes = asdict(gpt)
+    (asset / "gpt" / "config.json").write_text(json.dumps(sizes), encoding="utf-8")
+    if gpt != GPTConfig():
+        names = ("hidden_size", "num_audio_tokens", "num_text_tokens", "num_vq")
+        embed = asdict(EmbedConfig(**{name: sizes[name] for name in names}))
+        values = json.dumps({"gpt": sizes, "embed": embed})
+        (asset / "config.json").write_text(values, encoding="utf-8")
+
+
+def _llama(gpt: GPTConfig, random: torch.Generator) -> Iterator[tuple[str, Tensor]]:
+    hidden, inner = gpt.hidden_size, gpt.intermediate_size
+    matrices = {f"self_attn.{part}_proj": (hidden, hidden) for part in "qkvo"}
+    matrices |= {f"mlp.{part}_proj": (inner, hidden) for part in ("gate", "up")}
+    matrices["mlp.down_proj"] = (hidden, inner)
+    for layer in range(gpt.num_hidden_layers):
+        for name, size in matrices.items():
+            weight = torch.randn(*size, generator=random) * _SPREAD
+            yield f"layers.{layer}.{name}.weight", weight
+        for name in ("input", "post_attention"):
+            yield f"layers.{layer}.{name}_layernorm.weight", torch.ones(hidden)
+    yield "norm.weight", torch.ones(hidden)
+
+
+def _embed(gpt: GPTConfig, random: torch.Generator) -> Iterator[tuple[str, Tensor]]:
+    """Yield embeddings and weight-normed heads, by their published names."""
+    tables = {"text": gpt.num_text_tokens}
+    tables |= {f"code.{i}": gpt.num_audio_tokens for i in range(gpt.num_vq)}
+    for name, rows in tables.items():
+        head = f"head_{name}.parametrizations.weight"
+        direction = torch.randn(rows, gpt.hidden_size, generator=random) * _SPREAD
+        table = torch.randn(rows, gpt.hidden_size, generator=random) * _SPREAD
+        yield f"emb_{name}.weight", table
+        yield f"{head}.original0", direction.norm(dim=1, keepdim=True)
+        yield f"{head}.original1", direction

@@ -1,0 +1,32 @@
+"""Run the parts of the GPU benchmark on a CPU, so that their own logic can be tested anywhere.
+
+The engine is built as on CUDA, but with the torch twins of the kernels, since Triton's interpreter
+takes seconds for a step.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def rehearse() -> None:
+    """Use the CPU until the process ends; Triton must not have been imported yet."""
+    os.environ["TRITON_INTERPRET"] = "1"
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    import pytest
+
+    take_triton(pytest.MonkeyPatch())
+
+
+def take_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the engine take the CUDA path on a CPU, until ``monkeypatch`` is undone."""
+    from ChatTTS.model.velocity.model_loader import ModelLoader
+    from tests.support.cuda_twins import use_twins
+
+    monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
+    monkeypatch.setattr(ModelLoader, "_has_triton", lambda loader: True)
+    use_twins(monkeypatch)

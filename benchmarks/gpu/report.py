@@ -1,0 +1,218 @@
+"""The report of ``benchmarks.gpu`` as text, and ratios between its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+Found = Mapping[str, Any]
+
+
+def table(report: Found) -> str:
+    """Return the report as plain text."""
+    lines = []
+    for name, found in report["parts"].items():
+        took = f" ({found['seconds']:.0f} s)" if "seconds" in found else ""
+        lines += ["", f"== {name}{took}"]
+        kind = name.partition(" ")[0]
+        lines += _LINES.get(kind, _plain)(found)
+        if "skipped" in found:
+            lines.append(f"not done: {found['skipped']}")
+        if "error" in found:
+            lines.append(f"FAILED: {found['error']}")
+            lines += [f"  | {line}" for line in found.get("log", "").splitlines()[-12:]]
+    for what, ratio in report.get("ratios", {}).items():
+        lines.append(f"{what}: {ratio:.1f}")
+    return "\n".join(lines).lstrip("\n")
+
+
+def ratios(report: Found) -> dict[str, float]:
+    """Return how many times faster the engine is than each standard path, with one stream.
+
+    A ratio divides the milliseconds of a whole step. It is left out unless both were measured.
+    """
+    parts = report["parts"]
+    ours = _at(parts, "engine bfloat16", "streams", "1", "step_ms", "median")
+    paths = {
+        "the published package, float32": ("peer", "streams", "1"),
+        "transformers' Llama with our heads, float32": (
+            "standard float32",
+            "streams",
+            "transformers",
+            "1",
+        ),
+        "transformers' Llama with our heads, bfloat16": (
+            "standard bfloat16",
+            "streams",
+            "transformers",
+            "1",
+        ),
+    }
+    found = {}
+    for name, place in paths.items():
+        theirs = _at(parts, *place, "path_ms", "median")
+        if ours and theirs:
+            found[f"times faster than {name} (engine in bfloat16, one stream)"] = theirs / ours
+    return found
+
+
+def _at(found: Any, *place: str) -> Any:
+    """Return the value at a path of keys, or ``None``."""
+    for name in place:
+        if not isinstance(found, Mapping) or name not in found:
+            return None
+        found = found[name]
+    return found
+
+
+def _machine(found: Found) -> Iterator[str]:
+    if "machine" not in found:
+        return
+    machine = found["machine"]
+    yield f"{found['device']}, driver {found.get('driver', 'none')}, {machine['cpu']}"
+    yield ", ".join(f"{name} {value}" for name, value in found["versions"].items())
+    if "copy_gb_s" in found:
+        yield f"a large copy reads and writes {found['copy_gb_s']:.0f} GB/s"
+
+
+def _kernels(found: Found) -> Iterator[str]:
+    checks = found.get("checks", [])
+    yield f"{len(checks) - len(found.get('wrong', []))} of {len(checks)} checks are right"
+    for check in checks:
+        if check["name"] not in found["wrong"]:
+            continue
+        if "error" in check:
+            yield f"  {check['name']}: error {check['error']:.2e}, allowed {check['allowed']:.0e}"
+        else:
+            yield f"  {check['name']}: {check['failed'].strip().splitlines()[-1]}"
+
+
+def _codes(found: Found) -> Iterator[str]:
+    for name, model in found.get("models", {}).items():
+        yield (
+            f"{name}: {model['requests']} requests, {model['frames']} frames, hiddens differ by "
+            f"{model['hiddens']:.1e} (without invariance "
+            f"{model['hiddens_not_batch_invariant']:.1e})"
+        )
+        for what, is_right in model["is_right"].items():
+            yield f"  {'yes' if is_right else 'NO '}  {what}"
+
+
+def _tests(found: Found) -> Iterator[str]:
+    yield ", ".join(f"{count} {what}" for what, count in found.get("counts", {}).items())
+    if found.get("missing"):
+        missing = ", ".join(found["missing"])
+        yield f"not installed: {missing}"
+    yield from (f"  cannot be imported: {file}" for file in found.get("unread", []))
+    yield from (f"  {line}" for line in found.get("failed", []))
+
+
+def _steps(found: Found) -> Iterator[str]:
+    if "record_s" in found:
+        yield (
+            f"loaded in {found['load_s']:.1f} s, {found['captures']} steps recorded in "
+            f"{found['record_s']:.1f} s; a large copy: {found['copy_gb_s']:.0f} GB/s"
+        )
+    if "streams" in found:
+        yield "streams  step ms    floor  share   frames/s  host us  reading us"
+    for streams, own in found.get("streams", {}).items():
+        yield (
+            f"{streams:>7} {own['step_ms']['median']:8.3f} {own['floor_ms']:8.3f} "
+            f"{100 * own['share_of_limit']:4.0f} % {own['frames_per_s']:10.0f} "
+            f"{own['host_us']['median']:8.1f} {own['read_us']:11.1f}"
+            f"{'' if own['finite'] else '  NOT FINITE'}"
+        )
+    for rows, seconds in found.get("prompt_ms", {}).items():
+        yield f"a prompt of {rows}: {seconds['median']:.2f} ms"
+
+
+def _engine(found: Found) -> Iterator[str]:
+    times = {
+        "imports": "import_s",
+        "loading": "load_s",
+        "pools and recording": "cache_s",
+        "first request": "first_request_s",
+    }
+    yield ", ".join(f"{what} {found[key]:.2f} s" for what, key in times.items() if key in found)
+    if "streams" in found:
+        yield "streams   frames/s  step ms  first frame ms  host us"
+    for streams, own in found.get("streams", {}).items():
+        cells = {name: spread["median"] for name, spread in own.items()}
+        yield (
+            f"{streams:>7} {cells['frames_per_s']:10.0f} {cells['step_ms']:8.3f} "
+            f"{cells['first_frame_ms']:15.2f} {cells['host_us']:8.1f}"
+        )
+
+
+def _products(found: Found) -> Iterator[str]:
+    if "rows" in found:
+        yield "us: kernel / library / bare product; all four of a layer"
+    for rows, own in found.get("rows", {}).items():
+        cells = [
+            f"{name} {us['kernel']:.1f} / {us['library']:.1f} / {us['bare']:.1f}"
+            for name, us in own["us"].items()
+        ]
+        layer = own["layer_us"]
+        cells.append(f"layer {layer['kernel']:.1f} / {layer['library']:.1f}")
+        yield f"{rows:>4} rows  " + "  ".join(cells)
+    if "kernel_wins_up_to" in found:
+        yield (
+            f"the kernel is not slower up to {found['kernel_wins_up_to']} rows; SKINNY_ROWS is "
+            f"{found['skinny_rows']}"
+        )
+
+
+def _profile(found: Found) -> Iterator[str]:
+    for streams, own in found.get("streams", {}).items():
+        yield f"{streams} streams: {own['launches']:.0f} kernels, busy {own['busy_us']:.0f} us"
+        for kernel in own["kernels"][:14]:
+            yield f"  {kernel['us']:8.1f} us {kernel['calls']:6.1f} x  {kernel['name'][:70]}"
+
+
+def _attention(found: Found) -> Iterator[str]:
+    for streams, own in found.get("streams", {}).items():
+        yield f"{streams:>4} streams: {own['us']:.1f} us a layer, {own['gb_s']:.0f} GB/s"
+
+
+def _standard(found: Found) -> Iterator[str]:
+    for name, results in found.get("streams", {}).items():
+        for streams, own in results.items():
+            cells = [f"{what} {spread['median']:.2f}" for what, spread in own.items()]
+            yield f"{name}, {streams} streams: {', '.join(cells)}"
+
+
+def _peer(found: Found) -> Iterator[str]:
+    if "versions" in found:
+        yield ", ".join(f"{name} {value}" for name, value in found["versions"].items())
+    for streams, own in found.get("streams", {}).items():
+        yield f"{streams} streams: {own['path_ms']['median']:.2f} ms a step"
+
+
+def _sound(found: Found) -> Iterator[str]:
+    for way, spread in found.get("first_sound_ms", {}).items():
+        yield f"first sound, {way}: {spread['median']:.1f} ms ({spread['max']:.1f} at most)"
+    for streams, own in found.get("streams", {}).items():
+        yield f"{streams} texts: {own['infer_s']['median']:.2f} s, RTF {own['rtf']:.4f}"
+
+
+def _plain(found: Found) -> Iterator[str]:
+    yield from (f"{name}: {value}" for name, value in found.items() if name not in _SHOWN)
+
+
+_SHOWN = ("seconds", "skipped", "error", "log")
+# By the first word of a part's name.
+_LINES: dict[str, Callable[[Found], Iterator[str]]] = {
+    "machine": _machine,
+    "kernels": _kernels,
+    "codes": _codes,
+    "tests": _tests,
+    "steps": _steps,
+    "engine": _engine,
+    "first": _engine,
+    "products": _products,
+    "profile": _profile,
+    "attention": _attention,
+    "standard": _standard,
+    "peer": _peer,
+    "sound": _sound,
+}

@@ -1,0 +1,141 @@
+"""The sizes of the GPU benchmark, and the arguments of its parts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ChatTTS.config import GPTConfig
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Sizes of the model and of the measurements.
+
+    Attributes:
+        device: the device of all parts.
+        gpt: sizes of the language model.
+        streams: numbers of sequences that decode together.
+        positions: length of each sequence in a step that is timed.
+        prompt, frames: positions of the prompt and new frames of a request to the engine.
+        rounds: number of rounds, of which the median counts.
+        steps: steps of a round.
+        product_rows: numbers of rows in timed products.
+        check_rows: numbers of rows with which kernels are compared with their twins.
+        prompts: numbers of rows of prompt steps.
+        spread_bytes: bytes that are read before any is read again; more than all caches hold.
+        copy_bytes: size of the copy that measures the memory's rate.
+        kv_memory: size of the engine's KV cache.
+        tests: pattern of the test files that are run.
+        batched_tokens: the engine's token budget of a step; ``None`` for its default.
+    """
+
+    device: str
+    gpt: GPTConfig
+    streams: tuple[int, ...]
+    positions: int
+    prompt: int
+    frames: int
+    rounds: int
+    steps: int
+    product_rows: tuple[int, ...]
+    check_rows: tuple[int, ...]
+    prompts: tuple[int, ...]
+    spread_bytes: int
+    copy_bytes: int
+    kv_memory: str
+    tests: str
+    batched_tokens: int | None = None
+
+
+FULL = Scale(
+    device="cuda:0",
+    gpt=GPTConfig(),
+    streams=(1, 8, 64, 256),
+    positions=500,
+    prompt=50,
+    frames=350,
+    rounds=15,
+    steps=20,
+    product_rows=(1, 2, 4, 8, 16, 32, 64, 256),
+    check_rows=(1, 17, 64, 256),
+    prompts=(50, 500, 2000),
+    spread_bytes=256 << 20,
+    copy_bytes=2 << 30,
+    kv_memory="24GB",
+    tests="**/cuda/test_*.py",
+)
+# Sizes with which a whole run takes seconds on a CPU.
+TINY = Scale(
+    device="cpu",
+    gpt=GPTConfig(
+        hidden_size=64,
+        intermediate_size=128,
+        num_attention_heads=4,
+        num_hidden_layers=2,
+        max_position_embeddings=128,
+        num_text_tokens=120,
+    ),
+    streams=(1, 3),
+    positions=40,
+    prompt=10,
+    frames=8,
+    rounds=2,
+    steps=2,
+    product_rows=(1, 3),
+    check_rows=(1, 3),
+    prompts=(9,),
+    spread_bytes=1,
+    copy_bytes=1 << 10,
+    kv_memory="4MB",
+    tests="model/cuda/test_launch_shapes.py",
+    batched_tokens=16,
+)
+
+
+class Record:
+    """The results of a part, written to ``file`` with each addition.
+
+    So the results from before a failure or a time limit are kept.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.values: dict[str, Any] = {}
+        self._write()
+
+    def put(self, **values: Any) -> None:
+        """Add figures, by their names."""
+        self.values |= values
+        self._write()
+
+    def _write(self) -> None:
+        partial = self._file.with_suffix(".partial")
+        partial.write_text(json.dumps(self.values), encoding="utf-8")
+        partial.replace(self._file)
+
+
+@dataclass(frozen=True)
+class Task:
+    """The arguments of every part.
+
+    Attributes:
+        scale: sizes of the model and of the measurements.
+        folder: the folder of all parts, in which checkpoints are written once.
+        record: takes the results.
+        began: start of the part's process, in seconds since the epoch.
+    """
+
+    scale: Scale
+    folder: Path
+    record: Record
+    began: float
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the part."""
+        return torch.device(self.scale.device)

@@ -1,0 +1,177 @@
+"""Time decode steps of the engine on the device, and compare them with the memory's rate."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from ChatTTS.model.cuda.precision import ieee_float32
+from ChatTTS.model.embed import RowKind
+from ChatTTS.model.sampling import Draw
+from ChatTTS.model.velocity.batch import InputBatch
+from ChatTTS.model.velocity.cuda.decode import DecodeRow, DecodeSteps
+from ChatTTS.model.velocity.cuda.llama import TritonLlama
+from ChatTTS.model.velocity.cuda.prompts import RecordedLlama
+from ChatTTS.model.velocity.model_loader import LoadedModel, ModelLoader
+
+from ..common.step_limit import StepWork
+from .model import engine_args, key, sampling
+from .scale import Scale, Task
+from .timing import DeviceSpan, copy_rate, spread, synchronize, wall_seconds
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The parts of an engine that decode, and its KV cache.
+
+    Attributes:
+        blocks: number of blocks of a sequence.
+    """
+
+    model: LoadedModel
+    pool: torch.Tensor
+    steps: DecodeSteps
+    blocks: int
+    scale: Scale
+
+    def lay_out(self, streams: int) -> list[tuple[int, ...]]:
+        """Put ``streams`` sequences on the device, each shortly before the timed position.
+
+        Returns:
+            Their block tables; the blocks are in random order.
+        """
+        scale = self.scale
+        position = scale.positions - 1 - scale.steps // 2
+        settings = sampling(scale.gpt, scale.gpt.max_position_embeddings)
+        window = np.random.default_rng(0).integers(0, 600, (16, scale.gpt.num_vq), dtype=np.int32)
+        end = scale.gpt.num_audio_tokens - 1
+        self.steps.lay_out(
+            [
+                DecodeRow(row, position, window[-1], Draw(settings, key(row), 100, window, end))
+                for row in range(streams)
+            ]
+        )
+        places = np.random.default_rng(1).permutation(streams * self.blocks)
+        return [tuple(row) for row in places.reshape(streams, self.blocks).tolist()]
+
+
+def load(task: Task, dtype: str, *, batch_invariant: bool = True) -> Loaded:
+    """Load the model and record the CUDA graphs of the timed steps; both times are recorded."""
+    scale, record = task.scale, task.record
+    config = engine_args(task, dtype, batch_invariant=batch_invariant).create_engine_config()
+    began = time.perf_counter()
+    model = ModelLoader(config).load()
+    synchronize(task.device)
+    record.put(load_s=time.perf_counter() - began, how=model.how)
+    assert isinstance(model.llama, TritonLlama)
+    assert model.recorder is not None
+    blocks = -(-(scale.positions + 2 * scale.steps) // config.cache.block_size)
+    pool = model.llama.new_pool(max(scale.streams) * blocks).normal_()
+    steps = DecodeSteps(
+        model.llama,
+        model.embed,
+        pool,
+        model.recorder,
+        max_rows=max(scale.streams),
+        max_positions=scale.gpt.max_position_embeddings,
+    )
+    began = time.perf_counter()
+    wanted = {next(b for b in steps.buckets if b >= count) for count in scale.streams}
+    with ieee_float32():
+        for rows in sorted(wanted, reverse=True):
+            steps.record(rows)
+    record.put(record_s=time.perf_counter() - began, captures=model.recorder.captures)
+    return Loaded(model, pool, steps, blocks, scale)
+
+
+def measure(task: Task, dtype: str, batch_invariant: bool = True) -> None:
+    """Time decode steps with each number of streams, and steps that read a prompt."""
+    record, scale = task.record, task.scale
+    rate = copy_rate(scale)
+    record.put(dtype=dtype, positions=scale.positions, copy_gb_s=rate / 1e9)
+    record.put(batch_invariant=batch_invariant)
+    loaded = load(task, dtype, batch_invariant=batch_invariant)
+    work = StepWork.of(scale.gpt, dtype, dtype)
+    results: dict[str, Any] = {}
+    for streams in scale.streams:
+        results[str(streams)] = _measure(loaded, streams, task.device)
+        step = results[str(streams)]["step_ms"]["median"]
+        read = work.weight_bytes + streams * scale.positions * work.position_bytes
+        floor = 1000 * read / rate
+        results[str(streams)] |= {
+            "floor_ms": floor,
+            "share_of_limit": floor / step,
+            "frames_per_s": 1000 * streams / step,
+        }
+        record.put(streams=results)
+    if task.device.type == "cuda":
+        record.put(peak_gb=torch.cuda.max_memory_allocated() / 1e9)
+    prompts = {}
+    for rows in scale.prompts:
+        prompts[str(rows)] = _prompt(loaded, rows, task.device)
+        record.put(prompt_ms=prompts)
+
+
+def _measure(loaded: Loaded, streams: int, device: torch.device) -> dict[str, Any]:
+    """Return the times of a step.
+
+    They are milliseconds on the device, microseconds of the host to launch it, and microseconds
+    to read its results.
+    """
+    steps, count = loaded.steps, loaded.scale.steps
+    on_device, launching, reading = [], [], []
+    for _ in range(loaded.scale.rounds + 2):
+        tables = loaded.lay_out(streams)
+        steps.run(tables, 1).wait()
+        synchronize(device)
+        span = DeviceSpan(device)
+        began = time.perf_counter()
+        pending = steps.run(tables, count)
+        launching.append((time.perf_counter() - began) / count)
+        on_device.append(span.seconds() / count)
+        began = time.perf_counter()
+        decoded = pending.wait()
+        reading.append((time.perf_counter() - began) / count)
+    return {
+        "step_ms": spread(on_device[2:]),
+        "host_us": spread(launching[2:], 1e6),
+        "read_us": 1e6 * median(reading[2:]),
+        "finite": bool(decoded.finite.all()),
+    }
+
+
+def _prompt(loaded: Loaded, rows: int, device: torch.device) -> dict[str, float]:
+    """Time a step that reads a prompt of ``rows`` positions, hidden state to the host included."""
+    scale, model = loaded.scale, loaded.model
+    blocks = -(-rows // loaded.pool.shape[4])
+    if blocks > len(loaded.pool):
+        raise ValueError(f"{rows} positions need {blocks} blocks, and {len(loaded.pool)} are there")
+    batch = InputBatch(
+        kinds=np.full(rows, RowKind.TEXT, dtype=np.uint8),
+        ids=np.zeros((rows, scale.gpt.num_vq), dtype=np.int32),
+        vectors=np.empty((0, scale.gpt.hidden_size), dtype=np.float32),
+        positions=np.arange(rows, dtype=np.int32),
+        tables=np.arange(blocks, dtype=np.int32).reshape(1, blocks),
+        table_of=np.zeros(rows, dtype=np.int32),
+        draws=np.array([rows - 1], dtype=np.int32),
+    )
+    assert isinstance(model.llama, TritonLlama)
+    assert model.recorder is not None
+    recorded = RecordedLlama(
+        model.llama,
+        loaded.pool,
+        model.recorder,
+        num_codebooks=scale.gpt.num_vq,
+        hidden=scale.gpt.hidden_size,
+        max_rows=rows,
+        max_sequences=1,
+        max_positions=scale.gpt.max_position_embeddings,
+    )
+    with ieee_float32():
+        recorded.record(rows)
+    return spread(wall_seconds(lambda: recorded.forward(batch, loaded.pool), device, 5))

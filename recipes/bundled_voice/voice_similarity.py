@@ -1,0 +1,67 @@
+"""What the evaluation measures of voices: like whom they are, and whether they stay so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from . import texts
+from .speech_metrics import Samples, voice_print
+from .subject import Result, Subject
+from .types import SAMPLE_RATE, VOICES
+
+
+def similarity(subject: Subject, count: int) -> Result:
+    """How like its teacher each voice is, whether it is told from the others, and how steady it
+    is over a long text; the same where a sample prompt is all that says whose voice it is."""
+    lines = texts.everyday_heldout()[:count]
+    result: Result = {}
+    for voice in VOICES:
+        transcript = texts.everyday_heldout()[-1]
+        sample = subject.chat.sample_audio_speaker(subject.teacher_speech(transcript, voice))
+        said = {
+            "speaker": subject.say(lines, spk_emb=voice),
+            "sample": subject.say(lines, spk_smp=sample, txt_smp=transcript),
+            "long_text": subject.say([" ".join(texts.everyday_heldout()[:12])], spk_emb=voice),
+        }
+        result[voice] = {
+            "to": _means(
+                [subject.voice_similarity.similarities(w) for w in said["speaker"] if len(w)]
+            ),
+            "identified": _identified(subject, said["speaker"], voice),
+            "identified_from_sample": _identified(subject, said["sample"], voice),
+            "steady": _steadiness(subject, said["long_text"][0]),
+        }
+    return result
+
+
+def _means(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {v: round(float(np.mean([row[v] for row in rows])), 3) for v in VOICES} if rows else {}
+
+
+def _identified(subject: Subject, waves: Sequence[Samples], voice: str) -> float:
+    """Percent of the waves that are nearest to their own teacher."""
+    hits = 0
+    for wave in waves:
+        if len(wave):
+            near = subject.voice_similarity.similarities(wave)
+            hits += max(near, key=lambda v: near[v]) == voice
+    return round(100 * hits / max(1, len(waves)), 1)
+
+
+def _steadiness(subject: Subject, wave: Samples) -> float | None:
+    """The least similarity of five seconds of a long text to all the others; ``None`` where it has
+    less than ten."""
+    size = 5 * SAMPLE_RATE
+    starts = range(0, len(wave) - size + 1, size)
+    if len(starts) < 2:
+        return None
+    likeness = (
+        subject.voice_similarity.similarity(
+            voice_print(wave[i : i + size]),
+            voice_print(np.concatenate([wave[:i], wave[i + size :]])),
+        )
+        for i in starts
+    )
+    return round(min(likeness), 3)

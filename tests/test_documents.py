@@ -21,9 +21,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-PATTERNS = ("README*.md", "docs/**/*.md", "examples/README.md", "recipes/**/README.md")
+PATTERNS = ("*.md", "docs/**/*.md", "benchmarks/*.md", "examples/*.md", "recipes/**/README.md")
 DOCUMENTS = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)})
-DOCUMENTS.append(ROOT / "benchmarks" / "README.md")
 TRANSLATED = [
     (ROOT / "README.md", ROOT / "README.zh-CN.md"),
     (ROOT / "docs" / "quick-start.md", ROOT / "docs" / "zh" / "quick-start.md"),

@@ -23,7 +23,7 @@ QUICK = "not slow and not gpu and not peer"
 SENTENCE := Hello, this is a small voice that was trained from scratch. It speaks on your own machine.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-gpu test-machines test-busy test-lowest test-plain
+.PHONY: help demo test coverage test-slow test-gpu test-machines test-busy test-lowest test-plain
 .PHONY: sanitize peer-scripts format references clean
 
 help:  ## list the targets
@@ -37,6 +37,9 @@ test: $(INSTALLED_DEV)  ## lint, types and the quick tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(PYTEST) -m $(QUICK) --durations=10 --durations-min=3
+
+coverage: $(INSTALLED_DEV)  ## the quick tests, and which lines they run; fails below a floor
+	$(PYTEST) -m $(QUICK) --cov --cov-report=term
 
 test-slow: $(INSTALLED_DEV)  ## the long tests
 	$(PYTEST) -m "slow and not gpu and not peer"
@@ -118,7 +121,7 @@ references: $(INSTALLED_DEV)  ## make the reference audio of the regression test
 
 clean:  ## remove the environment, builds, caches and demo.wav
 	rm -rf $(VENV) build dist *.egg-info demo.wav demo.png
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment without pip is worse than none: the next call would take it for a good one.

@@ -1,4 +1,4 @@
-"""What every test may count on: no network but this machine's own, and no GPU test without one."""
+"""What every test relies on: only the local network, and GPU tests only with a GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ChatTTS.core import Chat  # isort: skip
 
 from .support.places import DATA
 
-# What the extras bring. Without one of them, the modules that import it are skipped, and say so.
+# Modules from the extras. A test module that imports a missing one is skipped with a message.
 OPTIONAL = {
     *("fastapi", "starlette", "uvicorn", "websockets", "grpc", "grpc_health", "av"),
     *("prometheus_client", "httpx", "openai", "riva", "schemathesis", "playwright"),
@@ -56,13 +56,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # So a shell starts its background jobs; Ctrl-C would then never reach what is tested with it.
+    # A shell starts its background jobs so. Tests of Ctrl-C need the default handler.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test that would need the network fails here, and not only where there is none."""
+    """Make a test that needs the network fail, also on machines that have one."""
     connect = socket.socket.connect
 
     def connect_nearby(self: socket.socket, address: Any) -> None:
@@ -83,16 +83,17 @@ def _small(use_vllm: bool) -> Chat:
 
 @pytest.fixture(scope="session")
 def standard() -> Chat:
-    """A conformance model on the standard path: random, so that its sounds are noise, but quick."""
+    """A conformance model on the standard engine: quick, but its random weights give noise."""
     return _small(use_vllm=False)
 
 
 @pytest.fixture(scope="session", params=["standard", "velocity"])
 def small(request: pytest.FixtureRequest) -> Chat:
-    """The same on either engine."""
+    """A conformance model, once on each engine."""
     if request.param == "velocity":
         return _small(use_vllm=True)
-    return request.getfixturevalue("standard")
+    standard: Chat = request.getfixturevalue("standard")
+    return standard
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +106,7 @@ def bundled() -> Chat:
 
 @pytest.fixture
 def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty current folder, no voices, nothing downloaded, nobody at the terminal."""
+    """An empty current folder, no voices, no downloads, and an empty standard input."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

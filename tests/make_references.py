@@ -1,4 +1,4 @@
-"""Make the reference audio of the waveform regression tests again, on purpose.
+"""Make the reference audio of the waveform regression tests again.
 
     python -m tests.make_references      (or: make references)
 
@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import ChatTTS
 from ChatTTS.core import Chat
+from ChatTTS.pipeline.results import Waveforms
 
 FOLDER = Path(__file__).parent / "references"
 
 
 @dataclass(frozen=True)
 class Reference:
-    """One text as the bundled voice spoke it."""
+    """A text and the settings that the bundled voice speaks it with."""
 
     name: str
     text: str
@@ -32,10 +34,11 @@ class Reference:
     def path(self) -> Path:
         return FOLDER / f"{self.name}.flac"
 
-    def speak(self, chat: Chat) -> np.ndarray:
-        """The samples, in float32."""
+    def speak(self, chat: Chat) -> NDArray[np.float32]:
+        """Return the samples, float32 [n]."""
         params = {"manual_seed": 1, "show_tqdm": False, **self.params}
-        return chat.infer(self.text, params_infer_code=params, **self.settings)[0]
+        waveforms: Waveforms = chat.infer(self.text, params_infer_code=params, **self.settings)
+        return waveforms[0]
 
 
 REFERENCES = (
@@ -52,7 +55,7 @@ REFERENCES = (
 
 
 def bundled() -> Chat:
-    """The bundled voice on the CPU in float32, wherever this runs."""
+    """Load the bundled voice on the CPU in float32, on every machine."""
     chat = Chat()
     chat.load_or_raise("bundled", device="cpu")
     return chat

@@ -1,4 +1,4 @@
-"""Links of the documents lead somewhere, the site has every page, translations keep up."""
+"""Check the links of the documents, the pages of the site, and the translations."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-PATTERNS = ("README*.md", "docs/**/*.md", "examples/README.md", "recipes/**/README.md")
+PATTERNS = ("*.md", "docs/**/*.md", "benchmarks/*.md", "examples/*.md", "recipes/**/README.md")
 DOCUMENTS = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)})
-DOCUMENTS.append(ROOT / "benchmarks" / "README.md")
 TRANSLATED = [
     (ROOT / "README.md", ROOT / "README.zh-CN.md"),
     (ROOT / "docs" / "quick-start.md", ROOT / "docs" / "zh" / "quick-start.md"),
@@ -40,7 +39,7 @@ def name(document: Path) -> str:
 
 
 def prose(document: Path) -> str:
-    """A document without its blocks of code."""
+    """Return a document without its blocks of code."""
     return _FENCE.sub("", document.read_text(encoding="utf-8"))
 
 
@@ -49,7 +48,7 @@ def blocks(document: Path) -> list[str]:
 
 
 def anchors(document: Path) -> set[str]:
-    """What code hosts call the headings; the site is set up to call them so too."""
+    """Return the anchors of a document's headings, as code hosts and the site make them."""
     found: set[str] = set()
     for title in _HEADING.findall(prose(document)):
         text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title)
@@ -59,7 +58,7 @@ def anchors(document: Path) -> set[str]:
 
 
 def numbered(slug: str) -> Iterator[str]:
-    """Names of headings of one text: the first has it plain."""
+    """Yield the anchors of headings with one text; the first has no number."""
     yield slug
     count = 0
     while True:
@@ -101,8 +100,8 @@ def test_lost_links_are_found(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the site
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML without the objects that MkDocs makes of tags."""
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """Reads YAML and ignores the Python tags of MkDocs."""
 
 
 _Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda loader, suffix, node: None)
@@ -124,7 +123,7 @@ def pages(navigation: object) -> Iterator[str]:
 
 
 def tree() -> set[str]:
-    """The files of the site, as docs/site/tree.py takes them."""
+    """Return the files of the site, as docs/site/tree.py selects them."""
     found = (path for pattern in site()["extra"]["tree"] for path in ROOT.glob(pattern))
     return {name(path) for path in found if path.is_file()}
 
@@ -215,7 +214,7 @@ def pins(python: str) -> dict[str, str]:
 
 
 def applying(lines: list[str], python: str) -> Iterator[Requirement]:
-    """The requirements among ``lines`` that a version of Python has."""
+    """Yield the requirements among ``lines`` that apply to a version of Python."""
     for line in lines:
         requirement = Requirement(line)
         environment = {"python_version": python, "sys_platform": "linux", "extra": ""}

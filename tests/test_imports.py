@@ -1,4 +1,4 @@
-"""Who may import whom, what importing costs, and the house rules that a parser can check."""
+"""Import rules, the cost of importing, and style rules that a parser can check."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ def is_in(name: str, roots: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a group of modules never imports, not even inside a function.
+    """Modules that a group of modules never imports, not even inside a function.
 
-    With `indirectly`, not by way of other modules of the package either. Rules may name modules
-    that are still to come.
+    With `indirectly`, they are not imported through other modules of the package either. Rules may
+    name modules that do not exist yet.
     """
 
     why: str
@@ -107,9 +107,9 @@ def within(parent: str, names: str) -> tuple[str, ...]:
 
 
 VELOCITY = "ChatTTS.model.velocity"
-# Packages whose names come when they are asked for: importing them brings nothing by itself.
+# Packages that import their names at first use: importing them imports nothing else.
 LAZY = ("ChatTTS", "ChatTTS.utils")
-# Helpers that know nothing of speech; what else is in utils are names of the published package.
+# Helpers that know nothing of speech. Other modules in utils are names of the published package.
 HELPERS = within(
     "ChatTTS.utils",
     "folders lru machine progress process_hooks fair_lock locks kept_files untrusted",
@@ -231,7 +231,7 @@ def test_the_rules_see_relative_lazy_and_indirect_imports() -> None:
 
 
 KERNELS = ("ChatTTS.model.cuda.kernels",)
-# What stands on the kernels, and so is imported only where they can run.
+# Modules built on the kernels, which are imported only where kernels can run.
 ON_KERNELS = (*KERNELS, *within("ChatTTS.model.cuda", "layers te_llama"), f"{VELOCITY}.cuda")
 
 
@@ -251,30 +251,32 @@ def test_triton_is_imported_only_by_kernels_and_these_only_where_they_can_run() 
 # ---------------------------------------------------------------- what is declared
 
 
-# What is imported under another name than it is installed by.
+# Modules whose distribution has another name.
 DISTRIBUTIONS = {
     "google": "protobuf",
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",
     "grpc_reflection": "grpcio-reflection",
 }
-# Imported by the server's tool for developers alone.
+# Imported only by the server's tool for developers.
 TOOLS = {"grpc_tools"}
-# Brought by torch's builds for CUDA; that kernels alone import it is tested above.
+# Installed by the CUDA builds of torch; a test above checks that only kernels import it.
 BY_TORCH = {"triton"}
-# Extras that are for tests.
+# Extras for tests.
 FOR_TESTS = {"dev"}
 
 
 def distribution_of(name: str) -> str:
-    """What brings an imported module."""
+    """Return the distribution that has an imported module."""
     top = name.partition(".")[0]
     return DISTRIBUTIONS.get(top, distribution(top))
 
 
 def distribution(requirement: str) -> str:
     """The normalised name in a requirement such as `torch>=2.4; sys_platform == "linux"`."""
-    return re.match(r"[\w.-]+", requirement)[0].lower().replace("_", "-").replace(".", "-")
+    found = re.match(r"[\w.-]+", requirement)
+    assert found is not None, requirement
+    return found[0].lower().replace("_", "-").replace(".", "-")
 
 
 def declared() -> tuple[set[str], set[str]]:
@@ -360,7 +362,7 @@ def test_importing_is_cheap(module: str) -> None:
 
 def test_everything_imports_without_triton_and_without_the_extras() -> None:
     core, extras = declared()
-    # Of the extras the server has a part for itself; all else asks for them where it needs them.
+    # The server imports its extra at the top; other modules import extras where they use them.
     blocked = {"triton"} | {name.replace("-", "_") for name in extras - core}
     left_out = (*ON_KERNELS, "ChatTTS.serving")
     code = f"""

@@ -10,8 +10,7 @@ import sys
 
 import pytest
 
-from .support.places import DATA
-from .support.watchdog_tools import ROOT
+from .support.places import DATA, ROOT
 
 SECONDS = 40
 

@@ -1,4 +1,4 @@
-"""Extension of Griffe: how this project writes docstrings, in the terms of its Google parser."""
+"""Griffe extension: rewrite this project's docstrings for Griffe's Google parser."""
 
 from __future__ import annotations
 

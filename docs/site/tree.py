@@ -1,7 +1,7 @@
-"""Hook of MkDocs: the site has the tree of the repository, so that links hold in both.
+"""MkDocs hook: give the site the tree of the repository, so that links work in both.
 
-The documents link to pictures, results, examples and each other by relative paths, as a code host
-shows them. MkDocs knows the files of one folder alone. This hook replaces that folder by the files
+The documents link to pictures, results, examples and each other by relative paths, as code hosts
+resolve them. MkDocs reads the files of one folder only. This hook replaces that folder by the files
 that ``extra.tree`` in ``mkdocs.yml`` names, under their paths in the repository.
 """
 
@@ -45,7 +45,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put in what the command says of itself where a page asks for it."""
+    """Insert the output of ``--help`` where a page asks for it."""
 
     def shown(match: re.Match[str]) -> str:
         command = f"chattts{match['arguments'].rstrip()}"

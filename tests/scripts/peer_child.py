@@ -29,7 +29,7 @@ def keep_off_the_network() -> None:
             raise OSError(f"the script tried to connect to {address[0]}")
         connect(self, address)
 
-    socket.socket.connect = connect_nearby  # type: ignore[method-assign]
+    socket.socket.connect = connect_nearby  # type: ignore[assignment,method-assign]
 
 
 def take_the_bundled_voice() -> None:

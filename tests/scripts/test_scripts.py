@@ -26,7 +26,8 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_no_text_is_no_row(small: Chat) -> None:
     for split in (True, False):
-        for nothing in ("", []):
+        nothings: tuple[str | list[str], ...] = ("", [])
+        for nothing in nothings:
             assert small.infer(nothing, split_text=split, max_split_batch=4) == []
             assert list(small.infer(nothing, stream=True, split_text=split)) == []
             assert small.infer(nothing, refine_text_only=True, split_text=split) == []
@@ -38,7 +39,7 @@ def test_an_unspeakable_row_is_empty_and_named(
 ) -> None:
     rows = speak(standard, [text])
     assert isinstance(rows, Waveforms)
-    assert [(len(row), row.dtype) for row in rows] == [(0, np.float32)]
+    assert [(len(row), row.dtype) for row in rows] == [(0, np.dtype(np.float32))]
     assert (rows.finish_reasons, rows.rows[0].utterances) == (["stop"], [])
     assert len(warnings(caplog)) == 1
     assert "row 0" in caplog.text
@@ -93,7 +94,8 @@ def test_a_text_that_is_the_whole_request_is_still_an_error(standard: Chat) -> N
 def test_a_batch_of_none_where_nothing_is_split(small: Chat) -> None:
     def infer(text: Any, **options: Any) -> Waveforms:
         options = {"skip_refine_text": True, "params_infer_code": LIVELY, **options}
-        return small.infer(text, max_split_batch=0, **options)
+        waveforms: Waveforms = small.infer(text, max_split_batch=0, **options)
+        return waveforms
 
     assert equal(infer(TEXT, split_text=False), speak(small, TEXT))
     assert np.concatenate(list(infer([TEXT], stream=True, split_text=False)), axis=1).any()
@@ -102,7 +104,7 @@ def test_a_batch_of_none_where_nothing_is_split(small: Chat) -> None:
 
 
 def test_odd_values_speak_as_their_meaning_does(small: Chat) -> None:
-    changes: tuple[tuple[dict, dict], ...] = (
+    changes: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
         ({"top_P": None}, {"top_P": 1.0}),
         ({"top_K": None}, {"top_K": 10**6}),
         ({"repetition_penalty": None}, {"repetition_penalty": 1.0}),
@@ -120,12 +122,13 @@ def test_odd_values_speak_as_their_meaning_does(small: Chat) -> None:
 
 def test_streams_with_odd_sizes(standard: Chat) -> None:
     whole = speak(standard, TEXT)[0]
-    for odd in (
+    odd_sizes: tuple[dict[str, Any], ...] = (
         {"stream_batch": 0},
         {"stream_batch": 8.5},
         {"stream_speed": 0},
         {"stream_batch": True},
-    ):
+    )
+    for odd in odd_sizes:
         params = standard.InferCodeParams(**{**LIVELY, **odd})
         chunks = standard.infer(TEXT, True, skip_refine_text=True, params_infer_code=params)
         np.testing.assert_allclose(np.concatenate(list(chunks), axis=1)[0], whole, atol=1e-4)
@@ -152,7 +155,11 @@ def test_odd_languages(standard: Chat, lang: str) -> None:
 
 def test_a_refined_stream_gives_its_text_once(standard: Chat) -> None:
     for split in (True, False):
-        options = {"refine_text_only": True, "split_text": split, "params_refine_text": LIVELY}
+        options: dict[str, Any] = {
+            "refine_text_only": True,
+            "split_text": split,
+            "params_refine_text": LIVELY,
+        }
         stream = standard.infer(TEXT, stream=True, **options)
         assert isinstance(stream, Iterator)
         assert list(stream) == [standard.infer(TEXT, **options)]
@@ -172,11 +179,12 @@ def test_names_are_missing_before_a_load() -> None:
 
 def test_old_ways_to_load() -> None:
     folder = str(DATA / "model-a")
-    for how in (
+    ways: tuple[dict[str, Any], ...] = (
         {"source": "custom", "custom_path": folder},
         {"source": "local", "local_path": folder},
         {"source": "local", "custom_path": folder},
-    ):
+    )
+    for how in ways:
         chat = Chat()
         assert chat.load_models(**how, compile=False, device="cpu")
         assert chat.config.gpt.hidden_size == 64
@@ -201,7 +209,7 @@ def test_parts_can_be_set(caplog: pytest.LogCaptureFixture) -> None:
     chat.vocos = vocos
     assert equal(before, speak(chat, TEXT))
     with pytest.raises(ConfigError, match="decoder must be a MelDecoder"):
-        chat.decoder = "better"
+        setattr(chat, "decoder", "better")  # noqa: B010  the type checker refuses it as well
     chat.unload()
     assert not hasattr(chat, "device")
 

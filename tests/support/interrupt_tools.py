@@ -35,6 +35,7 @@ class Interrupted:
     def __init__(self, work: Callable[[], object], instruction: int) -> None:
         self.has_come = False
         self._left = instruction
+        tracer = sys.gettrace()  # of a coverage run
         try:
             sys._getframe().f_trace_opcodes = True  # 3.12 asks for it before the first event
             sys.settrace(self._trace)
@@ -46,6 +47,7 @@ class Interrupted:
                 pass
         except (KeyboardInterrupt, Exception):  # Python's own code may fail of it otherwise
             sys.settrace(None)
+        sys.settrace(tracer)
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         frame.f_trace_opcodes = True

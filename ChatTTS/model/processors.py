@@ -1,7 +1,7 @@
-"""What happens to logits before a draw, in the order of the published model.
+"""The processing of logits before a draw, in the order of the published model.
 
-temperature, repetition penalty over the last 16 tokens, top-p, top-k, forbidden end; then a draw.
-Every function takes logits of shape (..., vocabulary) in float32 and returns new ones.
+The order is: temperature, repetition penalty over the last 16 tokens, top-p, top-k, forbidden end,
+draw. Every function takes float32 logits of shape (..., vocabulary) and returns new ones.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ def apply_temperature(logits: Tensor, temperature: Tensor) -> Tensor:
 
 
 def penalise_repetition(logits: Tensor, history: Tensor, penalty: Tensor) -> Tensor:
-    """Weaken what was generated lately.
+    """Make tokens that were generated recently less probable.
 
-    A token that stands n times among the last 16 of ``history`` has its logit divided by
-    penalty^n if positive, multiplied by it if negative (after CTRL, Keskar et al. 2019).
+    The logit of a token that occurs n times in the last 16 of ``history`` is divided by penalty^n
+    if it is positive, and multiplied by that if it is negative (after CTRL, Keskar et al. 2019).
 
     Args:
         logits: (..., vocabulary).
-        history: (..., generated tokens so far), ids.
+        history: (..., n), the ids generated so far.
         penalty: broadcastable to (..., 1); 1 changes nothing.
     """
     window = history[..., -PENALTY_WINDOW:]
@@ -38,18 +38,17 @@ def penalise_repetition(logits: Tensor, history: Tensor, penalty: Tensor) -> Ten
 
 
 def keep_top(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
-    """Top-p, then top-k, each keeping at least 3 tokens.
+    """Apply top-p, then top-k; each keeps at least 3 tokens.
 
-    Both drop from the bottom of one order: top-p (nucleus sampling, Holtzman et al. 2020) what
-    together has a probability of at most 1 - ``top_p``, top-k what stands below the first
-    ``top_k``.
+    Both drop the least probable tokens. Top-p (nucleus sampling, Holtzman et al. 2020) drops those
+    whose probabilities sum to at most 1 - ``top_p``, and top-k all but the first ``top_k``.
 
     Args:
         logits: (..., vocabulary).
         top_p: broadcastable to (..., 1).
-        top_k: the same, integers.
+        top_k: integers, broadcastable to (..., 1).
     """
-    ascending, order = logits.sort(dim=-1, stable=True)  # of equals the later id is kept
+    ascending, order = logits.sort(dim=-1, stable=True)  # of equal logits the later id is kept
     size = logits.shape[-1]
     tail = ascending.softmax(dim=-1).cumsum(dim=-1)  # probability of a token and all below it
     rank = torch.arange(size, 0, -1, device=logits.device)  # the most probable token has rank 1
@@ -58,7 +57,7 @@ def keep_top(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
 
 
 def forbid(logits: Tensor, token: int, rows: Tensor) -> Tensor:
-    """Make ``token`` impossible where ``rows`` (bool, one for each leading index) is true."""
+    """Make ``token`` impossible where ``rows`` (bool, one value for each first index) is true."""
     forbidden = logits.clone()
     forbidden[rows, ..., token] = -torch.inf
     return forbidden
@@ -75,7 +74,7 @@ def draw(logits: Tensor, uniform: Tensor) -> Tensor:
         int64 ids of shape (...).
     """
     cumulative = logits.softmax(dim=-1).cumsum(dim=-1)
-    # Scaled by the sum that was really reached, so that rounding never falls off the end; the
-    # first id above the number has a probability above zero.
+    # Scaled by the sum that was reached, so that rounding never gives an index past the end. The
+    # first id above the target has a probability above zero.
     target = (uniform * cumulative[..., -1]).unsqueeze(-1)
     return torch.searchsorted(cumulative, target, right=True).squeeze(-1)

@@ -39,11 +39,13 @@ class Embed(nn.Module):
 
     def embed_text(self, ids: Tensor) -> Tensor:
         """Embed text ids [...] as vectors [..., hidden]."""
-        return self.text(ids)
+        vectors: Tensor = self.text(ids)
+        return vectors
 
     def embed_codes(self, codes: Tensor) -> Tensor:
         """Embed frames [..., num_codebooks] as vectors [..., hidden], summed over the codebooks."""
-        return self.code(codes + self.offsets).sum(dim=-2)
+        vectors: Tensor = self.code(codes + self.offsets)
+        return vectors.sum(dim=-2)
 
     @torch.inference_mode()
     def forward(self, input_ids: Tensor, text_mask: Tensor) -> Tensor:
@@ -62,12 +64,13 @@ class Embed(nn.Module):
 
     def text_logits(self, hidden: Tensor) -> Tensor:
         """Return float32 logits [B, 1, text tokens] of hidden states [B, hidden]."""
-        return self.head_text(hidden).float().unsqueeze(1)
+        logits: Tensor = self.head_text(hidden)
+        return logits.float().unsqueeze(1)
 
     def code_logits(self, hidden: Tensor) -> Tensor:
         """Return float32 logits [B, num_codebooks, audio tokens] of hidden states [B, hidden]."""
-        logits = self.head_code(hidden).float()
-        return logits.view(-1, self.num_codebooks, self.num_audio_tokens)
+        logits: Tensor = self.head_code(hidden)
+        return logits.float().view(-1, self.num_codebooks, self.num_audio_tokens)
 
 
 def published_sizes(config: EmbedConfig) -> dict[str, tuple[int, ...]]:

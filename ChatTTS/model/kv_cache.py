@@ -16,7 +16,7 @@ from transformers import DynamicCache
 _SPARE = 256  # spare positions after the prompt at the start
 
 
-class GrowingCache(DynamicCache):
+class GrowingCache(DynamicCache):  # type: ignore[misc, unused-ignore]  # it has no types here
     """Keys and values of every layer, [B, heads, room, head size], of which a part is filled."""
 
     def __init__(self) -> None:

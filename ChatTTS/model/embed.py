@@ -1,4 +1,4 @@
-"""Embeddings and heads: what the Llama reads, and the logits from what it gives."""
+"""Embeddings and heads: the input of the Llama, and logits from its hidden states."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class RowKind(IntEnum):
 
 
 class Embed(nn.Module):
-    """Text ids and code frames to vectors, hidden states to logits.
+    """The embeddings of text ids and frames of codes, and the heads that give logits.
 
-    The codebooks share one table and one head, so that a frame costs one look-up and one product.
+    All codebooks share one table and one head, so a frame takes one look-up and one product.
     """
 
     def __init__(self, config: EmbedConfig) -> None:
@@ -37,7 +37,7 @@ class Embed(nn.Module):
         codes = config.num_vq * config.num_audio_tokens
         self.text = nn.Embedding(config.num_text_tokens, config.hidden_size)
         self.code = nn.Embedding(codes, config.hidden_size)
-        # An engine may put linear layers of its own in place of these.
+        # Engines may replace these by linear layers of their own.
         self.head_text: nn.Module = nn.Linear(
             config.hidden_size, config.num_text_tokens, bias=False
         )
@@ -47,16 +47,18 @@ class Embed(nn.Module):
         self.offsets: Tensor
 
     def embed_text(self, ids: Tensor) -> Tensor:
-        """ids [...] to vectors [..., hidden]."""
-        return self.text(ids)
+        """Embed text ids [...] as vectors [..., hidden]."""
+        vectors: Tensor = self.text(ids)
+        return vectors
 
     def embed_codes(self, codes: Tensor) -> Tensor:
-        """Frames [..., num_codebooks] to vectors [..., hidden], the sum over the codebooks."""
-        return self.code(codes + self.offsets).sum(dim=-2)
+        """Embed frames [..., num_codebooks] as vectors [..., hidden], summed over the codebooks."""
+        vectors: Tensor = self.code(codes + self.offsets)
+        return vectors.sum(dim=-2)
 
     @torch.inference_mode()
     def forward(self, input_ids: Tensor, text_mask: Tensor) -> Tensor:
-        """Prompts as ``chat.tokenizer.encode`` gives them to vectors [B, T, hidden].
+        """Embed prompts that ``chat.tokenizer.encode`` returned as vectors [B, T, hidden].
 
         Args:
             input_ids: [B, T, num_codebooks].
@@ -70,17 +72,18 @@ class Embed(nn.Module):
         return vectors
 
     def text_logits(self, hidden: Tensor) -> Tensor:
-        """hidden [B, hidden] to float32 logits [B, 1, text tokens]."""
-        return self.head_text(hidden).float().unsqueeze(1)
+        """Return float32 logits [B, 1, text tokens] of hidden states [B, hidden]."""
+        logits: Tensor = self.head_text(hidden)
+        return logits.float().unsqueeze(1)
 
     def code_logits(self, hidden: Tensor) -> Tensor:
-        """hidden [B, hidden] to float32 logits [B, num_codebooks, audio tokens]."""
-        logits = self.head_code(hidden).float()
-        return logits.view(-1, self.num_codebooks, self.num_audio_tokens)
+        """Return float32 logits [B, num_codebooks, audio tokens] of hidden states [B, hidden]."""
+        logits: Tensor = self.head_code(hidden)
+        return logits.float().view(-1, self.num_codebooks, self.num_audio_tokens)
 
 
 def published_sizes(config: EmbedConfig) -> dict[str, tuple[int, ...]]:
-    """Shapes of the tensors of ``Embed.safetensors`` by their names."""
+    """Return the shapes of the tensors of ``Embed.safetensors``, by name."""
     hidden, texts, codes = config.hidden_size, config.num_text_tokens, config.num_audio_tokens
     heads = {"head_text": texts} | {f"head_code.{i}": codes for i in range(config.num_vq)}
     sizes: dict[str, tuple[int, ...]] = {"emb_text.weight": (texts, hidden)}
@@ -114,7 +117,7 @@ def _part(head: str, index: int) -> str:
 
 
 def load_embed(file: Path, config: EmbedConfig, placement: Placement) -> Embed:
-    """Embeddings and heads from ``asset/Embed.safetensors``, in the language model's dtype.
+    """Load embeddings and heads from ``asset/Embed.safetensors``, in the language model's dtype.
 
     Raises:
         AssetError: the file cannot be used, or does not fit ``config``.

@@ -1,8 +1,8 @@
 """A key-value cache that grows in place.
 
-transformers' own ``DynamicCache`` copies all it holds at every step to append one position. This
-one writes into buffers with room to spare, which double when they are full, so that a step costs
-what it adds.
+transformers' own ``DynamicCache`` copies its whole contents at every step, to append one position.
+This one writes into buffers with spare room, which double when they are full. So the cost of a step
+depends on what it appends.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-_SPARE = 256  # positions beyond the prompt that are there from the start
+_SPARE = 256  # spare positions after the prompt at the start
 
 
-class GrowingCache(DynamicCache):
+class GrowingCache(DynamicCache):  # type: ignore[misc, unused-ignore]  # it has no types here
     """Keys and values of every layer, [B, heads, room, head size], of which a part is filled."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class GrowingCache(DynamicCache):
         *args: Any,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor]:
-        """Append [B, heads, n, head size] to a layer; returns all that the layer holds."""
+        """Append [B, heads, n, head size] to a layer; return all keys and values of the layer."""
         if layer_idx == len(self._filled):
             room = key_states.shape[2] + _SPARE
             self._keys.append(_with_room(key_states[:, :, :0], room))
@@ -49,25 +49,26 @@ class GrowingCache(DynamicCache):
         return self._keys[layer_idx][:, :, :end], self._values[layer_idx][:, :, :end]
 
     def get_seq_length(self, layer_idx: int = 0, *args: Any) -> int:
-        """Positions that a layer holds."""
+        """Return the number of positions that a layer holds."""
         return self._filled[layer_idx] if layer_idx < len(self._filled) else 0
 
     def get_mask_sizes(self, query: int | Tensor, layer_idx: int = 0) -> tuple[int, int]:
-        """Positions that a mask has to cover, and where they start.
+        """Return how many positions a mask must cover, and the first of them.
 
-        ``query`` is the number of new positions, or (in some releases) their indices.
+        Args:
+            query: the number of new positions, or (in some releases) their indices.
         """
         new = query if isinstance(query, int) else query.shape[0]
         return self.get_seq_length(layer_idx) + new, 0
 
     def batch_select_indices(self, indices: Tensor) -> None:
-        """Keep these rows of the batch."""
+        """Keep only these rows of the batch."""
         for buffers in (self._keys, self._values):
             buffers[:] = [buffer.index_select(0, indices) for buffer in buffers]
 
 
 def _with_room(filled: Tensor, room: int) -> Tensor:
-    """``filled`` [B, heads, n, head size] at the beginning of a buffer of ``room`` positions."""
+    """Copy ``filled`` [B, heads, n, head size] into a new buffer of ``room`` positions."""
     batch, heads, length, size = filled.shape
     buffer = torch.empty(batch, heads, room, size, dtype=filled.dtype, device=filled.device)
     buffer[:, :, :length] = filled

@@ -73,7 +73,7 @@ def load_llama(config: Any, weights: Path, device: torch.device, dtype: torch.dt
     # layer.)
     try:
         with torch.device("meta"):
-            model = LlamaModel(config).to(dtype)
+            model: nn.Module = LlamaModel(config).to(dtype)
         without_layers = LlamaConfig(**{**config.to_dict(), "num_hidden_layers": 0})
         rotary = LlamaModel(without_layers).rotary_emb
         # A copy is tried, because some kinds keep the longest length that they have seen.
@@ -208,7 +208,8 @@ class StandardEngine:
             past_key_values=cache,
             use_cache=cache is not None,
         )
-        return output.last_hidden_state[:, -1]
+        hidden: Tensor = output.last_hidden_state
+        return hidden[:, -1]
 
     def _logits(self, hidden: Tensor, kind: Pass) -> Tensor:
         heads = self.embed.code_logits if kind is Pass.CODE else self.embed.text_logits

@@ -1,4 +1,4 @@
-"""What kind of Llama a checkpoint holds, read from ``asset/gpt/config.json``."""
+"""The kind of Llama that a checkpoint holds, read from ``asset/gpt/config.json``."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _SIZES = (
     "max_position_embeddings",
 )
 _PLAIN = "default"
-# Those that transformers knows.
+# The types that transformers knows.
 _ROPE_TYPES = (_PLAIN, "linear", "dynamic", "yarn", "longrope", "llama3")
 _ROPE_NAMES = ("rope_type", "type")
 _FACTOR_LISTS = ("short_factor", "long_factor")
-# The largest of any Llama; with the most positions the tables of the rotation have 32 MB each.
+# The largest head of any Llama. With the most positions each rotary table then has 32 MB.
 _MOST_HEAD_DIM = 256
 _MOST_THETA = 1e12
 _LONGEST_NAME = 40
-# A part of a head, of which memory is taken before anything is compared.
+# A larger factor would make transformers allocate larger tables, before anything is checked.
 _MOST_SETTINGS = {"partial_rotary_factor": 1.0}
 
 
 @dataclass(frozen=True)
 class LlamaShape:
-    """Sizes and constants; the names are those of Llama checkpoints.
+    """Sizes and constants, with the names of Llama checkpoints.
 
     Attributes:
-        rope_scaling: what stretches the rotary embedding (``rope_type`` and its settings); empty
-            for the plain one.
+        rope_scaling: how the rotary embedding is scaled (``rope_type`` and its settings); empty
+            if it is not scaled.
     """
 
     hidden_size: int
@@ -58,12 +58,12 @@ class LlamaShape:
 
 
 def read_llama_shape(path: Path, sizes: GPTConfig) -> LlamaShape:
-    """Read ``path``; the rope base stands there in its old (``rope_theta``) or new
-    (``rope_parameters``) spelling.
+    """Read ``path``. The base of the rotary embedding may have its old name (``rope_theta``) or
+    its new one (in ``rope_parameters``).
 
     Raises:
-        AssetError: the file is missing or damaged, contradicts ``sizes``, or describes what no
-            engine can compute.
+        AssetError: the file is missing or damaged, contradicts ``sizes``, or describes a model
+            that no engine can compute.
     """
     try:
         values = read_json(path)
@@ -78,10 +78,10 @@ def read_llama_shape(path: Path, sizes: GPTConfig) -> LlamaShape:
 
 
 def check_rotation(head_dim: int, *tables: Tensor) -> None:
-    """Refuse cosines and sines, each [..., positions, head size], that no head can be turned by.
+    """Check tables of cosines and sines, each [..., positions, head size].
 
     Raises:
-        AssetError: they have another size, or are no numbers.
+        AssetError: a table has another head size, or values that are not finite.
     """
     for table in tables:
         if table.shape[-1] != head_dim:
@@ -91,7 +91,7 @@ def check_rotation(head_dim: int, *tables: Tensor) -> None:
 
 
 def no_rotation(reason: str) -> AssetError:
-    """The error for a rotary embedding that cannot be computed."""
+    """Return the error for a rotary embedding that cannot be computed."""
     return AssetError(
         f"asset/gpt/config.json describes no rotary embedding ({reason}); correct its rope_theta "
         "and rope_parameters, or restore the file"
@@ -132,7 +132,7 @@ def _shape(values: Mapping[str, Any], sizes: GPTConfig) -> LlamaShape:
 
 
 def _rope(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the file says of its rotary embedding, in whichever spelling."""
+    """Return the settings of the rotary embedding, under their new or their old name."""
     for name in ("rope_parameters", "rope_scaling"):
         if rope := values.get(name):
             if not isinstance(rope, dict):
@@ -145,13 +145,13 @@ def _rope(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_setting(key: str, value: Any) -> bool:
-    """Whether transformers can be asked to stretch a rotation by this."""
+    """Return whether transformers can safely be given this setting of a rotary embedding."""
     if key in _FACTOR_LISTS:
         are_few = isinstance(value, list) and len(value) <= _MOST_HEAD_DIM
         return are_few and all(_is_setting("", number) for number in value)
     if value is None or isinstance(value, bool):
         return value is None or key == "truncate"
-    if isinstance(value, str):  # anywhere else it would be repeated, where a number multiplies
+    if isinstance(value, str):  # not elsewhere: a text times a number is a long text
         return key in _ROPE_NAMES and len(value) <= _LONGEST_NAME
     most = _MOST_SETTINGS.get(key, _MOST_THETA)
     return isinstance(value, (int, float)) and 0 < value <= most

@@ -1,4 +1,4 @@
-"""Where the model runs and in what precision: chosen here and nowhere else."""
+"""The devices and the dtype of the model. No other module chooses them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Placement:
     """Devices and dtype.
 
     Attributes:
-        device: of the language model.
-        dtype: of the language model; draws are made from float32 logits always.
-        audio_device: of the convolutional parts.
+        device: the device of the language model.
+        dtype: the dtype of the language model. Draws always use float32 logits.
+        audio_device: the device of the convolutional parts.
         quantization: ``int8`` for weights in eight bits, on the velocity engine.
     """
 
@@ -36,9 +36,10 @@ class Placement:
 
 
 def computed() -> torch.device:
-    """Where numbers lie that are computed when a module is built.
+    """Return the device of tensors that are computed while a module is built.
 
-    It is entered where all else of the module may be built under ``torch.device("meta")``.
+    Modules enter it for these tensors, since the rest of a module may be built under
+    ``torch.device("meta")``.
     """
     return torch.device("cpu")
 
@@ -46,18 +47,18 @@ def computed() -> torch.device:
 def choose_placement(
     device: str | torch.device | None = None, dtype: str | torch.dtype = "float32"
 ) -> Placement:
-    """Pick devices and dtype.
+    """Choose devices and dtype.
 
     Args:
-        device: ``None`` takes CUDA where there is one, else Apple's MPS, else the CPU.
-        dtype: ``float32``, ``float16``, ``bfloat16``, ``auto`` for what the device is fast in, or
-            ``int8`` for weights in eight bits and the rest in what the device is fast in.
+        device: ``None`` takes CUDA if there is a GPU, else Apple's MPS, else the CPU.
+        dtype: ``float32``, ``float16`` or ``bfloat16``; ``auto`` for the fastest dtype of the
+            device; or ``int8`` for weights in eight bits and the rest in that one.
 
     Raises:
-        ConfigError: the device is not there, or the dtype unknown.
+        ConfigError: the device cannot be used, or the dtype is unknown.
     """
     chosen = _device(device)
-    # Vocos needs complex numbers and an inverse STFT, which MPS lacks in part.
+    # Vocos needs complex numbers and an inverse STFT, and MPS lacks parts of these.
     audio = torch.device("cpu") if chosen.type == "mps" else chosen
     if dtype == "int8":
         return Placement(chosen, fast_dtype(chosen), audio, quantization="int8")
@@ -95,11 +96,11 @@ def _dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """The dtype that ``device`` is fastest in."""
+    """Return the dtype in which ``device`` is fastest."""
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     if device.type == "mps":
         return torch.float16
-    # A private name, which older releases of torch lack.
+    # This private function is missing in older releases of torch.
     has_bf16 = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
     return torch.bfloat16 if has_bf16() else torch.float32

@@ -1,7 +1,8 @@
-"""The steps of a draw, each a function of tensors; ``sampling.py`` puts them in their order.
+"""The processing of logits before a draw: each step is a function of tensors.
 
-Logits have the shape (..., vocabulary) and are float32. A function that changes them returns new
-ones.
+``sampling.py`` applies them in the order of the published model: temperature, repetition penalty over
+the last 16 tokens, top-p, top-k, forbidden end, draw. Logits are float32 of shape (..., vocabulary). A
+function that changes them returns new ones.
 """
 
 from __future__ import annotations
@@ -44,18 +45,17 @@ def penalise_repetition(logits: Tensor, factors: Tensor) -> Tensor:
 
 
 def keep_top(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
-    """Top-p, then top-k, each keeping at least 3 tokens.
+    """Apply top-p, then top-k; each keeps at least 3 tokens.
 
-    Both drop from the bottom of one order: top-p (nucleus sampling, Holtzman et al. 2020) what
-    together has a probability of at most 1 - ``top_p``, top-k what stands below the first
-    ``top_k``.
+    Both drop the least probable tokens. Top-p (nucleus sampling, Holtzman et al. 2020) drops those
+    whose probabilities sum to at most 1 - ``top_p``, and top-k all but the first ``top_k``.
 
     Args:
         logits: (..., vocabulary).
         top_p: broadcastable to (..., 1).
-        top_k: the same, integers.
+        top_k: integers, broadcastable to (..., 1).
     """
-    ascending, order = logits.sort(dim=-1, stable=True)  # of equals the later id is kept
+    ascending, order = logits.sort(dim=-1, stable=True)  # of equal logits the later id is kept
     size = logits.shape[-1]
     tail = ascending.softmax(dim=-1).cumsum(dim=-1)  # probability of a token and all below it
     rank = torch.arange(size, 0, -1, device=logits.device)  # the most probable token has rank 1
@@ -85,7 +85,7 @@ def draw(logits: Tensor, uniform: Tensor) -> Tensor:
         int64 ids of shape (...).
     """
     cumulative = logits.softmax(dim=-1).cumsum(dim=-1)
-    # Scaled by the sum that was really reached, so that rounding never falls off the end; the
-    # first id above the number has a probability above zero.
+    # Scaled by the sum that was reached, so that rounding never gives an index past the end. The
+    # first id above the target has a probability above zero.
     target = (uniform * cumulative[..., -1]).unsqueeze(-1)
     return torch.searchsorted(cumulative, target, right=True).squeeze(-1)

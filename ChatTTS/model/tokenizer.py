@@ -1,4 +1,4 @@
-"""Texts to token ids, and prompts to what the Llama reads."""
+"""The tokenizer, and the prompts that the language model starts from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..errors import AssetError, TextError
 from .tokenizer_file import read_tokenizer, without_panics
 
-# What the code prompt is built with; a user's text must not carry its own.
+# Control tokens of the code prompt, which are removed from a user's text.
 _RESERVED = re.compile(r"\[(?:Stts|spk_emb|empty_spk)\]")
 _BUILT_WITH = ("[Stts]", "[Ptts]", "[spk_emb]", "[empty_spk]", "[Sbreak]", "[Pbreak]")
 _NEEDED = (*_BUILT_WITH, "[Ebreak]", "[break_0]")
@@ -22,15 +22,15 @@ _NEEDED = (*_BUILT_WITH, "[Ebreak]", "[break_0]")
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a request starts from: text ids, then the codes of a sample (may be none).
+    """The prompt of a request: text ids, followed by the codes of a sample, if there is one.
 
-    What a position is, text or audio, is known from where it stands, never from its values.
+    Whether a position is text or audio is decided by its index, never by its values.
 
     Attributes:
         text: ids, int64 [n].
         codes: sample codes, int64 [frames, num_codebooks].
-        speaker: vector that takes the place of every ``[spk_emb]``, float32 [hidden], or ``None``.
-        speaker_slots: where in ``text`` those are, bool [n].
+        speaker: the vector that replaces every ``[spk_emb]``, float32 [hidden], or ``None``.
+        speaker_slots: true where ``text`` has an ``[spk_emb]``, bool [n].
     """
 
     text: NDArray[np.int64]
@@ -43,14 +43,19 @@ class Prompt:
 
 
 class Tokenizer:
-    """WordPiece with the control tokens of ChatTTS.
+    """A WordPiece tokenizer with the control tokens of ChatTTS.
 
     Args:
         folder: ``asset/tokenizer``, which holds ``tokenizer.json``.
 
+    Attributes:
+        end_of_refine: the id that ends a refined answer.
+        speaker_slot: the id of ``[spk_emb]``.
+        first_setting: the id of ``[break_0]``; only lower ids of a refined answer are text.
+
     Raises:
-        AssetError: the file is missing or damaged, holds parts that no tokenizer of ChatTTS has,
-            or lacks a control token.
+        AssetError: the file is missing or damaged, has parts that no tokenizer of ChatTTS has, or
+            lacks a control token.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -65,7 +70,6 @@ class Tokenizer:
                 raise AssetError(f"{self._path} does not read {token} as one token; restore it")
         self.end_of_refine = self.id("[Ebreak]")
         self.speaker_slot = self.id("[spk_emb]")
-        # Of a refined answer only ids below this one are text.
         self.first_setting = self.id("[break_0]")
 
     @property
@@ -74,7 +78,14 @@ class Tokenizer:
         return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
 
     def check_ids(self, known: int) -> None:
-        """Raise AssetError if an id is none of the ``known`` ones that the model has."""
+        """Check that the model has all ids.
+
+        Args:
+            known: the number of text ids of the model.
+
+        Raises:
+            AssetError: there is a larger id.
+        """
         vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
         token = max(vocabulary, key=lambda each: vocabulary[each])
         if vocabulary[token] >= known:
@@ -90,7 +101,7 @@ class Tokenizer:
         return frozenset(t for t in vocabulary if re.fullmatch(r"\[\w+\]", t))
 
     def id(self, token: str) -> int:
-        """The id of one token.
+        """Return the id of one token.
 
         Raises:
             KeyError: the vocabulary has no such token.
@@ -98,11 +109,11 @@ class Tokenizer:
         return int(self._tokenizer.get_vocab(with_added_tokens=True)[token])
 
     def knows(self, character: str) -> bool:
-        """Whether the vocabulary has a character, and no token for the unknown stands for it."""
+        """Return whether the vocabulary has a character, so that it is not encoded as unknown."""
         return self._unknown not in self.ids(character).tolist()
 
     def ids(self, text: str) -> NDArray[np.int64]:
-        """Ids [n] of a text in which control tags count as tokens.
+        """Encode a text as ids [n]; each control tag is one token.
 
         Raises:
             TextError: the tokenizer cannot read it.
@@ -120,35 +131,43 @@ class Tokenizer:
         speaker: NDArray[np.float32] | None = None,
         codes: NDArray[np.int64] | None = None,
     ) -> Prompt:
-        """A prompt from its decorated text, a speaker vector [hidden] and sample codes
-        [frames, num_codebooks]."""
+        """Return a prompt.
+
+        Args:
+            decorated: the text with its control tokens; see :func:`code_prompt`.
+            speaker: float32 [hidden].
+            codes: sample codes, int64 [frames, num_codebooks].
+
+        Raises:
+            TextError: the tokenizer cannot read the text.
+        """
         ids = self.ids(decorated)
         sample = np.zeros((0, 0), dtype=np.int64) if codes is None else codes
         return Prompt(ids, sample, speaker, ids == self.speaker_slot)
 
     def text(self, ids: NDArray[np.int64]) -> str:
-        """Ids [n] back to text, control tokens included."""
+        """Decode ids [n] to text, with the control tokens."""
         return self._decoded(ids, skip_special_tokens=False)
 
     def decode_refined(self, ids: NDArray[np.int64]) -> str:
-        """The text of a refined answer, without its settings."""
+        """Decode the ids [n] of a refined answer to text, without its settings."""
         return self.text(ids[ids < self.first_setting])
 
-    def _decoded(self, row: int | Iterable[int], skip_special_tokens: bool) -> str:
-        ids = np.atleast_1d(np.asarray(row)).tolist()
+    def _decoded(self, ids: int | Iterable[int], skip_special_tokens: bool) -> str:
+        plain = np.atleast_1d(np.asarray(ids)).tolist()
         return without_panics(
-            lambda: str(self._tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)),
+            lambda: str(self._tokenizer.decode(plain, skip_special_tokens=skip_special_tokens)),
             lambda reason: TextError(f"ids cannot be turned into text ({reason})"),
         )
 
 
 def code_prompt(text: str, prompt: str, *, speaker: bool, transcript: str | None = None) -> str:
-    """The decorated text of the speech pass.
+    """Return the decorated text of the speech pass.
 
     Args:
         text: what to say.
         prompt: control tags such as ``[speed_5]``.
-        speaker: whether a speaker vector takes the place of ``[spk_emb]``.
+        speaker: whether there is a speaker vector, which replaces ``[spk_emb]``.
         transcript: what the sample prompt says, if there is one.
     """
     spoken, sample = (_RESERVED.sub("", part).strip() for part in (text, transcript or ""))
@@ -157,5 +176,5 @@ def code_prompt(text: str, prompt: str, *, speaker: bool, transcript: str | None
 
 
 def refine_prompt(text: str, prompt: str) -> str:
-    """The decorated text of the refine pass."""
+    """Return the decorated text of the refine pass."""
     return f"[Sbreak]{text}[Pbreak]{prompt}"

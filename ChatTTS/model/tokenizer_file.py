@@ -1,8 +1,8 @@
-"""``tokenizer.json``, checked before the library for tokenizers reads it.
+"""Read ``tokenizer.json``, and check it before the ``tokenizers`` library sees it.
 
-That library trusts the file: a padding of a billion ids or a normaliser that lets texts grow takes
-all memory, and a table or an expression that it cannot work with makes it panic. So it is given
-only the parts that tokenizers of ChatTTS are made of, in shapes that are known to be harmless.
+That library trusts the file: a padding of a billion ids, or a normaliser that makes texts longer,
+takes all memory, and some tables and regular expressions make it panic. So it gets only the parts
+that tokenizers of ChatTTS have, with values that are known to be harmless.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from ..utils.untrusted import parse_json, read_bytes
 
 T = TypeVar("T")
 
-# The published file has half a megabyte.
+# The size of the file; the published one has half a megabyte.
 _MOST_BYTES = 8 << 20
 _MOST_ADDED = 4096
-_MOST_PARTS = 16  # of a normaliser, a pre-tokenizer or a decoder
-_MOST_CHARACTERS = 256  # of a token
-_MOST_WORD = 1000  # characters of a word that is looked up; the time grows with their square
+_MOST_PARTS = 16  # parts of a normaliser, a pre-tokenizer or a decoder
+_MOST_CHARACTERS = 256  # characters of a token
+_MOST_WORD = 1000  # characters of a word; the time of a look-up grows with their square
 _MOST_ID = 2**31 - 1
 
-# One class of characters, perhaps repeated: an expression that takes linear time.
+# One class of characters, perhaps repeated: such an expression is matched in linear time.
 _CLASS = re.compile(r"(\[\^?(?:\\.|[^\[\]\\&])+\]|\\[sSdDwW])\+?")
 _BEHAVIORS = ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
 
 
 class TokenizerFile(NamedTuple):
-    """What stands in a file.
+    """The contents of a file.
 
     Attributes:
-        tokenizer: as the library made it.
-        unknown: the token that stands for what the vocabulary lacks.
+        tokenizer: the library's tokenizer.
+        unknown: the token for characters that the vocabulary lacks.
     """
 
     tokenizer: tokenizers.Tokenizer
@@ -49,10 +49,10 @@ class TokenizerFile(NamedTuple):
 def read_tokenizer(path: Path) -> TokenizerFile:
     """Read and check a ``tokenizer.json``.
 
-    Padding, truncation and the post-processor are left out: prompts are built without them.
+    Padding, truncation and the post-processor are ignored: prompts are built without them.
 
     Raises:
-        AssetError: the file is missing, damaged, or holds something else than such a tokenizer.
+        AssetError: the file is missing, damaged, or not such a tokenizer.
     """
     try:
         values = parse_json(read_bytes(path, _MOST_BYTES).decode("utf-8"))
@@ -72,16 +72,20 @@ def read_tokenizer(path: Path) -> TokenizerFile:
 
     made = without_panics(lambda: tokenizers.Tokenizer.from_str(json.dumps(parts)), refuse)
     for token in parts["added_tokens"]:
-        # What is normalised to nothing stands everywhere, also within a character: a panic later.
+        # An empty token would match everywhere, even within a character, and cause a panic later.
         if token["normalized"] and not without_panics(partial(_normal, made, token), refuse):
             raise refuse(f"nothing is left of its token {shown(token['content'])}")
     return TokenizerFile(made, parts["model"]["unk_token"])
 
 
 def without_panics(work: Callable[[], T], refuse: Callable[[str], ChatTTSError]) -> T:
-    """What ``work`` gives; each of its errors, and a panic of its library, becomes ``refuse``'s.
+    """Run ``work``; turn an error that it raises, or a panic of its library, into ``refuse``'s.
 
-    A panic is no ``Exception``: it would pass every handler and end a thread that serves others.
+    A panic is not an ``Exception``: no handler would catch it, and it would end a thread that
+    serves other callers as well.
+
+    Args:
+        refuse: makes the error to raise, of a reason.
     """
     try:
         return work()
@@ -99,7 +103,7 @@ def _normal(made: tokenizers.Tokenizer, token: Mapping[str, Any]) -> str:
 
 
 class _UnfitError(Exception):
-    """What is wrong with the contents of a file."""
+    """The contents of a file are not those of a tokenizer of ChatTTS."""
 
 
 def _fail(what: str) -> NoReturn:
@@ -107,7 +111,7 @@ def _fail(what: str) -> NoReturn:
 
 
 def _checked(values: Any) -> dict[str, Any]:
-    """What the library is to read."""
+    """Return the checked contents that the library gets."""
     if not isinstance(values, dict):
         _fail(f"it holds a {type(values).__name__}, not a JSON object")
     return {
@@ -115,16 +119,16 @@ def _checked(values: Any) -> dict[str, Any]:
         "truncation": None,
         "padding": None,
         "added_tokens": _added(values.get("added_tokens")),
-        "normalizer": _part(values.get("normalizer"), "normalizer", _NORMALIZERS),
-        "pre_tokenizer": _part(values.get("pre_tokenizer"), "pre_tokenizer", _PRE_TOKENIZERS),
+        "normalizer": _component(values.get("normalizer"), "normalizer", _NORMALIZERS),
+        "pre_tokenizer": _component(values.get("pre_tokenizer"), "pre_tokenizer", _PRE_TOKENIZERS),
         "post_processor": None,
-        "decoder": _part(values.get("decoder"), "decoder", _DECODERS),
+        "decoder": _component(values.get("decoder"), "decoder", _DECODERS),
         "model": _model(values.get("model")),
     }
 
 
 def _added(tokens: Any) -> list[dict[str, Any]]:
-    """The tokens that are cut out of a text before all else."""
+    """Return the checked tokens that are cut out of a text before anything else is done."""
     if tokens is None:
         return []
     if not isinstance(tokens, list) or len(tokens) > _MOST_ADDED:
@@ -135,7 +139,7 @@ def _added(tokens: Any) -> list[dict[str, Any]]:
         if not isinstance(token, dict):
             _fail(f"added_tokens holds {shown(token)}, which is no token")
         content, number = token.get("content"), token.get("id")
-        # The library cuts texts at it, and an empty or blank one would stand everywhere.
+        # The library splits texts at it, and an empty or blank one would occur everywhere.
         if not isinstance(content, str) or not _is_short(content) or not content.strip():
             _fail(f"the added token {shown(content)} must be a text of 1 to 256 characters")
         if not _is_id(number):
@@ -148,7 +152,7 @@ def _added(tokens: Any) -> list[dict[str, Any]]:
 
 
 def _model(model: Any) -> dict[str, Any]:
-    """The vocabulary."""
+    """Return the checked model with its vocabulary."""
     if not isinstance(model, dict):
         _fail("it has no model")
     kind = model.get("type", "WordPiece")
@@ -174,48 +178,48 @@ def _model(model: Any) -> dict[str, Any]:
     return checked | {"continuing_subword_prefix": prefix, "max_input_chars_per_word": longest}
 
 
-# ---------------------------------------------------------------- normalisers and such
+# ---------------------------------------------------------------- the other components
 
 
-class _Kinds(NamedTuple):
-    """What a chain may be made of.
+class _Allowed(NamedTuple):
+    """The allowed types of a component.
 
     Attributes:
-        links: the key of a ``Sequence`` that holds its parts.
-        settings: of each type, its settings and what they may be.
+        parts: the key under which a ``Sequence`` holds its parts.
+        settings: for each type its settings, each with a check of the value.
     """
 
-    links: str
+    parts: str
     settings: Mapping[str, Mapping[str, Callable[[Any], bool]]]
 
 
-def _part(part: Any, where: str, kinds: _Kinds) -> dict[str, Any] | None:
-    """A normaliser, pre-tokenizer or decoder, or none."""
+def _component(part: Any, where: str, allowed: _Allowed) -> dict[str, Any] | None:
+    """Return a checked normaliser, pre-tokenizer or decoder, or ``None``."""
     if part is None:
         return None
-    chain = _chain(part, where, kinds, depth=0)
-    if len(chain) > _MOST_PARTS:
+    parts = _flattened(part, where, allowed, depth=0)
+    if len(parts) > _MOST_PARTS:
         _fail(f"its {where} has more than {_MOST_PARTS} parts")
-    if len(chain) > 1:
-        return {"type": "Sequence", kinds.links: chain}
-    return chain[0] if chain else None
+    if len(parts) > 1:
+        return {"type": "Sequence", allowed.parts: parts}
+    return parts[0] if parts else None
 
 
-def _chain(part: Any, where: str, kinds: _Kinds, depth: int) -> list[dict[str, Any]]:
-    """The parts of a part, one after the other; one in another is flattened."""
+def _flattened(part: Any, where: str, allowed: _Allowed, depth: int) -> list[dict[str, Any]]:
+    """Return the checked parts of a component in order; nested sequences are flattened."""
     if not isinstance(part, dict):
         _fail(f"its {where} holds {shown(part)}")
     kind = part.get("type")
     if kind == "Sequence":
-        links = part.get(kinds.links)
-        if not isinstance(links, list) or len(links) > _MOST_PARTS or depth == 4:
+        inner = part.get(allowed.parts)
+        if not isinstance(inner, list) or len(inner) > _MOST_PARTS or depth == 4:
             _fail(f"its {where} is nested too deeply, or has too many parts")
-        return [one for link in links for one in _chain(link, where, kinds, depth + 1)]
-    if not isinstance(kind, str) or kind not in kinds.settings:
-        known = ", ".join(kinds.settings)
+        return [one for each in inner for one in _flattened(each, where, allowed, depth + 1)]
+    if not isinstance(kind, str) or kind not in allowed.settings:
+        known = ", ".join(allowed.settings)
         _fail(f"its {where} {shown(kind)} is none of those that are known: {known}")
     checked = {"type": kind}
-    for name, fits in kinds.settings[kind].items():
+    for name, fits in allowed.settings[kind].items():
         if name not in part:
             continue
         if not fits(part[name]):
@@ -250,14 +254,14 @@ def _is_id(value: Any) -> bool:
     return type(value) is int and 0 <= value <= _MOST_ID
 
 
-def _is_words(value: Any) -> bool:
-    """Whether a pattern is a text to be found as it is."""
+def _is_literal(value: Any) -> bool:
+    """Return whether a pattern is a literal text."""
     return isinstance(value, dict) and list(value) == ["String"] and _is_short(value["String"])
 
 
 def _is_pattern(value: Any) -> bool:
-    """Whether a pattern is such a text, or one class of characters."""
-    if _is_words(value):
+    """Return whether a pattern is a literal text, or one class of characters."""
+    if _is_literal(value):
         return True
     if not isinstance(value, dict) or list(value) != ["Regex"]:
         return False
@@ -266,11 +270,11 @@ def _is_pattern(value: Any) -> bool:
 
 
 def _grows(replace: Mapping[str, Any]) -> bool:
-    words = replace.get("pattern", {}).get("String", "")
-    return len(replace.get("content", "").encode()) > len(words.encode())
+    literal = replace.get("pattern", {}).get("String", "")
+    return len(replace.get("content", "").encode()) > len(literal.encode())
 
 
-_NORMALIZERS = _Kinds(
+_NORMALIZERS = _Allowed(
     "normalizers",
     {
         "BertNormalizer": {
@@ -286,10 +290,10 @@ _NORMALIZERS = _Kinds(
         "NFKD": {},
         "StripAccents": {},
         "Strip": {"strip_left": _is_flag, "strip_right": _is_flag},
-        "Replace": {"pattern": _is_words, "content": _is_text},
+        "Replace": {"pattern": _is_literal, "content": _is_text},
     },
 )
-_PRE_TOKENIZERS = _Kinds(
+_PRE_TOKENIZERS = _Allowed(
     "pretokenizers",
     {
         "BertPreTokenizer": {},
@@ -302,7 +306,7 @@ _PRE_TOKENIZERS = _Kinds(
         "Split": {"pattern": _is_pattern, "behavior": _is_behavior, "invert": _is_flag},
     },
 )
-_DECODERS = _Kinds(
+_DECODERS = _Allowed(
     "decoders",
     {
         "WordPiece": {"prefix": _is_text, "cleanup": _is_flag},

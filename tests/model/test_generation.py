@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from ChatTTS.model.generation import (
     Sampling,
 )
 from ChatTTS.model.gpt import EngineOptions
+from ChatTTS.model.llama import StandardEngine
 from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.tokenizer import code_prompt, refine_prompt
 from ChatTTS.params import InferCodeParams
@@ -33,6 +35,12 @@ LIVELY = Sampling((1.0,) * 4, 0.9, 30, 1.1, 0, 24)
 @pytest.fixture(scope="module")
 def model() -> Model:
     return load_model(FOLDER, choose_placement("cpu"), EngineOptions())
+
+
+def standard(model: Model) -> StandardEngine:
+    engine = model.gpt.engine
+    assert isinstance(engine, StandardEngine)
+    return engine
 
 
 def code_request(
@@ -51,9 +59,9 @@ def refine_request(model: Model, text: str, seed: int = 0) -> GenerationRequest:
 
 def run(
     model: Model, requests: Sequence[GenerationRequest], cancelled: Cancellation | None = None
-) -> list[tuple[list, FinishReason]]:
+) -> list[tuple[list[list[int]], FinishReason]]:
     """Ids and finish reason of each request; checks that each ends exactly once."""
-    ids: list[list] = [[] for _ in requests]
+    ids: list[list[list[int]]] = [[] for _ in requests]
     finishes: dict[int, FinishReason] = {}
     for deltas in model.gpt.generate(requests, cancelled or Cancellation()):
         for delta in deltas:
@@ -118,7 +126,7 @@ def test_the_models_positions_are_the_last_limit(
     model: Model, caplog: pytest.LogCaptureFixture
 ) -> None:
     request = code_request(model, "hello", 0, replace(LIVELY, min_new=500, max_new=500))
-    engine = model.gpt.engine
+    engine = standard(model)
     positions = len(request.prompt) + 7
     engine.max_positions, before = positions, engine.max_positions
     try:
@@ -141,7 +149,7 @@ def test_greedy_does_not_depend_on_the_seed(model: Model) -> None:
 
 
 def test_extremes_do_not_overflow(model: Model) -> None:
-    def ids(**changes: float) -> list:
+    def ids(**changes: Any) -> list[list[int]]:
         params = InferCodeParams(max_new_token=20, **changes)
         sampling = Sampling.from_params(params, num_codebooks=4)
         return run(model, [code_request(model, "hello", 1, sampling)])[0][0]
@@ -154,7 +162,8 @@ def test_extremes_do_not_overflow(model: Model) -> None:
 
 
 def test_numbers_of_numpy_are_temperatures() -> None:
-    for given in (np.float32(0.5), 0.5, [0.5] * 4, np.full(4, 0.5)):
+    temperatures: list[Any] = [np.float32(0.5), 0.5, [0.5] * 4, np.full(4, 0.5)]
+    for given in temperatures:
         params = InferCodeParams(temperature=given)
         assert Sampling.from_params(params, num_codebooks=4).temperature == (0.5,) * 4
     with pytest.raises(ConfigError, match="3 values"):
@@ -178,7 +187,7 @@ def test_cancelling_ends_every_row_within_a_step(model: Model) -> None:
 def test_weights_that_are_not_finite_are_named(model: Model) -> None:
     broken = load_model(FOLDER, choose_placement("cpu"), EngineOptions())
     with torch.no_grad():
-        broken.gpt.embed.head_code.weight[0, 0] = torch.nan
+        broken.gpt.embed.head_code.get_parameter("weight")[0, 0] = torch.nan
     with pytest.raises(GenerationError, match="not finite"):
         run(broken, [code_request(broken, "hello")])
     assert run(model, [code_request(model, "hello")])[0][0]
@@ -186,10 +195,10 @@ def test_weights_that_are_not_finite_are_named(model: Model) -> None:
 
 def test_a_finished_row_leaves_the_batch(model: Model) -> None:
     seen: list[int] = []
-    engine = model.gpt.engine
+    engine = standard(model)
     forward = engine.model
 
-    def counting(**inputs: object) -> object:
+    def counting(**inputs: Any) -> Any:
         seen.append(len(inputs["inputs_embeds"]))
         return forward(**inputs)
 

@@ -18,9 +18,9 @@ def test_the_same_as_the_librarys_own() -> None:
             theirs.batch_select_indices(kept)
         length = 7 if step == 0 else 1
         for layer in range(2):
-            new = [torch.randn(rows, 2, length, 4, generator=generator) for _ in range(2)]
+            keys, values = (torch.randn(rows, 2, length, 4, generator=generator) for _ in range(2))
             for found, expected in zip(
-                ours.update(*new, layer), theirs.update(*new, layer), strict=True
+                ours.update(keys, values, layer), theirs.update(keys, values, layer), strict=True
             ):
                 assert found.equal(expected)
         assert ours.get_seq_length() == theirs.get_seq_length() == 7 + step

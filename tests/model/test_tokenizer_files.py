@@ -296,7 +296,7 @@ def test_a_panic_at_loading_is_a_damaged_file(monkeypatch: pytest.MonkeyPatch) -
         def from_str(text: str) -> None:
             raise PanicException("index out of bounds")
 
-    monkeypatch.setattr(tokenizer_file.tokenizers, "Tokenizer", Library)
+    monkeypatch.setattr(tokenizers, "Tokenizer", Library)
     with pytest.raises(AssetError, match="its library gave up: index out of bounds"):
         Tokenizer(ASSET)
 

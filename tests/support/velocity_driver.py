@@ -31,7 +31,7 @@ def make_data(
     sample: int = 0,
     hidden: int = HIDDEN,
     texts: int = 400,
-    **sampling: object,
+    **sampling: Any,
 ) -> SequenceData:
     rng = np.random.default_rng(length + 100 * codes)
     text = rng.integers(0, texts, length)

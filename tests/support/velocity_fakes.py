@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,7 +18,7 @@ import torch
 from ChatTTS.config import Config, EmbedConfig, GPTConfig
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import Embed
-from ChatTTS.model.generation import FinishReason
+from ChatTTS.model.generation import Delta, FinishReason, Sampling
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine
 from ChatTTS.model.velocity.configs import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
@@ -26,6 +28,8 @@ from ChatTTS.model.velocity.output import RequestOutput, join
 from ChatTTS.model.velocity.plan import SequenceData, StepPlan, StepResult, Work
 from ChatTTS.model.velocity.request import EngineRequest
 from ChatTTS.model.velocity.sampling_params import SamplingParams
+
+T = TypeVar("T")
 
 NUM_CODEBOOKS = 4
 HIDDEN = 8
@@ -80,7 +84,7 @@ def logprob_of(key: DrawKey, position: int) -> float:
     return -1.0 - _hash(key, f"logprob {position // 1000}") % 1000 / 1000
 
 
-def expected(key: DrawKey, sampling: SamplingParams) -> tuple[list[list[int]], FinishReason]:
+def expected(key: DrawKey, sampling: Sampling) -> tuple[list[list[int]], FinishReason]:
     """What a sample gives, whatever runs beside it."""
     num_codebooks = NUM_CODEBOOKS if key.kind is Pass.CODE else 1
     natural = max(natural_length(key), sampling.min_new)
@@ -186,18 +190,18 @@ class FakeExecutor(ExecutorBase):
 
 
 def make_engine(
-    executor: FakeExecutor | None = None, **scheduler: int | str
+    executor: FakeExecutor | None = None, **scheduler: Any
 ) -> tuple[LLMEngine, FakeExecutor]:
     executor = executor or FakeExecutor()
     config = EngineConfig(
-        ModelConfig("nowhere"),
+        ModelConfig(Path("nowhere")),
         scheduler=replace(SchedulerConfig(max_num_batched_tokens=64, max_num_seqs=16), **scheduler),
     )
     return LLMEngine(config, executor), executor
 
 
 def make_async(
-    executor: FakeExecutor | None = None, **scheduler: int | str
+    executor: FakeExecutor | None = None, **scheduler: Any
 ) -> tuple[AsyncLLMEngine, FakeExecutor]:
     """An engine whose steps take a little, so that threads have time to do something in one."""
     engine, executor = make_engine(executor, **scheduler)
@@ -238,7 +242,7 @@ def make_request(
     )
 
 
-def endless(seed: int = 0, **changes: object) -> EngineRequest:
+def endless(seed: int = 0, **changes: Any) -> EngineRequest:
     """A request that goes on for as long as the model can."""
     return make_request(seed, min_new=POSITIONS, max_new=POSITIONS, **changes)
 
@@ -247,7 +251,7 @@ class Joined:
     """Joins the outputs of requests, and checks that each ends exactly once."""
 
     def __init__(self) -> None:
-        self.samples: dict[tuple[str, int], list] = {}
+        self.samples: dict[tuple[str, int], list[Delta]] = {}
         self.finished: set[str] = set()
         self.errors: dict[str, str] = {}
 
@@ -308,9 +312,9 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-def in_thread(work: Callable[[], object]) -> Callable[[], object]:
+def in_thread(work: Callable[[], T]) -> Callable[[], T]:
     """Start ``work`` in a thread; the answer waits for its result, but not for ever."""
-    result: list[object] = []
+    result: list[T] = []
     errors: list[BaseException] = []
 
     def target() -> None:
@@ -322,7 +326,7 @@ def in_thread(work: Callable[[], object]) -> Callable[[], object]:
     thread = threading.Thread(target=target, daemon=True)
     thread.start()
 
-    def wait() -> object:
+    def wait() -> T:
         thread.join(SECONDS)
         assert not thread.is_alive(), "a thread hangs"
         if errors:

@@ -450,8 +450,8 @@ def check_pool(pool: BlockPool, tables: list[list[int]]) -> None:
     for block in itertools.chain.from_iterable(tables):
         held[block] += 1
     assert pool.references == held
-    lying = [*pool._warm, *range(pool.num_touched, pool.size)]
-    free, evictable = set(lying), set(pool._evictable) | set(pool._fading)
+    lying = [*pool._freed, *range(pool.num_touched, pool.size)]
+    free, evictable = set(lying), set(pool._evictable) | set(pool._short_lived)
     used = {block for block in range(pool.size) if held[block]}
     assert len(free) == len(lying)
     assert free | evictable | used == set(range(pool.size))

@@ -1,10 +1,11 @@
 """Which physical blocks hold the keys and values of which sequence.
 
-Blocks are shared between sequences that begin alike, kept after their end for others that will
-begin alike, and moved to a second pool in host memory when the device's pool is short.
+Sequences that begin with the same tokens share blocks. When a sequence ends, its blocks stay for
+later sequences that begin with the same tokens. If the device's pool is short of blocks, some move
+to a second pool in host memory.
 
-The device lags behind the books: what is decided here is carried out as block moves, in the order
-in which they were decided, before the step's work writes anything.
+This module only decides. The worker carries the decisions out as block moves, in their order,
+before the step computes anything.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from .sequence import Sequence
 class BlockSpaceManager:
     """The block tables of all sequences, over a device pool and a host pool.
 
-    Whatever can fail says so by returning ``False``, and has changed nothing then.
+    A method that lacks blocks returns ``False`` and has changed nothing.
 
     Args:
-        config: with ``num_blocks`` set.
+        config: the cache's config, with ``num_blocks`` set.
 
     Attributes:
         device, host: the pools.
         prefixes: the full blocks that can be found again.
-        hit_positions: positions that the prefix cache saved, so far.
-        copies: blocks copied since somebody was to write into a shared one, so far.
+        hit_positions: positions that the prefix cache has saved so far.
+        copies: shared blocks copied so far because a sequence was about to write into them.
     """
 
     def __init__(self, config: CacheConfig) -> None:
@@ -43,13 +44,8 @@ class BlockSpaceManager:
         self.prefixes = PrefixCache()
         self._moves: list[BlockMove] = []
 
-    @property
-    def capacity(self) -> int:
-        """Positions that the whole device pool holds."""
-        return self.device.size * self._size
-
     def take_moves(self) -> tuple[BlockMove, ...]:
-        """The moves decided since the last call, in order."""
+        """Return the moves decided since the last call, in order."""
         moves = tuple(self._moves)
         self._moves.clear()
         return moves
@@ -57,40 +53,44 @@ class BlockSpaceManager:
     # ------------------------------------------------------------ blocks for a sequence
 
     def allocate(self, seq: Sequence, spare: int) -> bool:
-        """Give blocks to a sequence that has none, for all its positions; ``computed`` becomes
-        what the prefix cache has of it.
+        """Give blocks for all its positions to a sequence that has none.
 
-        At least its last position stays to be computed, since that is what draws.
+        The prefix cache may hold some of its positions already; they count as ``computed``. The
+        last position always remains to be computed, since its hidden state draws the next id.
 
         Args:
             spare: blocks that must stay available.
         """
         hits = self._match(seq)
-        lying = [hit.device for hit in hits]
-        if not self._fits(seq, lying, spare):
+        on_device = [hit.device for hit in hits]
+        if not self._fits(seq, on_device, spare):
             return False
-        back = [hit.host for hit in hits if hit.device is None and hit.host is not None]
-        for block in back:
-            self.host.hold(block)  # what is evicted below must not take its place
-        self._take(seq, lying, back)
-        for block in reversed(back):
+        sources = [hit.host for hit in hits if hit.device is None and hit.host is not None]
+        for block in sources:
+            self.host.hold(block)  # blocks evicted below must not overwrite it
+        self._build_table(seq, on_device, sources)
+        for block in reversed(sources):
             self.host.release(block)
         for hit in hits:
-            hit.fades = False
+            hit.is_short_lived = False
         seq.cached = hits
         seq.computed = len(hits) * self._size
         self.hit_positions += seq.computed
         return True
 
     def fork(self, donor: Sequence, seq: Sequence, spare: int) -> bool:
-        """Give a sequence that has no blocks those that hold the prompt of its running sibling.
+        """Share the prompt's blocks of ``donor`` with a sample of the same group without blocks.
 
-        All but the last position of the prompt are computed then. ``donor`` must have computed
-        as many.
+        All positions of the prompt but the last are then computed. ``donor`` must have computed
+        these.
+
+        Args:
+            donor: a running sample.
+            spare: blocks that must stay available.
         """
         computed = seq.group.prompt_length - 1
         shared = self._count(computed)
-        copied = computed % self._size > 0  # the last one is written into at once
+        copied = computed % self._size > 0  # the next step writes into the last shared block
         wanted = self._count(len(seq)) - shared + copied
         if wanted > self.device.available - spare:
             seq.wanted = wanted
@@ -104,8 +104,9 @@ class BlockSpaceManager:
         return self.extend(seq)
 
     def extend(self, seq: Sequence, ahead: int = 0) -> bool:
-        """Give a running sequence blocks for all its positions, and make sure that no block that
-        it is to write into is anybody else's.
+        """Give a running sequence blocks for all its positions.
+
+        A shared block that it is about to write into is replaced by a copy.
 
         Args:
             ahead: positions beyond those, which it has not drawn yet.
@@ -129,10 +130,11 @@ class BlockSpaceManager:
         return True
 
     def commit(self, seq: Sequence, computed: int) -> None:
-        """A step has returned: ``computed`` positions of a running sequence are computed.
+        """Note that ``computed`` positions of a running sequence are computed.
 
-        Full blocks can be found from now on. A sequence that computed what is known already takes
-        the known block instead of its own, so whoever holds a block holds all before it.
+        Its full blocks enter the prefix cache. If the cache has an equal block already, the
+        sequence takes that one and releases its own. So a sequence that holds a cached block also
+        holds all cached blocks before it.
         """
         seq.computed = computed
         if not self._config.enable_prefix_caching:
@@ -151,23 +153,24 @@ class BlockSpaceManager:
             seq.cached.append(known)
 
     def free(self, seq: Sequence, *, keep: int | None = None, forget: bool = False) -> None:
-        """Take all blocks from a sequence; nothing of it is computed then.
+        """Take all blocks from a sequence. None of its positions is computed afterwards.
 
         Args:
-            keep: positions at its beginning that others may well begin with, too; by default all
-                that it computed. Blocks beyond them are the first that the next sequences take,
-                before memory that was never used.
-            forget: what only it held can't be trusted, so nobody is to find it again.
+            keep: positions at its beginning that other sequences are likely to begin with; by
+                default all that it computed. Blocks beyond them are reused first, before memory
+                that was never used.
+            forget: remove blocks that only this sequence holds from the prefix cache, since their
+                contents are wrong.
         """
         for pool, table in ((self.device, seq.block_table), (self.host, seq.host_table)):
-            # Tails go before heads, so that they are evicted before: a tail is found only by way
-            # of its head.
+            # The last block is released first, so that it is evicted first: a block can be found
+            # only through the block before it.
             for index, block in reversed(list(enumerate(table))):
                 known = pool.cached[block]
                 if known is not None and pool.references[block] == 1:
                     if forget:
                         self._forget(known)
-                    known.fades = keep is not None and (index + 1) * self._size > keep
+                    known.is_short_lived = keep is not None and (index + 1) * self._size > keep
                 pool.release(block)
         seq.block_table = []
         seq.host_table = []
@@ -180,19 +183,19 @@ class BlockSpaceManager:
         """Move what a running sequence has computed to host blocks."""
         table = seq.block_table[: self._count(seq.computed)]
         known = [self.device.cached[block] for block in table]
-        lying = [hit.host if hit else None for hit in known]
-        held = sum(block is not None and self.host.references[block] > 0 for block in lying)
+        in_host = [hit.host if hit else None for hit in known]
+        held = sum(block is not None and self.host.references[block] > 0 for block in in_host)
         if len(table) - held > self.host.available:
             return False
-        for block in lying:
+        for block in in_host:
             if block is not None:
                 self.host.hold(block)
-        for source, target, hit in zip(table, lying, known, strict=True):
+        for source, target, hit in zip(table, in_host, known, strict=True):
             if target is None:
                 target = self._new_host_block()
                 self._move(MoveKind.OUT, source, target)
                 if hit:
-                    self._lay_in_host(hit, target)
+                    self._cache_in_host(hit, target)
             seq.host_table.append(target)
         for block in reversed(seq.block_table):
             self.device.release(block)
@@ -200,35 +203,35 @@ class BlockSpaceManager:
         return True
 
     def swap_in(self, seq: Sequence, spare: int) -> bool:
-        """Move a sequence back to device blocks, with blocks for all its positions.
+        """Move a sequence back to the device, with blocks for all its positions.
 
         Args:
             spare: blocks that must stay available.
         """
         known = [self.host.cached[block] for block in seq.host_table]
-        lying = [hit.device if hit else None for hit in known]
-        if not self._fits(seq, lying, spare):
+        on_device = [hit.device if hit else None for hit in known]
+        if not self._fits(seq, on_device, spare):
             return False
-        pairs = zip(lying, seq.host_table, strict=True)
-        self._take(seq, lying, [host for device, host in pairs if device is None])
+        pairs = zip(on_device, seq.host_table, strict=True)
+        self._build_table(seq, on_device, [host for device, host in pairs if device is None])
         for block in reversed(seq.host_table):
             self.host.release(block)
         seq.host_table = []
         return True
 
-    # ------------------------------------------------------------ parts of these
+    # ------------------------------------------------------------ helpers
 
     def _count(self, positions: int) -> int:
-        """Blocks that hold so many positions."""
+        """Return the number of blocks that hold so many positions."""
         return -(-positions // self._size)
 
     def _key(self, seq: Sequence, index: int, before: list[CachedBlock]) -> BlockKey:
-        """Of logical block ``index``, where those before it are known."""
+        """Return the key of logical block ``index``, given the cached blocks before it."""
         parent = before[index - 1].identity if index else seq.group.root
         return BlockKey(parent, seq.tokens(index * self._size, (index + 1) * self._size))
 
     def _match(self, seq: Sequence) -> list[CachedBlock]:
-        """The longest known prefix of a sequence, short of its last position."""
+        """Return the cached blocks of the longest known prefix, without the last position."""
         hits: list[CachedBlock] = []
         if self._config.enable_prefix_caching:
             for index in range((len(seq) - 1) // self._size):
@@ -238,29 +241,34 @@ class BlockSpaceManager:
                 hits.append(hit)
         return hits
 
-    def _fits(self, seq: Sequence, lying: list[int | None], spare: int) -> bool:
-        """Whether blocks for all positions of ``seq`` can be had, where some lie on the device."""
+    def _fits(self, seq: Sequence, on_device: list[int | None], spare: int) -> bool:
+        """Return whether there are blocks for all positions of ``seq``, and set ``seq.wanted``.
+
+        Args:
+            on_device: blocks of its beginning that are on the device already.
+            spare: blocks that must stay available.
+        """
         references = self.device.references
-        held = sum(block is not None and references[block] > 0 for block in lying)
+        held = sum(block is not None and references[block] > 0 for block in on_device)
         wanted = self._count(len(seq)) - held
         fits = wanted <= self.device.available - spare
         seq.wanted = 0 if fits else wanted
         return fits
 
-    def _take(self, seq: Sequence, lying: list[int | None], back: list[int]) -> None:
-        """Build a block table, once it is sure to fit.
+    def _build_table(self, seq: Sequence, on_device: list[int | None], sources: list[int]) -> None:
+        """Build the block table of a sequence for which there are enough blocks.
 
         Args:
-            lying: the device blocks of its beginning; ``None`` where it lies in the host alone.
-            back: the host blocks of these, in order.
+            on_device: the device blocks of its beginning; ``None`` where only the host has one.
+            sources: the host blocks of these, in order.
         """
-        for block in lying:
+        for block in on_device:
             if block is not None:
-                self.device.hold(block)  # all of them, before anything is evicted
-        sources = iter(back)
-        for block in lying:
+                self.device.hold(block)  # all of them, before any block is evicted
+        host_blocks = iter(sources)
+        for block in on_device:
             if block is None:
-                source = next(sources)
+                source = next(host_blocks)
                 block = self._new_block()
                 self._move(MoveKind.IN, source, block)
                 known = self.host.cached[source]
@@ -268,18 +276,18 @@ class BlockSpaceManager:
                     known.device = block
                     self.device.cached[block] = known
             seq.block_table.append(block)
-        for _ in range(self._count(len(seq)) - len(lying)):
+        for _ in range(self._count(len(seq)) - len(on_device)):
             seq.block_table.append(self._new_block())
 
     def _new_block(self) -> int:
-        """A device block; what is evicted goes to the host, if there is room."""
+        """Allocate a device block; an evicted one is copied to the host if there is room."""
         block, evicted = self.device.allocate()
         if evicted:
             evicted.device = None
-            if evicted.host is None and self.host.available and not evicted.fades:
+            if evicted.host is None and self.host.available and not evicted.is_short_lived:
                 target = self._new_host_block()
                 self._move(MoveKind.OUT, block, target)
-                self._lay_in_host(evicted, target)
+                self._cache_in_host(evicted, target)
                 self.host.release(target)
             elif evicted.host is None:
                 self.prefixes.forget(evicted)
@@ -293,7 +301,7 @@ class BlockSpaceManager:
                 self.prefixes.forget(evicted)
         return block
 
-    def _lay_in_host(self, known: CachedBlock, block: int) -> None:
+    def _cache_in_host(self, known: CachedBlock, block: int) -> None:
         known.host = block
         self.host.cached[block] = known
 

@@ -1,4 +1,4 @@
-"""The physical blocks of one memory: who holds them, which are free, which can be evicted."""
+"""The physical blocks of one memory: which are held, which are free, which can be evicted."""
 
 from __future__ import annotations
 
@@ -10,41 +10,45 @@ from .prefix_cache import CachedBlock
 class BlockPool:
     """Blocks 0 to ``size - 1``, each in one of three states.
 
-    Used: somebody holds it. Cached: nobody does, but the prefix cache remembers what it holds.
-    Free: neither.
+    Used: at least one sequence holds it. Cached: no sequence holds it, but the prefix cache has an
+    entry for it. Free: neither.
 
     Attributes:
-        references: how many hold each block.
-        cached: what the prefix cache knows each block as, or ``None``.
+        references: how many sequences hold each block.
+        cached: the prefix cache's entry for each block, or ``None``.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.references = [0] * size
         self.cached: list[CachedBlock | None] = [None] * size
-        # A stack: what was freed last is taken first, and memory that was never written last.
-        self._warm: list[int] = []
+        # A stack of freed blocks: the one freed last is taken first. Memory that was never written
+        # is taken after all of them.
+        self._freed: list[int] = []
         self._touched = 0
-        # Both with the least recently used first.
-        self._fading: OrderedDict[int, None] = OrderedDict()
+        # Cached blocks, the least recently used first. Those of `_short_lived` are evicted first.
+        self._short_lived: OrderedDict[int, None] = OrderedDict()
         self._evictable: OrderedDict[int, None] = OrderedDict()
 
     @property
     def num_free(self) -> int:
-        return self.size - self._touched + len(self._warm)
+        """Blocks that are neither used nor cached."""
+        return self.size - self._touched + len(self._freed)
 
     @property
     def num_touched(self) -> int:
-        """Blocks that were ever held; the system gives memory to no others."""
+        """Blocks that have been used at least once; on a CPU no others take memory."""
         return self._touched
 
     @property
     def num_cached(self) -> int:
-        return len(self._evictable) + len(self._fading)
+        """Blocks that only the prefix cache has an entry for."""
+        return len(self._evictable) + len(self._short_lived)
 
     @property
     def num_used(self) -> int:
-        return self._touched - len(self._warm) - self.num_cached
+        """Blocks that sequences hold."""
+        return self._touched - len(self._freed) - self.num_cached
 
     @property
     def available(self) -> int:
@@ -52,16 +56,19 @@ class BlockPool:
         return self.num_free + self.num_cached
 
     def allocate(self) -> tuple[int, CachedBlock | None]:
-        """A block that the caller holds from now on, and what had to leave it, if anything.
+        """Allocate a block, with one reference.
+
+        Returns:
+            The block, and the prefix cache's entry that was evicted for it, if any.
 
         Raises:
-            IndexError: none is available; ask before.
+            IndexError: no block is available; check ``available`` first.
         """
         evicted = None
-        if self._warm:
-            block = self._warm.pop()
-        elif self._fading:
-            block, _ = self._fading.popitem(last=False)
+        if self._freed:
+            block = self._freed.pop()
+        elif self._short_lived:
+            block, _ = self._short_lived.popitem(last=False)
             evicted, self.cached[block] = self.cached[block], None
         elif self._touched < self.size:
             block = self._touched
@@ -75,16 +82,16 @@ class BlockPool:
         return block, evicted
 
     def hold(self, block: int) -> None:
-        """One more holds a block that is used or cached."""
+        """Add a reference to a used or cached block."""
         if self.references[block] == 0:
             self._unqueue(block)
         self.references[block] += 1
 
     def release(self, block: int) -> None:
-        """One less holds it. The last one leaves it cached, if it is remembered, or else free.
+        """Remove a reference. Without references a block is cached if it has an entry, else free.
 
         Raises:
-            RuntimeError: nobody holds it.
+            RuntimeError: the block has no references.
         """
         if self.references[block] == 0:
             raise RuntimeError(f"block {block} is freed twice")
@@ -92,18 +99,19 @@ class BlockPool:
         if self.references[block] == 0:
             known = self.cached[block]
             if known is None:
-                self._warm.append(block)
+                self._freed.append(block)
             else:
-                (self._fading if known.fades else self._evictable)[block] = None
+                queue = self._short_lived if known.is_short_lived else self._evictable
+                queue[block] = None
 
     def forget(self, block: int) -> None:
-        """It is no longer remembered."""
+        """Remove the prefix cache's entry of a block."""
         self.cached[block] = None
         if self.references[block] == 0:
             self._unqueue(block)
-            self._warm.append(block)
+            self._freed.append(block)
 
     def _unqueue(self, block: int) -> None:
-        """A cached block that nobody holds is not to be evicted any more."""
-        self._fading.pop(block, None)
+        """Remove a cached block from the queues of blocks to evict."""
+        self._short_lived.pop(block, None)
         self._evictable.pop(block, None)

@@ -1,4 +1,4 @@
-"""What an engine is made of: every setting declared once, checked, and never changed afterwards."""
+"""The settings of an engine. Each is declared once, checked, and never changed afterwards."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 from ...errors import ConfigError, shown
 from ...utils.machine import checked_threads
 
-# Limits of a step on a GPU, where none are given.
+# The default limits of a step on a GPU.
 _GPU_TOKENS, _GPU_SEQS = 512, 256
 
-# Of a block and of a step, of a pool, and of a pool's memory.
+# The most positions of a block or a step, blocks of a pool, and bytes of a pool.
 _MOST_POSITIONS, _MOST_BLOCKS, _MOST_BYTES = 2**16, 2**31 - 1, 2**62
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def parse_memory(given: int | str, name: str) -> int:
-    """Bytes from a number or from text such as ``512MB``, ``1.5 GiB`` or ``2g`` (powers of 1024).
+    """Read a number of bytes, or text such as ``512MB``, ``1.5 GiB`` or ``2g`` (powers of 1024).
 
     Raises:
-        ConfigError: it is neither; the message names the setting ``name``.
+        ConfigError: ``given`` is neither; the message names the setting ``name``.
     """
     if isinstance(given, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", given, re.IGNORECASE)
@@ -32,7 +32,7 @@ def parse_memory(given: int | str, name: str) -> int:
     else:
         is_number = isinstance(given, Real) and not isinstance(given, bool)
         number = given if is_number else 0.0
-    # Written so that NaN is none either.
+    # This condition is false for NaN as well.
     if not 1 <= number <= _MOST_BYTES:
         raise ConfigError(
             f"{name} must be bytes or text such as '512MB' or '2GB', not {shown(given)}"
@@ -41,7 +41,7 @@ def parse_memory(given: int | str, name: str) -> int:
 
 
 def parse_sequences(given: int | str | None) -> int | None:
-    """The number in text such as ``16 sequences``; ``None`` for anything else."""
+    """Return the number in text such as ``16 sequences``; ``None`` for anything else."""
     match = re.fullmatch(r"\s*(\d{1,9})\s*sequences?\s*", given) if isinstance(given, str) else None
     return int(match[1]) if match else None
 
@@ -49,7 +49,7 @@ def parse_sequences(given: int | str | None) -> int | None:
 def _within(config: Any, **bounds: tuple[int, int]) -> None:
     """Raise ConfigError for the first field of ``config`` that is not within its bounds.
 
-    Kernels count in 32 bits: what is beyond would reach them as another number.
+    Kernels count in 32 bits, so a larger number would reach them as another one.
     """
     for name, (least, most) in bounds.items():
         found = getattr(config, name)
@@ -65,11 +65,11 @@ class ModelConfig:
     """Which weights, and in what precision.
 
     Attributes:
-        folder: of the checkpoint: the one that holds ``asset/``, or that folder itself.
-        dtype: ``float32``, ``bfloat16``, ``float16``, ``auto`` for what the device is fast in, or
-            ``int8`` for that with the Llama's weights in eight bits.
-        quantization: ``int8`` does the same to the weights beside any ``dtype``.
-        batch_invariant: no bit of a request's codes depends on what runs beside it.
+        folder: the checkpoint's folder: the one that holds ``asset/``, or that folder itself.
+        dtype: ``float32``, ``bfloat16`` or ``float16``; ``auto`` for the fastest dtype of the
+            device; or ``int8`` for that one with the Llama's weights in eight bits.
+        quantization: ``int8`` for the Llama's weights in eight bits, with any ``dtype``.
+        batch_invariant: no bit of a request's codes depends on the requests in its batch.
     """
 
     folder: Path
@@ -89,14 +89,15 @@ class CacheConfig:
     Attributes:
         block_size: positions of a block.
         memory: bytes of the device's pool; ``None`` takes what ``sequences`` of full length need,
-            but a part at most of what there is.
-        sequences: for how many there is to be room; ``None`` for all that may run.
+            but at most a part of the free memory.
+        sequences: the pool has room for so many sequences; ``None`` for the most that may run.
         host_memory: bytes of the pool in the host's memory, for requests that are swapped out and
-            for evicted prefixes; 0 does without.
-        enable_prefix_caching: keep the blocks of prompts for the next request that begins alike.
-        num_blocks: blocks of the device's pool, once they are counted.
-        num_host_blocks: those of the host's pool.
-        block_bytes: of a block, once they are counted.
+            for evicted prefixes; 0 for none.
+        enable_prefix_caching: keep the blocks of prompts for later requests that begin with the
+            same tokens.
+        num_blocks: blocks of the device's pool; ``None`` before they are counted.
+        num_host_blocks: blocks of the host's pool.
+        block_bytes: the size of a block; 0 before the blocks are counted.
     """
 
     block_size: int = 32
@@ -128,17 +129,17 @@ class CacheConfig:
 
 @dataclass(frozen=True)
 class SchedulerConfig:
-    """Who is moved forward in a step.
+    """How steps are scheduled.
 
     Attributes:
-        max_num_batched_tokens: positions that a step computes at most, of prompts and of new
+        max_num_batched_tokens: the most positions that a step computes, of prompts and of new
             tokens together.
-        max_num_seqs: sequences that run side by side at most.
+        max_num_seqs: the most sequences that run at once.
         policy: ``fcfs`` (first come, first served) or ``priority`` (lower values first).
-        ageing: seconds of waiting that weigh as much as one step of priority, so that nobody
+        ageing: seconds of waiting that count as much as one step of priority, so that no request
             waits for ever.
-        measure_costs: time the next two at the start, where there is a pool to swap to.
-        swap_cost: seconds to move a block out and in again.
+        measure_costs: measure the next two at the start, if there is a pool to swap to.
+        swap_cost: seconds to swap a block out and in again.
         recompute_cost: seconds to compute one position again.
     """
 
@@ -167,7 +168,7 @@ class ParallelConfig:
     """How the work of a step is divided.
 
     Attributes:
-        num_threads: of the CPU; ``None`` takes the cores that the process may use.
+        num_threads: threads of the CPU kernels; ``None`` takes the cores that the process may use.
     """
 
     num_threads: int | None = None
@@ -179,14 +180,14 @@ class ParallelConfig:
 
 @dataclass(frozen=True)
 class DeviceConfig:
-    """Where the model runs: ``cpu``, ``cuda:0`` and so on; ``None`` takes the best there is."""
+    """Where the model runs: ``cpu``, ``cuda:0`` and so on; ``None`` takes the best device."""
 
     device: str | None = None
 
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """All of it."""
+    """All settings of an engine."""
 
     model: ModelConfig
     cache: CacheConfig = CacheConfig()
@@ -197,15 +198,15 @@ class EngineConfig:
 
 @dataclass(frozen=True)
 class EngineArgs:
-    """The settings that users know, flat; see the configs for what they mean.
+    """The settings as users give them, in one flat object; see the configs for their meaning.
 
     Attributes:
         model: the checkpoint's folder.
-        kv_memory: of the key-value cache, in bytes, or as text such as ``2GB``, or such as
-            ``16 sequences`` for what so many of full length need.
-        swap_memory: of the pool in host memory, in the same manner.
-        max_num_batched_tokens, max_num_seqs: by default what suits the ``device`` that is named; a
-            CPU where none is.
+        kv_memory: the size of the key-value cache: bytes, or text such as ``2GB``, or text such as
+            ``16 sequences`` for what so many sequences of full length need.
+        swap_memory: the size of the pool in host memory: bytes, or text such as ``2GB``.
+        max_num_batched_tokens, max_num_seqs: by default what suits ``device``; if that is ``None``,
+            what suits a CPU.
     """
 
     model: str | Path
@@ -224,10 +225,10 @@ class EngineArgs:
     ageing: float = SchedulerConfig.ageing
 
     def create_engine_config(self) -> EngineConfig:
-        """The checked configs.
+        """Return the checked configs.
 
         Raises:
-            ConfigError: a value that makes no sense; the message names it.
+            ConfigError: a value is invalid; the message names it.
         """
         sequences = parse_sequences(self.kv_memory)
         memory = None
@@ -236,7 +237,7 @@ class EngineArgs:
         host = 0 if self.swap_memory is None else parse_memory(self.swap_memory, "swap_memory")
 
         def own(config: type) -> dict[str, Any]:
-            """The arguments that go by the same name in ``config``."""
+            """Return the arguments whose names are fields of ``config``."""
             return {f.name: getattr(self, f.name) for f in fields(config) if hasattr(self, f.name)}
 
         return EngineConfig(
@@ -251,7 +252,7 @@ class EngineArgs:
 
     @property
     def _limits(self) -> dict[str, int]:
-        """Of a step: a GPU does many rows in the time that it needs for one."""
+        """The limits of a step: a GPU computes many rows in the time of one."""
         on_gpu = (self.device or "").startswith("cuda")
         usual = SchedulerConfig()
         tokens, seqs = self.max_num_batched_tokens, self.max_num_seqs

@@ -1,4 +1,4 @@
-"""What an engine has done and what it holds, as plain numbers."""
+"""The metrics of an engine: what it has done, and what it holds now."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Metrics:
-    """A snapshot. Counts go up from the engine's start; the rest holds at this moment.
+    """A snapshot. The values down to ``engine_seconds`` count from the engine's start.
 
     Attributes:
-        requests_stopped: whose last sample ended by itself; requests, like the next three.
-        requests_at_limit: whose last sample met a limit of length.
-        requests_aborted: by their callers.
-        requests_failed: with an error.
-        prompt_positions: positions of prompts that were computed, again after a preemption too.
+        requests_stopped: requests whose last sample ended by itself.
+        requests_at_limit: requests whose last sample reached a length limit.
+        requests_aborted: requests that their callers ended.
+        requests_failed: requests that ended with an error.
+        prompt_positions: positions of prompts that were computed; those computed again after a
+            preemption count again.
         cached_positions: positions that the prefix cache saved.
         generated_tokens: text tokens and frames.
-        preempted_recompute, preempted_swap: sequences that had to make room.
-        copied_blocks: since two samples of a prompt part within one.
-        steps: of the model.
-        model_seconds: spent in them.
-        engine_seconds: spent on plans and outputs, between them.
-        running, waiting, swapped: sequences.
-        blocks: of the device's pool in all.
-        used_blocks: held by sequences.
-        cached_blocks: held for prompts that begin alike; they give way when room is needed.
-        touched_blocks: that were ever held; on a CPU no others have memory.
-        block_bytes: of a block.
+        preempted_recompute, preempted_swap: preemptions of sequences, of each kind.
+        copied_blocks: blocks copied because two samples of a prompt diverge within one.
+        steps: steps of the model.
+        model_seconds: time spent in them.
+        engine_seconds: time spent on plans and outputs between them.
+        running, waiting, swapped: sequences in each state now.
+        blocks: all blocks of the device's pool.
+        used_blocks: blocks that sequences hold.
+        cached_blocks: blocks kept for later prompts that begin with the same tokens; they are
+            evicted when room is needed.
+        touched_blocks: blocks that have been used at least once; on a CPU no others take memory.
+        block_bytes: the size of a block.
     """
 
     requests_stopped: int = 0
@@ -53,5 +55,5 @@ class Metrics:
     block_bytes: int = 0
 
     def as_dict(self) -> dict[str, int | float]:
-        """By name."""
+        """Return all values by name."""
         return asdict(self)

@@ -1,7 +1,7 @@
-"""What the scheduler and the worker say to each other: plain data, and no torch.
+"""The messages between the scheduler and the worker: plain data, without torch.
 
-A plan never speaks of rows or of phases. It names sequences by their ids and says how far each is
-to be moved forward.
+A plan names sequences by their ids, and says how many positions of each to compute. It knows
+neither the rows of a batch nor phases such as prefill and decode.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class MoveKind(Enum):
-    """What a block move connects."""
+    """From which pool to which pool a block is copied."""
 
     COPY = "copy"  # device block to device block
     OUT = "out"  # device block to host block
@@ -32,7 +32,7 @@ class MoveKind(Enum):
 
 @dataclass(frozen=True)
 class BlockMove:
-    """The contents of a whole block, all layers, from ``source`` to ``target``."""
+    """Copy a whole block, with all layers, from block ``source`` to block ``target``."""
 
     kind: MoveKind
     source: int
@@ -41,7 +41,7 @@ class BlockMove:
 
 @dataclass(frozen=True)
 class SequenceData:
-    """What a worker must know of a sequence; sent once, with its first work."""
+    """What a worker needs to know of a sequence. It is sent once, with the first work."""
 
     seq_id: int
     prompt: Prompt
@@ -54,10 +54,10 @@ class Work:
     """Compute ``count`` positions of a sequence, from ``start`` on.
 
     Attributes:
-        block_table: the physical block of every logical one, for all positions before
-            ``start + count``.
-        draws: whether the last of these positions is the sequence's last, so that its hidden
-            state draws the next id.
+        block_table: the physical block of every logical block, for all positions that the plan
+            computes and those before.
+        draws: whether the last of these positions is the last one of the sequence, so that its
+            hidden state draws the next id.
     """
 
     seq_id: int
@@ -69,15 +69,15 @@ class Work:
 
 @dataclass(frozen=True)
 class StepPlan:
-    """One step.
+    """One step, or several steps of the same sequences.
 
     Attributes:
-        ended: sequences that the worker can forget, before anything else.
-        moves: to be carried out one after another, before the work.
-        new: sequences that have their first work in this step.
+        ended: sequences that the worker can forget, before it does anything else.
+        moves: block moves, to be done in order, before the work.
+        new: sequences that have their first work in this plan.
         work: at most one entry for each sequence.
-        steps: how often; each time after the first moves every sequence by one position, with
-            what it drew the time before. More than one only where all work draws.
+        steps: the number of steps. Each step after the first moves every sequence by one position,
+            with the id that it drew in the step before. More than one only if all work draws.
     """
 
     ended: tuple[int, ...]
@@ -88,21 +88,20 @@ class StepPlan:
 
     @property
     def num_positions(self) -> int:
-        """Positions that the step computes."""
+        """Positions that the plan computes."""
         return sum(work.count for work in self.work) + (self.steps - 1) * len(self.work)
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What was drawn, for the plan's work with ``draws``, in the plan's order, step after step.
+    """What was drawn: a row for each work with ``draws``, in the plan's order, step after step.
 
     Attributes:
-        ids: int64 [n, num_codebooks]; a text id stands in the first column.
-        hiddens: float [n, hidden] on the CPU, each the one that its ids were drawn from.
-        logprobs: float32 [n], log-probability of the ids under the plain model (before
-            temperature and the rest; the mean over the codebooks of a frame).
-        finite: bool [n]; where it is false the model gave no numbers to draw from, and the ids
-            mean nothing.
+        ids: int64 [n, num_codebooks]; a text id is in the first column.
+        hiddens: float [n, hidden] on the CPU, the hidden states that the ids were drawn from.
+        logprobs: float32 [n], the log-probabilities of the ids under the model's own logits
+            (before temperature and other settings; of a frame the mean over its codebooks).
+        finite: bool [n]; where it is false, the logits were not finite and the ids are invalid.
     """
 
     ids: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Who comes first, and the queue that keeps to it."""
+"""The order in which sequences are scheduled, and the queue of those that wait."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .sequence import Sequence, SequenceGroup
 
 
 def rank_key(config: SchedulerConfig, group: SequenceGroup) -> float:
-    """The first part of a rank; the lowest comes first, and equals go by their arrival.
+    """Return the first part of a rank. The lowest comes first; ties go by order of arrival.
 
     Ageing lowers a priority by one for every ``ageing`` seconds of waiting. It does so for all
-    that wait alike, so their order never changes: ``priority - (now - arrival) / ageing`` orders
-    the same at any ``now``, and the part with ``now`` can be left out.
+    waiting requests, so their order does not change with time: ``priority - (now - arrival) /
+    ageing`` gives one order for every ``now``, and the term with ``now`` can be left out.
     """
     if config.policy == "fcfs":
         return 0.0
@@ -21,7 +21,7 @@ def rank_key(config: SchedulerConfig, group: SequenceGroup) -> float:
 
 
 class WaitingQueue:
-    """Sequences by their rank. Everything takes O(log n), spread over many calls."""
+    """Waiting sequences, by rank. Every operation takes amortised O(log n) time."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[tuple[float, int, int], int, Sequence]] = []
@@ -36,7 +36,7 @@ class WaitingQueue:
         heapq.heappush(self._heap, (seq.rank, seq.seq_id, seq))
 
     def peek(self) -> Sequence | None:
-        """The first one, which stays."""
+        """Return the first sequence without removing it, or ``None`` if the queue is empty."""
         while self._heap:
             seq = self._heap[0][2]
             if seq.seq_id in self._live:
@@ -45,22 +45,22 @@ class WaitingQueue:
         return None
 
     def pop(self) -> Sequence:
-        """Take out the first one.
+        """Remove the first sequence and return it.
 
         Raises:
             IndexError: the queue is empty.
         """
         seq = self.peek()
         if seq is None:
-            raise IndexError("nobody waits")
+            raise IndexError("the queue is empty")
         heapq.heappop(self._heap)
         self._live.remove(seq.seq_id)
         return seq
 
     def discard(self, seq: Sequence) -> None:
-        """Take out a sequence that will never be pushed again, if it is there."""
+        """Remove a sequence, if it is there. It must never be pushed again."""
         self._live.discard(seq.seq_id)
-        # It stays in the heap until it comes up, or until half of the heap is such leftovers.
+        # It stays in the heap until it comes first, or until half of the heap is removed ones.
         if len(self._heap) > 2 * len(self._live):
             self._heap = [entry for entry in self._heap if entry[1] in self._live]
             heapq.heapify(self._heap)

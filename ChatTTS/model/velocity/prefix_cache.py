@@ -1,8 +1,8 @@
-"""Which prefixes are computed: full blocks, known by all that stands in and before them.
+"""The prefix cache: which full blocks are computed, found by their tokens and all tokens before.
 
-A full block's key is the identity of the block before it and what stands in the block itself.
-Identities are given once and never again, so a key stands for one exact prefix. Keys are compared
-in full: two that merely hash alike are two.
+The key of a full block is the identity of the block before it, and its own tokens. An identity is
+never used twice, so a key stands for exactly one prefix. Keys are compared in full, so equal hashes
+of different keys do no harm.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
-# A text id, a frame of codes, or the place of a speaker vector (see `SequenceGroup.tokens`).
+# A text id, a frame of codes, or a position with the speaker vector (see `SequenceGroup.tokens`).
 Token = int | tuple[int, ...]
 
 
@@ -18,8 +18,8 @@ class BlockKey(NamedTuple):
     """What a full block holds.
 
     Attributes:
-        parent: identity of the block before, or the root of the prompt for the first block.
-        tokens: what stands at its positions.
+        parent: identity of the block before it, or the root of the prompt for the first block.
+        tokens: the tokens at its positions.
     """
 
     parent: int | bytes
@@ -27,28 +27,28 @@ class BlockKey(NamedTuple):
 
 
 class CachedBlock:
-    """A full block that others may share.
+    """The prefix cache's entry for a full block.
 
     Attributes:
-        identity: never given twice.
-        key: what it holds.
-        device, host: where it lies: in one of the pools, or in both.
-        fades: it holds what was drawn, with which few prompts begin: its place is the first that
-            is used again.
+        identity: a number that is never used twice.
+        key: what the block holds.
+        device, host: its block in each of the pools; in at least one of them.
+        is_short_lived: whether it is evicted first, because it holds generated ids, with which
+            few prompts begin.
     """
 
-    __slots__ = ("device", "fades", "host", "identity", "key")
+    __slots__ = ("device", "host", "identity", "is_short_lived", "key")
 
     def __init__(self, identity: int, key: BlockKey) -> None:
         self.identity = identity
         self.key = key
         self.device: int | None = None
         self.host: int | None = None
-        self.fades = False
+        self.is_short_lived = False
 
 
 class PrefixCache:
-    """All the full blocks that can be found again."""
+    """All full blocks that can be found again."""
 
     def __init__(self) -> None:
         self._known: dict[BlockKey, CachedBlock] = {}
@@ -58,15 +58,15 @@ class PrefixCache:
         return len(self._known)
 
     def find(self, key: BlockKey) -> CachedBlock | None:
-        """The block with exactly this key."""
+        """Return the block with exactly this key, or ``None``."""
         return self._known.get(key)
 
     def remember(self, key: BlockKey) -> CachedBlock:
-        """A new block, which lies nowhere yet; the key must be unknown."""
+        """Add an entry for a new key; it is in no pool yet."""
         block = CachedBlock(next(self._identities), key)
         self._known[key] = block
         return block
 
     def forget(self, block: CachedBlock) -> None:
-        """It will not be found any more, nor anything that follows it."""
+        """Remove an entry, so that neither it nor any block after it is found again."""
         del self._known[block.key]

@@ -1,4 +1,4 @@
-"""Prompts from texts, off the threads that have other things to do."""
+"""Make prompts of texts in threads of their own, so that an asyncio loop is not held up."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from ..tokenizer import Prompt, Tokenizer, code_prompt, refine_prompt
 
 
 class TokenizerGroup:
-    """One tokenizer and a few threads of its own, which come up with their first work.
+    """A tokenizer with a few threads, which start with their first work.
 
     Args:
-        threads: texts that are encoded side by side by :meth:`prompt_async`.
+        threads: how many texts :meth:`prompt_async` encodes at once.
+
+    Raises:
+        ConfigError: ``threads`` is less than 1.
     """
 
     def __init__(self, tokenizer: Tokenizer, threads: int = 1) -> None:
@@ -44,13 +47,16 @@ class TokenizerGroup:
         codes: NDArray[np.int64] | None = None,
         transcript: str | None = None,
     ) -> Prompt:
-        """The prompt of one text, encoded in the calling thread.
+        """Return the prompt of one text, encoded in the calling thread.
 
         Args:
-            kind: whether the text is to be spoken or refined.
+            kind: the pass that the prompt is for: speech or refining.
             tags: control tags such as ``[speed_5]`` or ``[oral_2][laugh_0]``.
             speaker: float32 [hidden], for speech.
             codes, transcript: a sample prompt, int64 [frames, num_codebooks], and what it says.
+
+        Raises:
+            TextError: the tokenizer cannot read the text.
         """
         if kind is Pass.REFINE:
             return self.tokenizer.prompt(refine_prompt(text, tags))
@@ -58,16 +64,20 @@ class TokenizerGroup:
         return self.tokenizer.prompt(decorated, speaker=speaker, codes=codes)
 
     async def prompt_async(self, text: str, kind: Pass = Pass.CODE, **parts: Any) -> Prompt:
-        """As :meth:`prompt`, in one of the group's threads.
+        """Return the prompt of one text, encoded in one of the group's threads.
+
+        Args:
+            parts: see :meth:`prompt`.
 
         Raises:
+            TextError: the tokenizer cannot read the text.
             EngineDeadError: the group was closed.
         """
         work = functools.partial(self.prompt, text, kind, **parts)
         return await asyncio.get_running_loop().run_in_executor(self._workers(), work)
 
     def close(self) -> None:
-        """End the threads, once they have done what they have."""
+        """Wait for the work that was given, and end the threads."""
         with self._lock:
             pool, self._pool = self._pool, None
             self._closed = True
@@ -75,11 +85,11 @@ class TokenizerGroup:
             pool.shutdown()
 
     def at_exit(self) -> None:
-        """At the interpreter's end."""
+        """At the interpreter's end: end the threads."""
         self.close()
 
     def after_fork(self) -> None:
-        """In a forked child: the threads stayed behind in the parent."""
+        """In a forked child: forget the threads, which exist only in the parent."""
         self._pool = None
 
     def _workers(self) -> ThreadPoolExecutor:

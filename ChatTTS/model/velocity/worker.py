@@ -74,7 +74,9 @@ class Worker:
         self._pool = self._host = torch.empty(0)
         self._runner: Runner | None = None
         device = self.model.placement.device
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._stream: torch.cuda.Stream | None = None
+        if device.type == "cuda":
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call, unused-ignore]
         self.depth = self.most_steps = 1
 
     def init_cache(self) -> CacheConfig:

@@ -7,6 +7,7 @@ import gc
 import threading
 from collections.abc import Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -80,7 +81,7 @@ def test_a_hundred_at_once_of_which_some_are_cancelled() -> None:
         if how == "aclose":
             await outputs.aclose()
 
-    async def main() -> list[Joined]:
+    async def main() -> list[Joined | BaseException]:
         tasks = [asyncio.create_task(generate(engine, request)) for request in requests]
         leavers = [
             asyncio.create_task(leave(endless(seed), how))
@@ -97,6 +98,7 @@ def test_a_hundred_at_once_of_which_some_are_cancelled() -> None:
 
     joined = run(main())
     for one, request in zip(joined, (r for i, r in enumerate(requests) if i % 10), strict=True):
+        assert isinstance(one, Joined)
         one.check(request)
     assert_idle(engine)
     assert executor.steps < 1000  # one after another they would take some 2000
@@ -175,6 +177,7 @@ def test_an_unusable_answer_is_one_callers_error() -> None:
         )
         assert isinstance(failed, GenerationError)
         assert "not finite" in str(failed)
+        assert isinstance(joined, Joined)
         joined.check(good)
         with pytest.raises(TextError, match="empty"):
             await generate(engine, replace(good, prompt=make_prompt(0)))
@@ -192,7 +195,7 @@ def test_an_unusable_answer_is_one_callers_error() -> None:
 def test_many_threads_share_the_batch() -> None:
     engine, executor = make_async()
     calls = [[make_request(10 * i + j, min_new=30) for j in range(2)] for i in range(8)]
-    waits = [in_thread(lambda call=call: stream(engine, *call)) for call in calls]
+    waits = [in_thread(partial(stream, engine, *call)) for call in calls]
     for wait, call in zip(waits, calls, strict=True):
         joined = wait()
         for request in call:
@@ -369,24 +372,24 @@ def test_an_idle_engine_has_no_thread() -> None:
         assert_idle(engine)
 
 
-def test_a_thread_that_is_about_to_end_takes_nothing_on() -> None:
+def test_a_thread_that_is_about_to_end_takes_nothing_on(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _ = make_async()
     step, end = engine._step, threading.Event()
 
     def lingering() -> bool:
         return step() or not end.wait(SECONDS)
 
-    engine._step = lingering
+    monkeypatch.setattr(engine, "_step", lingering)
     for seed in range(2):
         request = make_request(seed)
-        in_thread(lambda request=request: stream(engine, request).check(request))()
+        in_thread(partial(stream, engine, request))().check(request)
     end.set()
     assert_idle(engine)
 
 
 def test_an_error_of_the_worker_reaches_everybody() -> None:
     engine, executor = make_async(max_num_seqs=2)
-    waits = [in_thread(lambda seed=seed: stream(engine, endless(seed))) for seed in range(3)]
+    waits = [in_thread(partial(stream, engine, endless(seed))) for seed in range(3)]
     wait_until(lambda: engine.metrics().running == 2 and engine.metrics().waiting == 1)
 
     async def main() -> None:
@@ -412,7 +415,7 @@ def test_an_error_of_the_worker_reaches_everybody() -> None:
 def test_closing_ends_everything() -> None:
     engine, executor = make_async(max_num_seqs=1)
     requests = [endless(seed) for seed in range(2)]
-    waits = [in_thread(lambda r=request: stream(engine, r)) for request in requests]
+    waits = [in_thread(partial(stream, engine, request)) for request in requests]
     wait_until(lambda: (m := engine.metrics()).running + m.waiting == 2)
     executor.hold()
     closing = in_thread(engine.close)

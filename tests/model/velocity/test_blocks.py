@@ -48,9 +48,9 @@ def state(blocks: BlockSpaceManager, *sequences: Sequence) -> Any:
         (
             list(p.references),
             list(p.cached),
-            (list(p._warm), p.num_touched),
+            (list(p._freed), p.num_touched),
             list(p._evictable),
-            list(p._fading),
+            list(p._short_lived),
         )
         for p in (blocks.device, blocks.host)
     ]

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import GenerationError, NotLoadedError
 from ChatTTS.model.velocity.generator import VelocityGenerator
 from ChatTTS.model.velocity.metrics import Metrics
+from ChatTTS.pipeline.results import Waveforms
 from ChatTTS.utils.fair_lock import FairLock
 
 from ...support.chat_tools import LIVELY, TEXT, equal, speak
@@ -85,7 +87,8 @@ def test_the_same_prompt_again_is_not_computed_again(chat: Chat) -> None:
 
 
 def test_unload_ends_what_runs(chat: Chat) -> None:
-    params = chat.InferCodeParams(**{**LIVELY, "min_new_token": 900, "max_new_token": 900})
+    settings: dict[str, Any] = {**LIVELY, "min_new_token": 900, "max_new_token": 900}
+    params = chat.InferCodeParams(**settings)
     stream = chat.infer(TEXT, stream=True, skip_refine_text=True, params_infer_code=params)
     next(iter(stream))
     chat.unload()
@@ -98,7 +101,8 @@ def test_unload_ends_what_runs(chat: Chat) -> None:
 
 def test_loading_anew_leaves_running_calls_alone(chat: Chat) -> None:
     wanted = speak(chat, TEXT)
-    params = chat.InferCodeParams(**LIVELY)
+    settings: dict[str, Any] = LIVELY
+    params = chat.InferCodeParams(**settings)
     stream = chat.infer(TEXT, stream=True, skip_refine_text=True, params_infer_code=params)
     chunks = [next(iter(stream))]
     chat.load_or_raise("custom", custom_path=DATA / "model-b", device="cpu", use_vllm=True)
@@ -124,7 +128,7 @@ def test_a_broken_voice_is_an_error_for_its_own_call_alone(chat: Chat) -> None:
         in_threads(4, work)
         table[broken] = kept
     assert isinstance(found.pop(1), GenerationError)
-    assert all(equal(sound, wanted) for sound in found.values())
+    assert all(isinstance(sound, list) and equal(sound, wanted) for sound in found.values())
     assert equal(speak(chat, TEXT), wanted)
 
 
@@ -180,6 +184,7 @@ def test_faster_dtypes_speak_and_repeat(dtype: str) -> None:
     first = speak(chat, "good morning, how are you today?", **settings)
     assert equal(speak(chat, "good morning, how are you today?", **settings), first)
     assert 0.8 < len(first[0]) / 24_000 < 4
+    assert isinstance(first, Waveforms)
     assert first.rows[0].finish_reason == "stop"
     chat.unload()
 

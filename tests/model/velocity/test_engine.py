@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import FinishReason
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.output import join
+from ChatTTS.model.velocity.output import RequestOutput, join
+from ChatTTS.model.velocity.request import EngineRequest
 
 from ...support.velocity_fakes import (
     CODES,
@@ -44,6 +46,13 @@ def is_idle(engine: LLMEngine) -> bool:
     """Whether nothing is left of any request."""
     metrics = engine.metrics()
     return (metrics.running, metrics.waiting, metrics.swapped, metrics.used_blocks) == (0, 0, 0, 0)
+
+
+def aborted(engine: LLMEngine, request: EngineRequest) -> RequestOutput:
+    """Abort an unfinished request; return its last output."""
+    output = engine.abort_request(request.request_id)
+    assert output is not None
+    return output
 
 
 # ---------------------------------------------------------------- results
@@ -72,7 +81,9 @@ def test_each_request_gives_what_it_gives_alone() -> None:
     ],
     ids=["small budget", "recompute", "swap", "priority"],
 )
-def test_the_way_of_scheduling_does_not_show(scheduler: dict, executor: dict) -> None:
+def test_the_way_of_scheduling_does_not_show(
+    scheduler: dict[str, Any], executor: dict[str, Any]
+) -> None:
     engine, _ = make_engine(FakeExecutor(**executor), **scheduler)
     requests = [make_request(seed, n=1 + seed % 2, priority=-seed) for seed in range(10)]
     engine.add(requests)
@@ -139,7 +150,7 @@ def test_an_answer_is_cut_at_the_models_end(caplog: pytest.LogCaptureFixture) ->
 # ---------------------------------------------------------------- what is refused
 
 
-def altered(**changes: object) -> Prompt:
+def altered(**changes: Any) -> Prompt:
     return replace(make_prompt(), **changes)
 
 
@@ -220,7 +231,8 @@ def test_settings_that_do_not_fit() -> None:
 def test_keys_that_nothing_can_be_drawn_with(name: str, value: object) -> None:
     engine, _ = make_engine()
     request = make_request(1)
-    key = replace(request.key, **{name: value})
+    changes: dict[str, Any] = {name: value}
+    key = replace(request.key, **changes)
     with pytest.raises(ConfigError, match=name):
         engine.add([make_request(2), replace(request, key=key)])
     assert is_idle(engine)
@@ -228,8 +240,9 @@ def test_keys_that_nothing_can_be_drawn_with(name: str, value: object) -> None:
 
 @pytest.mark.parametrize("name", ["top_k", "min_new", "max_new", "n"])
 def test_counts_are_whole_numbers(name: str) -> None:
+    changes: dict[str, Any] = {name: 5.5}
     with pytest.raises(ConfigError, match=f"{name} must be a whole number, not 5.5"):
-        replace(make_request(1).sampling, **{name: 5.5})
+        replace(make_request(1).sampling, **changes)
 
 
 def test_a_request_id_is_taken_until_its_request_ends() -> None:
@@ -288,7 +301,7 @@ def test_abort_between_steps(best: bool) -> None:
         joined.take(engine.step())
     assert engine.metrics().waiting == 1
     for request in (running, waiting):
-        joined.take([engine.abort_request(request.request_id)])
+        joined.take([aborted(engine, request)])
         assert engine.abort_request(request.request_id) is None
     run_all(engine, joined)
     joined.check(other)
@@ -343,7 +356,7 @@ def test_abort_of_somebody_swapped_out() -> None:
             break
     assert engine.metrics().swapped
     for request in requests[1:]:  # the first never makes room for others
-        joined.take([engine.abort_request(request.request_id)])
+        joined.take([aborted(engine, request)])
     assert engine.metrics().swapped == 0
     run_all(engine, joined).check(requests[0])
     assert is_idle(engine)

@@ -7,6 +7,8 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,9 +23,10 @@ from ChatTTS.model.generation import (
     GenerationRequest,
     Sampling,
 )
-from ChatTTS.model.tokenizer import Tokenizer, code_prompt
+from ChatTTS.model.tokenizer import Prompt, Tokenizer, code_prompt
 from ChatTTS.model.velocity.generator import VelocityGenerator
 from ChatTTS.model.velocity.llm import LLM
+from ChatTTS.model.velocity.plan import SequenceData
 from ChatTTS.model.velocity.tokenizer_group import TokenizerGroup
 
 from ...support.places import DATA
@@ -54,7 +57,7 @@ def make_generator() -> tuple[VelocityGenerator, FakeExecutor]:
     return VelocityGenerator(engine), executor
 
 
-def request_of(seed: int, kind: Pass = Pass.CODE, **settings: int) -> GenerationRequest:
+def request_of(seed: int, kind: Pass = Pass.CODE, **settings: Any) -> GenerationRequest:
     made = make_request(seed, kind=kind, **settings)
     plain = {f.name: getattr(made.sampling, f.name) for f in fields(Sampling)}
     return GenerationRequest(made.prompt, Sampling(**plain), made.key)
@@ -62,9 +65,9 @@ def request_of(seed: int, kind: Pass = Pass.CODE, **settings: int) -> Generation
 
 def run(
     generator: VelocityGenerator, requests: Sequence[GenerationRequest]
-) -> list[tuple[list, FinishReason]]:
+) -> list[tuple[list[list[int]], FinishReason]]:
     """Ids and finish reason of each request; checks that each ends exactly once."""
-    ids: list[list] = [[] for _ in requests]
+    ids: list[list[list[int]]] = [[] for _ in requests]
     finishes: dict[int, FinishReason] = {}
     for deltas in generator.generate(requests, Cancellation()):
         for delta in deltas:
@@ -147,11 +150,13 @@ def test_nothing_begins_where_one_request_does_not_fit() -> None:
 def test_an_unusable_answer_ends_one_call() -> None:
     generator, executor = make_generator()
     executor.bad_seeds = {1}
-    long = {"min_new": 40}
-    good = request_of(2, **long)
+    good = request_of(2, min_new=40)
     wait = in_thread(lambda: run(generator, [good]))
     with pytest.raises(GenerationError, match="not finite"):
-        run(generator, [request_of(3, min_new=POSITIONS, max_new=POSITIONS), request_of(1, **long)])
+        run(
+            generator,
+            [request_of(3, min_new=POSITIONS, max_new=POSITIONS), request_of(1, min_new=40)],
+        )
     assert wait() == [expected(good.key, good.sampling)]
     wait_until(lambda: not engine_threads())  # the first row did not go on for nobody
     assert generator.engine.metrics().requests_aborted == 1
@@ -175,7 +180,7 @@ def test_closing_the_iterator_frees_everything() -> None:
 def test_calls_from_many_threads() -> None:
     generator, _ = make_generator()
     calls = [[request_of(10 * i + j) for j in range(3)] for i in range(6)]
-    waits = [in_thread(lambda call=call: run(generator, call)) for call in calls]
+    waits = [in_thread(partial(run, generator, call)) for call in calls]
     for wait, call in zip(waits, calls, strict=True):
         assert wait() == [expected(request.key, request.sampling) for request in call]
 
@@ -190,7 +195,7 @@ def make_llm() -> tuple[LLM, FakeExecutor]:
 
 def test_texts_in_order() -> None:
     llm, executor = make_llm()
-    asked: list = []
+    asked: list[SequenceData] = []
     executor.on_step = lambda: asked.extend(executor.known.values())
     params = replace(llm.default_sampling_params(), max_new=12)
     assert params.temperature == (0.3,) * 4
@@ -223,7 +228,7 @@ def test_refined_texts_are_read() -> None:
 
 def test_prompts_as_they_are_and_a_speaker() -> None:
     llm, executor = make_llm()
-    asked: list = []
+    asked: list[SequenceData] = []
     executor.on_step = lambda: asked.extend(executor.known.values())
     prompt = make_prompt()
     vector = torch.arange(1.0, HIDDEN + 1)
@@ -232,6 +237,7 @@ def test_prompts_as_they_are_and_a_speaker() -> None:
     first = llm.generate([prompt, "hello"], params, speaker=vector, tags="", use_tqdm=False)
     assert any(np.array_equal(data.prompt.text, prompt.text) for data in asked)
     spoken = next(data.prompt for data in asked if data.prompt.speaker is not None)
+    assert spoken.speaker is not None
     assert np.allclose(spoken.speaker, vector / vector.norm())
     assert spoken.speaker_slots.sum() == 1
     # Without seeds: from torch's global generator, another one for each prompt.
@@ -278,7 +284,7 @@ def test_prompts_off_the_loops_thread() -> None:
     texts = [f"hello number {i}" for i in range(20)]
     assert not tokenizer_threads()
 
-    async def main() -> list:
+    async def main() -> list[Prompt]:
         work = (tokens.prompt_async(text, tags="[speed_3]") for text in texts)
         return await asyncio.wait_for(asyncio.gather(*work), SECONDS)
 

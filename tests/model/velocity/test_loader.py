@@ -42,7 +42,8 @@ from ...support.velocity_models import (
 
 
 def load(folder: Path = DATA / "model-a", **changes: Any) -> LoadedModel:
-    args = EngineArgs(folder, **({"device": "cpu", "num_threads": 1} | changes))
+    settings: dict[str, Any] = {"device": "cpu", "num_threads": 1, **changes}
+    args = EngineArgs(folder, **settings)
     return ModelLoader(args.create_engine_config()).load()
 
 
@@ -281,6 +282,7 @@ def test_room_for_so_many_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unasked_a_part_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "available_memory", lambda: 10 << 20)
     made, cache = start()
+    assert cache.num_blocks is not None
     taken = cache.num_blocks * made.model.llama.block_bytes
     assert 2 << 20 < taken <= 10 << 18
 
@@ -346,7 +348,7 @@ def test_available_memory(tmp_path: Path, files: dict[str, object], free: int) -
 
 def test_a_system_that_tells_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.available_memory(tmp_path) > 0
-    monkeypatch.delattr(machine.os, "sysconf", raising=False)
+    monkeypatch.delattr(os, "sysconf", raising=False)
     assert machine.available_memory(tmp_path) == GIB
 
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,7 +109,9 @@ def collect(generator: Generator, requests: Sequence[GenerationRequest]) -> list
 
 @cache
 def requests_of(name: str) -> tuple[GenerationRequest, ...]:
-    return tuple(make_requests(chat(name)._model))
+    model = chat(name)._model
+    assert model is not None
+    return tuple(make_requests(model))
 
 
 @cache
@@ -146,7 +149,7 @@ class Engine:
         assert metrics.used_blocks == 0
 
 
-def velocity(name: str, **arguments: object) -> Engine:
+def velocity(name: str, **arguments: Any) -> Engine:
     """An engine with these ``EngineArgs``; ``num_blocks`` is put into the config instead."""
     blocks = arguments.pop("num_blocks", None)
     given = {"kv_memory": "64MB", "num_threads": 1, **arguments}
@@ -157,7 +160,7 @@ def velocity(name: str, **arguments: object) -> Engine:
     )
 
 
-def tight_pool(name: str) -> dict:
+def tight_pool(name: str) -> dict[str, Any]:
     """Blocks for the longest request and hardly more."""
     longest = max(len(r.prompt) + r.sampling.max_new for r in requests_of(name))
     return {**BLOCK_OF_8, "num_blocks": -(-longest // 8) + 2}
@@ -213,7 +216,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("name", NAMES)
-def test_no_setting_changes_a_bit(name: str, settings: dict) -> None:
+def test_no_setting_changes_a_bit(name: str, settings: dict[str, Any]) -> None:
     with velocity(name, **settings) as engine:
         for _ in range(2):  # the second time with what the prefix cache kept
             check_every_bit(collect(engine.generator, requests_of(name)), plain(name))
@@ -301,7 +304,7 @@ def test_samples_of_one_prompt_are_as_if_each_were_asked_for(
 def make_llm() -> Iterator[Callable[..., LLMEngine]]:
     made = []
 
-    def make(name: str, **arguments: object) -> LLMEngine:
+    def make(name: str, **arguments: Any) -> LLMEngine:
         args = EngineArgs(model=FOLDERS[name], kv_memory="64MB", num_threads=1, **arguments)
         made.append(LLMEngine.from_engine_args(args))
         return made[-1]

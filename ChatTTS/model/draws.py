@@ -1,9 +1,9 @@
 """Random numbers that are a pure function of a key and a counter.
 
-A draw must not depend on what runs beside it, on the order of requests, on preemption or on the
-device. So there is no generator with a state: the uniform number of a draw is Philox-4x32-10
-(Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) with the seed as its key and
-the place of the draw as its counter.
+A draw must not depend on the other requests, on their order, on preemption or on the device. So no
+generator keeps a state: the uniform number of a draw is Philox-4x32-10 (Salmon et al., "Parallel
+random numbers: as easy as 1, 2, 3", 2011) with the seed as its key and the place of the draw as its
+counter.
 
 Counter words: position; pass and group of four codebooks; sample and attempt; utterance.
 The four output words belong to the four codebooks of the group.
@@ -33,7 +33,7 @@ class Pass(IntEnum):
 
 @dataclass(frozen=True)
 class DrawKey:
-    """All that a request's draws depend on, but for the position and the codebook."""
+    """Everything that a request's draws depend on, except the position and the codebook."""
 
     seed: int
     kind: Pass
@@ -43,8 +43,10 @@ class DrawKey:
 
 
 def philox(counter: NDArray[np.uint64], key: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Philox-4x32-10. ``counter`` [4, ...] and ``key`` [2, ...] hold 32-bit words; so does the
-    result [4, ...]."""
+    """Return Philox-4x32-10 of ``counter`` [4, ...] and ``key`` [2, ...], as [4, ...].
+
+    All of them hold 32-bit words.
+    """
     x0, x1, x2, x3 = counter
     k0, k1 = key
     for _ in range(10):
@@ -102,4 +104,6 @@ def uniforms_of_words(
     counter = np.broadcast_arrays(positions[:, None], stream | groups, sample, utterance)
     out = philox(np.stack(counter), np.stack([low, high]))  # (4, rows, groups)
     bits = out.transpose(1, 2, 0).reshape(len(words), -1)[:, :num_codebooks] >> np.uint64(8)
-    return np.ascontiguousarray(bits, dtype=np.float32) * np.float32(2.0**-24)
+    numbers: NDArray[np.float32] = np.ascontiguousarray(bits, dtype=np.float32)
+    numbers *= np.float32(2.0**-24)
+    return numbers

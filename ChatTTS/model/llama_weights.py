@@ -28,13 +28,13 @@ class LayerWeights:
     mlp_norm: Tensor
 
     def to(self, device: torch.device) -> LayerWeights:
-        """The same weights on ``device``."""
+        """Return the weights on ``device``."""
         return LayerWeights(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
 
 @dataclass(frozen=True)
 class LlamaWeights:
-    """All layers, and the norm behind them, [hidden]."""
+    """All layers, and the weight of the final norm, [hidden]."""
 
     layers: tuple[LayerWeights, ...]
     final_norm: Tensor
@@ -43,11 +43,11 @@ class LlamaWeights:
 class LlamaFile:
     """``asset/gpt/model.safetensors``, checked as a whole and read layer by layer.
 
-    It is opened once. Whatever takes its place while layers are read, they are of the file that
-    was checked, and memory never holds a second set of the weights.
+    The file is opened once. If another file takes its place on disk meanwhile, the layers still
+    come from the file that was checked. Memory never holds a second set of the weights.
 
     Attributes:
-        tensors: of the open file, by name.
+        tensors: the open file's tensors by name.
 
     Raises:
         AssetError: the file cannot be used, or does not fit ``shape``.
@@ -75,16 +75,20 @@ class LlamaFile:
         )
 
     def layer(self, index: int, dtype: torch.dtype = torch.float32) -> LayerWeights:
-        """One layer's weights.
+        """Return one layer's weights.
 
         Raises:
-            AssetError: they hold what is no number, or the file became shorter.
+            AssetError: a weight is not finite, or the file became shorter.
         """
         names = {name: f"layers.{index}.{name}" for name in self._sizes}
         return _fused({name: self._read(whole, dtype) for name, whole in names.items()})
 
     def final_norm(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The last norm's weight; errors as :meth:`layer`."""
+        """Return the weight of the final norm.
+
+        Raises:
+            AssetError: as :meth:`layer`.
+        """
         return self._read("norm.weight", dtype)
 
     def _read(self, name: str, dtype: torch.dtype) -> Tensor:
@@ -92,7 +96,7 @@ class LlamaFile:
 
 
 def _layer_sizes(shape: LlamaShape) -> dict[str, tuple[int, ...]]:
-    """Shapes of a layer's tensors by their names in the file."""
+    """Return the shapes of a layer's tensors by their names in the file."""
     hidden, inner = shape.hidden_size, shape.intermediate_size
     queries = shape.num_attention_heads * shape.head_dim
     keys = shape.num_key_value_heads * shape.head_dim

@@ -14,7 +14,7 @@ from ChatTTS.model.cuda.precision import ieee_float32
 from ChatTTS.model.embed import RowKind
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.velocity.batch import InputBatch
-from ChatTTS.model.velocity.cuda.decode import DecodeRow, DecodeSteps
+from ChatTTS.model.velocity.cuda.decode import DecodeInput, DecodeSteps
 from ChatTTS.model.velocity.cuda.llama import TritonLlama
 from ChatTTS.model.velocity.cuda.prompts import RecordedLlama
 from ChatTTS.model.velocity.model_loader import LoadedModel, ModelLoader
@@ -52,7 +52,7 @@ class Loaded:
         end = scale.gpt.num_audio_tokens - 1
         self.steps.lay_out(
             [
-                DecodeRow(row, position, window[-1], Draw(settings, key(row), 100, window, end))
+                DecodeInput(row, position, window[-1], Draw(settings, key(row), 100, window, end))
                 for row in range(streams)
             ]
         )

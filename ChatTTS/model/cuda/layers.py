@@ -52,7 +52,7 @@ class LayerMatrices:
 
 
 @dataclass(frozen=True)
-class Rows:
+class AttentionMetadata:
     """Where the rows of a step stand; on the device, contiguous.
 
     Attributes:
@@ -145,7 +145,7 @@ class TritonLayers:
         self._rotary = rotary
         self._is_row_independent = row_independent
 
-    def __call__(self, x: Tensor, rows: Rows, pool: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, rows: AttentionMetadata, pool: Tensor) -> Tensor:
         """Move rows through all layers; their keys and values are written into the pool.
 
         Args:
@@ -173,7 +173,7 @@ class TritonLayers:
         """The way to multiply so many rows."""
         return product if self._is_row_independent or rows <= SKINNY_ROWS else library_product
 
-    def _attend(self, query: Tensor, rows: Rows, pool: Tensor, layer: int) -> Tensor:
+    def _attend(self, query: Tensor, rows: AttentionMetadata, pool: Tensor, layer: int) -> Tensor:
         if rows.tiles is not None and not self._is_row_independent:
             return attend_chunks(query, pool, layer, rows.tables, rows.positions, rows.tiles)
         return attend_rows(

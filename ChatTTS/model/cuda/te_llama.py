@@ -18,7 +18,7 @@ from . import graphs
 from .graphs import Recorder, Recording
 from .kernels.norm import rms_norm
 from .kernels.prefill import tiles_of
-from .layers import LayerMatrices, Rows, TritonLayers, check_shape
+from .layers import AttentionMetadata, LayerMatrices, TritonLayers, check_shape
 from .paged_cache import BlockStore, PagedCache
 from .precision import ieee_float32
 from .support import on_device
@@ -123,7 +123,7 @@ class TELlamaModel:
         # One row that is expanded is flattened into a view of a single number.
         table_of = table_of.flatten().contiguous()
         tiles = torch.from_numpy(tiles_of(table_of.cpu().numpy())).to(self._device)
-        rows = Rows(
+        rows = AttentionMetadata(
             positions=positions.flatten().int().contiguous(),
             tables=tables,
             table_of=table_of,
@@ -166,7 +166,7 @@ class _DecodeInputs:
     """What a recorded step reads, at fixed addresses; rows that nobody has are padding."""
 
     embeds: Tensor
-    rows: Rows
+    rows: AttentionMetadata
 
     @classmethod
     def empty(cls, rows: int, shape: LlamaShape, width: int, like: Tensor) -> _DecodeInputs:
@@ -175,7 +175,7 @@ class _DecodeInputs:
         def whole(*sizes: int) -> Tensor:
             return torch.zeros(*sizes, dtype=torch.int32, device=like.device)
 
-        places = Rows(
+        places = AttentionMetadata(
             positions=whole(rows),
             tables=whole(rows, width),
             table_of=whole(rows) - 1,

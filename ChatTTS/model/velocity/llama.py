@@ -1,8 +1,8 @@
-"""The Llama of the engine in plain torch: the reference of every faster one, and what runs where
-none of them can.
+"""The Llama of the engine in plain torch: the reference for the kernels, and the fallback where no
+kernel can run.
 
-Rows of any sequences go through it side by side. Keys and values lie in blocks; which blocks are
-whose is said by the batch.
+A step may mix rows of any sequences. Keys and values are kept in blocks; the batch's block tables
+say which blocks belong to which sequence.
 """
 
 from __future__ import annotations
@@ -20,29 +20,33 @@ from ..llama_weights import LlamaWeights
 from .attention import Attention
 from .batch import InputBatch
 
-# Products are made in tiles of so many rows, so that the way a product is computed, and with it
-# every bit of a row, never depends on how many rows there are.
+# Products are computed in tiles of this many rows. So neither the library's choice of an algorithm
+# nor a bit of a row depends on the number of rows.
 TILE = 16
-# An element-wise function goes over whole vectors, and over the few numbers behind the last one in
-# another way. Stretches of this many are whole vectors anywhere, and none is cut among threads.
-_STRETCH = 1 << 12
+# Torch computes an element-wise function on whole vectors, and on the few numbers behind the last
+# vector in another way. Chunks of this size consist of whole vectors on every processor, and torch
+# does not divide one among threads.
+_CHUNK = 1 << 12
 
 
 class LlamaModel(Protocol):
-    """What computes a step on some device."""
+    """The interface of every Llama of the engine."""
 
     def new_pool(self, num_blocks: int) -> Tensor:
-        """Room for blocks; the first dimension counts them, and each is contiguous."""
+        """Return memory for blocks; the first dimension counts them, and each is contiguous."""
         ...
 
     @property
     def block_bytes(self) -> int:
-        """Size of a block, all layers, keys and values."""
+        """The size of a block in bytes: all layers, keys and values."""
         ...
 
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
-        """Write the rows' keys and values into their blocks of ``pool``; hidden states after the
-        final norm, [draws, hidden] on the CPU."""
+        """Compute a step, and write the rows' keys and values into their blocks of ``pool``.
+
+        Returns:
+            The hidden states of ``batch.draws`` after the final norm, [draws, hidden], on the CPU.
+        """
         ...
 
 
@@ -52,10 +56,10 @@ class TorchLlama:
     Args:
         shape: sizes and constants.
         weights: fused projections, on the device and in the dtype to compute in.
-        embed: of the rows.
-        attention: over the blocks.
+        embed: embeds the rows.
+        attention: attends over the blocks.
         rotary: cosines and sines, each float32 [positions, head size].
-        batch_invariant: make products in tiles and so on, so that no row sees its neighbours.
+        batch_invariant: compute so that no bit of a row depends on the other rows.
     """
 
     def __init__(
@@ -76,7 +80,7 @@ class TorchLlama:
         self._product: Callable[[Tensor, Tensor], Tensor] = tiled if batch_invariant else linear
         on_cpu = weights.final_norm.device.type == "cpu"
         self._silu: Callable[[Tensor], Tensor] = (
-            stretched_silu if batch_invariant and on_cpu else silu
+            chunked_silu if batch_invariant and on_cpu else silu
         )
 
     def new_pool(self, num_blocks: int) -> Tensor:
@@ -97,7 +101,7 @@ class TorchLlama:
         for index, layer in enumerate(self._weights.layers):
             normed = self._norm(x, layer.attention_norm)
             fused = self._product(normed, layer.qkv).view(len(batch), sum(heads), -1)
-            query, key, value = fused.split(heads, dim=1)
+            query, key, value = torch.split(fused, heads, dim=1)
             query, key = (rotate(part, *rotary) for part in (query, key))
             mixed = self._attention(query, key, value, pool, index, batch)
             x = x + self._product(mixed.flatten(1), layer.out)
@@ -108,7 +112,7 @@ class TorchLlama:
         return self._norm(drawn, self._weights.final_norm).cpu()
 
     def _embed_rows(self, batch: InputBatch) -> Tensor:
-        """Rows to vectors [rows, hidden]."""
+        """Return the rows' vectors [rows, hidden]."""
         table = self._embed.code.weight
         kinds = torch.from_numpy(batch.kinds)
         ids = torch.from_numpy(batch.ids).long()
@@ -121,22 +125,22 @@ class TorchLlama:
         return x
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        """RMSNorm (Zhang and Sennrich 2019) over the last dimension, in float32."""
+        """Apply RMSNorm (Zhang and Sennrich 2019) over the last dimension, in float32."""
         wide = x.float()
         scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self._shape.rms_norm_eps)
         return weight * (wide * scale).to(x.dtype)
 
 
 def tiled(rows: Tensor, weight: Tensor) -> Tensor:
-    """``rows`` [n, inputs] times ``weight`` [outputs, inputs], in products of equal shape."""
+    """Multiply ``rows`` [n, inputs] by ``weight`` [outputs, inputs], in products of one shape."""
     missing = -len(rows) % TILE
     padded = torch.cat([rows, rows.new_zeros(missing, rows.shape[1])]) if missing else rows
-    tiles = [linear(tile, weight) for tile in padded.split(TILE)]
+    tiles = [linear(tile, weight) for tile in torch.split(padded, TILE)]
     return torch.cat(tiles)[: len(rows)]
 
 
 class TiledLinear(nn.Module):
-    """A linear layer without bias whose rows do not see their neighbours."""
+    """A linear layer without bias; no bit of a row depends on the other rows."""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
@@ -146,14 +150,14 @@ class TiledLinear(nn.Module):
         return tiled(rows, self.weight)
 
 
-def stretched_silu(x: Tensor) -> Tensor:
-    """SiLU, whose bits do not depend on where a number stands."""
-    flat = pad(x.flatten(), (0, -x.numel() % _STRETCH))
-    return torch.cat([silu(part) for part in flat.split(_STRETCH)])[: x.numel()].view_as(x)
+def chunked_silu(x: Tensor) -> Tensor:
+    """Apply SiLU; the result of a number does not depend on its place in the tensor."""
+    flat = pad(x.flatten(), (0, -x.numel() % _CHUNK))
+    return torch.cat([silu(part) for part in torch.split(flat, _CHUNK)])[: x.numel()].view_as(x)
 
 
 def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """Rotary embedding (Su et al. 2021) of [rows, heads, head size], in float32."""
+    """Apply the rotary embedding (Su et al. 2021) to [rows, heads, head size], in float32."""
     wide = x.float()
     first, second = wide.chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)

@@ -1,7 +1,7 @@
-"""A plan's work to a batch of rows, through the model, to draws.
+"""Carry out a plan's work: build the input batch, run the model, draw.
 
-What a sequence is stands here once, keyed by its id: the inputs of all its positions, prompt and
-generated alike. So computing again what was lost is the same as computing it the first time.
+The runner keeps the inputs of all positions of a sequence by the sequence's id, those of the prompt
+and the generated ones alike. So computing a position again after a preemption is no special case.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class SequenceState:
     """The inputs of one sequence, position by position.
 
     Attributes:
-        kinds: uint8 [room].
-        ids: int32 [room, num_codebooks].
-        length: positions that are known.
+        kinds: uint8 [capacity], of :class:`~ChatTTS.model.embed.RowKind`.
+        ids: int32 [capacity, num_codebooks].
+        length: number of positions whose inputs are known.
     """
 
     def __init__(self, data: SequenceData, num_codebooks: int, max_positions: int) -> None:
         prompt = data.prompt
-        room = min(max_positions, len(prompt) + data.sampling.max_new)
+        capacity = min(max_positions, len(prompt) + data.sampling.max_new)
         self.data = data
         self.prompt_length = self.length = len(prompt)
-        self.kinds = np.full(room, RowKind.CODE, dtype=np.uint8)
-        self.ids = np.zeros((room, num_codebooks), dtype=np.int32)
+        self.kinds = np.full(capacity, RowKind.CODE, dtype=np.uint8)
+        self.ids = np.zeros((capacity, num_codebooks), dtype=np.int32)
         texts = len(prompt.text)
         self.kinds[:texts] = RowKind.TEXT
         self.ids[:texts, 0] = prompt.text
@@ -52,13 +52,17 @@ class SequenceState:
             self.kinds[len(prompt) :] = RowKind.TEXT
 
     def append(self, ids: NDArray[np.int64]) -> None:
-        """What was drawn is the next input; the last one of all is never needed."""
+        """Take drawn ids as the next input; those of the last position are never needed."""
         if self.length < len(self.ids):
             self.ids[self.length, : len(ids)] = ids
             self.length += 1
 
     def draw(self, end: int) -> Draw:
-        """What the sampler must know."""
+        """Return the sampler's input for the next ids.
+
+        Args:
+            end: the id that ends a sequence.
+        """
         start = max(self.prompt_length, self.length - PENALTY_WINDOW)
         return Draw(
             self.data.sampling,
@@ -73,12 +77,12 @@ class ModelRunner:
     """Computes the work of a plan.
 
     Args:
-        model: what the loader gave.
+        model: the loaded model.
         pool: the device's blocks.
 
     Attributes:
         states: the sequences that had work, by their ids.
-        ends: the id that ends a sequence, by its pass.
+        ends: the id that ends a sequence, by pass.
     """
 
     def __init__(self, model: LoadedModel, pool: Tensor) -> None:
@@ -93,25 +97,25 @@ class ModelRunner:
         }
 
     def forget(self, seq_ids: Sequence[int]) -> None:
-        """Let go of sequences; those that never had work are not known."""
+        """Remove sequences; ids that never had work are ignored."""
         for seq_id in seq_ids:
             self.states.pop(seq_id, None)
 
     def add(self, new: Sequence[SequenceData]) -> None:
-        """Take sequences that have their first work."""
+        """Add sequences that have their first work."""
         for data in new:
             self.states[data.seq_id] = SequenceState(
                 data, self._num_codebooks, self._model.shape.max_position_embeddings
             )
 
     def submit(self, plan: StepPlan) -> Pending:
-        """Compute a plan's work; what is given has its result."""
+        """Compute a plan's work; the returned function gives the result."""
         result = self.run(plan.work)
         return lambda: result
 
     @torch.inference_mode()
     def run(self, works: Sequence[Work]) -> StepResult:
-        """Compute ``works`` and draw where they say so."""
+        """Compute ``works``, and draw the next ids of those that ask for it."""
         hiddens = self._model.llama.forward(self._batch(works), self._pool)
         drawing = [self.states[work.seq_id] for work in works if work.draws]
         result = StepResult(
@@ -133,7 +137,7 @@ class ModelRunner:
         drawing: Sequence[SequenceState],
         result: StepResult,
     ) -> None:
-        """Fill in ``result`` at ``places``, which draw from the heads of ``kind``."""
+        """Fill in ``result`` at ``places``, which draw from the logits of ``kind``."""
         embed = self._model.embed
         heads = embed.code_logits if kind is Pass.CODE else embed.text_logits
         hiddens = result.hiddens
@@ -149,7 +153,7 @@ class ModelRunner:
             state.append(ids)
 
     def _batch(self, works: Sequence[Work]) -> InputBatch:
-        """Rows of all the work, one sequence after another."""
+        """Return the rows of all the work, one sequence after another."""
         counts = np.array([work.count for work in works])
         rows = int(counts.sum())
         ends = counts.cumsum()

@@ -13,7 +13,13 @@ from ChatTTS.model.cuda.kernels.product_kernels import (
     product_in_tiles,
     product_in_turns,
 )
-from ChatTTS.model.cuda.kernels.products import Way, choose_way, compute, product, product_torch
+from ChatTTS.model.cuda.kernels.products import (
+    KernelConfig,
+    choose_config,
+    compute,
+    product,
+    product_torch,
+)
 
 from ...support.kernel_tools import DEVICE
 
@@ -97,55 +103,63 @@ def test_a_row_does_not_see_its_neighbours(dtype: torch.dtype) -> None:
 
 
 AT_ONCE = [
-    Way(product_at_once, 16, 16, 4, norms=True),
-    Way(product_at_once, 16, 8, 4, norms=True),
-    Way(product_at_once, 16, 16, 8),
-    Way(product_at_once, 32, 32, 8, norms=True),
+    KernelConfig(product_at_once, 16, 16, 4, norms=True),
+    KernelConfig(product_at_once, 16, 8, 4, norms=True),
+    KernelConfig(product_at_once, 16, 16, 8),
+    KernelConfig(product_at_once, 32, 32, 8, norms=True),
 ]
 TURNS = [
-    Way(product_in_turns, rows, outputs, 4, 3)
+    KernelConfig(product_in_turns, rows, outputs, 4, 3)
     for rows, outputs in ((16, 16), (32, 16), (32, 32), (64, 16))
 ]
-TILES = [Way(product_in_tiles, rows, outputs, 4, 4) for rows, outputs in ((64, 32), (32, 64))]
-LANES = [Way(product_by_lanes, rows, 8, 4) for rows in (4, 8)]
-WAYS = [
+TILES = [
+    KernelConfig(product_in_tiles, rows, outputs, 4, 4) for rows, outputs in ((64, 32), (32, 64))
+]
+LANES = [KernelConfig(product_by_lanes, rows, 8, 4) for rows in (4, 8)]
+CONFIGS = [
     (torch.bfloat16, [*AT_ONCE, *TURNS, *TILES]),
     (torch.float16, [*AT_ONCE, *TURNS, *TILES]),
     (torch.float32, LANES),
 ]
 
 
-def computed(way: Way, x: Tensor, weight: Tensor, gain: Tensor, *, gated: bool) -> Tensor:
-    """A gated or an added product of ``x`` after its norm, in one way."""
+def computed(
+    config: KernelConfig, x: Tensor, weight: Tensor, gain: Tensor, *, gated: bool
+) -> Tensor:
+    """A gated or an added product of ``x`` after its norm, in one config."""
     out = normal(len(x), len(weight) // (1 + gated), dtype=x.dtype, seed=3)
-    compute(way, x, weight, out, norm=(gain, EPS), gated=gated, added=not gated)
+    compute(config, x, weight, out, norm=(gain, EPS), gated=gated, added=not gated)
     return out
 
 
-@pytest.mark.parametrize(("dtype", "ways"), WAYS)
+@pytest.mark.parametrize(("dtype", "configs"), CONFIGS)
 @pytest.mark.parametrize("gated", [False, True])
-def test_every_way_equals_the_twin(dtype: torch.dtype, ways: list[Way], gated: bool) -> None:
+def test_every_config_equals_the_twin(
+    dtype: torch.dtype, configs: list[KernelConfig], gated: bool
+) -> None:
     rows, inputs, outputs = 37, 300, 40
     x, weight = normal(rows, inputs, dtype=dtype), weights(outputs * (1 + gated), inputs, dtype)
     gain = 1 + 0.1 * normal(inputs, dtype=dtype, seed=2)
     residual = None if gated else normal(rows, outputs, dtype=dtype, seed=3)
     expected = product_torch(x, weight, norm=(gain, EPS), residual=residual, gated=gated)
-    for way in ways:
-        assert_near(computed(way, x, weight, gain, gated=gated), expected, ERRORS[dtype])
+    for config in configs:
+        assert_near(computed(config, x, weight, gain, gated=gated), expected, ERRORS[dtype])
 
 
 @pytest.mark.skipif(
     DEVICE.type == "cpu", reason="NumPy sums tiles of other shapes in another order"
 )
-@pytest.mark.parametrize(("dtype", "ways"), WAYS)
+@pytest.mark.parametrize(("dtype", "configs"), CONFIGS)
 @pytest.mark.parametrize("gated", [False, True])
-def test_every_way_gives_the_same_bits(dtype: torch.dtype, ways: list[Way], gated: bool) -> None:
+def test_every_config_gives_the_same_bits(
+    dtype: torch.dtype, configs: list[KernelConfig], gated: bool
+) -> None:
     rows, inputs, outputs = 500, 300, 40
     x, weight = normal(rows, inputs, dtype=dtype), weights(outputs * (1 + gated), inputs, dtype)
     # Far apart, so that the order of sums shows.
     x *= 2.0 ** torch.randint(-3, 4, x.shape, generator=torch.Generator().manual_seed(4)).to(x)
     gain = 1 + 0.1 * normal(inputs, dtype=dtype, seed=2)
-    first, *others = (computed(way, x, weight, gain, gated=gated) for way in ways)
+    first, *others = (computed(config, x, weight, gain, gated=gated) for config in configs)
     for found in others:
         assert torch.equal(found, first)
 
@@ -156,8 +170,10 @@ def test_a_way_for_every_number_of_rows() -> None:
 
     def kernels(x: Tensor, outputs: int, *, normed: bool) -> list[str]:
         counts = (count for count in (1, 40, 200) if count <= len(x))
-        ways = (choose_way(x[:count], outputs, normed=normed, gated=False) for count in counts)
-        return [way.kernel.fn.__name__ for way in ways]
+        configs = (
+            choose_config(x[:count], outputs, normed=normed, gated=False) for count in counts
+        )
+        return [config.kernel.fn.__name__ for config in configs]
 
     expected = ["product_at_once", "product_in_turns", "product_in_tiles"]
     assert kernels(wide, 2304, normed=True) == expected

@@ -21,7 +21,7 @@ from ChatTTS.checkpoints.tensor_file import TensorFile
 from ChatTTS.model.llama_weights import LlamaFile
 from ChatTTS.model.native.library import Team
 from ChatTTS.model.velocity.native import packing
-from ChatTTS.model.velocity.native.fingerprint import Sums, fingerprint
+from ChatTTS.model.velocity.native.fingerprint import PageChecksum, fingerprint
 from ChatTTS.model.velocity.native.packing import packed_weights
 from ChatTTS.utils.kept_files import UNFINISHED
 
@@ -53,7 +53,9 @@ def test_packed_weights_are_mapped_the_second_time(
 ) -> None:
     file = save_llama(tmp_path, make_shape())
     first = packed_weights(team, file, kind)
-    assert [path.stat().st_size for path in cache.iterdir()] == [len(first.data) + Sums.size]
+    assert [path.stat().st_size for path in cache.iterdir()] == [
+        len(first.data) + PageChecksum.size
+    ]
     monkeypatch.setattr(packing, "_LEAST_CACHED", 1 << 40)
     in_memory = packed_weights(team, file, kind)
     monkeypatch.setattr(packing, "_LEAST_CACHED", 0)
@@ -280,7 +282,7 @@ def test_a_disk_that_fills(
 
     file = save_llama(tmp_path, make_shape())
     if place == "write":
-        monkeypatch.setattr(Sums, "digest", fill)  # what is written last
+        monkeypatch.setattr(PageChecksum, "digest", fill)  # what is written last
     else:
         monkeypatch.setattr(*{"fsync": (os, "fsync"), "replace": (Path, "replace")}[place], fill)
     assert_made_in_memory(team, file, cache, caplog, "No space left on device")

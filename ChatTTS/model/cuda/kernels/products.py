@@ -49,7 +49,7 @@ _OTHER_UNITS = 100
 
 
 @dataclass(frozen=True)
-class Way:
+class KernelConfig:
     """How a product is computed.
 
     Attributes:
@@ -104,16 +104,16 @@ def product(
     outputs = len(weight) // 2 if gated else len(weight)
     out = x.new_empty(rows, outputs, dtype=out_dtype) if residual is None else residual
     if rows:
-        way = choose_way(x, outputs, normed=norm is not None, gated=gated)
-        compute(way, x, weight, out, norm=norm, gated=gated, added=residual is not None)
+        config = choose_config(x, outputs, normed=norm is not None, gated=gated)
+        compute(config, x, weight, out, norm=norm, gated=gated, added=residual is not None)
     return out
 
 
-def choose_way(x: Tensor, outputs: int, *, normed: bool, gated: bool) -> Way:
+def choose_config(x: Tensor, outputs: int, *, normed: bool, gated: bool) -> KernelConfig:
     """The fastest way for ``x`` [rows, inputs] on an H100. None of them changes a bit."""
     rows, inputs = x.shape
     if x.element_size() > 2:
-        return Way(product_by_lanes, 4 if rows <= 4 else 8, 8, 4)
+        return KernelConfig(product_by_lanes, 4 if rows <= 4 else 8, 8, 4)
     at_once = _at_once(rows, inputs, normed=normed, gated=gated)
     held = inputs <= _MOST_NORMED if normed else rows <= _FEW_ROWS or inputs <= _MOST_NORMED
     few = _FEW_ROWS if normed else _SOME_ROWS
@@ -123,17 +123,17 @@ def choose_way(x: Tensor, outputs: int, *, normed: bool, gated: bool) -> Way:
         return at_once
     tile_rows, tile_outputs = (64, 32) if known < _OTHER_UNITS else (32, 64)
     if triton.cdiv(rows, tile_rows) * triton.cdiv(outputs, tile_outputs) >= _MANY_TILES:
-        return Way(product_in_tiles, tile_rows, tile_outputs, 4, 4)
+        return KernelConfig(product_in_tiles, tile_rows, tile_outputs, 4, 4)
     if rows <= _NORM_ROWS:
-        return Way(product_in_turns, 16, 16, 4, 4)
+        return KernelConfig(product_in_turns, 16, 16, 4, 4)
     if rows <= _FEW_ROWS:
-        return Way(product_in_turns, 32, 16, 4, 3)
+        return KernelConfig(product_in_turns, 32, 16, 4, 3)
     # Square tiles read the least, where there are few anyway.
     few_tiles = triton.cdiv(rows, 64) * triton.cdiv(outputs, 16) < _FEW_TILES
-    return Way(product_in_turns, *((32, 32) if few_tiles else (64, 16)), 4, 3)
+    return KernelConfig(product_in_turns, *((32, 32) if few_tiles else (64, 16)), 4, 3)
 
 
-def _at_once(rows: int, inputs: int, *, normed: bool, gated: bool) -> Way:
+def _at_once(rows: int, inputs: int, *, normed: bool, gated: bool) -> KernelConfig:
     """The tile of few rows that have room."""
     if gated:
         tile_rows, tile_outputs, warps = (16, _LEAST_OUTPUTS, 4) if rows <= 16 else (32, 32, 8)
@@ -141,18 +141,18 @@ def _at_once(rows: int, inputs: int, *, normed: bool, gated: bool) -> Way:
         # Warps of a program read and add; more programs hide that as well.
         many = normed or (rows > 16 and inputs <= _MOST_NORMED)
         tile_rows, tile_outputs, warps = 16, 16, 4 if many else 8
-    return Way(product_at_once, tile_rows, tile_outputs, warps, norms=normed)
+    return KernelConfig(product_at_once, tile_rows, tile_outputs, warps, norms=normed)
 
 
-def _bytes_at_once(way: Way, inputs: int, *, gated: bool) -> int:
+def _bytes_at_once(config: KernelConfig, inputs: int, *, gated: bool) -> int:
     """Shared memory: all weights, and the rows, of which normed ones have a round there."""
     whole = triton.cdiv(inputs, _ROUND) * _ROUND
-    rows = way.tile_rows * (_ROUND if way.norms else whole)
-    return 2 * (way.tile_outputs * (1 + gated) * whole + rows)
+    rows = config.tile_rows * (_ROUND if config.norms else whole)
+    return 2 * (config.tile_outputs * (1 + gated) * whole + rows)
 
 
 def compute(
-    way: Way,
+    config: KernelConfig,
     x: Tensor,
     weight: Tensor,
     out: Tensor,
@@ -168,7 +168,7 @@ def compute(
     overlap = overlaps(x)
     options = launch_options(overlap)
     norm_weight, eps = norm or (x, 0.0)
-    if norm is not None and not way.norms:
+    if norm is not None and not config.norms:
         raw, x = x, torch.empty_like(x)
         norm_rows[(triton.cdiv(rows, _NORM_ROWS), turns)](
             raw, norm_weight, x, rows, eps, inputs, _NORM_ROWS, overlap, num_warps=4, **options
@@ -180,21 +180,21 @@ def compute(
         "rows": rows,
         "inputs": inputs,
         "outputs": outputs,
-        "tile_rows": way.tile_rows,
-        "tile_outputs": way.tile_outputs,
+        "tile_rows": config.tile_rows,
+        "tile_outputs": config.tile_outputs,
         "gated": gated,
         "added": added,
         "overlap": overlap,
     }
-    if way.kernel is product_at_once:
-        given |= {"norm_weight": norm_weight, "eps": eps, "normed": way.norms}
-    if way.kernel is product_in_tiles:
+    if config.kernel is product_at_once:
+        given |= {"norm_weight": norm_weight, "eps": eps, "normed": config.norms}
+    if config.kernel is product_in_tiles:
         given["turns"] = turns
-    if way.kernel is not product_by_lanes:
+    if config.kernel is not product_by_lanes:
         # The interpreter multiplies the bits of bfloat16 as if they were whole numbers.
         given["widen"] = not x.is_cuda
-    grid = triton.cdiv(outputs, way.tile_outputs), triton.cdiv(rows, way.tile_rows)
-    way.kernel[grid](**given, num_warps=way.warps, num_stages=way.stages, **options)
+    grid = triton.cdiv(outputs, config.tile_outputs), triton.cdiv(rows, config.tile_rows)
+    config.kernel[grid](**given, num_warps=config.warps, num_stages=config.stages, **options)
 
 
 def product_torch(

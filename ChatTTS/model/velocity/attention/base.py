@@ -1,4 +1,4 @@
-"""What every attention back end can do."""
+"""The interface of attention back ends."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ..batch import InputBatch
 
 
 class Attention(Protocol):
-    """Attention of a step's rows, each over the earlier positions of its own sequence."""
+    """Attention of a step's rows, each over its sequence's positions up to its own."""
 
     def new_pool(self, num_blocks: int) -> Tensor:
-        """Room for blocks; the first dimension counts them."""
+        """Return memory for blocks; the first dimension counts them."""
         ...
 
     @property
     def block_bytes(self) -> int:
-        """Size of a block."""
+        """The size of a block in bytes."""
         ...
 
     def __call__(

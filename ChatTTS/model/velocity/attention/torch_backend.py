@@ -1,7 +1,7 @@
 """Attention in plain torch: the reference, on any device.
 
 Every row is computed by itself from the blocks of its own sequence. That is slow and simple, and
-the result cannot depend on what else is in the step, nor on how a prompt was cut.
+the result depends neither on the other rows of the step nor on how a prompt was cut into chunks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..batch import InputBatch
 
 
 class TorchAttention:
-    """Blocks are [layers, 2 (keys, values), kv heads, positions, head size]."""
+    """Attention over blocks of [layers, 2 (keys, values), kv heads, positions, head size]."""
 
     def __init__(
         self, shape: LlamaShape, block_size: int, dtype: torch.dtype, device: torch.device
@@ -55,8 +55,8 @@ class TorchAttention:
         return out
 
     def _attend(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """One query [heads, size] over keys and values [kv heads, length, size]."""
+        """Attend with one query [heads, size] over keys and values [kv heads, length, size]."""
         grouped = query.view(self._heads, self._groups, -1).float() * self._scale
         scores = grouped @ keys.float().transpose(1, 2)
-        mixed = scores.softmax(dim=-1) @ values.float()
+        mixed: Tensor = scores.softmax(dim=-1) @ values.float()
         return mixed.flatten(0, 1).to(query.dtype)

@@ -1,7 +1,7 @@
-"""Decode steps that are recorded whole: last codes in, hidden states and next codes out.
+"""Decode steps that are recorded as one graph: last codes in, hidden states and next codes out.
 
-All that a step needs lies on the device, at fixed addresses, and what it gives is the next step's
-input there. So steps follow one another without the host, which reads what they gave behind them.
+The inputs of a step are on the device at fixed addresses, and a step writes the inputs of the next
+one there. So steps follow one another without the host, which reads their results later.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from torch import Tensor
 
 from ...cuda.graphs import Recorder, Recording
 from ...cuda.kernels.sampling import DrawState, draw_codes, pack_draws
-from ...cuda.layers import Rows
+from ...cuda.layers import AttentionMetadata
 from ...embed import Embed, RowKind
 from ...sampling import Draw
 from .llama import TritonLlama
 
 
 @dataclass(frozen=True)
-class DecodeRow:
-    """A sequence that is to decode.
+class DecodeInput:
+    """The input of one sequence in a decode step.
 
     Attributes:
-        seq_id: which.
-        position: of its last id, which is the input.
-        ids: these, int32 [num_codebooks].
-        draw: how to draw the next ones.
+        seq_id: the sequence's id.
+        position: the position of its last ids, which are the input.
+        ids: the last ids, int32 [num_codebooks].
+        draw: how to draw the next ids.
     """
 
     seq_id: int
@@ -42,8 +42,8 @@ class DecodeRow:
 
 
 @dataclass(frozen=True)
-class Decoded:
-    """What steps gave, on the host; see ``StepResult``.
+class DecodeResult:
+    """The results of steps, on the host; see ``StepResult``.
 
     Attributes:
         ids: int64 [steps, rows, num_codebooks].
@@ -59,26 +59,26 @@ class Decoded:
 
 
 class PendingSteps:
-    """Steps that the device was told to do.
+    """Steps that were submitted to the device.
 
     Args:
-        packed: int32 [steps, rows, width], where the device puts what they give.
-        done: is reached then; ``None`` where nothing is waited for.
-        num_codebooks: codebooks.
+        packed: int32 [steps, rows, width], host memory to which the device copies the results.
+        done: the event behind the copies; ``None`` where the copies are synchronous.
+        num_codebooks: number of codebooks.
     """
 
     def __init__(self, packed: Tensor, done: torch.cuda.Event | None, num_codebooks: int) -> None:
         self._packed, self._done, self._num_codebooks = packed, done, num_codebooks
 
-    def wait(self) -> Decoded:
-        """What they gave, once they are done."""
+    def wait(self) -> DecodeResult:
+        """Wait until the steps are done, and return their results."""
         if self._done is not None:
             self._done.synchronize()
         hidden = self._packed.shape[2] - 2 * self._num_codebooks - 1
         hiddens, ids, logprobs, finite = self._packed.split(
             [hidden, self._num_codebooks, self._num_codebooks, 1], dim=2
         )
-        return Decoded(
+        return DecodeResult(
             ids=ids.numpy().astype(np.int64),
             hiddens=hiddens.view(torch.float32),
             logprobs=logprobs.view(torch.float32).mean(dim=2).numpy(),
@@ -87,15 +87,15 @@ class PendingSteps:
 
 
 class DecodeSteps:
-    """A batch on the device, and the steps that move it.
+    """A batch on the device, and its recorded decode steps.
 
     Args:
         llama: the layers.
-        embed: tables, and the heads of the codes.
-        pool: of blocks.
-        recorder: records a step for every bucket.
-        max_rows: sequences that may decode together.
-        max_positions: of a sequence.
+        embed: embedding tables, and the heads of the codes.
+        pool: the KV cache's blocks.
+        recorder: records a step for each bucket.
+        max_rows: how many sequences may decode together.
+        max_positions: how many positions a sequence may have.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class DecodeSteps:
         self._logprobs = torch.zeros(max_rows, num_codebooks, dtype=torch.float32, device=device)
         self._finite = torch.zeros(max_rows, dtype=torch.uint8, device=device)
         self._host_tables = np.zeros((max_rows, width), dtype=np.int32)
-        # Of each row what the device's table says.
+        # For each row, the block table that the device has.
         self._known: list[tuple[int, ...]] = [()] * max_rows
         self._batch: list[int] = []
         self._recordings: dict[int, Recording[Tensor]] = {}
@@ -142,15 +142,15 @@ class DecodeSteps:
         self._recordings[rows] = self._recorder.record(partial(self._step, rows))
 
     def forget(self) -> None:
-        """What lies on the device is of no value: sequences moved forward in another way."""
+        """Invalidate the batch on the device: its sequences moved forward in another way."""
         self._batch = []
 
     def is_laid_out(self, seq_ids: Sequence[int]) -> bool:
-        """Whether the device knows all about just these sequences."""
+        """Whether the batch on the device consists of exactly these sequences."""
         return self._batch == list(seq_ids)
 
-    def lay_out(self, rows: Sequence[DecodeRow]) -> None:
-        """Put other sequences on the device; nothing may be in flight."""
+    def lay_out(self, rows: Sequence[DecodeInput]) -> None:
+        """Replace the batch on the device; no step may be in flight."""
         count = len(rows)
         self._put(self._ids, np.stack([row.ids for row in rows]))
         self._put(self._positions, np.array([row.position for row in rows], dtype=np.int32))
@@ -159,17 +159,19 @@ class DecodeSteps:
         self._put(self._table_of, table_of)
         for name, values in pack_draws([row.draw for row in rows], self._ids.shape[1]).items():
             self._put(getattr(self._state, name), values)
-        # Steps count padding as well, and a server that never fills a bucket counts for weeks.
+        # Steps advance padding rows as well; without this their counters would overflow in a server
+        # that never fills a bucket.
         self._positions[count:].zero_()
         self._state.generated[count:].zero_()
         self._known[:count] = [()] * count
         self._batch = [row.seq_id for row in rows]
 
     def run(self, tables: Sequence[tuple[int, ...]], steps: int) -> PendingSteps:
-        """Begin so many steps of the batch, behind those that were begun before.
+        """Submit steps of the batch; the device carries them out after the earlier ones.
 
         Args:
             tables: the block table of each row, for all of these steps.
+            steps: how many.
         """
         count = len(self._batch)
         self._update(tables)
@@ -190,33 +192,33 @@ class DecodeSteps:
         return PendingSteps(packed, done, self._ids.shape[1])
 
     def _update(self, tables: Sequence[tuple[int, ...]]) -> None:
-        """Tell the device of blocks that it does not know yet."""
+        """Copy block tables that changed to the device."""
         count = len(tables)
         changed = [row for row in range(count) if tables[row] != self._known[row]]
         for row in changed:
             self._known[row] = tables[row]
             self._host_tables[row, : len(tables[row])] = tables[row]
         if changed:
-            # A copy: the next update must not change what is still on its way.
+            # A copy: the next update must not change memory that is still being transferred.
             self._put(self._tables, self._host_tables[:count].copy())
 
     def _put(self, target: Tensor, values: NDArray[Any]) -> None:
-        """Fill the first rows of a tensor, behind what the device was told to do before."""
+        """Fill the first rows of a tensor after the work that was submitted before."""
         given = torch.from_numpy(values)
         if target.is_cuda:
             given = given.pin_memory()
         target[: len(values)].copy_(given, non_blocking=True)
 
     def _step(self, rows: int) -> Tensor:
-        """One step of the first so many rows, all on the device.
+        """Compute one step of the first ``rows`` rows, all on the device.
 
         Returns:
-            int32 [rows, hidden + 2 * num_codebooks + 1], all that the host is to know: the bits of
-            the hidden states, the ids, the bits of their log-probabilities, and whether the
-            logits were finite.
+            int32 [rows, hidden + 2 * num_codebooks + 1], the results for the host: the bits of the
+            hidden states, the ids, the bits of their log-probabilities, and whether the logits were
+            finite.
         """
         ids, logprobs, finite = self._ids[:rows], self._logprobs[:rows], self._finite[:rows]
-        places = Rows(
+        places = AttentionMetadata(
             self._positions[:rows], self._tables[:rows], self._table_of[:rows], self._most
         )
         inputs = self._kinds[:rows], ids, self._no_vectors
@@ -230,8 +232,10 @@ class DecodeSteps:
 
 
 def buckets(most: int) -> tuple[int, ...]:
-    """Numbers of rows that steps are recorded for: each at most half as many again as the one
-    before it, from 8 on, and the last one ``most``."""
+    """Return the numbers of rows for which steps are recorded.
+
+    From 8 on, each is at most one and a half times the one before it. The last is ``most``.
+    """
     sizes = [1, 2, 4]
     while sizes[-1] < most:
         step = max(4, 2 ** (sizes[-1].bit_length() - 2))

@@ -13,7 +13,7 @@ from ...cuda.kernels.embedding import embed_rows
 from ...cuda.kernels.norm import rms_norm
 from ...cuda.kernels.prefill import tiles_of
 from ...cuda.kernels.products import product
-from ...cuda.layers import LayerMatrices, Rows, TritonLayers, check_shape
+from ...cuda.layers import AttentionMetadata, LayerMatrices, TritonLayers, check_shape
 from ...embed import Embed
 from ...llama_config import LlamaShape
 from ...llama_weights import LayerWeights
@@ -29,14 +29,14 @@ class TritonLlama:
     Args:
         shape: sizes and constants.
         layers: on the device, in the dtype to compute in.
-        final_norm: [hidden], the same.
-        embed: of the rows, the same.
+        final_norm: [hidden], on that device and in that dtype.
+        embed: embeds the rows; on that device and in that dtype.
         rotary: cosines and sines, each float32 [positions, head size].
         block_size: positions of a block.
-        batch_invariant: no bit of a row depends on the others.
+        batch_invariant: no bit of a row depends on the other rows.
 
     Raises:
-        ConfigError: heads that the kernels do not know.
+        ConfigError: the attention heads are too large for the kernels.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class TritonLlama:
 
     @torch.inference_mode()
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
-        rows = Rows(
+        rows = AttentionMetadata(
             positions=self._put(batch.positions),
             tables=self._put(batch.tables),
             table_of=self._put(batch.table_of),
@@ -100,16 +100,18 @@ class TritonLlama:
         kinds: Tensor,
         ids: Tensor,
         vectors: Tensor,
-        rows: Rows,
+        rows: AttentionMetadata,
         pool: Tensor,
         draws: Tensor | None = None,
     ) -> Tensor:
-        """Rows to their hidden states after the final norm, on the device; the host waits for
-        nothing.
+        """Return the hidden states of rows after the final norm, on the device.
+
+        The host does not wait for the device.
 
         Args:
             kinds, ids, vectors: see :class:`~ChatTTS.model.velocity.batch.InputBatch`.
-            rows: where they stand.
+            rows: positions and block tables.
+            pool: the KV cache's blocks.
             draws: int [n], the rows whose states are wanted; ``None`` for all.
         """
         tables = self._embed.text.weight, self._embed.code.weight
@@ -123,7 +125,7 @@ class TritonLlama:
 
 
 class TritonLinear(nn.Module):
-    """A linear layer without bias, whose rows do not see their neighbours; float32 comes out."""
+    """A linear layer without bias and with float32 outputs; rows do not depend on each other."""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()

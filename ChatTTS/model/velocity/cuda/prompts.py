@@ -1,7 +1,8 @@
-"""Steps of any rows that are recorded: prompts, chunks of them, and whatever decodes beside them.
+"""Recorded steps of any rows: prompts, chunks of prompts, and sequences that decode beside them.
 
-Launched one by one, the kernels of a step keep the host busy for longer than the device. A step
-has as many rows as the smallest bucket that holds them; the rest is padding.
+Kernels that are launched one by one keep the host busy for longer than the device. So steps are
+recorded for some numbers of rows, the buckets. A step takes the smallest bucket that holds its
+rows, and fills it up with padding.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from ...cuda.graphs import Recorder, Recording
 from ...cuda.kernels.prefill import tiles_of
-from ...cuda.layers import Rows
+from ...cuda.layers import AttentionMetadata
 from ..batch import InputBatch
 from .llama import TritonLlama
 
@@ -28,13 +29,13 @@ class RecordedLlama:
 
     Args:
         llama: computes the steps.
-        pool: of blocks, the only one that steps may be asked for.
-        recorder: records a step for every bucket.
-        num_codebooks: codebooks.
+        pool: the only blocks that :meth:`forward` accepts.
+        recorder: records a step for each bucket.
+        num_codebooks: number of codebooks.
         hidden: size of a vector.
-        max_rows: rows that a step may have.
-        max_sequences: sequences that it may have.
-        max_positions: of a sequence.
+        max_rows: how many rows a step may have.
+        max_sequences: how many sequences a step may have.
+        max_positions: how many positions a sequence may have.
     """
 
     def __init__(
@@ -93,10 +94,10 @@ class RecordedLlama:
         self._fill(self._vectors, batch.vectors)
         self._fill(self._positions, batch.positions)
         self._fill(self._table_of, np.pad(batch.table_of, (0, rest), constant_values=-1))
-        # Padding rows are in no tile: nobody reads what stands there.
+        # Padding rows are in no tile; their results are never read.
         self._fill(self._tiles, np.pad(tiles, ((0, bucket - len(tiles)), (0, 0))))
         self._fill(self._tables, batch.tables)
-        # What is left of a longer step may be no row of this one.
+        # Indices that a longer step left behind may be outside this step's rows.
         unused = len(self._draws) - len(batch.draws)
         self._fill(self._draws, np.pad(batch.draws.astype(np.int64), (0, unused)))
         recording = self._recordings[bucket]
@@ -109,8 +110,8 @@ class RecordedLlama:
         target[own].copy_(given)
 
     def _step(self, rows: int) -> Tensor:
-        """Hidden states [max_sequences, hidden] of the rows that draw."""
-        places = Rows(
+        """Return the hidden states [max_sequences, hidden] of the rows that draw."""
+        places = AttentionMetadata(
             self._positions[:rows],
             self._tables,
             self._table_of[:rows],
@@ -122,7 +123,7 @@ class RecordedLlama:
 
 
 def _buckets(most: int) -> tuple[int, ...]:
-    """Powers of two, and ``most`` itself."""
+    """Return powers of two, and ``most`` itself."""
     sizes = [_LEAST_ROWS]
     while sizes[-1] < most:
         sizes.append(2 * sizes[-1])

@@ -1,5 +1,8 @@
-"""Plans on the device: steps that only decode frames follow one another there, all others are
-replayed one by one."""
+"""Carry out plans on the device.
+
+Steps that only decode frames follow one another there without the host. All other steps are
+replayed one by one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from ..configs import SchedulerConfig
 from ..model_loader import LoadedModel
 from ..model_runner import ModelRunner, SequenceState
 from ..plan import Pending, SequenceData, StepPlan, StepResult, Work
-from .decode import DecodeRow, DecodeSteps, PendingSteps
+from .decode import DecodeInput, DecodeSteps, PendingSteps
 from .llama import TritonLlama
 from .prompts import RecordedLlama
 
@@ -30,7 +33,7 @@ class GraphRunner:
     """See ``Runner`` in ``velocity/worker.py``.
 
     Args:
-        eager: does any step and waits for it, and keeps the books of all sequences.
+        eager: computes any step and waits for it; keeps the state of all sequences.
         decode: steps that decode frames.
     """
 
@@ -64,13 +67,13 @@ class GraphRunner:
             for work, state in zip(plan.work, states, strict=True)
         )
 
-    def _row(self, work: Work, state: SequenceState) -> DecodeRow:
+    def _row(self, work: Work, state: SequenceState) -> DecodeInput:
         draw = state.draw(self._eager.ends[Pass.CODE])
-        return DecodeRow(work.seq_id, work.start, state.ids[work.start], draw)
+        return DecodeInput(work.seq_id, work.start, state.ids[work.start], draw)
 
 
 def _result(steps: PendingSteps, states: Sequence[SequenceState]) -> StepResult:
-    """What steps gave, once they are done; the host's books follow."""
+    """Wait for steps, and bring the host's state of their sequences up to date."""
     decoded = steps.wait()
     for step in decoded.ids:
         for state, ids in zip(states, step, strict=True):
@@ -84,12 +87,12 @@ def _result(steps: PendingSteps, states: Sequence[SequenceState]) -> StepResult:
 
 
 def _later(works: Sequence[Work], steps: int) -> list[Work]:
-    """The work so many steps later."""
+    """Return the work ``steps`` steps later."""
     return [replace(work, start=work.start + steps) for work in works]
 
 
 def _joined(results: Sequence[StepResult]) -> StepResult:
-    """Step after step."""
+    """Return the results of several steps as one, in their order."""
     return StepResult(
         ids=np.concatenate([result.ids for result in results]),
         hiddens=torch.cat([result.hiddens for result in results]).float(),
@@ -99,11 +102,12 @@ def _joined(results: Sequence[StepResult]) -> StepResult:
 
 
 def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> GraphRunner:
-    """A runner with all its steps recorded.
+    """Return a runner with all its steps recorded.
 
     Args:
-        model: on Triton kernels, with its recorder.
-        limits: of a step.
+        model: a model on Triton kernels, with its recorder.
+        pool: the KV cache's blocks.
+        limits: the limits of a step.
 
     Raises:
         ConfigError: the device has not enough memory.
@@ -130,18 +134,18 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
         max_rows=min(limits.max_num_seqs, limits.max_num_batched_tokens),
         max_positions=max_positions,
     )
-    # The largest first: the others fit into what was its memory.
+    # The largest first: the others fit into its memory.
     work = [(part, rows) for part in (prompts, decode) for rows in reversed(part.buckets)]
     with ieee_float32(), progress("recording", "step", total=len(work)) as bar:
         for part, rows in work:
             part.record(rows)
             bar.update()
-        # The kernel of the other head is compiled now, not for the first who refines a text.
+        # Compile the kernel of the text head now, not at the first text that is refined.
         hidden = model.embed.text.weight.new_zeros(1, model.shape.hidden_size)
         model.embed.text_logits(hidden)
     if pool.is_cuda:
-        # Steps have a queue of their own from now on. To wait for the whole device would spoil
-        # what another thread records.
+        # Wait for this stream alone: waiting for the whole device would break a recording that
+        # another thread makes.
         torch.cuda.current_stream(pool.device).synchronize()
     logger.info("recorded %d steps in %.1f s", recorder.captures, recorder.seconds)
     return GraphRunner(ModelRunner(replace(model, llama=prompts), pool), decode)

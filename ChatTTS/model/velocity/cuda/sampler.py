@@ -1,4 +1,4 @@
-"""Draws of a step on the device, where the host lays out what they need."""
+"""Draws of a step on the device, from settings that the host packs for each step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...cuda.kernels.sampling import DrawState, draw_codes, pack_draws
 from ...sampling import Draw
 from ..sampler import Drawn, TorchSampler
 
-# A program of the kernel holds all logits of a codebook; texts have more than it likes.
+# A program of the kernel holds all logits of a codebook in registers. Text vocabularies are larger.
 _MOST_IDS = 4096
 
 

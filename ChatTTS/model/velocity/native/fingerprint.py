@@ -1,9 +1,9 @@
-"""What tells large files of weights apart without reading all of them.
+"""Identify large weight files without reading all of their bytes.
 
-A cache needs to know a checkpoint again. Path, size and time do not do: another checkpoint may have
-all three, as where archives set one time for all files. Numbers of the file system differ between
-the machines and containers that share a cache. So it is the content, of which every tensor gives
-some pieces: a checkpoint that was trained further differs in all of them.
+A cache must recognise a checkpoint. Path, size and modification time are not enough: archives that
+set one time for all files give different checkpoints equal ones. Inode numbers differ between the
+machines and containers that share a cache. So the fingerprint is taken from the content, some
+pieces of every tensor: further training changes all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PAGE = 512  # words
 
 
 def fingerprint(file: TensorFile) -> str:
-    """Of a file of weights: its size and time, its header, and three pieces of each tensor.
+    """Return a hash of a file's size and time, its header, and three pieces of each tensor.
 
     Raises:
         AssetError: the file has become shorter.
@@ -35,11 +35,11 @@ def fingerprint(file: TensorFile) -> str:
     return digest.hexdigest()
 
 
-class Sums:
-    """A hash of much data, as fast as memory: of the sums of its pages.
+class PageChecksum:
+    """A hash of the sums of the data's pages, as fast as memory is read.
 
-    It finds what happens to files (zeros, a lost or an older page, a bit), and is no proof against
-    data that was made to deceive.
+    It detects accidental damage (zeros, a lost or an older page, a flipped bit). It does not
+    protect against data that was made to deceive.
     """
 
     size = hashlib.sha256().digest_size
@@ -48,10 +48,10 @@ class Sums:
         self._digest = hashlib.sha256()
 
     def update(self, data: NDArray[np.uint8]) -> None:
-        """Go on with ``data``: whole words of eight bytes; where it is cut makes a difference."""
+        """Add ``data``, whole words of eight bytes; the result depends on how data is cut."""
         words = data.view(np.uint64)
         self._digest.update(np.add.reduceat(words, np.arange(0, len(words), _PAGE)).tobytes())
 
     def digest(self) -> bytes:
-        """The hash of all so far."""
+        """Return the hash of the data so far."""
         return self._digest.digest()

@@ -18,7 +18,7 @@ from ...native.library import Team, address
 from ..batch import InputBatch
 from .packing import PackedWeights
 
-_LARGE = 64 << 20  # bytes; a small pool need not take whole huge pages
+_LARGE = 64 << 20  # bytes; smaller pools do not use huge pages
 
 
 class NativeLlama:
@@ -58,7 +58,7 @@ class NativeLlama:
             eps=shape.rms_norm_eps,
         )
         given_tables = (embed.text.weight, embed.code.weight, *rotary)
-        # Detached: a module that is moved or cast gives its parameters other memory.
+        # Detached: moving or casting the module would put its parameters into other memory.
         tables = [table.detach().contiguous() for table in given_tables]
         self._held = (weights, *tables)  # the kernels keep addresses only
         fields = library.NativeLlamaLayer._fields_
@@ -79,7 +79,7 @@ class NativeLlama:
         self._handle = self._library.velocity_llama(
             library.KINDS[kind], self._wide, ctypes.byref(self._sizes), ctypes.byref(given)
         )
-        # As for the team: not while a thread may be computing.
+        # Not at exit, as for the team: a thread may still be computing.
         weakref.finalize(self, self._library.velocity_llama_delete, self._handle).atexit = False
 
     @property
@@ -90,7 +90,7 @@ class NativeLlama:
     def new_pool(self, num_blocks: int) -> Tensor:
         size = num_blocks * self.block_bytes
         memory = _private_memory(size)
-        # Attention reads from all over the pool, and small pages would make it wait for addresses.
+        # Attention reads all over the pool; with small pages it would wait for address translation.
         if size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE"):
             with suppress(OSError):  # the system's choice
                 memory.madvise(mmap.MADV_HUGEPAGE)
@@ -117,7 +117,7 @@ class NativeLlama:
 
 
 def _private_memory(size: int) -> mmap.mmap:
-    """Memory that a forked child gets a copy of; by default it would write into the parent's."""
+    """Return private memory: a forked child gets a copy instead of writing into the parent's."""
     if sys.platform == "win32":
         return mmap.mmap(-1, size)
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)

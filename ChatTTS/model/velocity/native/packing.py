@@ -1,8 +1,8 @@
 """Weights as the kernels read them: packed once for a machine, then mapped from a file.
 
-Packing all of a full-size model takes a second or more. The result lies in the cache folder under
-a name that depends on the checkpoint, on the kernels and on the precision, and the next start maps
-it into memory instead, once its checksum was seen to be right.
+Packing a full-size model takes a second or more. The result is kept in the cache folder, under a
+name that depends on the checkpoint, the kernels and the precision. The next start verifies its
+checksum and maps it into memory instead.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ...llama_config import LlamaShape
 from ...llama_weights import LayerWeights, LlamaFile
 from ...native import build
 from ...native.library import ALIGNMENT, Team
-from .fingerprint import Sums, fingerprint
+from .fingerprint import PageChecksum, fingerprint
 
 logger = logging.getLogger(__name__)
 
-# Smaller models are packed faster than they are worth a file.
+# Smaller models are packed so fast that a file is not worth it.
 _LEAST_CACHED = 64 << 20
 _FILES_KEPT = 4
 _MATRICES = ("qkv", "out", "gate", "up", "down")
@@ -37,12 +37,12 @@ _NORMS = ("attention_norm", "mlp_norm")
 
 
 class PackedWeights:
-    """All of a Llama's weights in one stretch of memory.
+    """All of a Llama's weights in one contiguous piece of memory.
 
     Attributes:
-        data: uint8.
-        offsets: where each weight begins, by layer and name; the last norm is layer -1's
-            ``final_norm``. Matrices are packed, norms are float32.
+        data: uint8 [bytes].
+        offsets: where each weight begins, by layer and name; the final norm is ``final_norm`` of
+            layer -1. Matrices are packed, norms are float32.
     """
 
     def __init__(self, data: Tensor, offsets: Mapping[tuple[int, str], int]) -> None:
@@ -50,27 +50,27 @@ class PackedWeights:
         self.offsets = offsets
 
     def address(self, layer: int, name: str) -> int:
-        """Where a weight lies in memory."""
+        """Return the address of a weight."""
         return self.data.data_ptr() + self.offsets[layer, name]
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where weights lie: those of one layer side by side, and the last norm behind them.
+    """Where weights are: those of one layer side by side, and the final norm behind all layers.
 
     Attributes:
-        offsets: as :class:`PackedWeights` has them.
-        stretches: where each layer, and what comes after them, begins and ends.
-        size: of the whole.
+        offsets: see :class:`PackedWeights`.
+        sections: where each layer, and at last the final norm, begins and ends.
+        size: bytes of all sections.
     """
 
     offsets: Mapping[tuple[int, str], int]
-    stretches: tuple[tuple[int, int], ...]
+    sections: tuple[tuple[int, int], ...]
     size: int
 
 
 def packed_weights(team: Team, file: LlamaFile, kind: str) -> PackedWeights:
-    """The packed weights of ``file``, from the cache or made now.
+    """Return the packed weights of ``file``, from the cache or made now.
 
     Args:
         kind: ``float32``, ``bfloat16`` or ``int8``.
@@ -97,15 +97,15 @@ def _layout(team: Team, shape: LlamaShape, kind: str) -> _Layout:
     }
     norm = -(-4 * hidden // ALIGNMENT) * ALIGNMENT
     offsets: dict[tuple[int, str], int] = {}
-    stretches, end = [], 0
+    sections, end = [], 0
     for layer in range(shape.num_hidden_layers):
         start = end
         for name in (*_MATRICES, *_NORMS):
             offsets[layer, name] = end
             end += sizes.get(name, norm)
-        stretches.append((start, end))
+        sections.append((start, end))
     offsets[-1, "final_norm"] = end
-    return _Layout(offsets, (*stretches, (end, end + norm)), end + norm)
+    return _Layout(offsets, (*sections, (end, end + norm)), end + norm)
 
 
 def _packed(
@@ -115,13 +115,13 @@ def _packed(
     layout: _Layout,
     room: Callable[[int, int], Tensor],
 ) -> Iterator[Tensor]:
-    """Each stretch of the layout in turn, filled.
+    """Yield each section of the layout, filled.
 
     Args:
-        room: gives the zeros for a stretch, by its begin and end.
+        room: returns zeros for a section, given its begin and end.
     """
-    *stretches, (last, end) = layout.stretches
-    for (index, layer), (start, stop) in zip(_layers(file), stretches, strict=True):
+    *sections, (last, end) = layout.sections
+    for (index, layer), (start, stop) in zip(_layers(file), sections, strict=True):
         data = room(start, stop)
         for name in _MATRICES:
             place = data[layout.offsets[index, name] - start :]
@@ -149,7 +149,7 @@ def _layers(file: LlamaFile) -> Iterator[tuple[int, LayerWeights]]:
 
 
 def _kept_or_made(team: Team, file: LlamaFile, kind: str, layout: _Layout) -> Tensor | None:
-    """The mapped file, which is made first where it is not there; None where that cannot be."""
+    """Return the mapped file, written first if needed; None where no file can be kept."""
     folder = KeptFolder("packed")
     try:
         folder.remove_unfinished()
@@ -168,7 +168,7 @@ def _kept_or_made(team: Team, file: LlamaFile, kind: str, layout: _Layout) -> Te
 
 
 def _file_name(file: LlamaFile, kind: str) -> str:
-    # The kernels' name tells the compiler and the machine as well.
+    # The kernels' name identifies the compiler and the machine as well.
     about = (fingerprint(file.tensors), file.shape, kind, build.name())
     return hashlib.sha256(repr(about).encode()).hexdigest()[:24]
 
@@ -176,14 +176,14 @@ def _file_name(file: LlamaFile, kind: str) -> str:
 def _write(
     team: Team, file: LlamaFile, kind: str, layout: _Layout, folder: KeptFolder, name: str
 ) -> None:
-    """The stretches one after another, and their checksum.
+    """Write the sections one after another, and their checksum.
 
-    They are not written through a map: on a disk that fills meanwhile it would end the process.
+    They are not written through a memory map: if the disk became full, that would end the process.
     """
     folder.make()
     if shutil.disk_usage(folder.path).free < layout.size:  # so as not to pack for nothing
         raise OSError(f"{folder.path} has no room for {layout.size} bytes")
-    sums = Sums()
+    sums = PageChecksum()
 
     def room(start: int, end: int) -> Tensor:
         return torch.zeros(end - start, dtype=torch.uint8, device="cpu")
@@ -196,15 +196,15 @@ def _write(
 
 
 def _mapped(folder: KeptFolder, name: str, layout: _Layout) -> Tensor | None:
-    """A kept file in memory, as a copy of this process's own; None if there is none that is whole.
+    """Return a kept file, mapped as a private copy; None if there is no undamaged one.
 
     Raises:
-        OSError: there can be no such file.
+        OSError: no file can be kept there.
     """
     path = folder.path / name
     try:
         with folder.reading(name) as file:
-            if os.fstat(file.fileno()).st_size != layout.size + Sums.size:
+            if os.fstat(file.fileno()).st_size != layout.size + PageChecksum.size:
                 logger.warning("%s has another size than it should: packing anew", path)
                 return None
             memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
@@ -214,8 +214,8 @@ def _mapped(folder: KeptFolder, name: str, layout: _Layout) -> Tensor | None:
         logger.warning("%s: packing anew", error)
         return None
     whole = torch.frombuffer(memory, dtype=torch.uint8)
-    sums = Sums()
-    for start, end in layout.stretches:
+    sums = PageChecksum()
+    for start, end in layout.sections:
         sums.update(whole[start:end].numpy())
     if sums.digest() != whole[layout.size :].numpy().tobytes():
         logger.warning("%s was damaged: packing anew", path)
@@ -224,7 +224,7 @@ def _mapped(folder: KeptFolder, name: str, layout: _Layout) -> Tensor | None:
 
 
 def _prune(folder: KeptFolder, newest: str) -> None:
-    """Keep the few files that were used last."""
+    """Remove all but the few files that were used last."""
     with suppress(OSError):
         os.utime(folder.path / newest)
     times: dict[str, float] = {}

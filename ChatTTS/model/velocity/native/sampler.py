@@ -14,7 +14,7 @@ from ..sampler import Drawn
 
 
 class NativeSampler:
-    """The same draws as the reference, without a sort of the whole vocabulary.
+    """Draws the ids of the reference, without sorting the whole vocabulary.
 
     Args:
         team: the threads to compute on.

@@ -32,7 +32,7 @@ from ....support.recorder_tools import ForgetfulRecorder, record_anywhere
 from ....support.velocity_driver import STEPS, Driver, everything, make_data
 from ....support.velocity_fakes import Joined, run_all, wait_until
 
-from ChatTTS.model.velocity.cuda.decode import DecodeRow, DecodeSteps  # isort: skip
+from ChatTTS.model.velocity.cuda.decode import DecodeInput, DecodeSteps  # isort: skip
 
 MODEL = DATA / "model-a"
 
@@ -112,7 +112,7 @@ def bare() -> DecodeSteps:
         counter.fill_(2**31 - 1)
     data = make_data(0)
     draw = Draw(data.sampling, data.key, 2, np.zeros((2, 4), dtype=np.int32), 625)
-    steps.lay_out([DecodeRow(0, 5, np.zeros(4, dtype=np.int32), draw)])
+    steps.lay_out([DecodeInput(0, 5, np.zeros(4, dtype=np.int32), draw)])
     return steps
 
 

@@ -79,16 +79,23 @@ def load() -> LoadedModel:
     return ModelLoader(args.create_engine_config()).load()
 
 
-def run_python(code: str) -> subprocess.CompletedProcess[str]:
-    """Run ``code`` in a process of its own."""
+def run_python(code: str, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run ``code`` in a process of its own, for at most ``timeout`` seconds."""
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=timeout,
         check=False,
     )
+
+
+def output_of(code: str, *arguments: str, timeout: float = 60) -> str:
+    """Run ``code`` in a process of its own, which must succeed, and return what it prints."""
+    done = run_python(code, *arguments, timeout=timeout)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def assert_falls_back(caplog: pytest.LogCaptureFixture, why: str) -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,7 @@ from torch import Tensor
 from ChatTTS.model.native.library import KINDS, Team
 from ChatTTS.model.native.linear import PackedLinear
 
-from ...support.places import ROOT
+from ...support.native_tools import output_of
 from ...support.velocity_models import make_team
 
 # Outputs and inputs: below a panel, a panel and its neighbours, odd, longer than a stretch.
@@ -240,15 +237,7 @@ def count_threads_of_teams() -> None:
 def test_teams_take_their_threads_with_them() -> None:
     # In a process of its own: what other tests have left behind may start threads at any time.
     code = "from tests.model.native.test_products import *; count_threads_of_teams()"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    output_of(code, timeout=120)
 
 
 def test_a_team_serves_one_thread_after_another(teams: dict[int, Team]) -> None:
@@ -330,9 +319,9 @@ print(Team(2).size)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system tells no sizes")
-def test_more_threads_than_the_system_gives(run_python: Callable[[str], str]) -> None:
+def test_more_threads_than_the_system_gives() -> None:
     make_team(1)
-    refusal, size = run_python(MANY).splitlines()
+    refusal, size = output_of(MANY).splitlines()
     assert refusal == "1000 threads cannot be started here: ask for less (num_threads)"
     assert size == "2"
 
@@ -353,12 +342,10 @@ busy.wait()
 """
 
 
-def test_the_end_of_the_interpreter_leaves_a_busy_team_alone(
-    run_python: Callable[[str], str],
-) -> None:
+def test_the_end_of_the_interpreter_leaves_a_busy_team_alone() -> None:
     make_team(1)
     for _ in range(3):
-        assert run_python(END) == ""
+        assert output_of(END) == ""
 
 
 def test_results_are_float32_whatever_torch_makes_by_default(teams: dict[int, Team]) -> None:
@@ -375,23 +362,6 @@ def test_results_are_float32_whatever_torch_makes_by_default(teams: dict[int, Te
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_team_survives_a_fork(run_python: Callable[[str], str]) -> None:
+def test_a_team_survives_a_fork() -> None:
     make_team(1)
-    assert run_python(FORK) == "both\n"
-
-
-@pytest.fixture
-def run_python() -> Callable[[str], str]:
-    def run(code: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run
+    assert output_of(FORK) == "both\n"

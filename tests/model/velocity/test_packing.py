@@ -7,8 +7,6 @@ import errno
 import os
 import shutil
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +24,7 @@ from ChatTTS.model.velocity.native.packing import packed_weights
 from ChatTTS.utils.kept_files import UNFINISHED
 
 from ...support.file_tools import give_to_another_user
-from ...support.places import ROOT
+from ...support.native_tools import run_python
 from ...support.velocity_models import make_shape, make_team, make_tensors, save_llama
 
 
@@ -307,14 +305,7 @@ assert len(weights.data) > 100_000 and weights.data.count_nonzero() > 40_000
 @pytest.mark.skipif(os.name != "posix", reason="this system limits no files")
 def test_a_file_that_may_be_no_longer(team: Team, tmp_path: Path) -> None:
     """In a process of its own, whose limit is found while the file is written."""
-    done = subprocess.run(
-        [sys.executable, "-c", LITTLE_ROOM, str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python(LITTLE_ROOM, str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("packed weights are not kept") == 1
     assert "File too large" in done.stderr

@@ -49,7 +49,7 @@ def _succeeds(load: Callable[Concatenate[Chat, P], None]) -> Callable[Concatenat
     """Return ``load`` as scripts know it: it logs an error and returns ``False``."""
 
     @functools.wraps(load)
-    def logged(self: Chat, *args: P.args, **kwargs: P.kwargs) -> bool:
+    def logged(self: Chat, /, *args: P.args, **kwargs: P.kwargs) -> bool:
         try:
             load(self, *args, **kwargs)
         except ChatTTSError as error:

@@ -105,7 +105,12 @@ class Request(pydantic.BaseModel):
     code: Chat.InferCodeParams
 
 
-CHECKPOINT = {"prompt": "[speed_9]", "temperature": 0.1, "top_K": 7, "max_new_token": 99}
+CHECKPOINT: dict[str, Any] = {
+    "prompt": "[speed_9]",
+    "temperature": 0.1,
+    "top_K": 7,
+    "max_new_token": 99,
+}
 
 
 def test_pydantic_makes_params_and_what_differs_is_named() -> None:
@@ -200,7 +205,9 @@ def test_other_attributes_of_scripts_do_no_harm() -> None:
         ({"min_new_token": -1}, {"min_new": 0}),
     ],
 )
-def test_values_that_the_published_package_accepts(given: dict, meant: dict) -> None:
+def test_values_that_the_published_package_accepts(
+    given: dict[str, Any], meant: dict[str, Any]
+) -> None:
     sampling = Sampling.from_params(InferCodeParams(**given).with_defaults({}), num_codebooks=4)
     assert {name: getattr(sampling, name) for name in meant} == meant
 

@@ -22,7 +22,8 @@ def to_int16(samples: Any) -> NDArray[np.int16]:
         AudioError: the samples have NaN or infinity, or are no numbers.
     """
     scaled = np.rint(to_float(samples, "samples") * _FULL_SCALE)
-    return np.clip(scaled, -_FULL_SCALE, _FULL_SCALE - 1).astype(np.int16)
+    values: NDArray[np.int16] = np.clip(scaled, -_FULL_SCALE, _FULL_SCALE - 1).astype(np.int16)
+    return values
 
 
 def to_pcm_bytes(samples: Any) -> bytes:

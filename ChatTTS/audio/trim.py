@@ -48,12 +48,13 @@ def trim_silence(
     levels = _frame_rms(samples, frame)
     loudest = levels.max(initial=0.0)
     if loudest < _INAUDIBLE_RMS:
-        return samples[:0].copy()
+        return np.zeros(0, dtype=np.float32)
     loud = np.flatnonzero(levels >= loudest * 10 ** (threshold_db / 20))
     margin = round(margin_s * rate)
     start = max(0, int(loud[0]) * frame - margin)
     stop = int(loud[-1] + 1) * frame + margin
-    return samples[start:stop].copy()
+    trimmed: Samples = samples[start:stop].copy()
+    return trimmed
 
 
 def _frame_rms(samples: Samples, frame: int) -> np.ndarray:

@@ -89,7 +89,8 @@ class Speaker:
             values = values.double()
             values = values / values.abs().max()
             norm = values.norm(p=2)
-        return (values / norm).to(torch.float32).numpy()
+        normalized: NDArray[np.float32] = (values / norm).to(torch.float32).numpy()
+        return normalized
 
     @property
     def dim(self) -> int:
@@ -179,7 +180,8 @@ class Speaker:
                     "its transcript as txt_smp"
                 ) from error
             raise
-        return words.view("<f2").copy()
+        floats: NDArray[np.float16] = words.view("<f2").copy()
+        return floats
 
     def _statistics(self) -> tuple[Tensor, Tensor]:
         if self._std is None or self._mean is None:
@@ -229,7 +231,8 @@ def decode_sample(sample: str, num_codebooks: int, num_codes: int) -> NDArray[np
     codes = _unpack_sample(sample, num_codebooks)
     if codes.max() >= num_codes:
         raise VoiceError(_DAMAGED)
-    return codes.T.astype(np.int64)
+    transposed: NDArray[np.int64] = codes.T.astype(np.int64)
+    return transposed
 
 
 def _unpack_sample(sample: str, num_codebooks: int | None = None) -> NDArray[np.uint16]:
@@ -274,7 +277,7 @@ def _looks_like_sample(data: bytes) -> bool:
     if len(data) <= _HEADER_BYTES:
         return False
     rows, columns = np.frombuffer(data[:_HEADER_BYTES], dtype="<u2")
-    return 0 < rows <= 16 and columns > 0
+    return bool(0 < rows <= 16 and columns > 0)
 
 
 def _decode_base16384(text: str, what: str) -> bytes:

@@ -204,6 +204,6 @@ class CrossFade:
         places = np.arange(self._at, self._at + len(old), dtype=np.float32)
         weights = (places + 0.5) / len(self._old)
         self._at += len(old)
-        faded = new.copy()
+        faded: Samples = new.copy()
         faded[: len(old)] = old + weights * (faded[: len(old)] - old)
         return faded

@@ -41,8 +41,8 @@ class SpokenText:
             return None
         for reason in (FinishReason.ABORT, FinishReason.LENGTH):
             if reason in reasons:
-                return reason.value
-        return FinishReason.STOP.value
+                return str(reason.value)
+        return str(FinishReason.STOP.value)
 
 
 class Waveforms(list[NDArray[np.float32]]):

@@ -8,7 +8,7 @@ import weakref
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from .frame_generation import UtteranceUpdate
 from .results import EmptySpeechError, Piece, SpokenUtterance
 
 T = TypeVar("T")
-S = TypeVar("S", bound="Stream")
+S = TypeVar("S", bound="Stream[Any]")
 
 
 class GenerationThread:

@@ -57,7 +57,7 @@ def _marked(text: str, mark: str, enough: str) -> str:
 def _one_mark(match: re.Match[str]) -> str:
     if match.start() == 0:
         return ""
-    mark = min(set(match[1]) - {" "}, key=_STRONGEST_FIRST.index)
+    mark: str = min(set(match[1]) - {" "}, key=_STRONGEST_FIRST.index)
     following = match.string[match.end() : match.end() + 1]
     if mark.isascii() or following == "[":  # a tag's side of the space shows its sentence
         return mark + (" " if match[2] or following.isalnum() else "")

@@ -4,6 +4,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ def test_the_callers_logger_is_used(tmp_path: Path, caplog: pytest.LogCaptureFix
     ],
 )
 def test_options_without_effect_say_why(
-    option: dict, word: str, caplog: pytest.LogCaptureFixture
+    option: dict[str, Any], word: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     chat = Chat()
     assert chat.load("custom", custom_path=DATA / "model-a", device="cpu", **option)
@@ -216,8 +217,13 @@ def test_rows_that_stay_empty(small: Chat) -> None:
 
 
 def test_refined_text_keeps_its_published_shapes(small: Chat) -> None:
-    params = {"prompt": "[oral_2]", "manual_seed": 1, "max_new_token": 8, "min_new_token": 8}
-    settings = {"refine_text_only": True, "params_refine_text": params}
+    params: dict[str, Any] = {
+        "prompt": "[oral_2]",
+        "manual_seed": 1,
+        "max_new_token": 8,
+        "min_new_token": 8,
+    }
+    settings: dict[str, Any] = {"refine_text_only": True, "params_refine_text": params}
     with Recording(small) as recording:
         joined = small.infer(["hello you.", "come to the water."], **settings)
         listed = small.infer(["hello you.", "come to the water."], split_text=False, **settings)
@@ -342,7 +348,7 @@ def test_sample_prompts_are_not_made_for_models_that_cannot_follow_them(small: C
     model = replace(model, config=replace(model.config, defaults=defaults))
     utterances = [Utterance(0, index, "come to the water.") for index in range(3)]
     params = small.InferCodeParams(**LIVELY)
-    settings = {"batch_size": 4, "first_alone": False, "cancelled": Cancellation()}
+    settings: dict[str, Any] = {"batch_size": 4, "first_alone": False, "cancelled": Cancellation()}
     with Recording(model) as recording:
         list(generate_speech(model, utterances, params, 1, **settings))
     assert [len(r.prompt.codes) for r in recording.requests] == [0, 0, 0]

@@ -19,7 +19,7 @@ from ..support.chat_tools import LIVELY, TEXT, Recording, speak
 
 
 def test_interrupt_ends_what_runs_and_nothing_else(small: Chat) -> None:
-    endless = {"max_new_token": 900, "min_new_token": 900}
+    endless: dict[str, Any] = {"max_new_token": 900, "min_new_token": 900}
     stream = small.infer(
         TEXT, stream=True, skip_refine_text=True, params_infer_code={**LIVELY, **endless}
     )
@@ -34,7 +34,7 @@ def test_interrupt_ends_what_runs_and_nothing_else(small: Chat) -> None:
 
 def test_one_call_can_be_ended_alone(small: Chat) -> None:
     stop = threading.Event()
-    params = {**LIVELY, "max_new_token": 60, "min_new_token": 60}
+    params: dict[str, Any] = {**LIVELY, "max_new_token": 60, "min_new_token": 60}
     streams = [
         small.infer(
             TEXT, stream=True, skip_refine_text=True, params_infer_code=params, interrupt=event
@@ -70,8 +70,8 @@ def test_an_interrupt_keeps_what_was_made(small: Chat) -> None:
 @pytest.mark.parametrize("use_decoder", [True, False])
 @pytest.mark.parametrize("texts", [[TEXT], [TEXT, "one.", "come to the water, come now."]])
 def test_a_stream_is_the_same_sound(small: Chat, texts: list[str], use_decoder: bool) -> None:
-    params = {**LIVELY, "max_new_token": 150}
-    settings = {
+    params: dict[str, Any] = {**LIVELY, "max_new_token": 150}
+    settings: dict[str, Any] = {
         "skip_refine_text": True,
         "use_decoder": use_decoder,
         "params_infer_code": params,
@@ -91,14 +91,14 @@ def test_a_stream_is_the_same_sound(small: Chat, texts: list[str], use_decoder: 
 
 
 @pytest.mark.parametrize("wrong", [{"spk_emb": "nobody"}, {"temperature": [0.3, 0.3]}])
-def test_a_stream_that_cannot_start_says_so_at_once(small: Chat, wrong: dict) -> None:
+def test_a_stream_that_cannot_start_says_so_at_once(small: Chat, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"speaker string|2 values"):
         small.infer(TEXT, stream=True, skip_refine_text=True, params_infer_code=wrong)
 
 
 def test_stream_settings_of_scripts(small: Chat) -> None:
     def lengths(**changes: int) -> list[int]:
-        params = {**LIVELY, "max_new_token": 200, "min_new_token": 200, **changes}
+        params: dict[str, Any] = {**LIVELY, "max_new_token": 200, "min_new_token": 200, **changes}
         stream = small.infer(TEXT, stream=True, skip_refine_text=True, params_infer_code=params)
         return [chunk.shape[1] for chunk in stream]
 
@@ -149,7 +149,7 @@ STORY = "hello the world. this is one good day, come to the water! one more. and
 def pieces_of(
     chat: Chat, text: str, **settings: Any
 ) -> tuple[ChatTTS.pipeline.streams.SpeechStream, list]:
-    params = {**LIVELY, "max_new_token": 90, **settings.pop("params", {})}
+    params: dict[str, Any] = {**LIVELY, "max_new_token": 90, **settings.pop("params", {})}
     stream = chat.stream(text, skip_refine_text=True, params_infer_code=params, **settings)
     return stream, list(stream)
 
@@ -157,7 +157,7 @@ def pieces_of(
 @pytest.mark.parametrize("use_decoder", [True, False])
 @pytest.mark.parametrize("max_split_batch", [1, 4])
 def test_pieces_are_the_waveform(small: Chat, use_decoder: bool, max_split_batch: int) -> None:
-    settings = {"use_decoder": use_decoder, "max_split_batch": max_split_batch}
+    settings: dict[str, Any] = {"use_decoder": use_decoder, "max_split_batch": max_split_batch}
     stream, pieces = pieces_of(small, STORY, **settings)
     whole = small.infer(
         STORY,
@@ -179,7 +179,7 @@ def test_pieces_are_the_waveform(small: Chat, use_decoder: bool, max_split_batch
 
 def test_a_text_in_parts_sounds_like_the_whole(small: Chat) -> None:
     # Named: else each part would choose a voice of its own.
-    voice = {"spk_emb": small.sample_random_speaker()}
+    voice: dict[str, Any] = {"spk_emb": small.sample_random_speaker()}
     _, whole = pieces_of(small, STORY, params=voice)
     texts = list(dict.fromkeys(piece.text for piece in whole))
     parts = [
@@ -197,8 +197,8 @@ def test_streams_of_velocity_are_exact_to_the_bit() -> None:
     chat = Chat()
     chat.load_or_raise("bundled", device="cpu", use_vllm=True)
     text = "Good morning. It was very cold last night, and we went home early."
-    params = {"manual_seed": 5}
-    plain = {"skip_refine_text": True}
+    params: dict[str, Any] = {"manual_seed": 5}
+    plain: dict[str, Any] = {"skip_refine_text": True}
     whole = chat.infer(text, params_infer_code=params, **plain)[0]
     for changes in ({"stream_batch": 7}, {"stream_batch": 1}):
         pieces = list(chat.stream(text, params_infer_code={**params, **changes}, **plain))
@@ -227,8 +227,8 @@ def zip_streams(streams: Sequence[Any]) -> list[list[np.ndarray]]:
 
 def test_a_loop_reads_several_streams_at_once(small: Chat) -> None:
     texts = ["hello the world.", "come to the water, come now.", STORY]
-    params = {**LIVELY, "max_new_token": 60}
-    settings = {"skip_refine_text": True, "params_infer_code": params}
+    params: dict[str, Any] = {**LIVELY, "max_new_token": 60}
+    settings: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": params}
     wholes = [small.infer(text, **settings)[0] for text in texts]
 
     async def read(text: str) -> np.ndarray:
@@ -243,7 +243,7 @@ def test_a_loop_reads_several_streams_at_once(small: Chat) -> None:
 
 
 def test_the_loop_goes_on_meanwhile_and_a_wait_can_be_cancelled(small: Chat) -> None:
-    async def impatient() -> list:
+    async def impatient() -> list[Any]:
         stream = small.stream(
             TEXT,
             skip_refine_text=True,
@@ -257,7 +257,7 @@ def test_the_loop_goes_on_meanwhile_and_a_wait_can_be_cancelled(small: Chat) -> 
     assert sum(len(piece.samples) for piece in pieces) == 399 * 256
 
 
-ENDLESS = {"min_new_token": 900, "max_new_token": 900}
+ENDLESS: dict[str, Any] = {"min_new_token": 900, "max_new_token": 900}
 
 
 def workers() -> set[threading.Thread]:
@@ -274,7 +274,10 @@ def ends(threads: set[threading.Thread]) -> bool:
 @pytest.mark.parametrize("leaves", ["closes", "lets go", "leaves the loop", "with an error"])
 def test_who_leaves_ends_the_work(small: Chat, leaves: str) -> None:
     before = workers()
-    settings = {"skip_refine_text": True, "params_infer_code": {**LIVELY, **ENDLESS}}
+    settings: dict[str, Any] = {
+        "skip_refine_text": True,
+        "params_infer_code": {**LIVELY, **ENDLESS},
+    }
     stream = small.stream(TEXT, **settings)
 
     async def one_piece() -> None:
@@ -307,10 +310,10 @@ def test_who_leaves_ends_the_work(small: Chat, leaves: str) -> None:
 
 
 def test_a_stream_that_is_closed_ends_for_whoever_waits(small: Chat) -> None:
-    async def close_while_another_task_waits() -> list:
+    async def close_while_another_task_waits() -> list[Any]:
         stream = small.stream(TEXT, skip_refine_text=True, params_infer_code={**LIVELY, **ENDLESS})
 
-        async def read() -> list:
+        async def read() -> list[Any]:
             return [piece async for piece in stream]
 
         reader = asyncio.create_task(read())
@@ -368,7 +371,7 @@ def test_errors_of_the_engine_reach_who_listens(small: Chat) -> None:
 
 
 def test_refining_comes_before_each_batch(small: Chat) -> None:
-    params = {**LIVELY, "max_new_token": 60}
+    params: dict[str, Any] = {**LIVELY, "max_new_token": 60}
     kinds = []
     with Recording(small) as recording:
         stream = small.stream(
@@ -399,14 +402,14 @@ def test_a_stream_speaks_one_text(small: Chat) -> None:
 
 # ---------------------------------------------------------------- low latency
 
-EARLY = {"first": 2, "lookahead": 3, "growth": 1.5}
+EARLY: dict[str, Any] = {"first": 2, "lookahead": 3, "growth": 1.5}
 
 
 @pytest.mark.parametrize("low_latency", [True, EARLY, ChatTTS.LowLatency(first=3)])
 def test_low_latency_begins_sooner_and_joins_the_exact_stream(
     small: Chat, low_latency: Any
 ) -> None:
-    params = {"min_new_token": 120, "max_new_token": 120}
+    params: dict[str, Any] = {"min_new_token": 120, "max_new_token": 120}
     _, exact = pieces_of(small, TEXT, params=params)
     _, early = pieces_of(small, TEXT, params=params, low_latency=low_latency)
     _, again = pieces_of(small, TEXT, params=params, low_latency=low_latency)

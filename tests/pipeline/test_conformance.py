@@ -5,6 +5,7 @@ The expected values are described in ``tests/data/README.md``. Draws are made at
 """
 
 import json
+from typing import Any
 
 import numpy as np
 import pybase16384
@@ -85,7 +86,7 @@ def conformance(request: pytest.FixtureRequest, engine: str) -> Conformance:
     return Conformance(request.param, engine)
 
 
-def code_params(case: dict) -> InferCodeParams:
+def code_params(case: dict[str, Any]) -> InferCodeParams:
     names = (
         "max_new_token",
         "min_new_token",

@@ -102,7 +102,8 @@ def test_ends_without_frames_are_bounded_as_well(
 
 def test_a_turn_is_of_one_synthesizer_and_each_has_its_turn(worker: DecodeWorker) -> None:
     first, second = FakeSynthesizer(), FakeSynthesizer()
-    first.order = second.order = order = []
+    order: list[FakeSynthesizer] = []
+    first.order = second.order = order
     jobs = [FakeJob(s).push(150) for s in (first, second, first)]
     with worker.lock:
         for job in jobs:

@@ -33,7 +33,7 @@ from ..support.places import DATA
 
 SECONDS = 60  # a hang is a failure, not a wait
 WIDTH = 64
-SHORT = {"min_new_token": 6, "max_new_token": 6, "show_tqdm": False}
+SHORT: dict[str, Any] = {"min_new_token": 6, "max_new_token": 6, "show_tqdm": False}
 SAMPLE = encode_sample(np.arange(40).reshape(4, 10))
 
 
@@ -203,7 +203,7 @@ CALLS: dict[str, dict[str, Any]] = {
 def ask(chat: Chat, **given: Any) -> object:
     """One call with what is given beside the usual; its result, or its error."""
     params = SHORT | {"manual_seed": 1} | given.pop("params", {})
-    arguments = {"text": "one good day", "skip_refine_text": True} | given
+    arguments: dict[str, Any] = {"text": "one good day", "skip_refine_text": True} | given
     try:
         result = chat.infer(**arguments, params_infer_code=InferCodeParams(**params))
         return list(result) if arguments.get("stream") else result

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from ChatTTS.core import Chat
+from ChatTTS.pipeline.results import Waveforms
 from ChatTTS.text.duration import longest_seconds
 
 from ..support.chat_tools import FindsNoEnd, equal
 
 FRAMES = 12
-SETTINGS = {"temperature": 1.0, "manual_seed": 3, "min_new_token": FRAMES}
+SETTINGS: dict[str, Any] = {"temperature": 1.0, "manual_seed": 3, "min_new_token": FRAMES}
 LENGTH = (2 * FRAMES - 1) * 256
 
 
@@ -22,9 +25,10 @@ def _short_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def speak(chat: Chat, text: str | list[str] = "hello world.", **changes: object) -> list:
+def speak(chat: Chat, text: str | list[str] = "hello world.", **changes: Any) -> Waveforms:
     params = chat.InferCodeParams(**{**SETTINGS, **changes})
-    return chat.infer(text, skip_refine_text=True, params_infer_code=params)
+    spoken: Waveforms = chat.infer(text, skip_refine_text=True, params_infer_code=params)
+    return spoken
 
 
 def test_a_runaway_is_tried_again(small: Chat, caplog: pytest.LogCaptureFixture) -> None:

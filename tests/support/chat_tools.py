@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,9 +10,10 @@ import torch
 from ChatTTS.core import Chat
 from ChatTTS.model.generation import Cancellation, Delta, FinishReason, GenerationRequest
 from ChatTTS.pipeline.model import Model
+from ChatTTS.pipeline.results import Waveforms
 
 TEXT = "hello the world, this is one good day."
-LIVELY = {
+LIVELY: dict[str, Any] = {
     "temperature": 1.0,
     "min_new_token": 40,
     "max_new_token": 40,
@@ -20,9 +22,10 @@ LIVELY = {
 }
 
 
-def speak(chat: Chat, text: str | list[str], **changes: object) -> list[np.ndarray]:
+def speak(chat: Chat, text: str | list[str], **changes: Any) -> Waveforms:
     params = chat.InferCodeParams(**{**LIVELY, **changes})
-    return chat.infer(text, skip_refine_text=True, params_infer_code=params)
+    spoken: Waveforms = chat.infer(text, skip_refine_text=True, params_infer_code=params)
+    return spoken
 
 
 def equal(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> bool:
@@ -43,6 +46,9 @@ class Recording:
     ) -> Iterator[list[Delta]]:
         self.requests.extend(requests)
         return self.inner.generate(requests, cancelled)
+
+    def close(self) -> None:
+        self.inner.close()
 
     def __enter__(self) -> "Recording":
         self.gpt.engine = self

@@ -88,7 +88,7 @@ class FakeSynthesizer:
     Attributes:
         advances: for each batch, how many frames each of its utterances had.
         broken: raised by the next batch.
-        order: whose compute_lock there were, where several share the list.
+        order: the synthesizers of all batches, where several share the list.
         compute_lock: must be held while it computes.
     """
 

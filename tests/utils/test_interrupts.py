@@ -11,7 +11,8 @@ from ChatTTS.errors import OutOfThreadsError
 from ChatTTS.utils import process_hooks
 from ChatTTS.utils.lru import LRU
 
-from ..support.watchdog_tools import ROOT, run_watched
+from ..support.places import ROOT
+from ..support.watchdog_tools import run_watched
 
 # A Ctrl-C that falls into a finalizer is reported by Python, and lost.
 PREAMBLE = """

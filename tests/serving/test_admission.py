@@ -1,4 +1,4 @@
-"""Who may begin to be spoken, in which order, and what becomes of those who leave."""
+"""Admission: the order of turns, and tickets that are released or cancelled."""
 
 import asyncio
 from collections.abc import Callable
@@ -306,7 +306,7 @@ def test_whatever_happens_places_are_kept_and_everybody_comes_to_an_end(
                     hall.ask(f"{asked}", client=client, priority=priority, cost=cost, within=within)
                     asked += 1
                 except OverloadedError:
-                    assert admission.running == running  # nobody is refused a free place
+                    assert admission.running == running  # a free place is never refused
             elif step == "pass":
                 await asyncio.sleep(rest[0])
             else:
@@ -328,7 +328,7 @@ def test_whatever_happens_places_are_kept_and_everybody_comes_to_an_end(
         assert (admission.running, admission.waiting) == (len(turns), len(waits))
         assert len(turns) <= running
         assert len(waits) <= waiting
-        assert not waits or len(turns) == running  # no place is empty while somebody waits
+        assert not waits or len(turns) == running  # no place is free while a ticket waits
         assert all(t.waited <= longest + 1e-6 for t in waits)
         for ticket in waits:  # in order within a client and class
             for other in turns:
@@ -386,7 +386,7 @@ def test_a_fair_queue_keeps_its_books(steps: list[tuple[str, int]]) -> None:
 
 def test_nothing_is_saved_up_by_being_away() -> None:
     queue = queue_of(("away", 5))
-    queue.pop()  # so that it is known
+    queue.pop()  # so that the queue knows the client
     fill(queue, *[("busy", 5)] * 20, first=1)
     for _ in range(12):
         queue.pop()

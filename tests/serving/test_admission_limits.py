@@ -1,4 +1,4 @@
-"""Who is refused, when, and when he is told to come back."""
+"""Limits of the admission: refusals, deadlines, and when clients are told to retry."""
 
 import asyncio
 from typing import Any
@@ -27,7 +27,7 @@ def test_a_full_queue_refuses_at_once() -> None:
             "RESOURCE_EXHAUSTED",
             "server_overloaded",
         )
-        assert error.retry_after == 1  # nothing is known yet
+        assert error.retry_after == 1  # no throughput is known yet
         await hall.end("a")
         hall.ask("e")
 
@@ -44,7 +44,7 @@ def test_a_client_has_a_limit_of_its_own() -> None:
         assert caught.value.code == "rate_limit_exceeded"
         hall.ask("b")
         await hall.end("a0")
-        await hall.end("b")  # whose turn it was
+        await hall.end("b")  # it has the turn
         hall.ask("a4")
 
     play(scenario, own=2)
@@ -130,7 +130,7 @@ def test_who_would_wait_too_long_is_refused_at_once() -> None:
         hall.ask("a", cost=30)
         hall.ask("b", cost=50)
         await asyncio.sleep(1)
-        # 2 s until a is done, then 5 s of b, who was here first
+        # 2 s until a is done, then 5 s of b, which came first
         assert hall.admission.expected_wait("c", INTERACTIVE) == pytest.approx(7)
         hall.ask("c", within=7.1).release()
         with pytest.raises(OverloadedError, match="in about 7 s") as caught:
@@ -150,7 +150,7 @@ def test_the_longest_wait_refuses_at_once_too() -> None:
             hall.ask(f"b{n}", cost=20)
         with pytest.raises(OverloadedError, match="too late"):
             hall.ask("b7")
-        hall.ask("c")  # who shares with b, and need not wait for all of it
+        hall.ask("c")  # takes turns with b, and need not wait for all of it
 
     play(scenario, seconds=15)
 

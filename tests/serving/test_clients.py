@@ -1,4 +1,4 @@
-"""The clients that programs use already; and one request through all of them."""
+"""Clients that programs already use, and one request through all of them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def client(server: WholeServer) -> Iterator[openai.OpenAI]:
 
 @pytest.fixture(scope="module")
 def offline(server: WholeServer) -> NDArray[np.int16]:
-    """What everybody must hear."""
+    """The samples that every client must receive."""
     sound: NDArray[np.int16] = to_int16(server.offline(SHORT, SEED, VOICE))
     return sound
 
@@ -67,7 +67,7 @@ def openai_client(server: WholeServer, key: str = "none", retries: int = 0) -> o
 
 
 def check(data: bytes, kind: str, offline: NDArray[np.int16]) -> None:
-    """``data`` is a file of this format, and holds the sound."""
+    """Check that ``data`` is a file of this format with the expected samples."""
     if kind == "pcm":
         assert apart(samples(data), offline) <= 1
         return
@@ -216,7 +216,7 @@ def test_errors_are_those_of_the_client(
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[WholeServer]:
-    """It asks for a key, speaks one at a time, and one of each client may wait."""
+    """A server with a key and one place, where one request of each client may wait."""
     limits = with_limits(running=1, waiting=2, waiting_per_client=1, characters=100)
     with whole_server(api_keys=(KEY, "another"), **limits) as running:
         yield running
@@ -236,7 +236,7 @@ def speak(client: openai.OpenAI, text: str = SHORT) -> bytes:
 
 
 def occupy(server: WholeServer, *clients: str) -> Callable[[], None]:
-    """Take the place that there is, and then one in the queue for each of these clients.
+    """Take the only place, and then one in the queue for each of these clients.
 
     Returns:
         What gives all of them back.
@@ -257,7 +257,7 @@ def occupy(server: WholeServer, *clients: str) -> Callable[[], None]:
 
 
 def label(server: WholeServer, key: str) -> str:
-    """What the server calls the client that has this key."""
+    """Return the server's name of the client with this key."""
     return Authenticator(server.settings.api_keys).client(key, "")
 
 
@@ -332,7 +332,7 @@ def by_plain_address(server: WholeServer) -> bytes:
 
 
 def by_socket(server: WholeServer) -> bytes:
-    """Some letters at a time, as a language model writes."""
+    """Yield a few characters at a time, as a language model does."""
     draw = random.Random(SEED)
     left = TEXT
     with speaker(server) as socket:

@@ -1,4 +1,4 @@
-"""Connections that say nothing, or half of it, keep no client out, and the log stays short."""
+"""Idle and half-sent connections shut no client out, and do not fill the log."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NO_BODY = (
 
 
 class Clock:
-    """Seconds that go by when a test says so."""
+    """A clock that tests advance."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -50,7 +50,7 @@ class Clock:
 
 
 class Books:
-    """Connections with small limits, a clock that stands still, and sockets of their own."""
+    """A ``Connections`` with small limits, a clock that tests advance, and socket pairs."""
 
     def __init__(self, most: int = 3, per_address: int = 99, **settings: Any) -> None:
         limits = Limits(connections=most, connections_per_address=per_address)
@@ -72,7 +72,7 @@ class Books:
         return connection
 
     def is_cut(self, number: int) -> bool:
-        """Whether the client of connection ``number``, by their arrival, sees its end."""
+        """Return whether the client of a connection, numbered by arrival, sees its end."""
         client = self._pairs[number][1]
         client.setblocking(False)
         try:
@@ -130,7 +130,7 @@ def test_one_address_may_not_have_all() -> None:
         assert b.admit() is None
         assert b.closed == ["address"]
         b.clock.now += 1
-        b.admitted()  # in the place of its own silent one, not of another address'
+        b.admitted()  # replaces an idle connection of its own address, not of another one
         assert [b.is_cut(number) for number in range(3)] == [False, True, False]
 
 
@@ -170,7 +170,7 @@ def test_time_is_over_only_for_those_that_owe_a_request() -> None:
 
 
 class Unread:
-    """A transport whose client has not taken ``left`` bytes yet."""
+    """A transport whose client has not read ``left`` bytes yet."""
 
     def __init__(self, left: int) -> None:
         self.left, self.is_aborted = left, False
@@ -213,7 +213,7 @@ def test_a_crowd_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> Non
 def test_where_no_file_is_left_room_is_made_and_the_log_stays_short(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The silent connection makes room; with none, the newcomer is let go at once."""
+    """The idle connection is closed; without one, the new connection is dropped at once."""
     settings = Settings()
     refusals = 20
 
@@ -299,19 +299,19 @@ def server() -> Iterator[WholeServer]:
 
 @contextlib.contextmanager
 def clients(address: str, count: int, words: bytes = b"") -> Iterator[list[socket.socket]]:
-    """Connections that have said so much, until the end of the block."""
+    """Yield connections that have sent this data."""
     host, _, port = address.partition(":")
     with contextlib.ExitStack() as stack:
         made = []
         for _ in range(count):
             made.append(stack.enter_context(socket.create_connection((host, int(port)), PATIENCE)))
-            with contextlib.suppress(ConnectionError):  # it was refused
+            with contextlib.suppress(ConnectionError):  # the connection was refused
                 made[-1].sendall(words)
         yield made
 
 
 def said(client: socket.socket) -> bytes:
-    """All that a client is sent until its connection ends."""
+    """Return all data that a client receives until its connection ends."""
     parts = []
     with contextlib.suppress(ConnectionError):
         while part := client.recv(1 << 16):
@@ -329,13 +329,13 @@ def test_a_crowd_that_owes_its_requests_shuts_no_client_out(
     server: WholeServer, words: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with clients(server.address, 60, words) as crowd:
-        # Those that are there may be too young to make room, for a moment.
+        # For a moment, the present connections may not have been idle long enough to be closed.
         assert eventually(lambda: is_healthy(server))
         for client in crowd:
             answer = said(client)
             assert answer == b"" or b"request_timeout" in answer
     assert eventually(lambda: open_now(server) == 0)
-    assert len(caplog.records) < 70  # a body that is late is a line of its own
+    assert len(caplog.records) < 70  # a late body is logged in a line of its own
 
 
 def is_healthy(server: WholeServer) -> bool:
@@ -372,7 +372,7 @@ def test_half_of_a_second_request_is_cut(server: WholeServer) -> None:
 
 def test_a_socket_is_no_silent_connection(server: WholeServer) -> None:
     with speaker(server) as client:
-        # Its own limit is longer than that of a request's head.
+        # The limit of an idle WebSocket is longer than that of a request's head.
         assert client.until_closed() == 4408
 
 
@@ -396,7 +396,7 @@ def test_sockets_of_one_address_are_counted_behind_a_proxy() -> None:
 def test_grpc_ends_connections_that_say_nothing(server: WholeServer) -> None:
     with clients(server.grpc_address, 40) as crowd:
         for client in crowd:
-            said(client)  # until its end, which comes
+            said(client)  # returns at the end of the connection
     with server.riva_client() as voice:
         assert voice.synthesize("We went home.").audio
 
@@ -411,7 +411,7 @@ def test_grpc_takes_no_more_than_its_limit() -> None:
 
 
 def is_ended(client: socket.socket) -> bool:
-    """Whether a connection is refused; one that is taken gets gRPC's greeting first."""
+    """Return whether a connection is refused; an accepted one gets gRPC's greeting first."""
     try:
         return client.recv(1 << 10) == b""
     except ConnectionError:

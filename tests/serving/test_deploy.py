@@ -1,4 +1,4 @@
-"""The files in ``deploy/`` name ports, paths and options that there are."""
+"""The files in ``deploy/`` name ports, paths and options that exist."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ PORTS = [Settings().port, Settings().grpc_port]
 
 
 def lines() -> list[str]:
-    """The instructions of the Dockerfile, each in one line."""
+    """Return the instructions of the Dockerfile, each in one line."""
     text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
     text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)
     return re.sub(r"\\\n\s*", "", text).split("\n")
 
 
 def instructions(name: str) -> list[str]:
-    """What stands behind each instruction of this name."""
+    """Return the arguments of each instruction of this name."""
     return [line.partition(" ")[2] for line in lines() if line.startswith(f"{name} ")]
 
 
 def entry() -> argparse.Namespace:
-    """What the image runs, as the real parser understands it."""
+    """Return the parsed command line of the image."""
     program, *arguments = json.loads(instructions("ENTRYPOINT")[-1])
     assert program == "chattts"
     return _parse(arguments)
@@ -56,7 +56,7 @@ def compose() -> dict[str, Any]:
 
 
 def unit() -> configparser.ConfigParser:
-    """The systemd unit; no key stands in it twice."""
+    """Return the systemd unit, in which every key is unique."""
     parser = configparser.ConfigParser(interpolation=None, delimiters=("=",))
     parser.optionxform = str  # type: ignore[assignment]
     parser.read(DEPLOY / "chattts.service", encoding="utf-8")
@@ -77,7 +77,7 @@ def test_the_image_asks_for_keys_or_a_word_that_it_is_open() -> None:
     assert entry().needs_keys is True
     _, *arguments = json.loads(instructions("ENTRYPOINT")[-1])
     assert _parse([*arguments, "--open"]).needs_keys is False
-    # Compose itself refuses to start without any.
+    # Compose refuses to start without keys.
     assert compose()["environment"][_KEYS_VARIABLE].startswith(f"${{{_KEYS_VARIABLE}:?")
 
 
@@ -133,7 +133,7 @@ def test_the_image_is_healthy_when_the_server_is_ready(status: int, code: int) -
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Nobody has to read this."""
+            """Log nothing."""
 
     check = instructions("HEALTHCHECK")[-1].partition("CMD ")[2]
     _, *arguments = json.loads(check)
@@ -197,7 +197,7 @@ def test_the_unit_writes_only_where_it_may() -> None:
 
 def test_the_unit_may_open_a_file_for_each_connection() -> None:
     most = Settings().limits.connections
-    assert int(unit()["Service"]["LimitNOFILE"]) > 2 * most + 1024  # those of gRPC beside them
+    assert int(unit()["Service"]["LimitNOFILE"]) > 2 * most + 1024  # HTTP and gRPC
 
 
 def test_the_unit_takes_keys_from_a_file() -> None:
@@ -232,7 +232,7 @@ def test_nginx_understands_the_snippet(tmp_path: Path) -> None:
     assert ports == {str(port) for port in PORTS}
     snippet = snippet.replace("/etc/nginx/cert.pem", str(certificate))
     snippet = snippet.replace("/etc/nginx/key.pem", str(key))
-    # It binds what it listens to, also where it only looks.
+    # nginx binds its sockets even if it only tests the configuration.
     snippet = re.sub(r"listen (\d+)", rf"listen unix:{tmp_path}/\1", snippet)
     folders = "".join(
         f"{name}_temp_path {tmp_path / name};\n"
@@ -244,5 +244,5 @@ def test_nginx_understands_the_snippet(tmp_path: Path) -> None:
     command = ["nginx", "-t", "-c", str(conf)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    # Later versions only warn of the older spelling of HTTP/2.
+    # Later versions only warn of the older syntax of HTTP/2.
     assert "emerg" not in done.stderr

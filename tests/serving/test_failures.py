@@ -1,4 +1,4 @@
-"""When the engine breaks everybody is told; whoever leaves, whenever, leaves nothing behind."""
+"""Failures: when the engine breaks, every client is told; clients that leave hold nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LONG = "The lighthouse had been dark for eleven years. Then somebody lit the lam
 # expect that of a long text, however many these are by any measure of a person.
 LATE = 10**6
 SECRET = "the secret of a worker"
-# Threads of pools, which stay; each pool is bounded.
+# Threads of bounded pools, which stay.
 POOLS = ("serving_", "asyncio_", "ThreadPoolExecutor")
 
 
@@ -145,7 +145,7 @@ def test_everybody_is_told_when_the_engine_breaks(
         answers = []
         for number, client in enumerate(order, 1):
             answers.append(pool.submit(client, server))
-            # A socket may have more than one.
+            # A WebSocket may have more than one request.
             assert eventually(lambda n=number: admission.running + admission.waiting >= n)  # type: ignore[misc]
         counts = (admission.running, admission.waiting)
         executor = server.chat.gpt.engine.engine.engine.executor  # type: ignore[attr-defined]
@@ -155,14 +155,14 @@ def test_everybody_is_told_when_the_engine_breaks(
         assert counts[1] >= 4
 
         assert {t.code for t in told} <= {"engine_unavailable", "broken off"}
-        # Only an answer in plain bytes that had begun may end without words.
+        # Only an answer of plain bytes that has begun may end without an error message.
         silent = [c for c, t in zip(order, told, strict=True) if t.code == "broken off"]
         assert set(silent) <= {by_rest}
         assert not any(SECRET in t.words for t in told)
         assert any(SECRET in record.getMessage() for record in caplog.records)
         assert server.becomes_idle()
 
-        # Nobody waits for what does not come.
+        # No request waits any more.
         ready = httpx.get(f"{server.url}/ready")
         assert (ready.status_code, ready.json()) == (503, {"status": "failed"})
         assert httpx.get(f"{server.url}/health").status_code == 200
@@ -182,7 +182,7 @@ def test_everybody_is_told_when_the_engine_breaks(
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a server holds beside its work.
+    """The resources of a server.
 
     Attributes:
         tasks, threads: by name.
@@ -201,7 +201,7 @@ class Footprint:
         return cls(Counter(names), Counter(threads), files)
 
     def grown(self, before: Footprint) -> str:
-        """What there is more than before; empty where there is nothing."""
+        """Return the resources that were added since; empty if there are none."""
         more = [*(self.tasks - before.tasks), *(self.threads - before.threads)]
         if self.files > before.files:
             more.append(f"{self.files - before.files} files")
@@ -209,7 +209,7 @@ class Footprint:
 
 
 class Leaver:
-    """A client that goes away at a moment, and in a way, that chance decides.
+    """A client that disconnects at a random moment and in a random way.
 
     Attributes:
         has_heard: whether it was sent anything before.
@@ -267,7 +267,7 @@ class Leaver:
         with speaker(self._server) as client:
             try:
                 self._talk(client)
-            except ConnectionClosed:  # it may say so first
+            except ConnectionClosed:  # the server may close it first
                 return
             if self._draw.random() < 0.7:
                 client.connection.socket.shutdown(socket.SHUT_RDWR)
@@ -312,7 +312,7 @@ def test_who_leaves_at_any_moment_leaves_nothing(
     server: WholeServer, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     spoken: list[RequestRecord] = []
-    for seed in range(5):  # what is made but once is there then
+    for seed in range(5):  # so that one-time resources exist
         Leaver(server, seed)()
     assert server.becomes_idle()
     before = Footprint.of(server)
@@ -325,7 +325,7 @@ def test_who_leaves_at_any_moment_leaves_nothing(
     assert eventually(lambda: not Footprint.of(server).grown(before)), Footprint.of(server).grown(
         before
     )
-    # Those that had heard something were being spoken, and were not spoken to their end.
+    # Clients that received audio had a running request, which was not spoken to its end.
     heard = sum(leaver.has_heard for leaver in leavers)
     assert heard > 0
     assert sum(record.finish != "stop" for record in spoken) >= heard

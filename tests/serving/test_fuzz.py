@@ -1,4 +1,4 @@
-"""Whatever is sent, in whatever order: the server lives, holds nothing, answers as described."""
+"""Random messages in random order: the server survives, holds nothing, answers as documented."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WITH_RULES = (
     "POST /tts",
     "POST /v1/audio/voices",
 )
-# Nothing that is sent to these contradicts their description.
+# Every request to these paths is valid.
 WITHOUT_RULES = (
     "DELETE /v1/audio/voices/{name}",
     "GET /v1/models/{model}",
@@ -65,7 +65,7 @@ KINDS = (
 FIELDS = ("text", "context_id", "voice", "seed", "response_format", "speed", "played_samples")
 SPEECH = "/nvidia.riva.tts.RivaSpeechSynthesis"
 MESSAGE_BYTES, UPLOAD_BYTES = 1 << 14, 1 << 17
-# What a wrong message may be answered with; INTERNAL and UNKNOWN would be faults of the server.
+# Allowed answers to a wrong message; INTERNAL and UNKNOWN would be faults of the server.
 REFUSALS = (
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -107,7 +107,7 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with something in it that nobody may touch, and beside it the voices."""
+    """A folder with a file that must not change, and the folder of voices beside it."""
     folder = tmp_path_factory.mktemp("home")
     for name in ("x", "con", "x.json"):
         (folder / f"{name}.json").write_text("{}")
@@ -130,7 +130,7 @@ def server(home: Path) -> Iterator[WholeServer]:
 
 @pytest.fixture(autouse=True)
 def _lives(server: WholeServer) -> Iterator[None]:
-    """After each test the server holds nothing, and speaks over every interface."""
+    """Check after each test that the server holds nothing and speaks over every interface."""
     yield
     assert server.becomes_idle(), server.busy()
     assert httpx.get(f"{server.url}/ready").status_code == 200
@@ -149,13 +149,13 @@ def _lives(server: WholeServer) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def operations(server: WholeServer) -> dict[str, Any]:
-    """By method and address."""
+    """Return the operations by method and path."""
     described: Any = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     return {result.ok().label: result.ok() for result in described.get_all_operations()}
 
 
 def fuzz(operation: Any, mode: Any, count: int) -> None:
-    """Send requests that follow the description, or that do not."""
+    """Send requests that follow the OpenAPI schema, and others."""
 
     @settings(
         max_examples=count,
@@ -168,7 +168,7 @@ def fuzz(operation: Any, mode: Any, count: int) -> None:
     @given(case=operation.as_strategy(generation_mode=mode))
     def answered(case: Any) -> None:
         answer = case.call(timeout=PATIENCE)
-        if answer.status_code == 500:  # the model may say nothing, which is stated
+        if answer.status_code == 500:  # a documented error: the model may give no speech
             assert answer.json()["error"]["code"] == "engine_failed", answer.text
         else:
             assert answer.status_code < 500 or answer.status_code == 503, answer.text
@@ -210,7 +210,7 @@ def test_what_is_no_http(server: WholeServer, head: bytes) -> None:
 
 
 def damaged(draw: random.Random, data: bytes) -> bytes:
-    """Some bytes changed, left out, put in, or cut off."""
+    """Return data with some bytes changed, removed, inserted, or cut off."""
     changed = bytearray(data)
     for _ in range(draw.randrange(1, 6)):
         position = draw.randrange(len(changed) + 1)
@@ -227,7 +227,7 @@ def damaged(draw: random.Random, data: bytes) -> bytes:
 
 
 def any_message(draw: random.Random) -> bytes:
-    """Well-formed, wrong or damaged."""
+    """Messages that are well-formed, wrong or damaged."""
     values: list[Any] = [
         "",
         TEXT,
@@ -259,7 +259,7 @@ def any_message(draw: random.Random) -> bytes:
 
 
 def any_frame(draw: random.Random) -> bytes:
-    """What goes over the wire, mostly a message."""
+    """Data to send, mostly one message."""
     chance = draw.random()
     if chance < 0.9:
         return Frame(Opcode.TEXT, any_message(draw)).serialize(mask=True)
@@ -301,7 +301,7 @@ def ask(**fields: Any) -> bytes:
 
 
 def any_request(draw: random.Random) -> bytes:
-    """Right, damaged, or no message at all."""
+    """Data that are a message, a damaged one, or none."""
     given: dict[str, Any] = {
         "voice_name": draw.choice(["", "slt", "x.slt", "nobody", "../x"]),
         "encoding": draw.choice([0, 1, 2, 3, 4, 20, 99]),
@@ -323,7 +323,7 @@ def any_request(draw: random.Random) -> bytes:
 
 
 def outcome(call: Any) -> str:
-    """``OK`` or why not, which must be a reason that is stated."""
+    """Return ``OK`` or the error's code, which must be a documented one."""
     try:
         call()
     except grpc.RpcError as error:
@@ -370,14 +370,14 @@ def test_requests_that_are_too_large_or_unknown(server: WholeServer) -> None:
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """All files, and what is in them."""
+    """Return all files and their contents."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.fixture
 def untouched(home: Path) -> Iterator[None]:
-    """No file of the home is made, changed or gone afterwards."""
+    """Check afterwards that no file of the home was created, changed or deleted."""
     before = tree(home)
     assert before
     yield
@@ -394,7 +394,7 @@ def test_names_of_voices_over_rest(server: WholeServer) -> None:
             for voice in (name, {"id": name}):
                 body = {"input": TEXT, "voice": voice}
                 spoken = client.post("/v1/audio/speech", json=body)
-                # The empty one stands for the default.
+                # An empty name means the default.
                 assert spoken.status_code == (400 if name else 200), (name, spoken.text)
             gone = client.delete(f"/v1/audio/voices/{quote(name, safe='')}")
             assert gone.status_code in (307, 400, 404, 405), (name, gone.text)
@@ -403,7 +403,7 @@ def test_names_of_voices_over_rest(server: WholeServer) -> None:
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("method", ["DELETE", "GET"])
 def test_addresses_that_leave_the_folder(server: WholeServer, method: str) -> None:
-    """Sent as they are; clients would resolve the dots themselves."""
+    """The paths are sent unchanged; clients would resolve the dots themselves."""
     host, _, port = server.address.partition(":")
     folders = ("/v1/audio/voices/", "/v1/audio/voices/slt/", "/", "/v1/models/")
     for folder in folders:

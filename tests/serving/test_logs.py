@@ -1,4 +1,4 @@
-"""What the log says: a line for each refusal, all of one form, and never a flood."""
+"""The log: one line for each refusal, one format for all lines, and a limited rate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEY = {"Authorization": "Bearer sesame"}
 
 
 class Clock:
-    """Seconds that go by when a test says so."""
+    """A clock that tests advance."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -150,10 +150,10 @@ def test_what_is_said_seldom_tells_how_often_it_was_not(caplog: pytest.LogCaptur
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_all_lines_have_one_form(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of libraries, of warnings and of threads that fail as well."""
+    """Lines of libraries, warnings and failing threads have it too."""
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
-    for name in ("uvicorn", "uvicorn.error"):  # which a test before may have configured
+    for name in ("uvicorn", "uvicorn.error"):  # an earlier test may have configured them
         monkeypatch.setattr(logging.getLogger(name), "propagate", True)
         monkeypatch.setattr(logging.getLogger(name), "handlers", [])
         monkeypatch.setattr(logging.getLogger(name), "level", logging.NOTSET)

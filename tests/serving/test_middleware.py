@@ -1,4 +1,4 @@
-"""What a stream does with clients that take little of it, or nothing."""
+"""Streams whose clients read slowly, or not at all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def stream(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def run(send: Send, patience: float) -> None:
-    """Answer a request without a body, whose client stays."""
+    """Answer a request without a body, whose client stays connected."""
     requests: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
 
     async def receive() -> Message:

@@ -1,4 +1,4 @@
-"""Which pages in browsers may use the server."""
+"""The origin policy: which web pages may use the server."""
 
 from __future__ import annotations
 
@@ -50,28 +50,28 @@ def test_names_do_not_count_where_keys_or_networks_are(settings: Settings) -> No
     ],
 )
 def test_foreign_pages_may_read(method: str, path: str, is_refused: bool) -> None:
-    pages = OriginPolicy(Settings(cors_origins=(OWN,)))
+    origins = OriginPolicy(Settings(cors_origins=(OWN,)))
     foreign = {"sec-fetch-site": "cross-site", "origin": FOREIGN}
     if is_refused:
         with pytest.raises(ForeignPageError, match="origin"):
-            pages.check_request(method, path, foreign)
+            origins.check_request(method, path, foreign)
     else:
-        pages.check_request(method, path, foreign)
-    pages.check_request(method, path, foreign | {"origin": OWN})
-    pages.check_request(method, path, foreign | {"sec-fetch-site": "same-origin"})
-    pages.check_request(method, path, {})  # a program
-    silent = {"host": "192.0.2.1:8000"}  # browsers do not say the site to numbers without TLS
-    pages.check_request(method, path, silent | {"origin": "http://192.0.2.1:8000"})
+        origins.check_request(method, path, foreign)
+    origins.check_request(method, path, foreign | {"origin": OWN})
+    origins.check_request(method, path, foreign | {"sec-fetch-site": "same-origin"})
+    origins.check_request(method, path, {})  # a program
+    silent = {"host": "192.0.2.1:8000"}  # browsers send no site to IP addresses without TLS
+    origins.check_request(method, path, silent | {"origin": "http://192.0.2.1:8000"})
     with pytest.raises(ForeignPageError) if is_refused else contextlib.nullcontext():
-        pages.check_request(method, path, silent | {"origin": FOREIGN})
+        origins.check_request(method, path, silent | {"origin": FOREIGN})
     OriginPolicy(Settings(cors_origins=("*",))).check_request(method, path, foreign)
 
 
 def test_sockets_are_for_own_pages_and_programs() -> None:
-    pages = OriginPolicy(Settings(cors_origins=(OWN,)))
-    assert pages.may_open_socket({"host": "localhost:8000"})
-    assert pages.may_open_socket({"host": "localhost:8000", "origin": "http://localhost:8000"})
-    assert pages.may_open_socket({"host": "localhost:8000", "origin": OWN})
-    assert not pages.may_open_socket({"host": "localhost:8000", "origin": FOREIGN})
-    assert not pages.may_open_socket({"host": "localhost:8000", "origin": "http://localhost:9"})
-    assert not pages.may_open_socket({"host": "localhost:8000", "origin": "http://[x"})
+    origins = OriginPolicy(Settings(cors_origins=(OWN,)))
+    assert origins.may_open_socket({"host": "localhost:8000"})
+    assert origins.may_open_socket({"host": "localhost:8000", "origin": "http://localhost:8000"})
+    assert origins.may_open_socket({"host": "localhost:8000", "origin": OWN})
+    assert not origins.may_open_socket({"host": "localhost:8000", "origin": FOREIGN})
+    assert not origins.may_open_socket({"host": "localhost:8000", "origin": "http://localhost:9"})
+    assert not origins.may_open_socket({"host": "localhost:8000", "origin": "http://[x"})

@@ -1,4 +1,4 @@
-"""The server as a process: what it says, how it ends, and what it checks before the model loads."""
+"""The server as a process: its output, its end, and its checks before the model is loaded."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_client_that_comes_while_a_balancer_is_told_is_served() -> None:
 
 
 def test_a_socket_that_the_end_cuts_is_told_to_come_again() -> None:
-    """1012, whether it speaks or is silent."""
+    """The code is 1012, for an active and for an idle WebSocket."""
     with contextlib.ExitStack() as sockets:
         with server_thread(shutdown_seconds=0.1) as thread:
             server = thread.ready()
@@ -114,7 +114,7 @@ def test_a_socket_that_the_end_cuts_is_told_to_come_again() -> None:
 
 # ------------------------------------------------------------------ the engine fails
 
-# The engine breaks as soon as there is a file of this name.
+# The engine breaks as soon as a file of this name exists.
 BREAK = """
 import os
 from ChatTTS.model.velocity.executor import InProcessExecutor
@@ -129,7 +129,7 @@ InProcessExecutor.execute_model = execute
 
 
 def test_a_failed_engine_ends_the_process_once_all_are_told(start: Start, tmp_path: Path) -> None:
-    """Each line that it says is JSON, also those of others than ourselves."""
+    """Every line of its output is JSON, lines of libraries too."""
     flag = tmp_path / "broken"
     process = start("--log-format", "json", before=BREAK.format(flag=str(flag)))
     host, _, port = process.url.removeprefix("http://").partition(":")
@@ -162,7 +162,7 @@ def test_a_failed_engine_ends_the_process_once_all_are_told(start: Start, tmp_pa
 
 @contextlib.contextmanager
 def connected(process: Process) -> Iterator[Speaker]:
-    """A socket of a process until the end of the block."""
+    """Yield a WebSocket of the process."""
 
     class Address:
         address = process.url.removeprefix("http://")

@@ -1,4 +1,4 @@
-"""Speech over HTTP: the samples are those of ``infer``, and nothing is held for who went away."""
+"""Speech over HTTP: the samples equal those of ``infer``, and disconnected clients hold nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def server() -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="module")
 def offline(server: RunningServer) -> NDArray[np.int16]:
-    """What every format must hold."""
+    """The samples that every format must contain."""
     samples: NDArray[np.int16] = to_int16(server.offline(TEXT, SEED))
     return samples
 
@@ -61,7 +61,7 @@ def from_pcm(data: bytes) -> NDArray[np.int16]:
 
 
 def decode(data: bytes) -> tuple[NDArray[np.float64], int]:
-    """Mono samples and their rate."""
+    """Return mono samples and their rate."""
     with av.open(io.BytesIO(data)) as container:
         rate = container.streams.audio[0].rate
         resampler = av.AudioResampler(format="s16", layout="mono", rate=rate)
@@ -70,7 +70,7 @@ def decode(data: bytes) -> tuple[NDArray[np.float64], int]:
 
 
 def similarity(sound: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
-    """The correlation at the best shift."""
+    """Return the correlation at the best shift."""
     size = 1 << (len(sound) + len(reference)).bit_length()
     spectrum = np.fft.rfft(sound, size) * np.conj(np.fft.rfft(reference, size))
     best = float(np.fft.irfft(spectrum, size).max())
@@ -204,7 +204,7 @@ def test_events(client: httpx.Client, offline: NDArray[np.int16]) -> None:
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
 
 
-# ------------------------------------------------------------------ what fails midway
+# ------------------------------------------------------------------ failures midway
 
 
 class _Breaking:
@@ -271,11 +271,11 @@ def test_what_the_server_drops_is_no_whole_answer(
     assert server.becomes_idle()
 
 
-# ------------------------------------------------------------------ who goes away
+# ------------------------------------------------------------------ clients that disconnect
 
 
 def connect(server: RunningServer, path: str, body: dict[str, Any]) -> socket.socket:
-    """A request whose answer is not read yet."""
+    """Send a request, and do not read its answer yet."""
     host, port = server.address.split(":")
     data = json.dumps(body).encode()
     head = (
@@ -288,7 +288,7 @@ def connect(server: RunningServer, path: str, body: dict[str, Any]) -> socket.so
 
 
 def take_all_places(server: RunningServer) -> list[Ticket]:
-    """Others run, as many as may."""
+    """Let other requests take all places."""
     admission = server.service.admission
     return [
         admission.enter(client="others", priority=Priority.INTERACTIVE, cost=1, deadline=None)
@@ -394,7 +394,7 @@ def test_a_batch_line_by_line(client: httpx.Client, offline: NDArray[np.int16]) 
     assert lines[1]["error"]["param"] == "input"
 
 
-# ------------------------------------------------------------------ plain ways
+# ------------------------------------------------------------------ /tts
 
 
 @pytest.mark.parametrize(

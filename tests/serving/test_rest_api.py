@@ -1,4 +1,4 @@
-"""Around the speech: errors, keys, limits, voices, models, figures, the page."""
+"""REST beside the speech itself: errors, keys, limits, voices, models, metrics, the page."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ UPLOAD_BYTES = 200_000
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    """As it starts without any configuration, but for the results that it keeps."""
+    """A server with default settings, except for its result cache."""
     with running_server(result_cache_bytes=1 << 20) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def strict(server: RunningServer) -> Iterator[RunningServer]:
-    """With keys and small limits; it is not ready, since it was not warmed up."""
+    """A server with keys and small limits; it is not ready, since it was not warmed up."""
     limits = with_limits(
         running=1,
         waiting=2,
@@ -67,7 +67,7 @@ def ask(client: httpx.Client, **fields: Any) -> httpx.Response:
 
 
 def error_of(answer: httpx.Response) -> dict[str, Any]:
-    """The error, whose shape is checked."""
+    """Return the error of an answer, after checking its fields."""
     assert answer.headers["content-type"] == "application/json"
     assert set(answer.json()) == {"error"}
     error: dict[str, Any] = answer.json()["error"]
@@ -285,7 +285,7 @@ def test_overload_is_answered_at_once(strict: RunningServer, keyed: httpx.Client
 
 
 def _client_name(server: RunningServer) -> str:
-    """What the second key's owner is called."""
+    """Return the name of the client with the second key."""
     from ChatTTS.serving.auth import Authenticator
 
     return Authenticator(server.settings.api_keys).client(f"Bearer {KEYS[1]}", "")
@@ -344,7 +344,7 @@ def test_a_recording_becomes_a_voice(client: httpx.Client, server: RunningServer
         ({"consent": "false"}, "consent"),
         ({"consent": " "}, "consent"),
         ({"speaker": "not a speaker"}, "speaker"),
-        ({"speaker": "\u4e00" * 40}, "speaker"),  # its letters, and no vector
+        ({"speaker": "\u4e00" * 40}, "speaker"),  # valid characters, but no vector
         ({"speaker": None}, "audio_sample"),
     ],
 )
@@ -399,7 +399,7 @@ def test_no_more_voices_than_the_limit(strict: RunningServer, keyed: httpx.Clien
     assert keyed.post("/v1/audio/voices", data=form | {"name": "two"}).status_code == 413
 
 
-# ------------------------------------------------------------------ models, figures, the page
+# ------------------------------------------------------------------ models, metrics, the page
 
 
 def test_models(client: httpx.Client) -> None:
@@ -421,7 +421,7 @@ def test_readiness(client: httpx.Client, strict: RunningServer) -> None:
 
 
 def figures(client: httpx.Client) -> dict[str, float]:
-    """The sum of each of the samples that have one name."""
+    """Return the sum of the samples of each name."""
     sums: dict[str, float] = {}
     for family in text_string_to_metric_families(client.get("/metrics").text):
         for sample in family.samples:

@@ -333,7 +333,7 @@ def test_a_failure_is_logged_without_the_text(
     async def broken(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(server.service, "begin", broken)
+    monkeypatch.setattr(server.service, "open_stream", broken)
     told = client.refused(ask())
     assert told.code() is grpc.StatusCode.INTERNAL
     assert "a bug" not in told.details()

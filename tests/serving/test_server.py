@@ -1,4 +1,4 @@
-"""The whole server: how it begins, how it is protected, how it ends."""
+"""The whole server: its start, TLS and its shutdown."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def ask(url: str, text: str = TEXT, **how: Any) -> httpx.Response:
 
 
 def refusal(chat: Chat, **settings: Any) -> str:
-    """Why a server with these settings does not start."""
+    """Return the error of the start of a server with these settings."""
     with server_thread(chat, **settings) as thread, pytest.raises(ChatTTSError) as caught:
         thread.ready()
     return str(caught.value)
@@ -107,7 +107,7 @@ def test_a_port_that_is_taken(chat: Chat, name: str) -> None:
     assert f"127.0.0.1:{port}" in message
     assert f"--{name.replace('_', '-')}" in message
     assert "\n" not in message
-    chat.infer(TEXT)  # the model is still there
+    chat.infer(TEXT)  # the model is still loaded
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_an_address_that_cannot_be(chat: Chat, host: str, port: int) -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for localhost that signs itself, and its key."""
+    """A self-signed certificate for localhost, and its key."""
     return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
@@ -147,7 +147,7 @@ def test_tls(certificate: tuple[Path, Path]) -> None:
 
 
 async def answer_on_socket(address: str, trusted: ssl.SSLContext) -> str:
-    # Not the client in threads: Python's TLS loses bytes where two of them use a connection.
+    # Not the threaded client: Python's TLS loses bytes if two threads use one connection.
     async with connect(address, ssl=trusted, proxy=None, open_timeout=PATIENCE) as client:
         await client.send('{"type": "input.done"}')
         return str(await asyncio.wait_for(client.recv(), PATIENCE))
@@ -172,7 +172,7 @@ def test_files_for_tls_that_cannot_be_used(
 
 
 def test_who_waits_is_spoken_to_the_end() -> None:
-    """Also in the moment in which nobody has the only place."""
+    """That includes the moment between two requests, in which the only place is free."""
     lengths: Queue[int] = Queue()
     with whole_server(**with_limits(running=1)) as server:
         clients = [

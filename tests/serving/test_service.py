@@ -1,4 +1,4 @@
-"""The service behind all interfaces: its threads, its results, its last requests."""
+"""The service behind all interfaces: its threads, its result cache, its shutdown."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_what_ends_between_two_utterances_is_not_whole(
             async with service.speak(SpeechRequest(TEXT, seed=7)) as speech:
                 pieces = [piece async for piece in speech]
             assert pieces[-1].finish_reason == speech.finish_reason == "stop"
-            # The next utterance of a longer text was ended before its first sample.
+            # The next utterance of a longer text is aborted before its first sample.
             request = SpeechRequest(f"{TEXT} It is very late now.", seed=7)
             async with service.speak(request) as speech:
                 assert speech._stream is not None
@@ -158,7 +158,7 @@ def test_a_batch_that_was_taken_is_spoken_wholly(chat: Chat, tmp_path: Path) -> 
 def test_a_faster_tempo_needs_the_samples_sooner() -> None:
     now = 0.0
     record = RequestRecord(SpeechRequest(TEXT, speed=2.0), clock=lambda: now)
-    record.add_samples(24_000)  # heard for half a second
+    record.add_samples(24_000)  # half a second at this tempo
     now = 0.4
     record.add_samples(2_400)
     assert record.underruns == 0

@@ -396,7 +396,7 @@ def test_an_engine_that_fails_is_told(
         raise ValueError("a secret of the server")
 
     with speaker(server) as socket:
-        monkeypatch.setattr(server.service, "begin", broken)
+        monkeypatch.setattr(server.service, "open_stream", broken)
         socket.say("input.text", text=TEXT)
         socket.say("input.flush")
         for _ in SENTENCES:

@@ -257,7 +257,7 @@ def recording() -> NDArray[np.int16]:
 
 
 def beginning(pieces: Iterator[NDArray[np.int16]], most: int = 12_000) -> NDArray[np.int16]:
-    """So many samples at most: what is said in a voice of noise is nobody's matter."""
+    """Check only the number of samples, since the words of a voice of noise do not matter."""
     heard = np.zeros(0, np.int16)
     for piece in pieces:
         heard = np.concatenate([heard, piece])

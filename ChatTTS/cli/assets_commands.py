@@ -97,7 +97,7 @@ def run_verify(args: argparse.Namespace, console: Console) -> int:
     mend = (
         "`chattts download --force` fetches the published files again"
         if verification.folder.origin == "huggingface"
-        else "this is not the published model; it may be somebody's own"
+        else "this is not the published model; it may be a fine-tuned one"
     )
     console.note(mend)
     return 1

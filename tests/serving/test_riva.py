@@ -257,7 +257,7 @@ def recording() -> NDArray[np.int16]:
 
 
 def beginning(pieces: Iterator[NDArray[np.int16]], most: int = 12_000) -> NDArray[np.int16]:
-    """So many samples at most: what is said in a voice of noise is nobody's matter."""
+    """Return about the first ``most`` samples; a noise voice need not say more."""
     heard = np.zeros(0, np.int16)
     for piece in pieces:
         heard = np.concatenate([heard, piece])

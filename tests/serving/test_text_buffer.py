@@ -128,7 +128,7 @@ def test_clear_forgets() -> None:
 
 @pytest.mark.parametrize("text", [". " * 400, "a. " * 250, "!? " * 250, "你。" * 400])
 def test_the_work_grows_with_the_text_and_not_with_its_square(text: str) -> None:
-    """Whoever sends nothing but marks must not keep the server busy."""
+    """A client that sends nothing but marks must not keep the server busy."""
     calls = 0
 
     def count(frame: object, event: str, argument: object) -> None:

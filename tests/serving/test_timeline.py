@@ -1,4 +1,4 @@
-"""Which words were heard, by the samples that were."""
+"""Which words were played, by the number of samples that were."""
 
 from __future__ import annotations
 

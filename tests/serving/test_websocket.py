@@ -341,8 +341,8 @@ def test_who_does_not_read_makes_the_engine_wait(server: RunningServer) -> None:
     ended: list[RequestRecord] = []
 
     async def speak_to_nobody() -> tuple[int, int]:
-        outbox = SendQueue(None)  # type: ignore[arg-type]  # nobody writes what is put there
-        sender = ContextSender(outbox, None, lambda: False)
+        queue = SendQueue(None)  # type: ignore[arg-type]  # never run, so nothing is written
+        sender = ContextSender(queue, None, lambda: False)
         speech_queue = SpeechQueue(server.service, "client", sender, lambda run: None, _nothing)
         for sentence in SENTENCES * 6:
             speech_queue.put(QueuedUtterance(run, sentence))

@@ -181,7 +181,7 @@ def test_too_many_flushes(socket: Speaker) -> None:
 
 
 def test_too_many_texts_that_end_by_silence(server: RunningServer) -> None:
-    """Each is kept until all before it is sent, and this client takes nothing."""
+    """Each is kept until all before it is sent, and this client reads nothing."""
 
     async def ended() -> None:
         pass
@@ -213,7 +213,7 @@ def test_overload_is_told_and_the_next_text_may_do(chat: Chat) -> None:
                 client="another", priority=Priority.INTERACTIVE, cost=1, deadline=None
             )
 
-        # Somebody speaks and somebody waits: there is no place for anybody else.
+        # One request speaks and one waits: there is no place for another one.
         places = [server.call(place) for _ in range(2)]
         with speaker(server) as socket:
             socket.say("input.text", text=TEXT)
@@ -240,7 +240,7 @@ def refusals(server: RunningServer) -> float:
 
 def test_what_was_begun_too_early_is_not_counted_as_refused(chat: Chat) -> None:
     with running_server(chat=chat, extend=EXTEND, **with_limits(running=1)) as server:
-        # Nobody may wait: what is begun before its turn is refused, and begun again in its turn.
+        # No request may wait: a prefetched utterance is refused, and begun again in its turn.
         admission = server.service.admission
         admission.limits = dataclasses.replace(admission.limits, max_waiting=0)
         with speaker(server) as socket:
@@ -251,7 +251,7 @@ def test_what_was_begun_too_early_is_not_counted_as_refused(chat: Chat) -> None:
 
 
 def test_a_ping_may_wait_behind_sound_that_is_not_read_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who plays while it reads answers a ping after minutes, and must not be cut off for that."""
+    """A client that plays while it reads may answer a ping after minutes; it stays connected."""
     configs: list[uvicorn.Config] = []
 
     class Watched(http_server._Uvicorn):

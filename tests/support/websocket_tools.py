@@ -38,7 +38,7 @@ class Brief(InferCodeParams):
 
 @contextlib.contextmanager
 def brief_chat() -> Iterator[Chat]:
-    """What speaks quickly, until the end of the block."""
+    """A chat with short utterances, loaded until the end of the block."""
     chat = loaded_chat()
     chat.InferCodeParams = Brief
     try:
@@ -67,7 +67,7 @@ class Speaker:
         self.connection.send(json.dumps({"type": kind, **name, **fields}))
 
     def hear(self) -> dict[str, Any]:
-        """The next message; sound is put aside, and told as a message of type ``sound``."""
+        """The next message; sound is stored, and returned as a message of type ``sound``."""
         frame = self.connection.recv(PATIENCE)
         if isinstance(frame, bytes):
             owner, length = self._owner or (None, len(frame))
@@ -119,7 +119,7 @@ def speaker(server: RunningServer, query: str = "", **options: Any) -> Iterator[
 
 
 def is_over(server: RunningServer) -> bool:
-    """Wait until nothing is left of any socket: no work, and no task."""
+    """Wait until no socket has any work or task left; return whether that happened."""
 
     def tasks() -> list[str]:
         names = (task.get_name() for task in asyncio.all_tasks())
@@ -129,7 +129,7 @@ def is_over(server: RunningServer) -> bool:
 
 
 def refused(server: RunningServer, **options: Any) -> tuple[int | None, str | None]:
-    """How a socket is closed without a word: code and reason."""
+    """Open a socket that the server closes without a message; return its code and reason."""
     with speaker(server, **options) as socket:
         code = socket.until_closed()
         assert not socket.messages

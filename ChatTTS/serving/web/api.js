@@ -1,10 +1,10 @@
-/** What this page asks of its server. Addresses are relative, so that it also works behind a prefix. */
+/** The requests to the server. Addresses are relative, so that the page works behind a path prefix. */
 
 import { recall, remember } from "./storage.js";
 
 const KEY = "key";
 
-/** An answer that is no success, in words for the user. */
+/** A failed request, with a message for the user. */
 export class ServerError extends Error {
   /**
    * @param {string} message
@@ -37,12 +37,12 @@ export class Server {
     return voices;
   }
 
-  /** Figures of the queue: {running, waiting, limit}. */
+  /** The state of the queue: {running, waiting, limit}. */
   async status() {
     return (await this.#ask("v1/status")).json();
   }
 
-  /** Speech, as a response whose body is still coming. */
+  /** Speech, as a response whose body is still being received. */
   speech(request, format, signal) {
     return this.#ask("v1/audio/speech", {
       method: "POST",
@@ -82,7 +82,7 @@ async function asError(response) {
   try {
     message = JSON.parse(text).error.message;
   } catch {
-    // A proxy in between answers in its own way.
+    // The answer may come from a proxy, in a format of its own.
   }
   if (typeof message !== "string" || !message) {
     message = `The server answered ${response.status} ${response.statusText}`.trim() + ".";
@@ -90,7 +90,7 @@ async function asError(response) {
   return new ServerError(message, response.status, seconds(response.headers.get("Retry-After")));
 }
 
-/** Retry-After is a number of seconds, or a date. */
+/** Retry-After is a number of seconds or a date. */
 function seconds(header) {
   if (!header) return 0;
   const number = Number(header);

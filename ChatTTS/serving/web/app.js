@@ -1,4 +1,4 @@
-/** Puts the page together: the text, the sound, the history. */
+/** Connects the parts of the page: text, sound and history. */
 
 import { Server, ServerError } from "./api.js";
 import { History } from "./history.js";
@@ -21,9 +21,9 @@ const player = new Player();
 const queue = new Queue(server, $("queue"), $("queue-text"));
 const stage = new Stage(player);
 const history = new History({ play: replay, again: putBack, save: saveEntry });
-let current = null; // the Speaking that is going on, or whose sound is on the stage
+let current = null; // the Speaking that is running, or whose sound is shown
 
-/** Let the server speak; `entry` is one of the history whose sound is made again. */
+/** Request speech; `entry` is a history entry whose sound is generated again. */
 async function speak(fields, entry = null) {
   halt();
   notices.clear();
@@ -41,10 +41,10 @@ async function speak(fields, entry = null) {
   if (current === speaking) stage.finish(speaking);
 }
 
-/** The speech was cut: another seed speaks otherwise. */
+/** Report speech that was cut off, and offer another seed. */
 function tellCut(fields) {
-  const told = new ServerError("The voice found no end, and its speech was cut.");
-  notices.show(told, () => speak({ ...fields, seed: undefined }));
+  const notice = new ServerError("The speech was too long and was cut off. Another seed may help.");
+  notices.show(notice, () => speak({ ...fields, seed: undefined }));
 }
 
 function begun(speaking) {
@@ -65,7 +65,7 @@ function record({ fields, track }, entry) {
   }
 }
 
-/** End what is going on; the server's request ends with its connection. */
+/** Stop speaking; closing the connection ends the request on the server. */
 function halt() {
   current?.abort();
   player.stop();
@@ -73,7 +73,7 @@ function halt() {
 
 function replay(entry, track) {
   if (!track) {
-    speak(entry.fields, entry); // the same seed: the same speech
+    speak(entry.fields, entry); // with an equal seed: equal speech
     return;
   }
   halt();
@@ -99,15 +99,15 @@ async function saveEntry(entry, track) {
   else await fetchAs(entry.fields, "wav");
 }
 
-/** Another format is made by the server, from the same seed; a whole file tells its length. */
+/** Request the speech in another format with its seed; a whole file has its length in the header. */
 async function fetchAs(fields, format) {
   notices.clear();
   try {
     const response = await server.speech({ ...fields, stream: false }, format);
     save(await response.blob(), fileName(fields, format));
   } catch (error) {
-    const told = error instanceof ServerError ? error : new ServerError(`The download broke: ${error.message}.`);
-    notices.show(told, () => fetchAs(fields, format));
+    const failure = error instanceof ServerError ? error : new ServerError(`The download failed: ${error.message}.`);
+    notices.show(failure, () => fetchAs(fields, format));
   }
 }
 
@@ -133,7 +133,7 @@ function submit() {
   const fields = request();
   if (fields.input) speak(fields);
   else {
-    notices.show(new ServerError("Type a text first, or take an example."));
+    notices.show(new ServerError("Type a text first, or choose an example."));
     $("text").focus();
   }
 }
@@ -184,7 +184,7 @@ document.addEventListener("keydown", (event) => {
     submit();
   } else if (event.key === "Escape") halt();
 });
-// A page that goes away lets go of the server at once; a browser may keep it and come back.
+// Stop the request when the page is left. A browser may keep the page and show it again later.
 window.addEventListener("pagehide", halt);
 
 count();

@@ -1,8 +1,8 @@
-/** Server-sent events, as they arrive in the body of an answer. */
+/** Read server-sent events from the body of a response. */
 
 /**
  * @param {ReadableStream<Uint8Array>} body
- * @returns {AsyncGenerator<object>} what each event holds, read as JSON.
+ * @returns {AsyncGenerator<object>} the JSON data of each event.
  */
 export async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();

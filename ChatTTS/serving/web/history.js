@@ -1,4 +1,4 @@
-/** What was spoken in this tab. Texts are kept by the tab, sounds in memory and only some of them. */
+/** The speech of this tab. The tab stores all texts; sounds are kept in memory, and only the latest. */
 
 import { recall, remember } from "./storage.js";
 import { clock } from "./words.js";
@@ -6,7 +6,7 @@ import { clock } from "./words.js";
 const $ = (id) => document.getElementById(id);
 const KEPT = "history";
 const MOST_ENTRIES = 50;
-const MOST_BYTES = 64 << 20; // of sounds: some twenty minutes
+const MOST_BYTES = 64 << 20; // of sound: about twenty minutes
 
 /**
  * An entry: {id, fields, voiceName, seconds}; `fields` is the request, with the seed that was used.
@@ -14,9 +14,9 @@ const MOST_BYTES = 64 << 20; // of sounds: some twenty minutes
 export class History {
   #hooks;
   #entries = recall(KEPT, []);
-  #tracks = new Map(); // by id, the one used longest ago first
+  #tracks = new Map(); // by id, least recently used first
 
-  /** @param hooks {play(entry, track), again(entry), save(entry, track)}; a track may be missing. */
+  /** @param hooks {play(entry, track), again(entry), save(entry, track)}; a track may be undefined. */
   constructor(hooks) {
     this.#hooks = hooks;
     $("history-clear").addEventListener("click", () => {
@@ -34,7 +34,7 @@ export class History {
     this.#changed();
   }
 
-  /** The speech of an entry was made again. */
+  /** Replace the track of an entry whose speech was generated again. */
   renew(id, track) {
     if (this.#entries.some((entry) => entry.id === id)) this.#keep(id, track);
   }
@@ -61,7 +61,7 @@ export class History {
     this.#entries = this.#entries.filter((entry) => entry.id !== id);
     this.#tracks.delete(id);
     this.#changed();
-    // The focus must not fall back to the top of the page.
+    // Otherwise the focus would move to the top of the page.
     const buttons = $("entries").querySelectorAll(".entry-delete");
     (buttons[Math.min(at, buttons.length - 1)] ?? $("text")).focus();
   }
@@ -91,7 +91,7 @@ export class History {
       part(name).addEventListener("click", action);
     };
     act("play", "Play", () => this.#hooks.play(entry, this.#use(entry.id)));
-    act("again", "Put the text and its settings back", () => this.#hooks.again(entry));
+    act("again", "Put the text and its settings back into the form", () => this.#hooks.again(entry));
     act("save", "Download as wav", () => this.#hooks.save(entry, this.#use(entry.id)));
     act("delete", "Delete", () => this.#delete(entry.id));
     return item;

@@ -1,4 +1,4 @@
-/** What went wrong, and what can be done: wait and try again, or give a key. */
+/** Error messages with a remedy: wait and try again, or enter a key. */
 
 const $ = (id) => document.getElementById(id);
 
@@ -20,7 +20,7 @@ export class Notices {
     $("key-use").addEventListener("click", () => this.#useKey());
     $("key").addEventListener("keydown", (event) => {
       if (event.key !== "Enter") return;
-      event.preventDefault(); // else the form around it speaks
+      event.preventDefault(); // otherwise the form would be submitted
       this.#useKey();
     });
   }
@@ -51,7 +51,7 @@ export class Notices {
     $("notice-text").textContent = "";
   }
 
-  /** The button counts, not the message, which would be read out every second. */
+  /** The countdown is in the button: a screen reader would read a changing message every second. */
   #count(left) {
     const button = $("retry");
     button.disabled = left > 0;

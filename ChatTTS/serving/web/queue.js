@@ -1,4 +1,4 @@
-/** How busy the server is, asked only while somebody looks. */
+/** Shows how busy the server is; it asks only while the page is visible. */
 
 const EVERY_MS = 2000;
 const AFTER_FAILURE_MS = 10_000;
@@ -17,7 +17,7 @@ export class Queue {
     document.addEventListener("visibilitychange", () => this.watch());
   }
 
-  /** Begin to ask, or begin anew after a key was given. */
+  /** Start asking; start again after a key was entered. */
   watch() {
     clearTimeout(this.#timer);
     if (!document.hidden && !this.#isAsking) this.#ask();

@@ -1,15 +1,15 @@
 /**
- * Two ways to let samples sound, from one position on. Both take `feed`, `finish` (nothing follows)
- * and `leave`, and report {position, time, isPlaying, isOver, underruns}; the time is the context's.
+ * Two ways to play samples from one position on. Both have `feed`, `finish` (no more samples follow)
+ * and `leave`, and report {position, time, isPlaying, isOver, underruns}; the time is that of the audio context.
  */
 
-const FIRST_SECONDS = 0.04; // there before it begins
-const AGAIN_SECONDS = 0.25; // there before it goes on after it ran dry
+const FIRST_SECONDS = 0.04; // buffered before playback starts
+const AGAIN_SECONDS = 0.25; // buffered before playback resumes after an underrun
 const PIECE_SECONDS = 0.1;
 const LEAD_SECONDS = 0.03;
 const TICK_MS = 40;
 
-/** In the audio thread; needs a context of the speech's own rate. */
+/** Plays in the audio thread; the context must have the sample rate of the speech. */
 export class WorkletRun {
   #node;
 
@@ -41,7 +41,7 @@ export class WorkletRun {
   }
 }
 
-/** With scheduled buffers: for pages without https, which have no worklets, and for other rates. */
+/** Plays scheduled buffers: for pages without https, which have no worklets, and for other rates. */
 export class BufferRun {
   #context;
   #gain;
@@ -113,7 +113,7 @@ export class BufferRun {
     const source = this.#context.createBufferSource();
     source.buffer = buffer;
     source.connect(this.#gain);
-    // Between two samples of the context all that follows would be interpolated.
+    // A start between two samples of the context would interpolate all following samples.
     const grid = this.#context.sampleRate;
     const start = Math.round(Math.max(this.#until, now + (this.#isPlaying ? 0 : LEAD_SECONDS)) * grid) / grid;
     source.start(start);

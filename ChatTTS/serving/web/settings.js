@@ -1,11 +1,11 @@
-/** The controls beside the text: what a request says besides its words. */
+/** The controls beside the text: all fields of a request except the text. */
 
 import { recall, remember } from "./storage.js";
 
 const $ = (id) => document.getElementById(id);
 const KEPT = "settings";
 const USUAL = { speed: 0, temperature: null, seed: "", refine: false, lowLatency: false };
-const USUAL_TEMPERATURE = 0.3; // where the handle rests while the voice decides
+const USUAL_TEMPERATURE = 0.3; // position of the slider while the voice's default applies
 
 export class Settings {
   #ownTemperature = true;
@@ -33,7 +33,7 @@ export class Settings {
     });
   }
 
-  /** Fields of a request; what the user left alone is left to the server. */
+  /** The request fields that the user has set; the server's defaults apply to the others. */
   get fields() {
     const fields = { speed: this.#speed, refine: $("refine").checked, low_latency: $("low-latency").checked };
     if (!this.#ownTemperature) fields.temperature = Number($("temperature").value);
@@ -47,7 +47,7 @@ export class Settings {
     this.#changed();
   }
 
-  /** The slider is even in octaves: half and double lie equally far from 1. */
+  /** The slider is logarithmic: half and double are equally far from 1. */
   get #speed() {
     return Number((2 ** Number($("speed").value)).toFixed(2));
   }

@@ -12,22 +12,22 @@ export class Speaking {
   /** @param fields of the request: input, voice, speed, seed and so on. */
   constructor(fields) {
     this.fields = fields;
-    this.track = null; // as soon as the server answers
-    this.finishReason = ""; // "stop" or "length", once the server told the end
+    this.track = null; // set when the server answers
+    this.finishReason = ""; // "stop" or "length", set at the end of the speech
     this.began = performance.now();
-    this.tookMs = 0; // up to the newest samples
+    this.tookMs = 0; // until the latest samples
   }
 
   get isAborted() {
     return this.#abort.signal.aborted;
   }
 
-  /** Compute time for a second of speech; NaN before there is any. */
+  /** The real-time factor: seconds of computing per second of speech; NaN before any sample. */
   get factor() {
     return this.track?.length ? this.tookMs / 1000 / this.track.seconds : NaN;
   }
 
-  /** The server drops a request whose connection goes. */
+  /** The server drops a request whose connection is closed. */
   abort() {
     this.#abort.abort();
   }
@@ -40,7 +40,7 @@ export class Speaking {
    */
   async run(server, began, grew) {
     try {
-      // Events, because the end of a plain stream does not tell how the speech ended.
+      // Events, because a plain stream does not say how the speech ended.
       const asked = { ...this.fields, stream_format: "sse" };
       const response = await server.speech(asked, "pcm", this.#abort.signal);
       this.#take(response.headers);

@@ -1,4 +1,4 @@
-/** The place of the sound: waveform, transport and figures. */
+/** The part of the page with the waveform, the playback buttons and the measurements. */
 
 import { Waveform } from "./waveform.js";
 import { clock, duration } from "./words.js";
@@ -24,7 +24,7 @@ export class Stage {
     this.#changed();
   }
 
-  /** A request was sent, or an old sound is about to be played. */
+  /** Called when a request was sent, or before an old sound is played. */
   expect(speaking) {
     this.#speaking = speaking;
     this.#isStreaming = true;
@@ -36,7 +36,7 @@ export class Stage {
     this.#changed();
   }
 
-  /** More samples came. */
+  /** Called when more samples have come. */
   grow({ track, factor, fields }) {
     this.#wave.track = track;
     this.#root.dataset.received = String(track.length);
@@ -45,7 +45,7 @@ export class Stage {
     this.#animate();
   }
 
-  /** Nothing follows, for whatever reason. */
+  /** Called when no more samples follow, for any reason. */
   finish(speaking) {
     this.#isStreaming = false;
     if (speaking.track) this.grow(speaking);
@@ -73,7 +73,7 @@ export class Stage {
   }
 
   #sounded() {
-    // An old sound is there at once, which says nothing about the server.
+    // An old sound plays at once, so its times say nothing about the server.
     if (this.#speaking?.tookMs) $("first-sound").textContent = duration(performance.now() - this.#speaking.began);
   }
 
@@ -119,7 +119,7 @@ function show(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** For screen readers: whole seconds, so that they are not talked over. */
+/** For screen readers: whole seconds only, so that they do not announce every change. */
 function describe(wave, seconds, all) {
   const [now, most] = [Math.floor(seconds), Math.floor(all)];
   if (wave.ariaValueNow === String(now) && wave.ariaValueMax === String(most)) return;

@@ -1,4 +1,4 @@
-/** What is kept for as long as the tab is open. A browser may refuse to keep anything. */
+/** Storage for as long as the tab is open. A browser may refuse to store anything. */
 
 const PREFIX = "chattts.";
 
@@ -14,6 +14,6 @@ export function remember(name, value) {
   try {
     sessionStorage.setItem(PREFIX + name, JSON.stringify(value));
   } catch {
-    // Full or forbidden: the page works without.
+    // Storage is full or forbidden; the page works without it.
   }
 }

@@ -1,4 +1,4 @@
-/** Speech as it arrives: s16le bytes, kept as they came, and peaks to draw. */
+/** The speech received so far: its s16le bytes, and peaks for drawing. */
 
 const PEAKS_PER_SECOND = 200;
 const FIRST_BYTES = 1 << 18;
@@ -7,9 +7,9 @@ const HEADER_BYTES = 44;
 export class Track {
   #bytes = new Uint8Array(FIRST_BYTES);
   #view = new DataView(this.#bytes.buffer);
-  #filled = 0; // bytes; odd while a sample has come by half
+  #filled = 0; // bytes; odd while half a sample has come
   #peaks = [];
-  #bucket; // samples of a peak
+  #bucket; // samples per peak
 
   /** @param {number} rate samples per second. */
   constructor(rate) {
@@ -19,7 +19,7 @@ export class Track {
     this.#bucket = Math.max(1, Math.round(rate / PEAKS_PER_SECOND));
   }
 
-  /** Samples that are there. */
+  /** Number of samples received. */
   get length() {
     return this.#filled >> 1;
   }
@@ -28,12 +28,12 @@ export class Track {
     return this.length / this.rate;
   }
 
-  /** Bytes that it takes in memory. */
+  /** Memory use in bytes. */
   get size() {
     return this.#bytes.length;
   }
 
-  /** @param {Uint8Array} bytes of any length, also an odd one. */
+  /** @param {Uint8Array} bytes of any length, which may be odd. */
   append(bytes) {
     this.#reserve(this.#filled + bytes.length);
     const before = this.length;
@@ -47,7 +47,7 @@ export class Track {
     }
   }
 
-  /** Nothing follows; memory that was kept ready is given back. */
+  /** No more bytes follow; release the spare memory. */
   complete() {
     this.isComplete = true;
     this.#hold(this.#filled);
@@ -71,7 +71,7 @@ export class Track {
     return highest;
   }
 
-  /** A file with exactly the samples that came. */
+  /** A WAV file with exactly the samples that were received. */
   wav() {
     const size = this.length * 2;
     const header = new DataView(new ArrayBuffer(HEADER_BYTES));

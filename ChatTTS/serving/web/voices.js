@@ -1,4 +1,4 @@
-/** The list of voices; uploading and deleting those of the user. */
+/** The list of voices; uploads and deletes the user's voices. */
 
 import { ServerError } from "./api.js";
 import { recall, remember } from "./storage.js";
@@ -25,7 +25,7 @@ export class Voices {
     $("voice-delete").addEventListener("click", () => this.#delete());
   }
 
-  /** The id, or an empty string for the server's own. */
+  /** The id, or an empty string for the server's default voice. */
   get chosen() {
     return this.#select.value;
   }
@@ -36,19 +36,19 @@ export class Voices {
     this.#chose();
   }
 
-  /** What a voice is called. */
+  /** The name of a voice. */
   name(id) {
     const option = [...this.#select.options].find(({ value }) => value === id);
     return option?.textContent ?? id;
   }
 
-  /** Ask the server which voices there are. */
+  /** Load the list of voices from the server. */
   async load() {
     let voices;
     try {
       voices = await this.#server.voices();
     } catch (error) {
-      // A key that is given loads everything anyway.
+      // Entering a key loads everything again.
       this.#notices.show(error, error.status === 401 ? null : () => this.load());
       return;
     }
@@ -95,7 +95,7 @@ export class Voices {
 
   async #delete() {
     const id = this.chosen;
-    if (!(await confirmed(`Delete the voice ${this.name(id)}? Its recording is gone for good.`))) return;
+    if (!(await confirmed(`Delete the voice ${this.name(id)}? Its recording cannot be restored.`))) return;
     try {
       await this.#server.deleteVoice(id);
     } catch (error) {
@@ -108,7 +108,7 @@ export class Voices {
   }
 }
 
-/** An example in a language that no voice speaks would only disappoint; no language means any. */
+/** Hide examples in languages that no voice speaks; a voice without a language speaks any. */
 function hideForeignExamples(voices) {
   const spoken = new Set(voices.map(({ language }) => language ?? ""));
   for (const example of document.querySelectorAll("[data-example][lang]")) {

@@ -1,10 +1,10 @@
-/** The picture of a track: bars of its peaks, what was heard in another colour, and a playhead. */
+/** Draws a track: bars of its peaks, the played part in another colour, and a playhead. */
 
 const BAR = 3; // CSS pixels
 const PITCH = 5;
 const LEAST_HEIGHT = 3;
 const FIRST_SECONDS = 4; // shown while the length is not known yet
-const QUIETEST = 0.2; // speech that never gets louder is not blown up to the full height
+const QUIETEST = 0.2; // quieter speech is not scaled to the full height
 const EASE = 0.28;
 const SETTLED = 0.004;
 
@@ -14,7 +14,7 @@ export class Waveform {
   #colours = {};
   #width = 0;
   #height = 0;
-  #levels = new Float32Array(0); // as shown, moving towards what they should be
+  #levels = new Float32Array(0); // as drawn, moving towards their true values
   #still = matchMedia("(prefers-reduced-motion: reduce)");
 
   /**
@@ -36,7 +36,7 @@ export class Waveform {
     this.#readColours();
   }
 
-  /** The sample under a place, in CSS pixels from the left edge. */
+  /** The sample at a distance from the left edge, in CSS pixels. */
   sampleAt(x) {
     if (!this.track) return 0;
     return Math.floor((x / PITCH) * this.#secondsPerBar() * this.track.rate);
@@ -85,7 +85,7 @@ export class Waveform {
     return true;
   }
 
-  /** Fits the whole; while it grows the scale moves in few steps, so that the bars stay in place. */
+  /** Fits the whole track. While it grows, the scale changes in few steps, so that bars stay in place. */
   #secondsPerBar() {
     const bars = Math.max(1, this.#levels.length);
     if (this.track?.isComplete && this.track.length) return this.track.seconds / bars;
@@ -112,7 +112,7 @@ export class Waveform {
   }
 }
 
-/** A slow swell along the row, while nothing has come yet. */
+/** A slow wave along the bars, while no sample has come yet. */
 function breath(i) {
   return 0.05 + 0.04 * Math.sin(performance.now() / 260 - i / 7);
 }

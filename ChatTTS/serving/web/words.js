@@ -1,4 +1,4 @@
-/** Numbers as people read them, and names of files. */
+/** Formats numbers and file names. */
 
 /** 75.24 -> 1:15.2 */
 export function clock(seconds) {
@@ -6,7 +6,7 @@ export function clock(seconds) {
   return `${Math.floor(tenths / 600)}:${String(Math.floor(tenths / 10) % 60).padStart(2, "0")}.${tenths % 10}`;
 }
 
-/** A time in milliseconds, in the unit that suits it. */
+/** Milliseconds -> text in milliseconds or seconds. */
 export function duration(ms) {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(2)} s`;
 }
@@ -16,7 +16,7 @@ export function fileName(fields, format) {
   return `${parts.join("-").replace(/[^\p{L}\p{N}_-]+/gu, "_")}.${format}`;
 }
 
-/** Let the browser keep a blob as a file. */
+/** Download a blob as a file. */
 export function save(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);

@@ -1,13 +1,13 @@
-/** Plays samples as they come, in the audio thread. One processor plays one run from one position. */
+/** Plays samples in the audio thread as they come. One processor plays one run from one position. */
 
 const QUANTA_PER_REPORT = 8;
 
 class Speech extends AudioWorkletProcessor {
   #queue = [];
-  #offset = 0; // into the first of the queue
+  #offset = 0; // into the first chunk of the queue
   #buffered = 0;
   #position; // of the next sample in the whole speech
-  #needed; // samples that must be there before it goes on
+  #needed; // samples that must be buffered before playback starts or resumes
   #again;
   #gain = 0;
   #isPlaying = false;
@@ -33,7 +33,7 @@ class Speech extends AudioWorkletProcessor {
 
   process(_inputs, [[out]]) {
     const wasPlaying = this.#isPlaying;
-    // One quantum is kept back: when nothing follows it is faded out, and said again later.
+    // One quantum is held back: at an underrun it is faded out, and played again later.
     const least = wasPlaying ? 2 * out.length : this.#needed;
     this.#isPlaying = !this.#isLeaving && (this.#isFinished || this.#buffered >= least);
     if (wasPlaying && !this.#isPlaying && !this.#isLeaving) {
@@ -54,7 +54,7 @@ class Speech extends AudioWorkletProcessor {
     return !isOver;
   }
 
-  /** Ramps are a quantum long, so that no start and no end clicks. */
+  /** Ramps last one quantum, so that starts and ends do not click. */
   #fill(out, from, to) {
     this.#gain = to;
     if (from === 0 && to === 0) return;
@@ -65,7 +65,7 @@ class Speech extends AudioWorkletProcessor {
       out[i] = this.#queue[item][offset] * (from + step * i);
       if (++offset === this.#queue[item].length) [item, offset] = [item + 1, 0];
     }
-    if (to === 0) return; // faded out: these samples are not spoken yet
+    if (to === 0) return; // faded out: these samples do not count as played
     this.#queue.splice(0, item);
     this.#offset = offset;
     this.#buffered -= i;

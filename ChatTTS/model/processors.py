@@ -1,8 +1,8 @@
 """The processing of logits before a draw: each step is a function of tensors.
 
-``sampling.py`` applies them in the order of the published model: temperature, repetition penalty over
-the last 16 tokens, top-p, top-k, forbidden end, draw. Logits are float32 of shape (..., vocabulary). A
-function that changes them returns new ones.
+``sampling.py`` applies them in the order of the published model: temperature, repetition penalty
+over the last 16 tokens, top-p, top-k, forbidden end, draw. Logits are float32 of shape (...,
+vocabulary). A function that changes them returns new ones.
 """
 
 from __future__ import annotations

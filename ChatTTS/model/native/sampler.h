@@ -128,8 +128,11 @@ class LaneSampler {
     auto end = order_.end();
     double above = 0;  // probability of the ids that are kept so far
     int kept = 0;
-    while (kept < size &&
-           (kept < kMinKept || (kept < s.top_k && 1 - above / total > 1 - s.top_p))) {
+    // Beside a very probable id the others sum to less than the precision of `above`.
+    const auto has_room = [&] {
+      return s.top_p < 1 ? 1 - above / total > 1 - s.top_p : p_[order_.front()] > 0;
+    };
+    while (kept < size && (kept < kMinKept || (kept < s.top_k && has_room()))) {
       std::pop_heap(order_.begin(), end, below);
       above += p_[*--end];
       ++kept;

@@ -21,7 +21,7 @@ from ChatTTS.config import EmbedConfig
 from ChatTTS.model.draws import DrawKey, Pass, uniforms
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.generation import GenerationRequest, Sampling
-from ChatTTS.model.llama import _Batch
+from ChatTTS.model.llama import PaddedBatch
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.native.sampler import NativeSampler
@@ -170,11 +170,11 @@ def test_draws_of_the_standard_path(subject: Subject, form: tuple[int, int]) -> 
         rows = [replace(row, end=size - 1) for row in rows]
         logits[:, :, -1] += 4
         requests = [GenerationRequest(prompt, row.sampling, row.key) for row in rows]
-        batch = _Batch(requests, range(count), embed, 10_000)
+        batch = PaddedBatch(dict(enumerate(requests)), embed, 10_000)
         batch._history = torch.from_numpy(
             np.stack([row.window[:, :num_codebooks].T for row in rows]).astype(np.int64)
         )
-        for state, row in zip(batch.rows, rows, strict=True):
+        for state, row in zip(batch.running, rows, strict=True):
             state.generated = row.position
         expected = batch.draw(logits, size - 1).numpy()
         assert subject.sampler(logits, rows).ids.tolist() == expected.tolist()
@@ -224,8 +224,6 @@ def test_logits_below_zero(kernel: Subject) -> None:
     assert_like_the_reference(kernel, logits - 100, with_settings(rows, top_k=4))
 
 
-# The CPU kernel keeps fewer ids than the reference beside an end that takes all of float32.
-@pytest.mark.parametrize("kernel", ["triton"], indirect=True)
 def test_a_forbidden_end_that_was_nearly_certain(kernel: Subject) -> None:
     """What is left beside it was next to nothing, and is drawn from as if the end had never been
     there."""

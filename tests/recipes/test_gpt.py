@@ -189,7 +189,7 @@ def test_the_llama_is_that_of_transformers() -> None:
     ours = Llama(SIZES.llama)
     for parameter in ours.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    theirs = LlamaModel(llama_config(SIZES.llama)).eval()
+    theirs = LlamaModel(llama_config(SIZES.llama)).eval()  # type: ignore[no-untyped-call]
     loaded = theirs.load_state_dict(ours.state_dict(), strict=False)
     assert not loaded.unexpected_keys
     assert loaded.missing_keys == ["embed_tokens.weight"]

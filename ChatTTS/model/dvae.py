@@ -43,7 +43,7 @@ class ConvNeXtBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return outputs of the shape of ``x`` [B, dim, T]."""
-        y = self.norm(self.dwconv(x).transpose(1, 2))
+        y: Tensor = self.norm(self.dwconv(x).transpose(1, 2))
         y = self.pwconv2(self.act(self.pwconv1(y))) * self.weight
         return x + y.transpose(1, 2)
 
@@ -68,7 +68,8 @@ class ConvNet(nn.Module):
         x = self.conv_in(x)
         for block in self.decoder_block:
             x = block(x)
-        return self.conv_out(x)
+        y: Tensor = self.conv_out(x)
+        return y
 
 
 class MelDecoder(nn.Module):
@@ -92,7 +93,8 @@ class MelDecoder(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Decode features [B, 2 * idim, T] to log-mel [B, n_mels, 2 T]."""
-        return self.out_conv(self.decoder(two_frames_each(features))) * self.coef
+        mel: Tensor = self.out_conv(self.decoder(two_frames_each(features)))
+        return mel * self.coef
 
 
 def two_frames_each(features: Tensor) -> Tensor:
@@ -118,11 +120,12 @@ class Quantizer(nn.Module):
     def embed(self, codes: Tensor) -> Tensor:
         """Return the features [B, dim, T] of codes [B, G * R, T]."""
         grouped = codes.unflatten(1, (self.groups, -1)).permute(1, 0, 3, 2)  # [G, B, T, R]
-        return self.quantizer.get_output_from_indices(grouped).transpose(1, 2)
+        features: Tensor = self.quantizer.get_output_from_indices(grouped)
+        return features.transpose(1, 2)
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the codes [B, G * R, T] of features [B, dim, T]."""
-        _, indices = self.quantizer(features.transpose(1, 2))  # [G, B, T, R]
+        indices: Tensor = self.quantizer(features.transpose(1, 2))[1]  # [G, B, T, R]
         return indices.permute(1, 0, 3, 2).flatten(1, 2)
 
 
@@ -144,7 +147,8 @@ class LogMel(nn.Module):
 
     def forward(self, samples: Tensor) -> Tensor:
         """Return the log-mel [B, n_mels, n // hop + 1] of samples [B, n]."""
-        return self.mel_spec(samples).clamp_min(1e-5).log()
+        mel: Tensor = self.mel_spec(samples)
+        return mel.clamp_min(1e-5).log()
 
 
 class DVAE(MelDecoder):
@@ -177,16 +181,19 @@ class DVAE(MelDecoder):
     @torch.inference_mode()
     def sample_audio(self, wav: NDArray[np.float32] | Tensor) -> Tensor:
         """Encode samples [n] at 24 kHz, unchecked, to codes [num_codebooks, T]."""
-        return self(torch.as_tensor(wav).to(self.coef), "encode")[0]
+        codes: Tensor = self(torch.as_tensor(wav).to(self.coef), "encode")
+        return codes[0]
 
     def encode(self, samples: Tensor) -> Tensor:
         """Encode samples [B, n] at 24 kHz to codes [B, num_codebooks, T], 46.875 a second."""
         mel = self.preprocessor_mel(samples) / self.coef
-        return self.vq_layer(self.encoder(self.downsample_conv(mel)))
+        codes: Tensor = self.vq_layer(self.encoder(self.downsample_conv(mel)))
+        return codes
 
     def decode(self, codes: Tensor) -> Tensor:
         """Decode codes [B, num_codebooks, T] to log-mel [B, n_mels, 2 T]."""
-        return self(self.vq_layer.embed(codes))
+        mel: Tensor = self(self.vq_layer.embed(codes))
+        return mel
 
 
 # The names that scripts know.

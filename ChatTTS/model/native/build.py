@@ -18,6 +18,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -192,7 +193,9 @@ def _work_folder(folder: KeptFolder) -> tempfile.TemporaryDirectory[str]:
         OSError: neither has room; the message has the reasons.
     """
     reasons = []
-    for find in (lambda: Path(tempfile.gettempdir()), lambda: _made(folder)):
+    places: tuple[Callable[[], Path], ...]
+    places = lambda: Path(tempfile.gettempdir()), lambda: _made(folder)
+    for find in places:
         try:
             parent = find()
             remove_unfinished(parent)

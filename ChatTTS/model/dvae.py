@@ -42,14 +42,14 @@ class ConvNeXtBlock(nn.Module):
         self.weight = nn.Parameter(torch.ones(dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, dim, T] to the same shape."""
-        y = self.norm(self.dwconv(x).transpose(1, 2))
+        """Return outputs of the shape of ``x`` [B, dim, T]."""
+        y: Tensor = self.norm(self.dwconv(x).transpose(1, 2))
         y = self.pwconv2(self.act(self.pwconv1(y))) * self.weight
         return x + y.transpose(1, 2)
 
 
 class ConvNet(nn.Module):
-    """Two convolutions, the blocks, and a convolution to the width wanted."""
+    """Two convolutions, the blocks, and a convolution to the output width."""
 
     def __init__(self, config: ConvNetConfig) -> None:
         super().__init__()
@@ -64,11 +64,12 @@ class ConvNet(nn.Module):
         self.conv_out = nn.Conv1d(config.hidden, config.odim, 1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, idim, T] to [B, odim, T]."""
+        """Return [B, odim, T] of features [B, idim, T]."""
         x = self.conv_in(x)
         for block in self.decoder_block:
             x = block(x)
-        return self.conv_out(x)
+        y: Tensor = self.conv_out(x)
+        return y
 
 
 class MelDecoder(nn.Module):
@@ -91,12 +92,13 @@ class MelDecoder(nn.Module):
         return 2 + self.config.n_layer * (_KERNEL // 2 * _DILATION) + 1
 
     def forward(self, features: Tensor) -> Tensor:
-        """Features [B, 2 * idim, T] to log-mel [B, n_mels, 2 T]."""
-        return self.out_conv(self.decoder(two_frames_each(features))) * self.coef
+        """Decode features [B, 2 * idim, T] to log-mel [B, n_mels, 2 T]."""
+        mel: Tensor = self.out_conv(self.decoder(two_frames_each(features)))
+        return mel * self.coef
 
 
 def two_frames_each(features: Tensor) -> Tensor:
-    """[B, 2 C, T] to [B, C, 2 T]: the halves of the channels are frames 2t and 2t + 1."""
+    """Return [B, C, 2 T] of [B, 2 C, T]: the halves of the channels are frames 2t and 2t + 1."""
     first, second = features.chunk(2, dim=1)
     return torch.stack([first, second], dim=-1).flatten(2)
 
@@ -116,13 +118,14 @@ class Quantizer(nn.Module):
             )
 
     def embed(self, codes: Tensor) -> Tensor:
-        """Codes [B, G * R, T] to features [B, dim, T]."""
+        """Return the features [B, dim, T] of codes [B, G * R, T]."""
         grouped = codes.unflatten(1, (self.groups, -1)).permute(1, 0, 3, 2)  # [G, B, T, R]
-        return self.quantizer.get_output_from_indices(grouped).transpose(1, 2)
+        features: Tensor = self.quantizer.get_output_from_indices(grouped)
+        return features.transpose(1, 2)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Features [B, dim, T] to codes [B, G * R, T]."""
-        _, indices = self.quantizer(features.transpose(1, 2))  # [G, B, T, R]
+        """Return the codes [B, G * R, T] of features [B, dim, T]."""
+        indices: Tensor = self.quantizer(features.transpose(1, 2))[1]  # [G, B, T, R]
         return indices.permute(1, 0, 3, 2).flatten(1, 2)
 
 
@@ -143,8 +146,9 @@ class LogMel(nn.Module):
             )
 
     def forward(self, samples: Tensor) -> Tensor:
-        """Samples [B, n] to log-mel [B, n_mels, n // hop + 1]."""
-        return self.mel_spec(samples).clamp_min(1e-5).log()
+        """Return the log-mel [B, n_mels, n // hop + 1] of samples [B, n]."""
+        mel: Tensor = self.mel_spec(samples)
+        return mel.clamp_min(1e-5).log()
 
 
 class DVAE(MelDecoder):
@@ -164,8 +168,12 @@ class DVAE(MelDecoder):
         self.vq_layer = Quantizer(config.vq)
 
     def forward(self, inp: Tensor, mode: str = "decode") -> Tensor:
-        """Features [B, dim, T] or codes [B, num_codebooks, T] to log-mel; samples to codes, if
-        ``mode`` is ``encode``."""
+        """Decode features [B, dim, T] or codes [B, num_codebooks, T] to log-mel.
+
+        Args:
+            inp: see above; samples [n] or [B, n], if ``mode`` is ``encode``.
+            mode: ``decode``, or ``encode`` for samples to codes.
+        """
         if mode == "encode":
             return self.encode(inp if inp.dim() > 1 else inp.unsqueeze(0))
         return super().forward(inp if inp.is_floating_point() else self.vq_layer.embed(inp))
@@ -173,16 +181,19 @@ class DVAE(MelDecoder):
     @torch.inference_mode()
     def sample_audio(self, wav: NDArray[np.float32] | Tensor) -> Tensor:
         """Encode samples [n] at 24 kHz, unchecked, to codes [num_codebooks, T]."""
-        return self(torch.as_tensor(wav).to(self.coef), "encode")[0]
+        codes: Tensor = self(torch.as_tensor(wav).to(self.coef), "encode")
+        return codes[0]
 
     def encode(self, samples: Tensor) -> Tensor:
-        """Samples [B, n] at 24 kHz to codes [B, num_codebooks, T], 46.875 a second."""
+        """Encode samples [B, n] at 24 kHz to codes [B, num_codebooks, T], 46.875 a second."""
         mel = self.preprocessor_mel(samples) / self.coef
-        return self.vq_layer(self.encoder(self.downsample_conv(mel)))
+        codes: Tensor = self.vq_layer(self.encoder(self.downsample_conv(mel)))
+        return codes
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Codes [B, num_codebooks, T] to log-mel [B, n_mels, 2 T]."""
-        return self(self.vq_layer.embed(codes))
+        """Decode codes [B, num_codebooks, T] to log-mel [B, n_mels, 2 T]."""
+        mel: Tensor = self(self.vq_layer.embed(codes))
+        return mel
 
 
 # The names that scripts know.

@@ -1,4 +1,4 @@
-"""From what the language model gives to samples: one of the two mel decoders, then the vocoder."""
+"""Frames of the language model to samples: one of the two mel decoders, then the vocoder."""
 
 from __future__ import annotations
 
@@ -49,38 +49,40 @@ class Synthesizer:
         return self._given is not None and self._given.exact
 
     def frames(self, ids: Tensor, hiddens: Tensor) -> Tensor:
-        """The codes [n, num_codebooks] or the hidden states [n, hidden], as the decoder reads."""
+        """Return codes [n, num_codebooks] or hidden states [n, hidden], as the decoder reads."""
         return ids if isinstance(self.mel_decoder, DVAE) else hiddens
 
     def length(self, frames: int) -> int:
-        """Samples of a whole utterance of so many frames."""
+        """Return the number of samples of a whole utterance of so many frames."""
         return max(0, 2 * frames - 1) * self.hop
 
     def final(self, frames: int) -> int:
-        """Samples that do not depend on what follows so many frames."""
+        """Return how many samples do not depend on what follows so many frames."""
         return max(0, 2 * frames - self.reach) * self.hop
 
     @torch.inference_mode()
     def mel(self, frames: Tensor) -> Tensor:
-        """Frames [n, num_codebooks or hidden] to log-mel [n_mels, 2 n]."""
+        """Decode frames [n, num_codebooks or hidden] to log-mel [n_mels, 2 n]."""
         columns, coef = frames.T.unsqueeze(0), self.mel_decoder.coef
         if isinstance(self.mel_decoder, DVAE):
             return self.mel_decoder.decode(columns.to(coef.device))[0]
-        return self.mel_decoder(columns.to(coef))[0]
+        mel: Tensor = self.mel_decoder(columns.to(coef))
+        return mel[0]
 
     @torch.inference_mode()
     def samples(self, frames: Tensor) -> Tensor:
         """Decode n > 0 frames [n, num_codebooks or hidden] to CPU samples [(2 n - 1) * hop]."""
         if self._given is not None:
             return self._given.advance([DecoderInput(self._given.begin(), frames, last=True)])[0]
-        return self.vocoder(self.mel(frames).unsqueeze(0))[0].float().cpu()
+        samples: Tensor = self.vocoder(self.mel(frames).unsqueeze(0))
+        return samples[0].float().cpu()
 
     @cached_property
     def _decoder(self) -> StreamingDecoder:
         return self._given or TorchStreamingDecoder(self.mel_decoder, self.vocoder)
 
     def begin(self) -> Any:
-        """The state of a new utterance, for :meth:`advance`.
+        """Return the state of a new utterance, for :meth:`advance`.
 
         Raises:
             ConfigError: the vocoder cannot compute in pieces.
@@ -88,13 +90,13 @@ class Synthesizer:
         return self._decoder.begin()
 
     def advance(self, inputs: Sequence[DecoderInput]) -> list[Tensor]:
-        """The next frames of utterances to the samples that became final.
+        """Decode the next frames of utterances to the samples that became final.
 
-        After ``n`` frames of an utterance :meth:`final` of them are out, after its last frame
-        :meth:`length`: the same as those of :meth:`samples`, up to rounding where the synthesizer
+        After ``n`` frames of an utterance :meth:`final` samples are out, after its last frame
+        :meth:`length`. They equal those of :meth:`samples`, up to rounding where the synthesizer
         is not exact.
 
         Raises:
-            ChatTTSError: an utterance has ended already, or is pushed twice.
+            ChatTTSError: an utterance has ended already, or is in two inputs.
         """
         return self._decoder.advance(inputs)

@@ -99,7 +99,7 @@ class TorchLayer:
         counts = [self.ready(window) for window in windows]
         outputs = self._compute(windows)
         rate = len(outputs) // sum(counts)
-        return outputs.split([rate * count for count in counts])
+        return torch.split(outputs, [rate * count for count in counts])
 
 
 class TorchStreamingDecoder:
@@ -221,7 +221,7 @@ def _residual(layer: ConvNeXtLayer, windows: Sequence[Tensor]) -> Tensor:
     for window in windows:
         parts.append(mixed[at : at + len(window) - 2 * reach])
         at += len(window)
-    y = block.norm(torch.cat(parts))
+    y: Tensor = block.norm(torch.cat(parts))
     y = block.pwconv2(block.act(block.pwconv1(y)))
     skip = torch.cat([window[reach : len(window) - reach] for window in windows])
     return skip + (y if scale is None else y * scale)

@@ -1,10 +1,10 @@
 """Import `vocos`, and the torchaudio it needs, where torchaudio's binary does not fit torch.
 
-torchaudio's wheels are built against CUDA; beside a CPU build of torch (or one for another CUDA)
-their shared library does not load, and `import torchaudio` fails as a whole. The mel spectrogram
-that is wanted from it is pure Python, so a second try imports it as if it had been built without
-the library, which torchaudio itself knows how to be. No installed file and nothing of torch is
-changed.
+torchaudio's wheels are built against CUDA. With a CPU build of torch (or one for another CUDA)
+their shared library does not load, and `import torchaudio` fails as a whole. The mel spectrogram,
+all that this package needs of it, is pure Python. So a second attempt imports torchaudio as if it
+had been built without the library, which torchaudio itself supports. It changes no installed file
+and nothing of torch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..utils.locks import new_lock
 
 logger = logging.getLogger(__name__)
 
-# Its `_load_lib` loads the binaries, and answers False for one that is not there (2.11 and later).
+# Its `_load_lib` loads the binaries, and returns False for one that is not there (2.11 and later).
 _UTILS = "torchaudio._extension.utils"
 # Earlier releases first ask whether this module can be found.
 _BINARY = "torchaudio.lib._torchaudio"
@@ -34,26 +34,26 @@ _lock = new_lock()
 
 
 def import_vocos() -> ModuleType:
-    """The module `vocos`, on whatever build of torchaudio is installed.
+    """Return the module `vocos`, whatever build of torchaudio is installed.
 
     Raises:
         ModuleNotFoundError: vocos or torchaudio is not installed; the message has the remedy.
-        Exception: whatever else their own code raises, unchanged.
+        Exception: any other error of their own code, unchanged.
     """
     ensure_torchaudio()
     return _import_declared("vocos")
 
 
 def ensure_torchaudio() -> ModuleType:
-    """The module `torchaudio`, without its binary where that does not load.
+    """Return the module `torchaudio`, without its binary where that does not load.
 
     May be called any number of times, from any thread; afterwards a plain `import torchaudio`
     anywhere gets the same module.
 
     Raises:
         ModuleNotFoundError: torchaudio is not installed; the message has the remedy.
-        Exception: whatever else torchaudio's own code raises, unchanged. If it fails without
-            the binary too, the error that came with the binary is its cause.
+        Exception: any other error of torchaudio's own code, unchanged. If the import without the
+            binary fails too, its cause is the error of the first attempt.
     """
     with _lock:
         try:
@@ -71,7 +71,7 @@ def ensure_torchaudio() -> ModuleType:
 
 
 def _import_declared(name: str) -> ModuleType:
-    """Import a package that this distribution declares, and say how to get it if it is missing."""
+    """Import a package that this distribution requires; an error says how to install it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -84,7 +84,7 @@ def _import_declared(name: str) -> ModuleType:
 
 
 def _from_extension(error: BaseException) -> bool:
-    """Whether the error came up while torchaudio was setting up its binary."""
+    """Return whether torchaudio raised the error while it was loading its binary."""
     return any(
         Path(frame.filename).parts[-3:-1] == ("torchaudio", "_extension")
         for frame in traceback.extract_tb(error.__traceback__)
@@ -92,17 +92,17 @@ def _from_extension(error: BaseException) -> bool:
 
 
 def _forget_torchaudio() -> None:
-    """Drop the parts that a failed import left behind, for the next one to start from nothing."""
+    """Remove the modules that a failed import left behind, so that the next one starts afresh."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "torchaudio"]:
         del sys.modules[name]
 
 
 @contextlib.contextmanager
 def _without_binary() -> Iterator[None]:
-    """Within this context torchaudio is imported as if its binary had not been installed."""
+    """Import torchaudio within this context as if its binary had not been installed."""
     finder = _UtilsFinder()
     sys.meta_path.insert(0, finder)
-    absent: Any = None  # Python's own mark for "there is no such module"
+    absent: Any = None  # Python's own value for "there is no such module"
     sys.modules[_BINARY] = absent
     try:
         yield
@@ -112,7 +112,7 @@ def _without_binary() -> Iterator[None]:
 
 
 class _UtilsFinder(MetaPathFinder):
-    """Finds the module that loads the binaries where it always is, with a loader of ours."""
+    """Finds the module that loads the binaries in its usual place, and gives it another loader."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -126,7 +126,7 @@ class _UtilsFinder(MetaPathFinder):
 
 
 class _UtilsLoader(Loader):
-    """Runs the module as it is, then lets its `_load_lib` answer "not found"."""
+    """Runs the module unchanged, then has its `_load_lib` answer "not found"."""
 
     def __init__(self, inner: Loader) -> None:
         self._inner = inner

@@ -14,7 +14,7 @@ from ..errors import AssetError, ConfigError
 from .placement import computed
 from .torchaudio_import import import_vocos
 
-# What the vocos package limits magnitudes to.
+# The vocos package limits magnitudes to this value.
 LARGEST_MAGNITUDE = 1e2
 
 
@@ -49,21 +49,22 @@ class Vocoder(nn.Module):
             ConfigError: the transform cannot be computed in pieces.
         """
         transform: Any = self.head.istft
-        overlap, rest = divmod(transform.n_fft, transform.hop_length)
+        n_fft, hop = int(transform.n_fft), int(transform.hop_length)
+        overlap, rest = divmod(n_fft, hop)
         if transform.padding != "center" or rest or overlap % 2:
             raise ConfigError(
                 "decoding in pieces needs a vocoder with centre padding and an n_fft that is an "
-                f"even multiple of hop_length, not {transform.padding!r}, {transform.n_fft} and "
-                f"{transform.hop_length}; decode whole utterances with this one"
+                f"even multiple of hop_length, not {transform.padding!r}, {n_fft} and {hop}; "
+                "decode whole utterances with this one"
             )
         return overlap
 
     @torch.inference_mode()
     def check_window(self, file: Path) -> None:
-        """Refuse a window that frames cannot be put together with.
+        """Refuse a window whose frames cannot be summed to samples.
 
         Raises:
-            AssetError: ``file`` holds such a one.
+            AssetError: ``file`` holds such a window.
         """
         transform: Any = self.head.istft
         silence = transform.window.new_zeros(1, transform.n_fft // 2 + 1, 2).to(torch.complex64)
@@ -79,10 +80,10 @@ class Vocoder(nn.Module):
             raise AssetError(f"{file}: head.istft.window gives NaN for silence; {RESTORE}")
 
     def forward(self, mel: Tensor) -> Tensor:
-        """Log-mel [B, n_mels, M] to samples [B, (M - 1) * hop]."""
+        """Decode log-mel [B, n_mels, M] to samples [B, (M - 1) * hop]."""
         return cast(Tensor, self.head(self.backbone(mel)))
 
     @torch.inference_mode()
     def decode(self, mel: Tensor) -> Tensor:
-        """Log-mel [B, n_mels, M] to samples, as scripts call it."""
-        return self(mel.to(next(self.parameters()).device))
+        """Decode log-mel [B, n_mels, M] to samples; scripts call it by this name."""
+        return cast(Tensor, self(mel.to(next(self.parameters()).device)))

@@ -130,9 +130,9 @@ def test_utterances_of_any_age_share_a_batch(
         pushes = [DecoderInput(states[i], left[i].pop(0), last=not left[i]) for i in chosen]
         for i, out in zip(chosen, synthesizer.advance(pushes), strict=True):
             samples[i].append(out)
-    for frames, out in zip(wholes, samples, strict=True):
+    for frames, parts in zip(wholes, samples, strict=True):
         whole = synthesizer.samples(frames)
-        torch.testing.assert_close(torch.cat(out), whole, rtol=0, atol=case.tolerance)
+        torch.testing.assert_close(torch.cat(parts), whole, rtol=0, atol=case.tolerance)
 
 
 @pytest.mark.parametrize("use_decoder", [True, False])
@@ -207,12 +207,12 @@ def test_no_frame_is_computed_twice(
 def test_a_batch_computes_no_more_than_its_utterances(make: Callable[..., Case]) -> None:
     synthesizer, frames = make("model-a").synthesizer, make("model-a").frames
     counts = []
-    for together in (False, True):
+    for is_together in (False, True):
         states = [synthesizer.begin() for _ in range(4)]
         with counted() as work:
             for part in frames.split(10):
                 pushes = [DecoderInput(state, part[: 2 + 2 * i]) for i, state in enumerate(states)]
-                for batch in [pushes] if together else [[push] for push in pushes]:
+                for batch in [pushes] if is_together else [[push] for push in pushes]:
                     synthesizer.advance(batch)
         counts.append(work)
     alone, together = counts

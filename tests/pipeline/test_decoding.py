@@ -63,7 +63,8 @@ def backend(request: pytest.FixtureRequest) -> str:
         if "no C++ compiler" in str(error):
             pytest.skip(str(error))
         raise
-    return request.param
+    name: str = request.param
+    return name
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,8 @@ def decoded(
     eager = Whenever(dice) if seed is not None else FixedSize(1, own.synthesizer.samples_per_frame)
     decoder = UtteranceDecoder(own.synthesizer, eager, low_latency)
     largest, portion, waits = dice.choice([1, 3, 64]), dice.choice([1, 5, 40]), dice.random()
-    samples, at, count = [], 0, len(own.ids)
+    samples: list[np.ndarray] = []
+    at, count = 0, len(own.ids)
     while decoder.finish is None:
         until = min(count, at + (dice.randint(1, portion) if seed is not None else 1))
         ends = until == count and (seed is None or dice.random() < 0.7 or at == until)
@@ -144,7 +146,7 @@ def decoded(
     assert decoder.is_complete
     assert decoder.wait() is None
     assert decoder.frames == count
-    joined = np.concatenate(samples)
+    joined: np.ndarray = np.concatenate(samples)
     assert joined.dtype == np.float32
     assert decoder.given == len(joined) == own.synthesizer.length(count)
     return joined
@@ -153,7 +155,7 @@ def decoded(
 def by_hand(own: Case, numbers: LowLatency) -> np.ndarray:
     """What the low-latency mode is to give: chunks of utterances that end early, and fades."""
     synthesizer, frames = own.synthesizer, own.frames
-    joined = own.whole().copy()
+    joined: np.ndarray = own.whole().copy()
     chunks = [c for c in numbers.chunks(synthesizer.reach / 2) if c[0] <= len(frames)]
     begin, old = 0, np.empty(0, np.float32)
     for needed, given in [*chunks, (0, 0)]:

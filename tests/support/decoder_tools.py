@@ -80,8 +80,10 @@ def some_frames(mel_decoder: MelDecoder, count: int, seed: int = 5) -> Tensor:
 @torch.inference_mode()
 def by_torch(mel_decoder: MelDecoder, vocoder: Vocoder, frames: Tensor) -> Tensor:
     columns = frames.T.unsqueeze(0)
-    is_dvae = isinstance(mel_decoder, DVAE)
-    return vocoder(mel_decoder.decode(columns) if is_dvae else mel_decoder(columns))[0]
+    samples: Tensor = vocoder(
+        mel_decoder.decode(columns) if isinstance(mel_decoder, DVAE) else mel_decoder(columns)
+    )
+    return samples[0]
 
 
 @cache
@@ -131,7 +133,8 @@ def cuda_decoder(
     shapes: LaunchShapes | None = SHAPES,
 ) -> CudaStreamingDecoder:
     """Recorded launches with copies of the modules, on the GPU where there is one."""
-    mel_decoder, vocoder = (copy.deepcopy(part).to(DEVICE) for part in (mel_decoder, vocoder))
+    mel_decoder = copy.deepcopy(mel_decoder).to(DEVICE)
+    vocoder = copy.deepcopy(vocoder).to(DEVICE)
     layers = cuda_layers(vocoder_layers(vocoder), dtype)
     recorder = recorder or new_recorder(DEVICE)
     return CudaStreamingDecoder(mel_decoder, layers, recorder, dtype=dtype, shapes=shapes)

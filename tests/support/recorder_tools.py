@@ -136,7 +136,7 @@ class _Inputs(TorchDispatchMode):
     """The memory that operators are given and none of them made."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.given: dict[int, StorageWeakRef] = {}
         self._made: dict[int, StorageWeakRef] = {}
 

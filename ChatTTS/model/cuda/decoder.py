@@ -263,7 +263,7 @@ class CudaStreamingDecoder:
             kept_rows = count + ticks[:history] + history  # [B, history]
             places = (seen + ticks).unsqueeze(1) - self._delays  # [B, layers, history + T]
             there = ((places >= 0) & (places < length.unsqueeze(1))).float().unsqueeze(3)
-            x = self._frames[metadata[:, _COUNTS:]].unflatten(2, (2, -1)).flatten(1, 2)
+            x: Tensor = self._frames[metadata[:, _COUNTS:]].unflatten(2, (2, -1)).flatten(1, 2)
             at = 0
             for index, layer in enumerate(self._layers):
                 before, channels = layer.span - 1, layer.channels

@@ -196,7 +196,8 @@ def _overlap_add(description: OverlapAddLayer) -> CudaLayer:
         for k in range(1, overlap):
             total = total + parts[:, k : k + count, overlap - 1 - k]
         sums = linear(there.squeeze(2).unfold(1, overlap, 1), squares)
-        return total / sums
+        hops: Tensor = total / sums
+        return hops
 
     return CudaLayer(len(weights), overlap, description.padding, compute)
 

@@ -1,4 +1,4 @@
-"""Work that is recorded once and replayed many times, in one launch, at the same addresses."""
+"""Recordings: work that is captured once and replayed many times, in one launch."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ _MIB = 2**20
 
 
 class Recording(Protocol[T_co]):
-    """Work that can be done again."""
+    """Captured work that can be replayed."""
 
     @property
     def result(self) -> T_co:
-        """What the work gives: the same tensors each time.
+        """The work's result: the same tensors each time.
 
-        They hold what the latest :meth:`replay` gave until any recording of the same recorder is
-        replayed, since all share their memory. Before the first replay they hold nothing.
+        They hold the values of the latest :meth:`replay` until any recording of the same recorder
+        is replayed, since all share their memory. Before the first replay they have no values.
         """
         ...
 
     def replay(self) -> None:
-        """Do the work again, on what its inputs hold by then."""
+        """Do the work again, on the present values of its inputs."""
         ...
 
 
 class Recorder(Protocol):
     """Records work of fixed shapes on fixed addresses.
 
-    Not for several threads or streams at once, and neither are its recordings: they share memory.
+    A recorder and its recordings share memory, so one thread and one stream at a time may use them.
 
     Attributes:
         captures: recordings made so far.
-        seconds: that they took.
+        seconds: that making them took.
     """
 
     captures: int
@@ -54,9 +54,9 @@ class Recorder(Protocol):
     def record(self, work: Callable[[], T]) -> Recording[T]:
         """Record what ``work`` does on the device.
 
-        It is done a few times meanwhile, so what it changes must be of no value by then. It gives
-        a tensor, or a tuple, list, mapping or dataclass of what it may give, or ``None``. What it
-        reads and did not make itself must live as long as the recording, which does not hold it.
+        The work runs a few times meanwhile, so nothing that it changes may be needed yet. Its
+        result is a tensor, ``None``, or a tuple, list, mapping or dataclass of results. Tensors
+        that it reads and did not make must live as long as the recording, which does not hold them.
 
         Raises:
             ConfigError: the device has not enough memory; the message has the numbers.
@@ -88,7 +88,7 @@ class CudaRecorder:
 
     Args:
         device: where the work runs.
-        advice: what a message about too little memory tells to change.
+        advice: what to change, for a message about too little memory.
     """
 
     # torch and CUDA allow one capture at a time in a process.
@@ -111,7 +111,7 @@ class CudaRecorder:
             current = torch.cuda.current_stream(self._device)
             self._stream.wait_stream(current)
             graph = torch.cuda.CUDAGraph()
-            # A capture that fails leaves its stream the current one, but for this block.
+            # This block restores the current stream, which a failed capture does not.
             with torch.cuda.stream(self._stream):
                 for _ in range(_WARM_UPS):
                     work()
@@ -130,7 +130,7 @@ class CudaRecorder:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Say how much memory there is where it was too little."""
+        """Turn errors about too little memory into one that has the numbers."""
         try:
             yield
         except RuntimeError as error:
@@ -144,7 +144,7 @@ class CudaRecorder:
 
 
 def _is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether memory was the reason: ending a capture that failed raises another error."""
+    """Return whether memory was the reason. Ending a failed capture raises another error on top."""
     while error is not None:
         if any(text in str(error) for text in ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED")):
             return True

@@ -1,4 +1,4 @@
-"""Float32 products with all their bits, whatever the process allows itself elsewhere."""
+"""Float32 products with all their bits, whatever precision the rest of the process has set."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 
 @contextmanager
 def ieee_float32() -> Iterator[None]:
-    """No TF32 in what is computed or recorded meanwhile.
+    """Compute and record without TF32 in this context.
 
-    The setting is the process's: other threads see it for as long as the block lasts.
+    The setting is the process's, so other threads see it while the context lasts.
     """
     try:
         before = torch.get_float32_matmul_precision()

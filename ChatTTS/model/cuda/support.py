@@ -19,7 +19,7 @@ _LEAST_TRITON = (3, 3)
 
 
 def why_no_kernels(device: torch.device) -> str | None:
-    """Why Triton kernels cannot run on a CUDA device, in words; ``None`` where they can."""
+    """Return why Triton kernels cannot run on a CUDA device; ``None`` where they can."""
     if not torch.cuda.is_available():
         return "no CUDA device is there"
     if torch.version.hip is not None:
@@ -49,27 +49,27 @@ def _triton_version() -> tuple[int, ...]:
 
 @cache
 def _why_none_is_launched(device: torch.device) -> str | None:
-    """Why the simplest kernel cannot be compiled and launched; ``None`` if it can."""
+    """Return why the simplest kernel cannot be compiled and launched; ``None`` if it can."""
     try:
         from .kernels.norm import rms_norm
 
         with on_device(device):
             rms_norm(torch.ones(1, 16, device=device), torch.ones(16, device=device), 1e-6)
             torch.cuda.synchronize(device)
-    except Exception as error:  # whatever a missing compiler or a broken installation raises
+    except Exception as error:  # a missing compiler or a broken installation may raise anything
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         return f"Triton cannot launch a kernel ({reason}); it needs a C compiler such as gcc"
     return None
 
 
 def on_device(device: torch.device) -> AbstractContextManager[Any]:
-    """Launch on ``device`` meanwhile: Triton and graphs take the current one, not the tensors'."""
+    """Make ``device`` the current one: Triton and graphs use that, not the tensors' device."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @contextmanager
 def must_fit(what: str, device: torch.device, advice: str) -> Iterator[None]:
-    """Say how much memory there is where it was too little.
+    """Turn errors about too little memory into one that has the numbers.
 
     Raises:
         ConfigError: ``what`` does not fit on ``device``; ``advice`` says what to do.

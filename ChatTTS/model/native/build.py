@@ -3,9 +3,9 @@
 The sources are plain C++17 without torch's headers, so this takes seconds and needs nothing but a
 compiler. Where there is none, the engine computes with torch instead.
 
-A kept library is named after what it was made from and after the hash of its content, and its
-content is read and compared before any of it runs: loading what was cut, damaged or planted by
-another user would end the process, or worse.
+The name of a kept library has a hash of what it was made from and a hash of its content. The
+content is compared with the name before any of it runs: loading a file that was cut off, damaged or
+planted by another user could end the process, or worse.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +29,8 @@ logger = logging.getLogger(__name__)
 
 _SOURCES = Path(__file__).parent
 _COMPILERS = ("c++", "g++", "clang++")
-# Fused multiply-adds are written out (vectors.h): which ones a compiler finds depends on the
-# code around them, and bits would depend on the size of a block or a batch.
+# The sources say where to fuse multiply-adds (vectors.h). Where a compiler would fuse depends on
+# the code around, so bits would depend on the size of a block or a batch.
 _FLAGS = ("-std=c++17", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-pthread")
 _SECONDS = 300
 # Bytes that compiling may take on a disk, with room to spare.
@@ -47,7 +48,7 @@ class Library:
     Attributes:
         code: the library's content.
         path: where it is kept; None if it cannot be.
-        new: whether it was compiled now.
+        new: whether this call compiled it.
     """
 
     code: bytes
@@ -56,7 +57,7 @@ class Library:
 
 
 def library(*, anew: bool = False) -> Library:
-    """The compiled library, made first where it is not there yet.
+    """Return the compiled library, which is compiled first where it is not kept yet.
 
     Args:
         anew: compile it in any case.
@@ -81,7 +82,7 @@ def library(*, anew: bool = False) -> Library:
 
 
 def name() -> str:
-    """What the kernels of this machine are made from, in a word; libraries of one name are alike.
+    """Return a hash of what the kernels of this machine are made from: equal names, equal kernels.
 
     Raises:
         BuildError: there is no compiler.
@@ -95,7 +96,7 @@ def _name(compiler: list[str]) -> str:
 
 
 def _kept(folder: KeptFolder, name: str) -> tuple[Library | None, list[str]]:
-    """A kept library that is whole, and what is wrong with others of its name."""
+    """Return an intact kept library, if there is one, and what is wrong with others of its name."""
     trouble = []
     try:
         for file in _files(folder, name):
@@ -109,7 +110,7 @@ def _kept(folder: KeptFolder, name: str) -> tuple[Library | None, list[str]]:
                 return Library(code, folder.path / file, new=False), trouble
             trouble.append(f"{folder.path / file} was damaged")
     except OSError:
-        pass  # what cannot be read cannot be kept either, which says why
+        pass  # keeping the new library will fail too, and its error gives the reason
     return None, trouble
 
 
@@ -132,7 +133,7 @@ def _file_name(name: str, code: bytes) -> str:
 
 
 def _compiler() -> list[str]:
-    """The command with its flags, by ``CXX`` or the usual names."""
+    """Return the compiler's command and flags, from ``CXX`` or by the usual names."""
     try:
         named = shlex.split(os.environ.get("CXX", ""))
     except ValueError as error:
@@ -147,7 +148,7 @@ def _compiler() -> list[str]:
 
 
 def _for_which_cpu(command: list[str]) -> list[str]:
-    """The processor that ``CXX`` names, as in ``g++ -march=x86-64-v3``; else this one."""
+    """Return the flag for this processor, or none where ``CXX`` names one (``g++ -march=...``)."""
     if any(part.startswith(("-march=", "-mcpu=")) for part in command):
         return []
     is_x86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -155,7 +156,7 @@ def _for_which_cpu(command: list[str]) -> list[str]:
 
 
 def _machine() -> str:
-    """What a compiled library depends on beside its sources and the compiler."""
+    """Return what a compiled library depends on beside its sources and the compiler."""
     about = [platform.system(), platform.machine(), platform.processor()]
     cpus = Path("/proc/cpuinfo")
     if cpus.exists():
@@ -171,7 +172,7 @@ def _texts() -> list[str]:
 
 
 def _compile(command: list[str], folder: KeptFolder) -> bytes:
-    """The content of a new library."""
+    """Compile a library and return its content."""
     logger.info("compiling the CPU kernels, once for this machine")
     try:
         with _work_folder(folder) as work:
@@ -186,20 +187,22 @@ def _compile(command: list[str], folder: KeptFolder) -> bytes:
 
 
 def _work_folder(folder: KeptFolder) -> tempfile.TemporaryDirectory[str]:
-    """A folder that is this process's own, where there is room: beside other temporary ones.
+    """Make a folder for this process alone, among temporary ones or in the cache.
 
     Raises:
-        OSError: there is none, with the reasons.
+        OSError: neither has room; the message has the reasons.
     """
     reasons = []
-    for find in (lambda: Path(tempfile.gettempdir()), lambda: _made(folder)):
+    places: tuple[Callable[[], Path], ...]
+    places = lambda: Path(tempfile.gettempdir()), lambda: _made(folder)
+    for find in places:
         try:
             parent = find()
             remove_unfinished(parent)
             if shutil.disk_usage(parent).free < _ROOM:
                 reasons.append(f"{parent} has less than {_ROOM >> 20} MB of room")
                 continue
-            # What a stopped compiler still writes there must not turn up as another error.
+            # Ignored, since a compiler that was stopped may still write there.
             return tempfile.TemporaryDirectory(
                 prefix=UNFINISHED, dir=parent, ignore_cleanup_errors=True
             )
@@ -214,7 +217,7 @@ def _made(folder: KeptFolder) -> Path:
 
 
 def _run(command: list[str], work: str) -> tuple[int, str]:
-    """Exit status and errors of a command that takes its time, with ``work`` for what it keeps."""
+    """Run a long command, with ``work`` for its temporary files; return its status and errors."""
     process = subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import ConfigError
+from ..decoder_layers import block_scale
 from ..dvae import MelDecoder
 from ..vocoder import Vocoder
 from .library import (
@@ -27,12 +28,12 @@ from .library import (
 def accelerate(module: MelDecoder | Vocoder, team: Team, kind: str = "float32") -> None:
     """Replace the blocks between features and mel, or between mel and samples, by one stack.
 
-    The weights of the blocks must be loaded; they are packed and then let go. What encodes audio
-    (the DVAE's other half) stays as it is: its codes would differ by a rounding.
+    The weights of the blocks must be loaded; they are packed and then released. The encoder of the
+    DVAE stays as it is: rounding could change its codes.
 
     Args:
         team: the threads that compute. One call at a time may use them.
-        kind: ``float32``, ``bfloat16`` or ``int8``; how the matrices are kept.
+        kind: ``float32``, ``bfloat16`` or ``int8``, in which the matrices are stored.
 
     Raises:
         ConfigError: the blocks are of another architecture.
@@ -57,12 +58,12 @@ class Packing:
         self._held: list[Tensor] = []
 
     def vector(self, values: Tensor) -> int:
-        """Address of a copy whose last dimension is padded with zeros."""
+        """Return the address of a copy whose last dimension is padded with zeros."""
         return self._hold(padded(values.detach().float()).clone())
 
     def matrix(self, weight: Tensor, kind: str = "float32") -> int:
-        """Address of a packed matrix [outputs, inputs]."""
-        # Zeros: the padding of a matrix is not written, and scales of it are read.
+        """Return the address of a packed matrix [outputs, inputs]."""
+        # Zeros, because packing does not write the padding, and the kernels read its scales.
         packed = torch.zeros(self._team.packed_bytes(kind, *weight.shape), dtype=torch.uint8)
         self._team.pack(weight.detach().float().contiguous(), kind, packed)
         return self._hold(packed)
@@ -76,12 +77,12 @@ class Packing:
 class ConvNeXtStack(nn.Module):
     """Blocks one after another, in one native call; for inference on the CPU.
 
-    A frame's bits depend on the frames within the blocks' reach: not on the length, the batch or
-    the number of threads.
+    A frame's bits depend only on the frames within the blocks' reach, and not on the length, the
+    batch or the number of threads.
 
     Attributes:
         channels: of the frames.
-        layers: the blocks as layers of a chain; they live as long as the stack.
+        layers: the blocks as the kernels read them; they live as long as the stack.
 
     Args:
         blocks: ``ConvNeXtBlock`` of this package or of vocos, all of one shape, with their weights.
@@ -103,7 +104,7 @@ class ConvNeXtStack(nn.Module):
             raise ConfigError("a stack needs ConvNeXt blocks that are all of one shape")
         self.channels, intermediate, kernel, dilation, eps = shapes.pop()
         self._team = team
-        # Not buffers: whatever moves or casts a module's buffers would leave the addresses behind.
+        # Not buffers: moving or casting a module's buffers would make the addresses wrong.
         self._packing = Packing(team)
         sizes = KINDS[kind], self.channels, intermediate, kernel, dilation, eps
         self._blocks = [NativeConvNeXtBlock(*self._pack(block, kind), *sizes) for block in blocks]
@@ -122,10 +123,10 @@ class ConvNeXtStack(nn.Module):
         self.layers = (NativeLayer * len(blocks))(*layers)
 
     def forward(self, x: Tensor, cond_embedding_id: None = None) -> Tensor:
-        """[B, channels, T] to float32 of the same shape; in memory, channels come last.
+        """Return float32 outputs [B, channels, T], whose channels come last in memory.
 
         Args:
-            cond_embedding_id: what the backbone of vocos hands to each block; always ``None``.
+            cond_embedding_id: an argument that the backbone of vocos passes; always ``None``.
 
         Raises:
             ConfigError: ``x`` has another number of channels or dimensions.
@@ -148,9 +149,9 @@ class ConvNeXtStack(nn.Module):
         return out.transpose(1, 2)
 
     def _pack(self, block: Any, kind: str) -> tuple[int, ...]:
-        """The pointers of a ``VelocityConvNeXtBlock``."""
+        """Return the pointers of a ``VelocityConvNeXtBlock``."""
         vector, matrix = self._packing.vector, self._packing.matrix
-        scale = block.weight if hasattr(block, "weight") else block.gamma
+        scale = block_scale(block)
         return (
             vector(block.dwconv.weight[:, 0].T),
             vector(block.dwconv.bias),
@@ -165,12 +166,12 @@ class ConvNeXtStack(nn.Module):
 
 
 def padded(values: Tensor) -> Tensor:
-    """``values`` with zeros behind the last dimension, up to the width of a row."""
+    """Return ``values`` with zeros behind the last dimension, up to the width of a row."""
     return nn.functional.pad(values, (0, -values.shape[-1] % ROW_STEP))
 
 
 def kept_floats(layers: Iterable[NativeLayer]) -> int:
-    """Size of a state: of each layer the rows that an output depends on, but for one."""
+    """Return the size of a state: for each layer the rows that an output depends on, less one."""
     return sum(
         (layer.kernel - 1) * layer.dilation * -(-layer.inputs // ROW_STEP) * ROW_STEP
         for layer in layers
@@ -178,7 +179,7 @@ def kept_floats(layers: Iterable[NativeLayer]) -> int:
 
 
 def _shape(block: Any) -> tuple[int, int, int, int, float]:
-    """Channels, intermediate size, kernel, dilation and eps of a block.
+    """Return channels, intermediate size, kernel, dilation and eps of a block.
 
     Raises:
         ConfigError: it has parts that the kernels do not compute.

@@ -27,19 +27,20 @@ from . import build
 KINDS = {"float32": 0, "bfloat16": 1, "int8": 2}
 ALIGNMENT = 64
 
-# Vectors and rows of a chain are padded to a multiple of this many floats (``kRowStep``).
+# Vectors and rows of the decoder are padded to a multiple of this many floats (``kRowStep``).
 ROW_STEP = 16
-
 
 # Sizes and counts stay below it, so that sums of two, and what is rounded up, are 32-bit numbers.
 _LIMIT = 2**30
 
 
 def whole(value: int, what: str, limit: int = _LIMIT) -> int:
-    """``value``, if the kernels can take it as a size or a count: ctypes would cut off its head.
+    """Return ``value`` if it fits into the kernels' type, since ctypes would cut off high bits.
 
     Args:
-        what: it is, for the message.
+        value: a size or a count.
+        what: its name in the message.
+        limit: the value must be below it.
 
     Raises:
         ConfigError: it is negative, or ``limit`` or more.
@@ -61,7 +62,7 @@ _LIMITS: dict[Any, int] = {c_int: _LIMIT, c_int32: _LIMIT, c_int64: 2**62}
 
 
 class _Checked(ctypes.Structure):
-    """A structure whose sizes and counts are looked at when they are set."""
+    """A structure that checks its sizes and counts when they are set."""
 
     _limits: ClassVar[dict[str, int]] = {}
 
@@ -189,7 +190,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 
 class Kernels:
-    """The functions of a library, as attributes; sizes and counts are checked on the way.
+    """The functions of a library, as attributes, which check the sizes and counts that they get.
 
     Args:
         found: the library.
@@ -222,7 +223,7 @@ def _checked(function: Any, arguments: Sequence[Any]) -> Callable[..., Any]:
 
 @functools.cache
 def load() -> Kernels:
-    """The kernels of this machine.
+    """Return the kernels of this machine.
 
     Raises:
         BuildError: they cannot be compiled, or do not load.
@@ -233,7 +234,7 @@ def load() -> Kernels:
     except (OSError, AttributeError) as error:
         if found.new:
             raise _useless(error) from error
-    # Kept by another system, it may be: what is compiled here and now must do.
+    # Another system may have kept that one. A library that is compiled now must load.
     try:
         return Kernels(_opened(build.library(anew=True)))
     except (OSError, AttributeError) as error:
@@ -248,7 +249,7 @@ def _useless(error: Exception) -> build.BuildError:
 
 
 def _opened(library: build.Library) -> ctypes.CDLL:
-    """A library in this process, which no change to its file reaches if the system can do that.
+    """Load a library, from memory where the system can: changes to its file have no effect then.
 
     Raises:
         OSError: it does not load.
@@ -264,14 +265,14 @@ def _opened(library: build.Library) -> ctypes.CDLL:
 
 
 def _from_memory(code: bytes) -> ctypes.CDLL | None:
-    """A library from memory of this process; None where the system does not do that (Linux does).
+    """Load a library from this process's memory; return None where the system cannot (Linux can).
 
-    The files of a cache may be cut while they are in use, or lie where nothing may be executed.
+    The files of a cache may be truncated while they are in use, or lie where nothing may run.
     """
     if not hasattr(os, "memfd_create"):
         return None
     try:
-        # Open to the end: the loader takes one name for one library, and a name is this number.
+        # Never closed: the loader knows a library by its name, which has this number.
         handle = os.memfd_create("chattts-kernels", os.MFD_CLOEXEC)
     except OSError:
         return None
@@ -285,7 +286,7 @@ def _from_memory(code: bytes) -> ctypes.CDLL | None:
 
 
 def address(array: Tensor | NDArray[Any]) -> int:
-    """Where a contiguous tensor or array begins. The caller keeps it alive."""
+    """Return the address of a contiguous tensor or array, which the caller must keep alive."""
     return array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
 
 
@@ -294,7 +295,7 @@ class Team:
 
     Raises:
         BuildError: there are no kernels here.
-        ConfigError: ``size`` is no number of threads, or the system does not give so many.
+        ConfigError: ``size`` is not a positive number of threads, or the system refuses so many.
     """
 
     def __init__(self, size: int) -> None:
@@ -304,13 +305,13 @@ class Team:
         if self.handle is None:
             raise ConfigError(f"{size} threads cannot be started here: ask for less (num_threads)")
         self.about = self.library.velocity_build().decode("ascii")
-        # Not at the interpreter's end: a daemon thread may be computing on them to the last.
+        # Not at the interpreter's end, when a daemon thread may still be computing on them.
         weakref.finalize(self, self.library.velocity_dismiss, self.handle).atexit = False
 
-    def advance(self, layers: ctypes.Array[NativeLayer], pushes: Sequence[NativeInput]) -> None:
-        """Take ``pushes`` through ``layers``; no two of them may have the same state."""
+    def advance(self, layers: ctypes.Array[NativeLayer], inputs: Sequence[NativeInput]) -> None:
+        """Take ``inputs`` through ``layers``; no state may be in two of them."""
         self.library.velocity_advance(
-            self.handle, layers, len(layers), (NativeInput * len(pushes))(*pushes), len(pushes)
+            self.handle, layers, len(layers), (NativeInput * len(inputs))(*inputs), len(inputs)
         )
 
     def pack(self, weight: Tensor, kind: str, into: Tensor) -> None:
@@ -321,12 +322,12 @@ class Team:
         )
 
     def packed_bytes(self, kind: str, outputs: int, inputs: int) -> int:
-        """Room that a packed matrix takes, in whole cache lines."""
+        """Return the bytes of a packed matrix, in whole cache lines."""
         size = int(self.library.velocity_matrix_bytes(KINDS[kind], outputs, inputs))
         return -(-size // ALIGNMENT) * ALIGNMENT
 
     def product(self, rows: Tensor, packed: Tensor, kind: str, outputs: int) -> Tensor:
-        """float32 ``rows`` [n, inputs] times a packed matrix: float32 [n, outputs]."""
+        """Multiply float32 ``rows`` [n, inputs] with a packed matrix: float32 [n, outputs]."""
         rows = rows.contiguous()
         n, inputs = rows.shape
         out = torch.empty(n, outputs, dtype=torch.float32, device="cpu")

@@ -36,7 +36,7 @@ class Counting(EagerRecorder):
         self.replays = 0
 
     def record(self, work: Callable[[], Any]) -> Any:
-        recording = super().record(work)
+        recording: Any = super().record(work)
 
         def replay() -> None:
             self.replays += 1

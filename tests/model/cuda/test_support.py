@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -57,7 +58,7 @@ def test_a_good_gpu(gpu: pytest.MonkeyPatch) -> None:
     [
         (torch.cuda, "is_available", lambda: False, "no CUDA device is there"),
         (torch.version, "hip", "6.2", "for ROCm"),
-        (support.importlib.util, "find_spec", lambda name: None, "pip install triton"),
+        (importlib.util, "find_spec", lambda name: None, "pip install triton"),
         (support, "_triton_version", lambda: (3, 2), "triton 3.2 aborts the process"),
         (torch.cuda, "get_device_capability", lambda device: (7, 5), "capability 8.0"),
     ],

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -48,7 +49,10 @@ def ours(channels: int) -> nn.Module:
 
 
 def of_vocos(channels: int, intermediate: int | None = None, gamma: float = 0.3) -> nn.Module:
-    return import_vocos().modules.ConvNeXtBlock(channels, intermediate or 3 * channels, gamma)
+    module: nn.Module = import_vocos().modules.ConvNeXtBlock(
+        channels, intermediate or 3 * channels, gamma
+    )
+    return module
 
 
 def randomised(block: nn.Module, generator: torch.Generator) -> nn.Module:
@@ -69,7 +73,8 @@ def inputs(channels: int, frames: int, batch: int = 1) -> Tensor:
 
 @torch.inference_mode()
 def by_torch(blocks: list[nn.Module], x: Tensor) -> Tensor:
-    return nn.Sequential(*blocks)(x)
+    y: Tensor = nn.Sequential(*blocks)(x)
+    return y
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,7 +120,7 @@ def test_views_and_other_types_are_taken(team: Team) -> None:
 def test_gelu_is_exact_to_a_millionth(team: Team) -> None:
     # With a norm of zero weight the first product gives its bias, and the second passes that on.
     points = torch.linspace(-14, 14, 2048)
-    block = of_vocos(2048, intermediate=2048)
+    block: Any = of_vocos(2048, intermediate=2048)
     for parameter in block.parameters():
         parameter.data.zero_()
     block.pwconv1.bias.data.copy_(points)
@@ -132,7 +137,8 @@ def test_a_frame_depends_on_its_reach_alone(
     team: Team, make: Callable[..., nn.Module], kind: str
 ) -> None:
     blocks, x = some_blocks(make, 40), inputs(40, 200)
-    (dilation,) = blocks[0].dwconv.dilation
+    first_block: Any = blocks[0]
+    (dilation,) = first_block.dwconv.dilation
     reach = len(blocks) * 3 * dilation
     stack = ConvNeXtStack(blocks, team, kind)
     whole = stack(x)
@@ -192,7 +198,8 @@ def test_the_weights_are_packed_copies(team: Team) -> None:
 
 
 def adaptive() -> nn.Module:
-    return import_vocos().modules.ConvNeXtBlock(16, 32, 0.1, adanorm_num_embeddings=4)
+    module: nn.Module = import_vocos().modules.ConvNeXtBlock(16, 32, 0.1, adanorm_num_embeddings=4)
+    return module
 
 
 def approximate() -> nn.Module:
@@ -252,7 +259,8 @@ def exact_samples(mel_decoder: MelDecoder, vocoder: Vocoder, frames: Tensor) -> 
     if isinstance(mel_decoder, DVAE):
         columns = mel_decoder.vq_layer.embed(columns)
     decoder, vocoder = copy.deepcopy(mel_decoder).double(), copy.deepcopy(vocoder).double()
-    return vocoder(decoder(columns.double()))[0]
+    samples: Tensor = vocoder(decoder(columns.double()))
+    return samples[0]
 
 
 def rms(values: Tensor) -> float:

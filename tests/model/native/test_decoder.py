@@ -8,7 +8,6 @@ from functools import cache
 
 import pytest
 import torch
-from torch import nn
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
@@ -108,7 +107,7 @@ def test_modules_must_be_on_the_kernels() -> None:
     mel_decoder, vocoder = modules(True)
     with pytest.raises(ConfigError, match="accelerate"):
         NativeStreamingDecoder(mel_decoder, vocoder, team)
-    bare: nn.Module = copy.deepcopy(vocoder)
+    bare = copy.deepcopy(vocoder)
     accelerate(bare, team)
     with pytest.raises(ConfigError, match="accelerate"):
         NativeStreamingDecoder(mel_decoder, bare, team)

@@ -238,11 +238,11 @@ def test_no_room_among_temporary_files(workshop: Workshop, monkeypatch: pytest.M
     usage = shutil.disk_usage
     full = usage(workshop.temporary)._replace(free=1)
     monkeypatch.setattr(
-        build.shutil, "disk_usage", lambda path: full if path == workshop.temporary else usage(path)
+        shutil, "disk_usage", lambda path: full if path == workshop.temporary else usage(path)
     )
     build.library()
     assert Path(workshop.log.read_text().splitlines()[1]).parent.parent == workshop.cache
-    monkeypatch.setattr(build.shutil, "disk_usage", lambda path: full)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
     with pytest.raises(BuildError, match=r"less than 64 MB of room; .*less than 64 MB of room"):
         build.library(anew=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ STRUCTURES = (
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
-def test_every_number_of_a_structure_is_checked(structure: type) -> None:
+def test_every_number_of_a_structure_is_checked(structure: Any) -> None:
     kinds = {"c_int": 2**31, "c_long": 2**63, "c_longlong": 2**63}
     numbers = {name: kind.__name__ for name, kind in structure._fields_ if kind.__name__ in kinds}
     assert numbers

@@ -1,9 +1,9 @@
 """Launches that begin while the one before them ends (CUDA's programmatic dependent launch).
 
-In a step of few rows a kernel takes a few microseconds, and its beginning is a good part of them:
-programs are placed, addresses computed, weights are on their way. None of that needs what the
-launch before gives. So every kernel here lets the next one begin at once, and waits until all of
-the launch before is done before it writes anything, or reads what that launch may have written.
+In a step of few rows a kernel takes a few microseconds, and much of that is its beginning:
+programs are placed, addresses are computed, weights are fetched. None of that needs the results of
+the launch before. So every kernel here lets the next one begin at once. Before it writes anything,
+or reads what the launch before may have written, it waits until that launch is done.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ if TRITON >= _FIRST_TRITON:
 
 
 def overlaps(x: Tensor) -> bool:
-    """Whether launches can overlap on the device of ``x``. A kernel and its launch must
-    both be told."""
+    """Return whether launches can overlap on the device of ``x``.
+
+    Both the kernel and its launch need the answer.
+    """
     return TRITON >= _FIRST_TRITON and capability(x) >= _FIRST
 
 
 def capability(x: Tensor) -> int:
-    """Compute capability of the device of ``x``, 90 for 9.0; 0 where kernels are interpreted."""
+    """Return the compute capability of the device of ``x``, 90 for 9.0; 0 in the interpreter."""
     return _capability(x.device) if x.is_cuda else 0
 
 
 def launch_options(overlap: bool) -> dict[str, Any]:
-    """What a launch is told beside its arguments."""
+    """Return the options of a launch, beside the kernel's arguments."""
     return {"launch_pdl": True} if overlap else {}
 
 
@@ -52,6 +54,6 @@ def _capability(device: torch.device) -> int:
 
 @triton.jit
 def follow() -> None:
-    """Let the next launch begin, and wait for the one before."""
+    """Let the next launch begin, and wait for the launch before."""
     gdc_launch_dependents()
     gdc_wait()

@@ -42,7 +42,7 @@ def test_an_unspeakable_row_is_empty_and_named(
     assert [(len(row), row.dtype) for row in rows] == [(0, np.dtype(np.float32))]
     assert (rows.finish_reasons, rows.rows[0].utterances) == (["stop"], [])
     assert len(warnings(caplog)) == 1
-    assert "row 0" in caplog.text
+    assert "text 0" in caplog.text
     assert repr(text) in caplog.text
 
 
@@ -56,7 +56,7 @@ def test_it_does_not_take_the_others_with_it(small: Chat, caplog: pytest.LogCapt
     assert [len(row) > 0 for row in rows] == [False, True, False, True, False]
     np.testing.assert_allclose(rows[1], spoken[0], atol=1e-4)
     np.testing.assert_allclose(rows[3], spoken[1], atol=1e-4)
-    assert [message[:5] for message in warnings(caplog)] == ["row 0", "row 2", "row 4"]
+    assert [message[:6] for message in warnings(caplog)] == ["text 0", "text 2", "text 4"]
 
 
 def test_nor_in_a_stream(small: Chat) -> None:

@@ -65,9 +65,9 @@ test-on-kernels-%: $(INSTALLED_DEV)
 # the compiler slow, which so runs before. They end the process with a report, so pytest captures
 # nothing. Left out are a test that limits addresses, of which the checks take terabytes, and those of
 # the bundled voice, which take long and read no memory that the small models do not.
-SANITIZED := $(patsubst %,tests/%.py,model/native/test_products model/native/test_chain \
-  model/native/test_convnext model/velocity/test_llama model/velocity/test_sampler \
-  model/velocity/test_packing pipeline/test_decode_worker)
+SANITIZED := $(patsubst %,tests/model/%.py,native/test_products native/test_decoder \
+  test_streaming_decoder native/test_convnext velocity/test_llama velocity/test_sampler \
+  velocity/test_packing) tests/pipeline/test_decode_worker.py
 SANITIZE := -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all
 GCC_LIBRARY = $(shell g++ -print-file-name=lib$(1).so)
 
@@ -79,7 +79,7 @@ sanitize-memory: $(INSTALLED_DEV)
 	OMP_NUM_THREADS=1 PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$(call GCC_LIBRARY,asan) $(call GCC_LIBRARY,ubsan)" \
 	  $(BIN)/python -m pytest -s -p no:cacheprovider -p no:xdist $(SANITIZED) \
-	  -k "not more_threads_than and not bundled and not triton"
+	  -k "not more_threads_than and not bundled and not triton and not cuda"
 
 # setarch: the checks of GCC 12 do not bear all the places that newer systems give to programs.
 sanitize-threads:

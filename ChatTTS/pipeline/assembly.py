@@ -1,4 +1,7 @@
-"""From generated frames to waveforms: decodes each utterance, and keeps each text in order."""
+"""From generated frames to waveforms: decodes each utterance, and keeps each text in order.
+
+Silence for tags at the borders of an utterance is made here; ``text/tags.py`` has its lengths.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Numbers as words, in English and Chinese, where the grammars of ``wetext`` read none.
 
-The functions take digits as text, so leading zeros and decimals are kept as written.
+The functions take digits as text, so leading zeros and decimals are kept as written. ``english.py``
+and ``quantities.py`` decide which notation is read how.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The metrics of an engine: what it has done, and what it holds now."""
+"""The metrics of an engine: what it has done, and what it holds now.
+
+``serving/metrics.py`` shows them to Prometheus.
+"""
 
 from __future__ import annotations
 

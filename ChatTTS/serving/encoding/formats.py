@@ -1,4 +1,4 @@
-"""The audio formats of the server's answers."""
+"""The audio formats of the server's answers. ``audio/files.py`` writes files."""
 
 from __future__ import annotations
 

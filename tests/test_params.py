@@ -152,7 +152,7 @@ def test_a_copy_of_all_fields_names_what_differs(copied: Any) -> None:
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_copies_and_pickles_keep_all(protocol: int) -> None:
     named = InferCodeParams(temperature=0.3)
-    made = Request(text=[], code={"temperature": 0.5}).code
+    made = Request(text=[], code=cast(Any, {"temperature": 0.5})).code
     for params in (named, made):
         for again in (
             copy.copy(params),

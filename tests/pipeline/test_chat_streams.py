@@ -172,7 +172,8 @@ def test_pieces_are_the_waveform(small: Chat, use_decoder: bool, max_split_batch
     assert [piece.position for piece in pieces] == [0, *ends[:-1]]
     assert sorted(piece.utterance for piece in pieces) == [piece.utterance for piece in pieces]
     ended = {piece.utterance: piece.finish_reason for piece in pieces if piece.finish_reason}
-    assert ended == {i: u.finish.value for i, u in enumerate(stream.utterances)}
+    finishes: list[Any] = [u.finish for u in stream.utterances]
+    assert ended == {i: finish.value for i, finish in enumerate(finishes)}
     assert [u.text for u in stream.utterances] == [u.text for u in whole.rows[0].utterances]
     assert stream.finish_reason == whole.finish_reasons[0]
 

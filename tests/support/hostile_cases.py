@@ -341,7 +341,7 @@ def _names(count: int) -> bytes:
     return _with_header("{" + ",".join(entries) + "}")
 
 
-def _sparse(path: Path) -> None:
+def _empty_terabyte(path: Path) -> None:
     path.touch()
     os.truncate(path, 1 << 40)
 
@@ -355,7 +355,7 @@ def files() -> list[Case]:
         "loop": lambda path: path.symlink_to(path.name),
         "folder": Path.mkdir,
         "process": lambda path: path.symlink_to("/proc/self/environ"),
-        "sparse": _sparse,
+        "sparse": _empty_terabyte,
         "noise": lambda path: path.write_bytes(bytes(range(256)) * 64),
     }
     # A loop or a lost link is a file that is not there, and config.json need not be.

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 import torch
 
@@ -70,8 +70,8 @@ class Chat(CheckpointAttributes):
             messages go to loggers under ``ChatTTS``.
     """
 
-    RefineTextParams = parameters.RefineTextParams
-    InferCodeParams = parameters.InferCodeParams
+    RefineTextParams: TypeAlias = parameters.RefineTextParams
+    InferCodeParams: TypeAlias = parameters.InferCodeParams
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self.logger = logger or logging.getLogger("ChatTTS")

@@ -130,8 +130,8 @@ def test_every_dependency_is_pinned_once_and_within_its_range(python: str) -> No
             continue  # its own extra, whose lines are here as well
         if wanted.marker is not None and not wanted.marker.evaluate(environment(python)):
             continue
-        pin = pins[canonicalize_name(wanted.name)]
-        assert wanted.specifier.contains(pin.removeprefix("=="), prereleases=True), line
+        pinned = pins[canonicalize_name(wanted.name)]
+        assert wanted.specifier.contains(pinned.removeprefix("=="), prereleases=True), line
 
 
 def test_constraints_are_plain_exact_pins() -> None:

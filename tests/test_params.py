@@ -4,7 +4,7 @@ import copy
 import inspect
 import pickle
 from dataclasses import asdict, fields, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pydantic
@@ -73,13 +73,14 @@ def test_dicts_of_old_versions() -> None:
         ("manual_seed", 42.5),
     ],
 )
-def test_nonsense_is_named(name: str, value: object) -> None:
+def test_nonsense_is_named(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=name):
         InferCodeParams(**{name: value}).with_defaults({})
 
 
 def test_extreme_values_that_scripts_use() -> None:
-    for temperature in (0, 1e-12, [0.1, 0.2, 0.3, 0.4], np.float32(0.3), np.full(4, 0.3)):
+    given: list[Any] = [0, 1e-12, [0.1, 0.2, 0.3, 0.4], np.float32(0.3), np.full(4, 0.3)]
+    for temperature in given:
         params = InferCodeParams(temperature=temperature, min_new_token=5, manual_seed=-1)
         assert params.with_defaults({"temperature": 9}).temperature is temperature
     assert InferCodeParams(txt_smp="").with_defaults({}).spk_smp is None  # a form's empty field
@@ -101,7 +102,7 @@ class Request(pydantic.BaseModel):
     """As a dozen public servers declare it."""
 
     text: list[str]
-    refine: Chat.RefineTextParams = None
+    refine: Chat.RefineTextParams = None  # type: ignore[assignment]
     code: Chat.InferCodeParams
 
 
@@ -151,7 +152,7 @@ def test_a_copy_of_all_fields_names_what_differs(copied: Any) -> None:
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_copies_and_pickles_keep_all(protocol: int) -> None:
     named = InferCodeParams(temperature=0.3)
-    made = Request(text=[], code={"temperature": 0.5}).code
+    made = Request(text=[], code=cast(Any, {"temperature": 0.5})).code
     for params in (named, made):
         for again in (
             copy.copy(params),
@@ -213,7 +214,7 @@ def test_values_that_the_published_package_accepts(
 
 
 def test_no_prompt_is_none_of_the_checkpoints() -> None:
-    assert InferCodeParams(prompt=None).with_defaults(CHECKPOINT).prompt == ""
+    assert InferCodeParams(prompt=cast(Any, None)).with_defaults(CHECKPOINT).prompt == ""
 
 
 @pytest.mark.parametrize(
@@ -227,6 +228,7 @@ def test_sizes_of_chunks_are_only_a_wish(given: Any, meant: int) -> None:
 
 
 def test_passing_no_batches_first_is_allowed() -> None:
-    for given, meant in ((0, 0), (-1, 0), (1.5, 1), (None, 2)):
+    cases: list[tuple[Any, int]] = [(0, 0), (-1, 0), (1.5, 1), (None, 2)]
+    for given, meant in cases:
         params = InferCodeParams(pass_first_n_batches=given).with_defaults({})
         assert params.pass_first_n_batches == meant

@@ -40,7 +40,7 @@ def llama_config(shape: LlamaShape, attention: str = "sdpa") -> Any:
     """
     from transformers import LlamaConfig
 
-    values = asdict(shape)
+    values = {**asdict(shape), "attn_implementation": attention}
     scaling = values.pop("rope_scaling")
     if scaling:
         values["rope_scaling"] = {**scaling, "rope_theta": shape.rope_theta}
@@ -51,7 +51,6 @@ def llama_config(shape: LlamaShape, attention: str = "sdpa") -> Any:
             bos_token_id=None,
             eos_token_id=None,
             pad_token_id=None,
-            attn_implementation=attention,
         )
     except Exception as error:  # transformers raises many kinds
         raise AssetError(
@@ -73,7 +72,7 @@ def load_llama(config: Any, weights: Path, device: torch.device, dtype: torch.dt
     # layer.)
     try:
         with torch.device("meta"):
-            model: nn.Module = LlamaModel(config).to(dtype)
+            model: nn.Module = LlamaModel(config).to(dtype)  # type: ignore[arg-type]
         without_layers = LlamaConfig(**{**config.to_dict(), "num_hidden_layers": 0})
         rotary = LlamaModel(without_layers).rotary_emb
         # A copy is tried, because some kinds keep the longest length that they have seen.

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -156,7 +157,8 @@ def test_rates_that_a_format_lacks_are_refused() -> None:
         encode(chirp(), "opus", 44_100)
     with pytest.raises(AudioError, match=r"mp3 .* at 12345 samples a second \(.+\); take 24000"):
         encode(chirp(), "mp3", 12_345)
-    for rate in (0, -1, 24_000.5, "24000", True, None):
+    wrong: list[Any] = [0, -1, 24_000.5, "24000", True, None]
+    for rate in wrong:
         with pytest.raises(AudioError, match="sample_rate must be a positive whole number"):
             encode(chirp(), "wav", rate)
 

@@ -12,6 +12,7 @@ import zipfile
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pybase16384
@@ -105,8 +106,8 @@ def repack(path: Path, method: int, pickled: bytes | None = None) -> None:
         content = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w", method, compresslevel=1) as archive:
         for name, data in content.items():
-            is_other = pickled is not None and name.endswith("data.pkl")
-            archive.writestr(name, pickled if is_other else data)
+            is_other = name.endswith("data.pkl")
+            archive.writestr(name, pickled if is_other and pickled is not None else data)
 
 
 _READ_PT = """
@@ -125,7 +126,7 @@ for path in sys.argv[1:]:
 class Hungry:
     """Asks for a gigabyte when it is unpickled, by a call that torch allows."""
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[type[bytearray], tuple[int]]:
         return (bytearray, (2**30,))
 
 
@@ -269,8 +270,9 @@ VOICE = SavedVoice("anna", WIDTH, "a model", sample=encode_sample(np.ones((4, 9)
 @pytest.mark.parametrize("field", ["name", "model", "transcript", "consent", "sample"])
 def test_halves_of_characters_are_not_kept(tmp_path: Path, field: str) -> None:
     library = VoiceLibrary(tmp_path)
+    changes: dict[str, Any] = {field: "\ud800"}
     with pytest.raises(VoiceError):
-        library.save(replace(VOICE, **{field: "\ud800"}))
+        library.save(replace(VOICE, **changes))
     assert list(tmp_path.iterdir()) == []
 
 

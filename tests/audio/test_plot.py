@@ -34,7 +34,8 @@ def like(picture: np.ndarray, colour: str) -> np.ndarray:
     """Which pixels have about this colour."""
     from matplotlib.colors import to_rgb
 
-    return np.abs(picture - to_rgb(colour)).max(axis=-1) < 0.02
+    found: np.ndarray = np.abs(picture - to_rgb(colour)).max(axis=-1) < 0.02
+    return found
 
 
 def test_the_spectrogram_shows_the_pitch(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ class Pipe(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: Any) -> int:
         self.data += bytes(data)
         return len(data)
 
@@ -70,7 +71,7 @@ def test_shapes_of_chunks_and_empty_ones(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_cannot_seek_has_open_sizes(tmp_path: Path) -> None:
-    pipe = Pipe()
+    pipe: Any = Pipe()
     with WavWriter(pipe) as writer:
         writer.write(noise(300))
         writer.write(noise(400))
@@ -146,7 +147,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(AudioError, match="is a folder"):
         PCMWriter(tmp_path)
     with pytest.raises(AudioError, match="text stream; open it with mode 'wb'"):
-        WavWriter(io.StringIO())
+        WavWriter(cast(Any, io.StringIO()))
     with pytest.raises(AudioError, match="sample_rate must be"):
         WavWriter(tmp_path / "b.wav", 0)
     assert not (tmp_path / "b.wav").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from numpy.typing import ArrayLike
 
 from ChatTTS.audio import trim_silence
 from ChatTTS.errors import AudioError
@@ -50,7 +51,8 @@ def test_the_threshold_is_relative_to_the_loudest_frame() -> None:
 
 def test_all_silence_becomes_empty() -> None:
     noise = 5e-4 * np.random.default_rng(0).standard_normal(24_000)
-    for wav in (silence(24_000), noise, [], silence(1)):
+    silent: list[ArrayLike] = [silence(24_000), noise, [], silence(1)]
+    for wav in silent:
         found = trim_silence(wav)
         assert found.shape == (0,)
         assert found.dtype == np.float32

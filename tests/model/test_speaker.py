@@ -1,7 +1,9 @@
 """Voices as strings: what is read, what is refused and how."""
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,7 +70,7 @@ def test_sample_prompts_round_trip() -> None:
         (object(), "floats, not object"),
     ],
 )
-def test_what_is_no_speaker(speaker: Speaker, voice: object, message: str) -> None:
+def test_what_is_no_speaker(speaker: Speaker, voice: Any, message: str) -> None:
     with pytest.raises(VoiceError, match=message):
         speaker.vector(voice)
 
@@ -102,7 +104,7 @@ def test_legacy_files_run_no_code(tmp_path: Path) -> None:
     assert read_legacy_speaker(path).tolist() == [1.0] * 256
 
     class Mischief:
-        def __reduce__(self) -> tuple:
+        def __reduce__(self) -> tuple[Callable[[Path], None], tuple[Path]]:
             return (Path.touch, (trace,))
 
     path.write_bytes(pickle.dumps(Mischief(), protocol=2))

@@ -5,6 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from ChatTTS.pipeline.assembly import WaveformAssembler
 from ChatTTS.pipeline.decode_worker import MOST_FRAMES, DecodeWorker
 from ChatTTS.pipeline.decoding import UtteranceDecoder
 from ChatTTS.pipeline.frame_generation import Utterance, UtteranceUpdate
+from ChatTTS.pipeline.results import Piece
 from ChatTTS.pipeline.schedules import FixedSize, JustInTime, PlaybackClock
 from ChatTTS.pipeline.streams import GenerationThread
 from ChatTTS.utils.fair_lock import NoLock
@@ -57,7 +59,7 @@ class Counting:
         return (torch.cat(state) + torch.arange(2 * HOP)).flatten().float()[given:end]
 
 
-SYNTHESIZER = Counting()
+SYNTHESIZER: Any = Counting()
 
 
 MADE: list[WaveformAssembler] = []
@@ -164,7 +166,8 @@ def test_pieces_belong_to_one_utterance_each(seed: int) -> None:
     dice = random.Random(seed)
     utterances = [Utterance(0, index, f"text {index}") for index in range(4)]
     lengths = {u: dice.choice([0, 1, 7, 30]) for u in utterances}
-    assembler, pieces = assembler_of(utterances, None), []
+    assembler = assembler_of(utterances, None)
+    pieces: list[Piece] = []
     thread = threading.Thread(target=speak, args=(assembler, lengths, dice))
     thread.start()
     while (
@@ -175,7 +178,7 @@ def test_pieces_belong_to_one_utterance_each(seed: int) -> None:
     for u in utterances:
         own = [piece for piece in pieces if piece.utterance == u.index]
         assert {piece.text for piece in own} <= {u.text}
-        joined = np.concatenate([piece.samples for piece in own] or [np.zeros(0)])
+        joined = np.concatenate([piece.samples for piece in own] or [np.zeros(0, np.float32)])
         np.testing.assert_array_equal(joined, sounds(u, lengths[u]))
         assert [piece.finish_reason for piece in own] == [None] * (len(own) - 1) + ["stop"] * bool(
             own

@@ -4,7 +4,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -87,7 +87,7 @@ def test_wrong_options_are_named() -> None:
         ({"source": "elsewhere"}, "elsewhere"),
     ):
         with pytest.raises(ConfigError, match=message):
-            Chat().load_or_raise(**{"source": "bundled", **options})
+            Chat().load_or_raise(**{"source": "bundled", **cast(Any, options)})
 
 
 def test_one_text_or_several(small: Chat) -> None:
@@ -199,6 +199,7 @@ def test_rows_that_stay_empty(small: Chat) -> None:
         with pytest.raises(EmptySpeechError, match="come to the water") as caught:
             speak(small, ["come to the water.", "hello you."], ensure_non_empty=True)
         assert len(engine.requests) == 2 * 5
+        assert caught.value.waveforms is not None
         assert len(caught.value.waveforms) == 2
         assert speak(small, "hello you.")[0].shape == (0,)
         with pytest.raises(EmptySpeechError):

@@ -5,7 +5,7 @@ import gc
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,6 +14,8 @@ import ChatTTS
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError, TextError
 from ChatTTS.model.generation import Cancellation, Delta, GenerationRequest
+from ChatTTS.pipeline.results import Piece
+from ChatTTS.pipeline.streams import SpeechStream
 
 from ..support.chat_tools import LIVELY, TEXT, Recording, speak
 
@@ -61,7 +63,7 @@ def test_an_interrupt_keeps_what_was_made(small: Chat) -> None:
                     if step == 9:
                         small.interrupt()
 
-        small.gpt.engine = Stops()
+        small.gpt.engine = cast(Any, Stops())
         waveforms = speak(small, TEXT)
     assert waveforms.finish_reasons == ["abort"]
     assert len(waveforms[0]) == 19 * 256
@@ -127,7 +129,7 @@ def test_a_stream_that_nobody_finishes_frees_its_work(small: Chat) -> None:
                 finally:
                     closed.set()
 
-        small.gpt.engine = Watched()
+        small.gpt.engine = cast(Any, Watched())
         stream = small.infer(
             TEXT,
             stream=True,
@@ -146,9 +148,7 @@ def test_a_stream_that_nobody_finishes_frees_its_work(small: Chat) -> None:
 STORY = "hello the world. this is one good day, come to the water! one more. and now we go home."
 
 
-def pieces_of(
-    chat: Chat, text: str, **settings: Any
-) -> tuple[ChatTTS.pipeline.streams.SpeechStream, list]:
+def pieces_of(chat: Chat, text: str, **settings: Any) -> tuple[SpeechStream, list[Piece]]:
     params: dict[str, Any] = {**LIVELY, "max_new_token": 90, **settings.pop("params", {})}
     stream = chat.stream(text, skip_refine_text=True, params_infer_code=params, **settings)
     return stream, list(stream)
@@ -172,7 +172,8 @@ def test_pieces_are_the_waveform(small: Chat, use_decoder: bool, max_split_batch
     assert [piece.position for piece in pieces] == [0, *ends[:-1]]
     assert sorted(piece.utterance for piece in pieces) == [piece.utterance for piece in pieces]
     ended = {piece.utterance: piece.finish_reason for piece in pieces if piece.finish_reason}
-    assert ended == {i: u.finish.value for i, u in enumerate(stream.utterances)}
+    finishes: list[Any] = [u.finish for u in stream.utterances]
+    assert ended == {i: finish.value for i, finish in enumerate(finishes)}
     assert [u.text for u in stream.utterances] == [u.text for u in whole.rows[0].utterances]
     assert stream.finish_reason == whole.finish_reasons[0]
 
@@ -206,8 +207,7 @@ def test_streams_of_velocity_are_exact_to_the_bit() -> None:
         np.testing.assert_array_equal(joined, whole)
         assert len(pieces) > 4
     streams = [chat.stream(text, params_infer_code=params, **plain) for _ in range(3)]
-    joined = [np.concatenate(parts) for parts in zip_streams(streams)]
-    for samples in joined:
+    for samples in [np.concatenate(parts) for parts in zip_streams(streams)]:
         np.testing.assert_array_equal(samples, whole)
 
 
@@ -361,7 +361,7 @@ def test_errors_of_the_engine_reach_who_listens(small: Chat) -> None:
                         raise RuntimeError("the engine is on fire")
                     yield deltas
 
-        small.gpt.engine = Breaks()
+        small.gpt.engine = cast(Any, Breaks())
         for stream in (
             small.stream(TEXT, skip_refine_text=True, params_infer_code=LIVELY),
             small.infer(TEXT, True, skip_refine_text=True, params_infer_code=LIVELY),
@@ -395,9 +395,9 @@ def test_refining_comes_before_each_batch(small: Chat) -> None:
 
 def test_a_stream_speaks_one_text(small: Chat) -> None:
     with pytest.raises(TextError, match="one text"):
-        small.stream(["one.", "two."])
+        small.stream(cast(Any, ["one.", "two."]))
     with pytest.raises(TextError, match="one text"):
-        next(small.stream(None))
+        next(small.stream(cast(Any, None)))
 
 
 # ---------------------------------------------------------------- low latency
@@ -427,6 +427,7 @@ def test_low_latency_begins_sooner_and_joins_the_exact_stream(
     np.testing.assert_allclose(again_, early_, rtol=0, atol=1e-6)
     np.testing.assert_allclose(np.concatenate(list(chunks), axis=1)[0], early_, rtol=0, atol=1e-6)
     numbers = ChatTTS.params.as_low_latency(low_latency)
+    assert numbers is not None
     last = list(numbers.chunks(small._loaded.from_hiddens.reach / 2))[-1][1]
     joined = last * 512 + numbers.fade
     assert np.abs(early_ - exact_)[:joined].max() > 1e-4
@@ -443,4 +444,4 @@ def test_low_latency_is_about_streams(small: Chat) -> None:
         ("fast", "expected LowLatency"),
     ):
         with pytest.raises(ConfigError, match=message):
-            small.stream(TEXT, low_latency=wrong)
+            small.stream(TEXT, low_latency=cast(Any, wrong))

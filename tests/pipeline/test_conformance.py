@@ -12,6 +12,7 @@ import pybase16384
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from ChatTTS.checkpoints.assets import AssetFolder
 from ChatTTS.checkpoints.loading import load_model
@@ -78,7 +79,8 @@ def load(name: str, **options: bool) -> Model:
 
 @pytest.fixture(scope="module", params=["standard", "velocity"])
 def engine(request: pytest.FixtureRequest) -> str:
-    return request.param
+    name: str = request.param
+    return name
 
 
 @pytest.fixture(scope="module", params=["model-a", "model-b"])
@@ -102,10 +104,12 @@ def code_params(case: dict[str, Any]) -> InferCodeParams:
     return InferCodeParams(**{n: case[n] for n in names}, manual_seed=1, ensure_non_empty=False)
 
 
-def spoken(model: Model, texts: list[str], params: InferCodeParams, batch_size: int) -> list:
+def spoken(
+    model: Model, texts: list[str], params: InferCodeParams, batch_size: int
+) -> list[tuple[Tensor, Tensor]]:
     """Codes [T, 4] and hiddens [T, H] of each text."""
     utterances = [Utterance(i, 0, text) for i, text in enumerate(texts)]
-    rows: list[tuple[list, list]] = [([], []) for _ in texts]
+    rows: list[tuple[list[Tensor], list[Tensor]]] = [([], []) for _ in texts]
     for update in speak(
         model,
         utterances,

@@ -187,9 +187,9 @@ def test_a_delay_begins_when_a_piece_is_due(worker: DecodeWorker) -> None:
     first.gate.hold()
     with worker.lock:
         worker.add(busy.push(1))
-        clockwork.at = time.monotonic() + 0.01
+        clockwork.at = at = time.monotonic() + 0.01
     first.gate.wait()  # the other job is known, and its time comes during this turn
-    wait_until(lambda: time.monotonic() > clockwork.at + 0.02)
+    wait_until(lambda: time.monotonic() > at + 0.02)
     opened = time.monotonic()
     first.gate.open()
     wait_until(lambda: bool(late.pieces))

@@ -9,7 +9,7 @@ import fractions
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -308,10 +308,10 @@ def test_a_huge_top_k_is_none(chat: Chat, name: str) -> None:
 
 # ---------------------------------------------------------------- the engine's own interface
 
-PROMPT = Prompt(np.arange(20, 40), np.zeros((0, 0), np.int64), None, np.zeros(20, np.bool_))
+PROMPT: Any = Prompt(np.arange(20, 40), np.zeros((0, 0), np.int64), None, np.zeros(20, np.bool_))
 SAMPLING = SamplingParams((1.0,) * 4, 0.7, 20, 1.05, 6, 6)
-KEY = DrawKey(3, Pass.CODE)
-REQUEST = EngineRequest("r", PROMPT, SAMPLING, KEY)
+KEY: Any = DrawKey(3, Pass.CODE)
+REQUEST: Any = EngineRequest("r", PROMPT, SAMPLING, KEY)
 
 
 def engine_of(chat: Chat) -> AsyncLLMEngine:
@@ -367,7 +367,9 @@ REQUESTS: dict[str, Any] = {
     ),
     "a scalar as ids": replace(REQUEST, prompt=replace(PROMPT, text=np.int64(5))),
     "no settings": replace(REQUEST, sampling=None),
-    "plain settings": replace(REQUEST, sampling=Sampling((1.0,) * 4, 0.7, 2**63, np.ones(3), 6, 6)),
+    "plain settings": replace(
+        REQUEST, sampling=Sampling((1.0,) * 4, 0.7, 2**63, cast(Any, np.ones(3)), 6, 6)
+    ),
     "sly settings": replace(REQUEST, sampling=SlyParams((1.0,) * 4, 0.7, 20, 1.05, 6, 6)),
     "a sly seed": replace(REQUEST, key=replace(KEY, seed=sly(3))),
     "an endless seed": replace(REQUEST, key=replace(KEY, seed=1 << 10**6)),
@@ -404,7 +406,7 @@ def test_settings_are_checked_when_they_are_made() -> None:
         {"n": 2**17},
     ):
         with pytest.raises(ConfigError, match=next(iter(changes))):
-            replace(SAMPLING, **changes)  # type: ignore[arg-type]
+            replace(SAMPLING, **changes)
     settled = replace(SAMPLING, temperature=(1e-38,) * 4, top_k=2**63, repetition_penalty=1e300)
     assert settled.temperature == (0.0,) * 4
     assert settled.is_greedy

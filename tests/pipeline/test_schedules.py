@@ -57,6 +57,11 @@ class Heard:
         return [n for n, lead in zip(self.pieces, self.leads, strict=True) if lead < -1e-9]
 
 
+def steady(speed: float) -> Callable[[int], float]:
+    """Return the seconds that each step takes at this speed, in multiples of real time."""
+    return lambda _: FRAME / speed
+
+
 def play(
     step: Callable[[int], float],
     cost: Callable[[int], float],
@@ -130,16 +135,13 @@ def test_no_pause_at_other_costs_and_reaches() -> None:
         speed, fixed = dice.uniform(1.02, 3), dice.uniform(0.001, 0.02)
         cost = costs(fixed, dice.uniform(0.0002, 0.003))
         if 1 / speed + cost(16) / (16 * FRAME) < 1:
-            heard = play(lambda _, speed=speed: FRAME / speed, cost, is_held_up=dice.random() < 0.5)
+            heard = play(steady(speed), cost, is_held_up=dice.random() < 0.5)
             assert heard.pauses == []
             plays += 1
 
 
 def test_the_less_time_there_is_the_more_is_gathered_first() -> None:
-    firsts = [
-        play(lambda _, speed=speed: FRAME / speed, costs(0.005)).pieces[0]
-        for speed in (1.05, 1.2, 1.5, 2, 5)
-    ]
+    firsts = [play(steady(speed), costs(0.005)).pieces[0] for speed in (1.05, 1.2, 1.5, 2, 5)]
     assert firsts == sorted(firsts, reverse=True)
     assert firsts[0] == 24
     assert 4 < firsts[2] <= 8
@@ -296,7 +298,8 @@ def test_what_low_latency_may_be() -> None:
     assert as_low_latency({"first": 3}) == numbers
     with pytest.raises(ConfigError, match="no speed; it has fade, first, growth"):
         as_low_latency({"speed": 3})
-    for wrong in ("yes", 1, 0.5, [6]):
+    nonsense: list[Any] = ["yes", 1, 0.5, [6]]
+    for wrong in nonsense:
         with pytest.raises(ConfigError, match=f"LowLatency or a dict, not {type(wrong).__name__}"):
             as_low_latency(wrong)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from ChatTTS.core import Chat
@@ -27,7 +28,7 @@ def voice() -> Iterator[Chat]:
     chat.unload()
 
 
-def spoken(chat: Chat, texts: list[str], seed: int) -> list:
+def spoken(chat: Chat, texts: list[str], seed: int) -> list[np.ndarray]:
     params = chat.InferCodeParams(manual_seed=seed, show_tqdm=False, ensure_non_empty=False)
     waveforms = chat.infer(texts, skip_refine_text=True, params_infer_code=params)
     assert set(waveforms.finish_reasons) == {"stop"}

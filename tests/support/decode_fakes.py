@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -149,7 +149,7 @@ class FakeJob(DecodeJob):
     """
 
     def __init__(self, synthesizer: FakeSynthesizer, schedule: Schedule | None = None) -> None:
-        self.decoder = UtteranceDecoder(synthesizer, schedule or FixedSize(1, 2 * HOP))
+        self.decoder = UtteranceDecoder(cast(Any, synthesizer), schedule or FixedSize(1, 2 * HOP))
         self.pieces: list[Samples] = []
         self.delays: list[float] = []
         self.error: BaseException | None = None
@@ -176,7 +176,8 @@ class FakeJob(DecodeJob):
 
     @property
     def joined(self) -> list[float]:
-        return np.concatenate([np.empty(0), *self.pieces]).tolist()
+        samples: list[float] = np.concatenate([np.empty(0), *self.pieces]).tolist()
+        return samples
 
     def push(self, count: int, finish: FinishReason | None = STOP, first: float = 0) -> FakeJob:
         """More frames: first, first + 1, ..."""
@@ -187,7 +188,9 @@ class FakeJob(DecodeJob):
     def expected(self) -> list[float]:
         """All samples, of frames 0, 1, ..."""
         count = self.decoder.frames
-        return np.repeat(np.arange(count), 2 * HOP)[: max(0, 2 * count - 1) * HOP].tolist()
+        kept = max(0, 2 * count - 1) * HOP
+        samples: list[float] = np.repeat(np.arange(count), 2 * HOP)[:kept].tolist()
+        return samples
 
     def check(self) -> None:
         """Wait for all samples, and raise unless they are right."""

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -90,40 +91,45 @@ def agreeing() -> list[Case]:
     ]
 
 
+def _values(*values: Any) -> tuple[Any, ...]:
+    """Return values of any types."""
+    return values
+
+
 def llama() -> list[Case]:
     rope = "rope_parameters"
     refused: list[tuple[str, object, str]] = [
         (key, value, key)
         for key in ("num_key_value_heads", "head_dim", "hidden_size", "num_hidden_layers")
-        for value in (0, -1, -4, 10**9, 2**63, 1.5, "4", [], {}, [4], 512)
+        for value in _values(0, -1, -4, 10**9, 2**63, 1.5, "4", [], {}, [4], 512)
     ]
     refused += [(key, 3, key) for key in ("num_key_value_heads", "head_dim")]
     refused += [
         ("rms_norm_eps", value, "rms_norm_eps")
-        for value in (0, -1, 2, 10**9, True, None, "1e-6", [], {})
+        for value in _values(0, -1, 2, 10**9, True, None, "1e-6", [], {})
     ]
     refused += [
-        ("hidden_act", value, "hidden_act") for value in (0, None, True, [], {}, "x" * 10**6)
+        ("hidden_act", value, "hidden_act") for value in _values(0, None, True, [], {}, "x" * 10**6)
     ]
     refused += [("hidden_act", "nonsense", "config.json"), ("hidden_act", "", "config.json")]
     refused += [
         (key, value, key)
         for key in ("attention_bias", "mlp_bias")
-        for value in (0, 1, "no", None, [], {})
+        for value in _values(0, 1, "no", None, [], {})
     ]
     refused += [("attention_bias", True, "config"), ("mlp_bias", True, "config")]
     refused += [(rope, value, rope) for value in (5, "default", [1], True, 1.5)]
     refused += [
         (rope, {"rope_type": kind}, "rope_type")
-        for kind in ("nonsense", "", 5, None, [], {}, "x" * 10**6)
+        for kind in _values("nonsense", "", 5, None, [], {}, "x" * 10**6)
     ]
     refused += [
         (rope, {"rope_type": "linear", "factor": factor}, "factor")
-        for factor in (0, -1, "2", [], {}, [2.0], True)
+        for factor in _values(0, -1, "2", [], {}, [2.0], True)
     ]
     refused += [
         (rope, {"rope_type": "default", "rope_theta": theta}, "rope_theta")
-        for theta in (0, -1, "1", [], {}, None, True, 10**13, 1e-300)
+        for theta in _values(0, -1, "1", [], {}, None, True, 10**13, 1e-300)
     ]
     refused += [(rope, {"rope_type": kind}, "config.json") for kind in ("linear", "yarn", "llama3")]
     refused += [
@@ -187,7 +193,9 @@ def speaking() -> list[Case]:
     """What the checkpoint says of voices and requests."""
     refused: list[tuple[str, object, str]] = [
         ("spk_stat", value, "spk_stat")
-        for value in (5, None, [], {}, True, "x", "好", "好" * 10**5, "一" * 300, " ", "\x00")
+        for value in _values(
+            5, None, [], {}, True, "x", "好", "好" * 10**5, "一" * 300, " ", "\x00"
+        )
     ]
     refused += [
         (f"defaults.{key}", value, key)
@@ -197,9 +205,11 @@ def speaking() -> list[Case]:
     refused += [("defaults.speakers", {"a": 5}, "speakers"), ("defaults", 5, "defaults")]
     refused += [("defaults.max_utterance_characters", v, "max_utt") for v in (0, -1, "9", 2**70)]
     refused += [("defaults.speaker", value, "speaker") for value in ("x", 5, "x" * 10**6)]
-    refused += [("defaults.language", value, "language") for value in (5, [], {}, True)]
+    refused += [("defaults.language", value, "language") for value in _values(5, [], {}, True)]
     refused += [("defaults.unknown", 1, "unknown"), ("x" * 10**6, 1, "unknown")]
-    numbers = (-1, 1.5, 10**18, 2**63, 10**30, "9", True, None, [], {}, [[1]], [1, 2], -1e300)
+    numbers = _values(
+        -1, 1.5, 10**18, 2**63, 10**30, "9", True, None, [], {}, [[1]], [1, 2], -1e300
+    )
     odd: list[tuple[str, object]] = [
         (f"defaults.{part}.{key}", value)
         for part in ("code", "refine")
@@ -252,24 +262,28 @@ def structure() -> list[Case]:
     parts = ("gpt", "embed", "decoder", "dvae", "vocos", "dvae.encoder", "dvae.decoder", "dvae.vq")
     inner = ("feature_extractor", "backbone", "head")
     refused: list[tuple[str, object, str]] = [
-        (part, value, part) for part in parts for value in (5, None, [], "x", True, [{}])
+        (part, value, part) for part in parts for value in _values(5, None, [], "x", True, [{}])
     ]
     refused += [(part, {}, "") for part in parts]
     refused += [
         (f"vocos.{part}{rest}", value, part)
         for part in inner
         for rest in ("", ".class_path", ".init_args")
-        for value in (5, None, [], "ab", {}, True, [["a", 1]], "x" * 10**6)
+        for value in _values(5, None, [], "ab", {}, True, [["a", 1]], "x" * 10**6)
         if (rest, value) != (".init_args", {})  # then the published sizes hold
     ]
     refused += [(f"{part}.evil", 1, "evil") for part in parts if part != "vocos"]
     refused += [
         (f"vocos.head.init_args.{key}", value, key)
         for key in ("dim", "n_fft", "hop_length", "padding")
-        for value in (0, -1, 10**9, None, [], {}, "same", "x" * 10**6)
+        for value in _values(0, -1, 10**9, None, [], {}, "same", "x" * 10**6)
     ]
-    refused += [(f"{_VOCOS_MEL}.padding", value, "padding") for value in ("same", "", 5, None, [])]
-    refused += [("vocos.backbone.init_args.input_channels", v, "input") for v in (0, -1, "x", [])]
+    refused += [
+        (f"{_VOCOS_MEL}.padding", value, "padding") for value in _values("same", "", 5, None, [])
+    ]
+    refused += [
+        ("vocos.backbone.init_args.input_channels", v, "input") for v in _values(0, -1, "x", [])
+    ]
     texts = [
         "",
         " ",
@@ -327,6 +341,11 @@ def _names(count: int) -> bytes:
     return _with_header("{" + ",".join(entries) + "}")
 
 
+def _empty_terabyte(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
 def files() -> list[Case]:
     """What is no file, or another one, where a file should be."""
     kinds: dict[str, Callable[[Path], object]] = {
@@ -336,7 +355,7 @@ def files() -> list[Case]:
         "loop": lambda path: path.symlink_to(path.name),
         "folder": Path.mkdir,
         "process": lambda path: path.symlink_to("/proc/self/environ"),
-        "sparse": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
+        "sparse": _empty_terabyte,
         "noise": lambda path: path.write_bytes(bytes(range(256)) * 64),
     }
     # A loop or a lost link is a file that is not there, and config.json need not be.

@@ -57,7 +57,7 @@ def forget_peak() -> None:
 
 def use(chat: Chat) -> None:
     """Everything that computes with a checkpoint's numbers, once."""
-    given = {"skip_refine_text": True, "params_infer_code": _SPEECH}
+    given: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": _SPEECH}
     for use_decoder in (True, False):
         (samples,) = chat.infer(_TEXT, use_decoder=use_decoder, **given)
         assert len(samples), "silence"

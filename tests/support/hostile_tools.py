@@ -96,7 +96,7 @@ def changed_json(file: str, changes: Sequence[tuple[str, Any]]) -> str:
     """The text of the good file with values changed; a key of nothing is the whole text."""
     source = GOOD / "asset" / file
     values = json.loads(source.read_text("utf-8")) if source.exists() else {}
-    raw = {}
+    raw: dict[str, Raw] = {}
     for key, value in changes:
         if not key:
             return str(value)

@@ -22,7 +22,7 @@ class _Interrupt:
     __getitem__ = _thread.interrupt_main
 
 
-_INTERRUPT = _Interrupt()
+_INTERRUPT: Any = _Interrupt()
 
 
 class Interrupted:

@@ -68,7 +68,8 @@ class Soak:
         sounds = self.chat.infer(
             text, skip_refine_text=True, params_infer_code=_params(frames), interrupt=interrupt
         )
-        return sounds[0]
+        sound: Sound = sounds[0]
+        return sound
 
     def infer(self, dice: random.Random) -> None:
         key = _choice(dice)

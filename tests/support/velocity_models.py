@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,7 +55,7 @@ def make_shape(
     *,
     inner: int = 100,
     layers: int = 2,
-    **others: object,
+    **others: Any,
 ) -> LlamaShape:
     return LlamaShape(
         hidden_size=hidden,

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -11,6 +11,7 @@ from ChatTTS.checkpoints import loading
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.cuda.decoder import CudaStreamingDecoder
 from ChatTTS.model.cuda.graphs import Recorder
+from ChatTTS.model.dvae import DVAE
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.placement import Placement
 from ChatTTS.model.vocoder import Vocoder
@@ -30,7 +31,7 @@ def load_synthesizers(
     cuda = torch.device("cuda")
     return loading._synthesizers(
         modules(True)[0],
-        modules(False)[0],
+        cast(DVAE, modules(False)[0]),
         vocoder,
         Placement(cuda, dtype, cuda),
         EngineOptions(),

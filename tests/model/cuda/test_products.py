@@ -35,7 +35,7 @@ def normal(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Te
 
 
 def weights(outputs: int, inputs: int, dtype: torch.dtype) -> Tensor:
-    made = (normal(outputs, inputs, seed=1) * inputs**-0.5).to(dtype)
+    made: Tensor = (normal(outputs, inputs, seed=1) * inputs**-0.5).to(dtype)
     if DEVICE.type == "cuda":
         # A product reads its weights before the launch before it is done.
         torch.cuda.synchronize()

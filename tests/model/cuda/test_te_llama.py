@@ -19,6 +19,7 @@ from ChatTTS.model.cuda import te_llama
 from ChatTTS.model.cuda.paged_cache import BlockStore, PagedCache
 from ChatTTS.model.cuda.te_llama import TELlamaModel, load_te_llama
 from ChatTTS.model.llama_config import read_llama_shape
+from ChatTTS.model.placement import Placement
 
 from ...support.chat_tools import LIVELY, TEXT
 from ...support.cuda_twins import use_twins
@@ -56,7 +57,7 @@ def test_the_same_sound(standard: Chat, model: TELlamaModel, cached: bool) -> No
     """Rows of different lengths, some of which end sooner; prompts are padded on the left."""
     texts = [TEXT, "hello.", "come to the water, come now. hello the world, this is one good day."]
     params = {**LIVELY, "min_new_token": 0, "max_new_token": 70}
-    settings = {"skip_refine_text": True, "params_infer_code": params}
+    settings: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": params}
     expected = standard.infer(texts, **settings)
     restore = with_te_llama(standard, model, cached=cached)
     try:
@@ -135,13 +136,13 @@ def test_a_store_that_cannot_grow_says_the_numbers() -> None:
 # ---------------------------------------------------------------- who gets it
 
 
-def on_cuda(monkeypatch: pytest.MonkeyPatch, reason: str | None) -> gpt.Placement:
+def on_cuda(monkeypatch: pytest.MonkeyPatch, reason: str | None) -> Placement:
     """A placement that says CUDA; nothing is put there."""
     monkeypatch.setattr(gpt, "why_no_kernels", lambda device: reason)
-    return gpt.Placement(torch.device("cuda"), torch.float32, torch.device("cuda"))
+    return Placement(torch.device("cuda"), torch.float32, torch.device("cuda"))
 
 
-def ask(chat: Chat, placement: gpt.Placement, **options: bool) -> Any:
+def ask(chat: Chat, placement: Placement, **options: bool) -> Any:
     folder = MODEL / "asset" / "gpt"
     shape = read_llama_shape(folder / "config.json", chat.config.gpt)
     asked = gpt.EngineOptions(**options)

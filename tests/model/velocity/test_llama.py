@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import torch
@@ -243,7 +244,8 @@ def test_steps_that_draw_nothing_or_little(tmp_path: Path, name: str) -> None:
     shape = SHAPES["heads of 16"]
     llama = MAKERS[name](save_llama(tmp_path, shape), make_embed(64), 8)
     machine = Machine(llama, 8, three_sequences(64))
-    forward, drawn = llama.forward, []
+    forward = llama.forward
+    drawn: list[bool] = []
 
     def fewer(batch: InputBatch, pool: Tensor) -> Tensor:
         whole = forward(batch, pool)
@@ -252,7 +254,7 @@ def test_steps_that_draw_nothing_or_little(tmp_path: Path, name: str) -> None:
             drawn.append(forward(wanted, pool).equal(whole[rows]))
         return whole
 
-    llama.forward = fewer
+    cast(Any, llama).forward = fewer
     machine.step([(0, 9), (1, 5)])
     assert drawn == [True] * 3
 

@@ -126,7 +126,8 @@ def test_a_copy_of_a_checkpoint_is_known_again(
     file = save_llama(tmp_path, make_shape())
     packed_weights(team, file, "float32")
     (tmp_path / "other").mkdir()
-    copy = shutil.copy2(file.path, tmp_path / "other" / "copy.safetensors")
+    copy = tmp_path / "other" / "copy.safetensors"
+    shutil.copy2(file.path, copy)
     monkeypatch.setattr(LlamaFile, "layer", refuse)
     packed_weights(team, LlamaFile(copy, file.shape), "float32")
 
@@ -259,7 +260,7 @@ def test_no_room_for_a_file(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     full = shutil.disk_usage(tmp_path)._replace(free=5)
-    monkeypatch.setattr(packing.shutil, "disk_usage", lambda _: full)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
     file = save_llama(tmp_path, make_shape())
     assert_made_in_memory(team, file, cache, caplog, "no room")
 

@@ -16,7 +16,7 @@ from torch import Tensor
 import ChatTTS
 from ChatTTS.core import Chat
 from ChatTTS.model.draws import Pass
-from ChatTTS.model.generation import Cancellation, GenerationRequest
+from ChatTTS.model.generation import Cancellation, Delta, GenerationRequest
 from ChatTTS.model.native.build import BuildError
 from ChatTTS.model.velocity import model_loader
 from ChatTTS.model.velocity import worker as worker_module
@@ -47,7 +47,7 @@ def make_worker(
         make_team(1)
 
     def make(model: Path = DATA / "model-a", **changes: Any) -> Worker:
-        usual = {"block_size": BLOCK, "kv_memory": "8MB", "swap_memory": "2MB"}
+        usual: dict[str, Any] = {"block_size": BLOCK, "kv_memory": "8MB", "swap_memory": "2MB"}
         args = EngineArgs(model, device="cpu", num_threads=2, **(usual | changes))
         worker = Worker(args.create_engine_config())
         worker.init_cache()
@@ -78,12 +78,12 @@ def standard(chat: Chat, datas: Sequence[SequenceData]) -> dict[int, tuple[Tenso
     requests = [
         GenerationRequest(d.prompt, replace(d.sampling, max_new=STEPS), d.key) for d in datas
     ]
-    parts: dict[int, list] = {}
+    parts: dict[int, list[Delta]] = {}
     for deltas in chat.gpt.generate(requests, Cancellation()):
         for delta in deltas:
             parts.setdefault(datas[delta.index].seq_id, []).append(delta)
     return {
-        seq_id: tuple(torch.cat([getattr(d, name) for d in own]) for name in ("ids", "hiddens"))
+        seq_id: (torch.cat([d.ids for d in own]), torch.cat([d.hiddens for d in own]))
         for seq_id, own in parts.items()
     }
 
@@ -105,7 +105,7 @@ def test_the_ids_of_the_standard_path(
 def test_the_bundled_voice(make_worker: Callable[..., Worker]) -> None:
     worker = make_worker(Path(ChatTTS.__file__).parent / "bundled", block_size=32)
     sizes = worker.model.config.gpt
-    own = {"hidden": sizes.hidden_size, "texts": sizes.num_text_tokens}
+    own: dict[str, Any] = {"hidden": sizes.hidden_size, "texts": sizes.num_text_tokens}
     data = [make_data(0, speaker=False, **own), make_data(1, length=33, **own)]
     driver = Driver(worker, data)
     driver.tables = {0: [3, 1, 0], 1: [2, 5, 4]}  # of 32, so that fewer would do

@@ -146,7 +146,7 @@ def _at_once(rows: int, inputs: int, *, normed: bool, gated: bool) -> KernelConf
 
 def _bytes_at_once(config: KernelConfig, inputs: int, *, gated: bool) -> int:
     """Shared memory: all weights, and the rows, of which normed ones have a round there."""
-    whole = triton.cdiv(inputs, _ROUND) * _ROUND
+    whole: int = triton.cdiv(inputs, _ROUND) * _ROUND
     rows = config.tile_rows * (_ROUND if config.norms else whole)
     return 2 * (config.tile_outputs * (1 + gated) * whole + rows)
 

@@ -16,10 +16,10 @@ from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs
-from ChatTTS.model.velocity.executor import InProcessExecutor, Pending
+from ChatTTS.model.velocity.executor import InProcessExecutor
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.model_loader import ModelLoader
-from ChatTTS.model.velocity.plan import StepPlan
+from ChatTTS.model.velocity.plan import Pending, StepPlan
 from ChatTTS.model.velocity.request import EngineRequest
 from ChatTTS.model.velocity.sampling_params import SamplingParams
 from ChatTTS.model.velocity.worker import Worker
@@ -77,7 +77,7 @@ def test_the_ids_of_the_reference(monkeypatch: pytest.MonkeyPatch, chunk: int) -
 def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Greedy codes of a prompt and three steps behind it, two rows of different length."""
     hidden = {"model-a": 64, "model-b": 96}[name]
-    greedy = {"temperature": (0.0,) * 4, "hidden": hidden}
+    greedy: dict[str, Any] = {"temperature": (0.0,) * 4, "hidden": hidden}
     datas = [make_data(0, length=5, **greedy), make_data(1, length=4, codes=2, **greedy)]
     sizes = {"model": DATA / name, "max_num_seqs": 2, "max_num_batched_tokens": 16}
     expected = Driver(make_worker(**sizes), datas).run(4)
@@ -156,7 +156,7 @@ class WatchedExecutor(InProcessExecutor):
 
 
 def make_engine(**changes: Any) -> tuple[LLMEngine, WatchedExecutor]:
-    usual = {"block_size": 8, "kv_memory": "8MB", "max_num_seqs": 5}
+    usual: dict[str, Any] = {"block_size": 8, "kv_memory": "8MB", "max_num_seqs": 5}
     args = EngineArgs(MODEL, device="cpu", **(usual | changes))
     config = args.create_engine_config()
     executor = WatchedExecutor(config)
@@ -264,7 +264,7 @@ def test_a_chat_on_it(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> None:
         chat.infer(texts, **settings), standard.infer(texts, **settings), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
-    refining = {"params_refine_text": {"manual_seed": 1, "max_new_token": 6}}
+    refining: dict[str, Any] = {"params_refine_text": {"manual_seed": 1, "max_new_token": 6}}
     assert chat.infer(TEXT, refine_text_only=True, **refining) == standard.infer(
         TEXT, refine_text_only=True, **refining
     )
@@ -275,6 +275,7 @@ def test_a_chat_on_it(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> None:
     rest = list(stream)
     assert stream.finish_reason == "abort"
     assert len(first.samples) + sum(len(piece.samples) for piece in rest) < 1799 * 256
-    metrics = chat.gpt.engine.engine.metrics
+    velocity: Any = chat.gpt.engine
+    metrics = velocity.engine.metrics
     wait_until(lambda: metrics().used_blocks == metrics().running == 0)
     chat.unload()

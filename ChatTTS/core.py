@@ -21,7 +21,7 @@ from .audio import reference_audio
 from .checkpoints import assets
 from .checkpoints.hashes import check_hashes
 from .checkpoints.loading import load_model
-from .checkpoints.parts import CheckpointAttributes
+from .checkpoints.script_attributes import CheckpointAttributes
 from .errors import ChatTTSError, ConfigError, NothingToSpeakError, TextError, shown
 from .model.generation import Cancellation
 from .model.gpt import EngineOptions

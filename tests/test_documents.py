@@ -147,7 +147,7 @@ def test_the_site_has_every_file_that_its_pages_link_to() -> None:
 
 
 def test_the_reference_has_every_command() -> None:
-    from ChatTTS.cli import _parser
+    from ChatTTS.cli.commands import _parser
 
     def commands(parser: Any, words: tuple[str, ...]) -> Iterator[str]:
         yield " ".join(words)

@@ -2,8 +2,8 @@
 
 ``sampling.py`` applies them in the order of the published model: temperature, repetition penalty
 over the last 16 tokens, top-p, top-k, forbidden end, draw. Logits are float32 of shape (...,
-vocabulary). A function that changes them returns new ones. The CPU and GPU kernels carry out each rule
-once more; "Add a sampling rule" in CONTRIBUTING.md names the places.
+vocabulary). A function that changes them returns new ones. The CPU and GPU kernels carry out each
+rule once more; "Add a sampling rule" in CONTRIBUTING.md names the places.
 """
 
 from __future__ import annotations

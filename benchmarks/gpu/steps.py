@@ -16,7 +16,7 @@ from ChatTTS.model.sampling import Draw
 from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.cuda.decode import DecodeInput, DecodeSteps
 from ChatTTS.model.velocity.cuda.llama import TritonLlama
-from ChatTTS.model.velocity.cuda.prompts import RecordedLlama
+from ChatTTS.model.velocity.cuda.mixed_steps import RecordedLlama
 from ChatTTS.model.velocity.model_loader import LoadedModel, ModelLoader
 
 from ..common.step_limit import StepWork

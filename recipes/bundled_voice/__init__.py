@@ -1,1 +1,1 @@
-"""The bundled voice from nothing: data, training, export, evaluation."""
+"""The recipe that makes the bundled voice from scratch: data, training, export, evaluation."""

@@ -40,11 +40,11 @@ class Stage:
     """A part of the recipe.
 
     Attributes:
-        name: on the command line.
-        module: whose function does it, given a :class:`Run`.
-        what: it does, in a line.
-        share: of all minutes of training; 0 for a stage that does not train.
-        function: its name.
+        name: name on the command line.
+        module: the module with the stage's function, which takes a :class:`Run`.
+        what: one line that says what the stage does.
+        share: share of all minutes of training; 0 for a stage that does not train.
+        function: name of the function.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Stage:
     function: str = "main"
 
     def function_of_run(self) -> Callable[[Run], object]:
-        """The function; only the stage's own modules are imported for it."""
+        """Import the stage's module and return its function; other stages are not imported."""
         module = importlib.import_module(f".{self.module}", __package__)
         found: Callable[[Run], object] = getattr(module, self.function)
         return found
@@ -79,13 +79,13 @@ _MINUTES = 240.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run what the arguments ask for.
+    """Run the stages that the arguments select.
 
     Args:
         argv: the arguments after the program's name; those of the process by default.
 
     Returns:
-        The exit status: 0, 1 for what failed, 130 after Ctrl-C.
+        The exit status: 0, 1 after an error, 130 after Ctrl-C.
     """
     args = _parser().parse_args(argv)
     _report(args.out, args.verbose)
@@ -128,9 +128,10 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def chosen_stages(name: str) -> list[Stage]:
-    """The stages to run for a name on the command line.
+    """Return the stages to run for a name on the command line.
 
-    Training needs the speech to be there: speaking it one by one would keep the device waiting.
+    The stage ``data`` comes before training: if training had to synthesize each utterance itself,
+    the device would have to wait.
     """
     if name == "all":
         return list(STAGES)
@@ -139,7 +140,7 @@ def chosen_stages(name: str) -> list[Stage]:
 
 
 def is_finished(stage: str, run: Run) -> bool:
-    """Whether a stage has spent its budget."""
+    """Return whether a stage has spent its budget."""
     return run.budgets[stage].spent(read_position(run.state(stage))) >= 1.0
 
 
@@ -148,9 +149,9 @@ def _trained_minutes(stage: Stage, run: Run) -> float:
 
 
 def budget_of(stage: Stage, args: argparse.Namespace) -> Budget:
-    """The budget of a stage that trains: steps if they are given, else minutes.
+    """Return the budget of a stage that trains: steps if they are given, else minutes.
 
-    ``--minutes`` is of one stage where one is named, and of all stages together with ``all``.
+    ``--minutes`` is the budget of the named stage, or with ``all`` of all stages together.
     """
     if args.steps is not None:
         return Budget(steps=args.steps)
@@ -183,13 +184,13 @@ def _parser() -> argparse.ArgumentParser:
     budget.add_argument(
         "--steps",
         type=_whole(1),
-        help="of each stage, over all runs; unlike minutes, these give the same weights twice",
+        help="of each stage, over all runs; unlike minutes, steps give reproducible weights",
     )
     parser.add_argument(
         "--run-minutes",
         type=_positive,
-        help="save and stop this run after so many of training; speaking the corpus and coding it "
-        "are not counted",
+        help="save and stop this run after so many minutes of training; making the corpus and its "
+        "codes is not counted",
     )
     parser.add_argument(
         "--utterances", type=_whole(1), default=20_000, help="of the teacher (default %(default)s)"
@@ -227,12 +228,12 @@ def _whole(least: int) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"{text} is less than {least}")
         return value
 
-    whole.__name__ = "whole number"  # what argparse calls it where it is none
+    whole.__name__ = "whole number"  # argparse's error message contains this name
     return whole
 
 
 def _report(out: Path, verbose: bool) -> None:
-    """Messages on standard error and in ``log/recipe.log``."""
+    """Send log messages to standard error and to ``log/recipe.log``."""
     log = out / "log"
     log.mkdir(parents=True, exist_ok=True)
     logging.basicConfig(
@@ -241,7 +242,7 @@ def _report(out: Path, verbose: bool) -> None:
         handlers=[logging.StreamHandler(), logging.FileHandler(log / "recipe.log")],
         force=True,
     )
-    # It tells of every font that it looks at.
+    # matplotlib logs every font that it examines.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
 
 

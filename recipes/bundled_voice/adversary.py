@@ -1,7 +1,7 @@
-"""A small discriminator for the vocoder: it looks at spectrograms of several resolutions.
+"""A small discriminator for the vocoder that works on spectrograms of several resolutions.
 
-What losses between magnitudes cannot say, it learns to hear: phases that do not fit, and the
-average of several possible sounds in place of one of them.
+It learns to detect faults that losses between magnitudes cannot express: inconsistent phases, and
+an average of several possible sounds in place of one of them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _RESOLUTIONS = (1024, 512, 256)
 
 
 class SpectrogramJudge(nn.Module):
-    """Judges one resolution: 2-D convolutions over the real and imaginary parts of a transform."""
+    """The discriminator of one resolution: 2-D convolutions over real and imaginary parts."""
 
     def __init__(self, n_fft: int, channels: int) -> None:
         super().__init__()
         self.n_fft = n_fft
-        # Time is kept and frequency halved, but for the last layer.
+        # All layers keep the time axis; all but the last halve the frequency axis.
         strides = (2, 2, 2, 2, 1)
         widths = (2, *(channels for _ in strides))
         self.layers = nn.ModuleList(
@@ -32,14 +32,14 @@ class SpectrogramJudge(nn.Module):
         self.verdict = weight_norm(nn.Conv2d(channels, 1, (3, 3), padding=(1, 1)))
 
     def forward(self, samples: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Samples [B, n] to verdicts [B, 1, bins, frames] and what each layer saw."""
+        """Map samples [B, n] to scores [B, 1, bins, frames] and the features of each layer."""
         window = torch.hann_window(self.n_fft, device=samples.device)
         hop = self.n_fft // 4
         spectrum = torch.stft(
             samples, self.n_fft, hop, window=window, normalized=True, return_complex=True
         )
         x = torch.stack([spectrum.real, spectrum.imag], dim=1)
-        # Square roots of the parts: quiet sounds count too.
+        # The square roots give quiet sounds more weight.
         x = x.sign() * (x.abs() + 1e-4).sqrt()
         seen = []
         with autocast(samples.device):
@@ -58,12 +58,12 @@ class Discriminator(nn.Module):
         self.judges = nn.ModuleList(SpectrogramJudge(n_fft, channels) for n_fft in _RESOLUTIONS)
 
     def forward(self, samples: Tensor) -> list[tuple[Tensor, list[Tensor]]]:
-        """Samples [B, n] to what every judge says and saw."""
+        """Map samples [B, n] to the scores and features of every resolution."""
         return [judge(samples) for judge in self.judges]
 
 
 def discriminator_loss(discriminator: Discriminator, found: Tensor, wanted: Tensor) -> Tensor:
-    """Hinge loss of telling ``found`` (made) from ``wanted`` (recorded), both [B, n]."""
+    """Return the hinge loss of telling generated ``found`` from real ``wanted``, both [B, n]."""
     losses = [
         relu(1 - real).mean() + relu(1 + made).mean()
         for (real, _), (made, _) in zip(discriminator(wanted), discriminator(found), strict=True)
@@ -74,7 +74,7 @@ def discriminator_loss(discriminator: Discriminator, found: Tensor, wanted: Tens
 def generator_losses(
     discriminator: Discriminator, found: Tensor, wanted: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Losses of what makes ``found`` [B, n]: being told apart, and looking different inside."""
+    """Return the generator's two losses on ``found`` [B, n]: being recognised, and features."""
     with torch.no_grad():
         real = discriminator(wanted)
     made = discriminator(found)

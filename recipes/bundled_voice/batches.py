@@ -1,8 +1,8 @@
-"""Which sequences a training step sees, and how they lie in tensors.
+"""The sequences of each training step, and their layout in tensors.
 
-A step is a pure function of the seed and its number, so a run that was stopped goes on as if it
-had not been. Sequences of similar length stand side by side and are padded on the right: what is
-computed is causal, so no position ever sees the padding behind it.
+A step is a pure function of the seed and its number, so resuming a run changes nothing. A batch
+holds sequences of similar length, padded on the right. The model is causal, so no position is
+influenced by the padding after it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .prompts import Coded, Prompts, Sequence
 from .speakers import COORDINATES
 from .types import VOICES, RefinePair
 
-IGNORED = -100  # where a target is not to be learned
+IGNORED = -100  # the target of a position that the loss ignores
 T = TypeVar("T", bound="_Tensors")
 _SPEECH, _REFINE = 1, 2  # kinds of draws
 
@@ -28,7 +28,7 @@ _SPEECH, _REFINE = 1, 2  # kinds of draws
 @dataclass(frozen=True, eq=False)
 class _Tensors:
     def to(self: T, device: torch.device | str) -> T:
-        """The same on ``device``."""
+        """Return a copy on ``device``."""
         return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
 
@@ -38,16 +38,16 @@ class SpeechBatch(_Tensors):
 
     Attributes:
         ids: text ids, int64 [B, L]; 0 elsewhere.
-        codes: code frames as they are read, int64 [B, L, num_codebooks]; 0 elsewhere.
-        is_code: bool [B, L].
-        is_slot: bool [B, L], where the speaker stands.
-        points: speakers, float32 [B, 4]; zeros without one.
-        targets: codes to predict, the end among them, int64 [B, L, num_codebooks], else
-            ``IGNORED``.
-        spoken: first and last text position that the predicted frame speaks, int64 [B, L, 2];
-            -1 where none.
-        sounds: the sound of the predicted frame and the one that comes after that sound, int64
-            [B, L, 2], else ``IGNORED``.
+        codes: code frames that the model reads, int64 [B, L, num_codebooks]; 0 elsewhere.
+        is_code: bool [B, L], whether the position is a code frame.
+        is_slot: bool [B, L], whether the position is the speaker's.
+        points: speakers, float32 [B, 4]; zeros without a speaker.
+        targets: codes to predict, including the end, int64 [B, L, num_codebooks]; ``IGNORED``
+            elsewhere.
+        spoken: first and last text position that the predicted frame speaks, int64 [B, L, 2]; -1
+            elsewhere.
+        sounds: the sound of the predicted frame and the next different sound, int64 [B, L, 2];
+            ``IGNORED`` elsewhere.
     """
 
     ids: Tensor
@@ -61,7 +61,7 @@ class SpeechBatch(_Tensors):
 
     @property
     def tokens(self) -> int:
-        """Positions, padding included."""
+        """The number of positions, padding included."""
         return self.ids.numel()
 
 
@@ -83,9 +83,9 @@ def speech_batch(
 
     Args:
         end: the code that ends an utterance.
-        rng, corruption: of each sequence a share of the frames that it reads, drawn from 0 to
-            ``corruption``, is replaced by others, so that the model learns to go on after a frame
-            that it should not have drawn.
+        rng, corruption: in each sequence, a share of the frames that the model reads is replaced
+            by others. The share is drawn from 0 to ``corruption``. So the model learns to continue
+            after a wrong frame.
     """
     size, length = len(sequences), max(map(len, sequences))
     num_codebooks = sequences[0].codes.shape[1]
@@ -109,7 +109,7 @@ def speech_batch(
         if s.slot is not None and s.point is not None:
             is_slot[row, s.slot] = True
             points[row] = s.point
-        # What stands at a position predicts what stands at the next.
+        # Each position predicts the next one.
         targets[row, s.given - 1 : whole - 1] = s.codes[s.given - n :]
         targets[row, whole - 1] = end
         if s.spoken is not None:
@@ -137,7 +137,7 @@ def _corrupted(
     most: float,
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Some frames replaced: by frames of the batch, or by random codes in some codebooks."""
+    """Replace some frames by frames of the batch, or by random codes in some codebooks."""
     count, num_codebooks = codes.shape
     hit = rng.random((count, 1)) < rng.uniform(0, most)
     foreign = others[rng.integers(len(others), size=count)]
@@ -152,15 +152,16 @@ def _corrupted(
 
 @dataclass(frozen=True)
 class Mixture:
-    """What a step is made of.
+    """The composition of the steps.
 
     Attributes:
         tokens: positions of a step, padding included.
-        refine_tokens, refine_every: of refine pairs, in addition, in one of so many steps.
-        sample_share: of the steps, those in which every prompt holds a sample of the voice.
-        sample_frames: longest sample.
-        unnamed: of the sequences with a sample, those without the speaker's vector; of the others
-            in the default voice, a tenth of that.
+        refine_tokens, refine_every: every ``refine_every`` steps, ``refine_tokens`` positions of
+            refine pairs are added.
+        sample_share: share of the steps in which every prompt holds a sample of the voice.
+        sample_frames: frames of the longest sample.
+        unnamed: share of the sequences with a sample that lack the speaker's vector. Without a
+            sample, a tenth of this share of the default voice's sequences lack it.
         corruption: largest share of replaced frames.
     """
 
@@ -174,18 +175,18 @@ class Mixture:
 
 
 class Pairs(Protocol):
-    """Refine pairs by index, the same each time."""
+    """Refine pairs by index; an index always gives an equal pair."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> RefinePair: ...
 
 
 class Steps:
-    """The batches of a run, by number.
+    """The batches of a run, by step number.
 
     Args:
         items: the corpus as codes.
-        pairs: for the refine pass; none trains no refining.
+        pairs: pairs for the refine pass; without any, refining is not trained.
         prompts: builds the sequences.
         end: the code that ends an utterance.
         seed: of all draws.
@@ -206,7 +207,7 @@ class Steps:
         lengths = np.array([len(item.codes) + len(item.text) + 4 for item in items])
         self._order = np.argsort(lengths, kind="stable")
         self._lengths = lengths[self._order]
-        # A step that begins among short sequences holds more of them, so it has to be rarer.
+        # A step of short sequences holds more of them, so it must be chosen less often.
         self._chances = np.cumsum(self._lengths / self._lengths.sum())
         self._samples: dict[str, NDArray[np.int64]] = {}
         for voice in {item.voice for item in items}:
@@ -220,7 +221,7 @@ class Steps:
             self._samples[voice] = np.array(fitting, dtype=np.int64)
 
     def speech(self, step: int) -> SpeechBatch:
-        """The speech of step ``step``."""
+        """Return the speech of step ``step``."""
         mixture = self.mixture
         rng = np.random.default_rng((self.seed, _SPEECH, step))
         with_samples = bool(rng.random() < mixture.sample_share)
@@ -235,12 +236,12 @@ class Steps:
             if sequences and longest * (len(sequences) + 1) > mixture.tokens:
                 break
             sequences.append(sequence)
-        if not sequences:  # nothing here has a partner for a sample
+        if not sequences:  # no utterance here has another one to serve as its sample
             sequences = [self.prompts.speech(self.items[int(self._order[begin])])]
         return speech_batch(sequences, self.end, rng, mixture.corruption)
 
     def text(self, step: int) -> TextBatch | None:
-        """The refine pairs of step ``step``, or None if it has none."""
+        """Return the refine pairs of step ``step``, or None if it has none."""
         if not len(self.pairs) or step % self.mixture.refine_every:
             return None
         rng = np.random.default_rng((self.seed, _REFINE, step))
@@ -258,7 +259,7 @@ class Steps:
     ) -> Sequence | None:
         item, unnamed = self.items[index], self.mixture.unnamed
         if not with_samples:
-            # A prompt without any speaker is the default voice's.
+            # A prompt without any speaker stands for the default voice.
             default = item.is_voice and item.voice == VOICES[0]
             return self.prompts.speech(item, named=not (default and rng.random() < unnamed / 10))
         partners = self._samples[item.voice]

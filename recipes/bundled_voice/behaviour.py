@@ -1,4 +1,4 @@
-"""What the evaluation measures of requests: whether the voice does what it is asked for."""
+"""Measurements of requests: whether the voice follows speeds, tags and other settings."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .speech_metrics import Samples, silences, words
 from .subject import Result, Subject
 from .types import DEFAULT_SPEED, SAMPLE_RATE, SPEEDS, VOICES
 
-SEED = 90_001  # of texts; no corpus has it
-# Against the length of the teacher's speech.
+SEED = 90_001  # seed of the texts; no corpus uses it
+# Bounds of a length, relative to the length of the teacher's speech.
 _EARLY, _RUNAWAY = 0.6, 1.7
-_PAUSE, _LULL = 0.15, 0.9  # seconds that a pause has at least; what is longer than a pause
+_PAUSE, _LULL = 0.15, 0.9  # seconds: the shortest and longest pause; longer silences count apart
 _DEGREES = ((0, 0, 0), (0, 1, 4), (0, 2, 7), (5, 0, 0))  # oral, laugh, break
 
 
 def speed(subject: Subject, count: int) -> Result:
-    """Length over all sentences at each ``[speed_n]``, against that at the default."""
+    """Measure the length of all sentences at each ``[speed_n]``, relative to the default speed."""
     lines = texts.everyday_heldout()[:count]
     lengths = [
         sum(map(len, subject.say(lines, prompt=f"[speed_{n}]"))) / SAMPLE_RATE
@@ -39,8 +39,10 @@ def speed(subject: Subject, count: int) -> Result:
 
 
 def pauses(subject: Subject, count: int) -> Result:
-    """The longest silence inside a sentence with one ``[uv_break]`` in its middle, and without.
-    Sentences with commas, where one pauses anyway, are left out."""
+    """Measure the longest silence inside a sentence with ``[uv_break]`` in its middle, and without.
+
+    Sentences with commas are left out, since commas make pauses too.
+    """
     plain = [line for line in texts.everyday_heldout() if len(words(line)) > 5 and "," not in line][
         :count
     ]
@@ -62,7 +64,7 @@ def pauses(subject: Subject, count: int) -> Result:
 
 
 def laughs(subject: Subject, count: int) -> Result:
-    """How much longer a sentence is with ``[laugh]`` behind it, in seconds."""
+    """Measure how much longer ``[laugh]`` at its end makes a sentence, in seconds."""
     lines = texts.everyday_heldout()[:count]
     plain = subject.say(lines)
     laughing = subject.say([f"{line} [laugh]" for line in lines])
@@ -71,8 +73,10 @@ def laughs(subject: Subject, count: int) -> Result:
 
 
 def borders(subject: Subject, count: int) -> Result:
-    """Faults where tags stand before, between and behind sentences, as users get them and with all
-    of a text in one utterance."""
+    """Count faults of texts with tags before, between and after sentences.
+
+    Texts are spoken with the default settings, and with all of a text in one utterance.
+    """
     lines = texts.everyday_heldout()
     pairs = list(zip(lines[:count], lines[count : 2 * count], strict=True))
     result: Result = {"sentences": len(pairs)}
@@ -93,9 +97,9 @@ def borders(subject: Subject, count: int) -> Result:
 
 
 def requests(subject: Subject, count: int) -> Result:
-    """Random texts in random voices at random speeds: runaways, early ends, empty results."""
+    """Count runaways, early ends and empty results of random texts, voices and speeds."""
     faults: dict[str, list[str]] = {"runaway": [], "early": [], "empty": []}
-    # Those of one voice and speed go in one call.
+    # Texts of equal voice and speed go into one call.
     groups: dict[tuple[str, int], list[str]] = {}
     for number in range(count):
         rng = CounterRng(SEED, number)
@@ -115,7 +119,7 @@ def requests(subject: Subject, count: int) -> Result:
 
 
 def _fault(wave: Samples, reason: str | None, taught: int) -> str | None:
-    """What is wrong with a result, if anything; ``taught`` is the length of the teacher's."""
+    """Return the fault of a result, if it has one; ``taught`` is the teacher's length."""
     if not len(wave):
         return "empty"
     if reason != "stop" or len(wave) > _RUNAWAY * taught:
@@ -124,8 +128,11 @@ def _fault(wave: Samples, reason: str | None, taught: int) -> str | None:
 
 
 def refining(subject: Subject, count: int) -> Result:
-    """Refined texts: whether their words are kept where no fillers are asked for; and how many
-    breaks, laughs and words of fillers come, beside the number that training would have put in."""
+    """Measure refined texts: kept words, and numbers of fillers, laughs and breaks.
+
+    Without fillers, all words of the text should be kept. The numbers of breaks, laughs and words
+    of fillers stand beside those that the training data would have.
+    """
     lines = texts.everyday_heldout()[:count]
     kept: list[bool] = []
     added: dict[str, dict[str, list[int]]] = {}
@@ -160,7 +167,7 @@ def refining(subject: Subject, count: int) -> Result:
 
 
 def _added(refined: Sequence[str], lines: Sequence[str]) -> dict[str, int]:
-    """What refined texts have and plain ones have not."""
+    """Count what refined texts have in addition to the plain ones."""
     joined = " ".join(refined)
     pairs = zip(refined, lines, strict=True)
     return {
@@ -171,8 +178,10 @@ def _added(refined: Sequence[str], lines: Sequence[str]) -> dict[str, int]:
 
 
 def exactness(subject: Subject, count: int) -> Result:
-    """Streams against whole results (bit by bit), and velocity against the standard engine (the
-    largest difference of a sample)."""
+    """Compare streams to whole results bit by bit, and velocity to the standard engine.
+
+    The second comparison gives the largest difference of a sample.
+    """
     lines = texts.everyday_heldout()[:count]
     standard = subject.load(use_vllm=False)
     settings = {"manual_seed": subject.seed, "show_tqdm": False}
@@ -198,7 +207,7 @@ def exactness(subject: Subject, count: int) -> Result:
 
 
 def rate(subject: Subject, count: int) -> Result:
-    """Seconds of speech a second, one sentence at a time, after a first one that is not timed."""
+    """Measure seconds of speech per second, one sentence at a time, after one untimed sentence."""
     lines = texts.everyday_heldout()[:count]
     subject.say(lines[:1])
     begin = time.perf_counter()

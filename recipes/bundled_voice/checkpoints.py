@@ -1,5 +1,7 @@
-"""A stage's state on disk: weights, their average, optimisers and how far it is. One safetensors
-file a stage, written whole or not at all."""
+"""The state of a stage on disk: weights, their average, optimisers and the training position.
+
+Each stage has one safetensors file, which is written as a whole or not at all.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,10 @@ _MODEL, _AVERAGE, _OPTIMIZER = "model", "average", "optimizer"
 
 @dataclass(frozen=True)
 class Position:
-    """How far a stage is: steps done, the seconds that all its runs took, and the largest share of
-    a budget that ever was used up."""
+    """The training position of a stage.
+
+    It holds the steps done, the seconds of all runs, and the largest share of a budget ever spent.
+    """
 
     step: int = 0
     seconds: float = 0.0
@@ -41,14 +45,14 @@ def save(
     optimizers: Mapping[str, Optimizer],
     origin: Mapping[str, str] | None = None,
 ) -> None:
-    """Write everything that a later run needs to go on as if it had never stopped.
+    """Write everything that a later run needs to resume the training exactly.
 
     Args:
-        path: the file; an earlier one is replaced only once this one is whole.
-        position: where the training stands.
-        modules: by name; parameters and persistent buffers are written.
+        path: the file; an earlier one is replaced only after the new one is complete.
+        position: the training position.
+        modules: modules by name; their parameters and persistent buffers are written.
         average: for each module, averaged weights by the names of its state.
-        optimizers: by name; their states, not their settings, are written.
+        optimizers: optimisers by name; their states are written, but not their settings.
         origin: checksums of the stages that this one learned from, by name.
     """
     tensors: dict[str, Tensor] = {}
@@ -74,10 +78,10 @@ def save(
 
 
 def read_position(path: Path) -> Position:
-    """How far the stage is; the very beginning where there is no file.
+    """Return the training position of the stage; the start of training if there is no file.
 
     Raises:
-        AssetError: the file is none of ours.
+        AssetError: the file is not a training state.
     """
     if not path.exists():
         return Position()
@@ -88,10 +92,10 @@ def read_position(path: Path) -> Position:
 
 
 def read_origin(path: Path) -> dict[str, str]:
-    """Checksums of the stages that this one learned from, as :func:`save` was given them.
+    """Return the checksums of the stages that this one learned from, as given to :func:`save`.
 
     Raises:
-        AssetError: the file is none of ours.
+        AssetError: the file is not a training state.
     """
     return _metadata(path, "origin") if path.exists() else {}
 
@@ -99,7 +103,7 @@ def read_origin(path: Path) -> dict[str, str]:
 def _metadata(path: Path, key: str) -> dict[str, Any]:
     try:
         with safe_open(path, framework="pt") as file:
-            written = {"origin": "{}", **file.metadata()}  # older states do not tell
+            written = {"origin": "{}", **file.metadata()}  # older states lack it
             found: dict[str, Any] = json.loads(written[key])
             return found
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
@@ -114,10 +118,10 @@ def restore(
     average: Mapping[str, Mapping[str, Tensor]],
     optimizers: Mapping[str, Optimizer],
 ) -> Position:
-    """Put what :func:`save` wrote into modules, averages and optimisers, in place.
+    """Load what :func:`save` wrote into modules, averages and optimisers, in place.
 
     Raises:
-        AssetError: the file is damaged, or was written by other sizes or optimisers.
+        AssetError: the file is damaged, or belongs to models or optimisers of other sizes.
     """
     position = read_position(path)
     tensors = read_tensors(path)
@@ -129,7 +133,7 @@ def restore(
         for key, value in average[name].items():
             value.copy_(found[key])
     for name, optimizer in optimizers.items():
-        # Settings are those of the program, so that a changed learning rate takes effect.
+        # The settings come from the program, so that a changed learning rate takes effect.
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict(
             {"state": _optimizer_state(tensors, name, path), "param_groups": groups}
@@ -142,7 +146,7 @@ def load_average(path: Path, name: str, module: nn.Module) -> None:
     """Load the averaged weights of the module ``name`` of a stage into ``module``.
 
     Raises:
-        AssetError: the stage has not been trained, or with other sizes.
+        AssetError: the stage has not been trained, or was trained with other sizes.
     """
     if not path.exists():
         raise AssetError(f"{path} is missing: train the stage {path.stem!r} first")
@@ -151,7 +155,7 @@ def load_average(path: Path, name: str, module: nn.Module) -> None:
 
 
 def checksum(module: nn.Module) -> str:
-    """Of the weights: what a stage remembers of those that it learned from."""
+    """Return a checksum of the weights, which later stages keep as the origin of their training."""
     value = 0
     for tensor in module.state_dict().values():
         value = zlib.crc32(tensor.detach().cpu().contiguous().numpy().tobytes(), value)
@@ -170,7 +174,7 @@ def _optimizer_state(
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in _below(tensors, f"{_OPTIMIZER}/{name}/").items():
         index, _, field = key.partition("/")
-        # The tensors of a file are maps of it, and the file is replaced while training goes on.
+        # The file's tensors are memory-mapped, and the file is replaced while training goes on.
         state.setdefault(int(index), {})[field] = value.clone()
     return state
 
@@ -186,7 +190,7 @@ _REMEDY = "delete the file to train this stage anew, or give another folder with
 
 
 def averaged_copy(modules: Mapping[str, nn.Module]) -> dict[str, dict[str, Tensor]]:
-    """A copy of every module's state, from which an average of its weights can start."""
+    """Copy the state of every module, to start an average of its weights."""
     return {
         name: {key: value.detach().clone() for key, value in module.state_dict().items()}
         for name, module in modules.items()
@@ -197,7 +201,7 @@ def averaged_copy(modules: Mapping[str, nn.Module]) -> dict[str, dict[str, Tenso
 def update_average(
     average: Mapping[str, Mapping[str, Tensor]], modules: Mapping[str, nn.Module], keep: float
 ) -> None:
-    """Move the average towards the weights: ``keep`` of the old remains. Integers are copied."""
+    """Move the average towards the weights and keep a share ``keep`` of it; copy integers."""
     for name, module in modules.items():
         state = module.state_dict()
         floats = [key for key, value in state.items() if value.is_floating_point()]

@@ -1,8 +1,8 @@
 """The codec stage: audio to codes and codes to log-mel, on the package's DVAE.
 
-A language model will draw the codes, and it will draw some wrong. So while the codec learns, levels
-move to their neighbours, and residual codes are random or left out: neighbouring codes come to
-sound alike, and the first code of each group carries what matters.
+A language model will draw the codes, and some of them wrong. So in the codec's training some levels
+move to their neighbours, and some residual codes are random or left out. As a result, neighbouring
+codes sound alike, and the first code of each group carries what matters most.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ CODEC = DVAEConfig(
     vq=QuantizerConfig(dim=256, levels=(5, 5, 5, 5), G=2, R=2),
 )
 
-# The standard deviation wanted of what is bounded and rounded to levels between -1 and 1: the
-# outer levels are reached, and few values lie far beyond them, where no gradient is.
+# The wanted standard deviation of the values that are bounded and rounded to levels from -1 to 1.
+# Values reach the outer levels, but few lie far beyond them, where there is no gradient.
 _SPREAD = 0.8
 
 
 @dataclass(frozen=True)
 class Corruption:
-    """What happens to codes in training.
+    """The corruption of codes in training.
 
     Attributes:
         flipped: share of the levels of first codes that move by one.
-        dropped: of each of the two groups the share of the utterances without residual codes (their
-            middle levels).
-        scrambled: of each group the share of the frames whose residual codes are random.
+        dropped: for each of the two groups, share of the utterances whose residual codes are left
+            out (set to their middle levels).
+        scrambled: for each group, share of the frames whose residual codes are random.
     """
 
     flipped: float = 0.05
@@ -54,8 +54,11 @@ class Corruption:
 
 @dataclass(frozen=True)
 class CodecSettings:
-    """How the codec is trained: code frames of a piece, pieces of a step, weights of the blurred
-    loss and of the loss that keeps codes in use, learning rate."""
+    """The settings of the codec's training.
+
+    They are the code frames of a piece, the pieces of a step, the weights of the blurred loss and
+    of the loss that keeps codes in use, and the learning rate.
+    """
 
     frames: int = 48
     batch: int = 16
@@ -66,7 +69,7 @@ class CodecSettings:
 
 
 def new_codec(config: DVAEConfig, coef: Tensor) -> DVAE:
-    """A codec before training; ``coef`` [n_mels, 1] scales its mels."""
+    """Return an untrained codec; ``coef`` [n_mels, 1] scales its mels."""
     codec = DVAE(config, MEL)
     start_mel_decoder(codec, coef)
     _start_blocks(codec.encoder.decoder_block)
@@ -75,10 +78,14 @@ def new_codec(config: DVAEConfig, coef: Tensor) -> DVAE:
 
 @torch.no_grad()
 def start_codes(codec: DVAE, samples: Tensor) -> None:
-    """Scale what is rounded to codes, in place, so that ``samples`` [B, n] use many of them.
+    """Scale the values that are rounded to codes, in place, so that ``samples`` use many codes.
 
-    As the weights are drawn, everything would be rounded to the middle code, and the decoder would
-    begin by learning to ignore it.
+    With the initial weights, all values would be rounded to the middle code, and the decoder would
+    first learn to ignore the codes.
+
+    Args:
+        codec: the codec to change.
+        samples: [B, n].
     """
     mel = codec.preprocessor_mel(samples) / codec.coef
     features = codec.encoder(codec.downsample_conv(mel)).transpose(1, 2)
@@ -109,13 +116,13 @@ def quantize(
     corruption: Corruption | None = None,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Features [B, dim, T] through the codes, with straight-through gradients.
+    """Quantise and decode features [B, dim, T], with straight-through gradients.
 
     Without ``corruption`` the result is that of the package's own coding and decoding.
 
     Returns:
-        features [B, dim, T], the indices [B, G, T] of the first codes before corruption, and what
-        is bounded and rounded to them, [B, T, G * levels].
+        Features [B, dim, T]; the indices [B, G, T] of the first codes before corruption; and the
+        values before they are bounded and rounded to those codes, [B, T, G * levels].
     """
     outputs, firsts, unbounded = [], [], []
     groups = quantizer.quantizer.rvqs
@@ -140,17 +147,17 @@ def quantize(
 
 
 def unevenness(unbounded: Tensor) -> Tensor:
-    """How far the values [B, T, n] that become levels are from mean 0 and the spread wanted.
+    """Return how far the values [B, T, n] before rounding are from mean 0 and the wanted spread.
 
-    Left alone, an early gradient that all frames share pushes them beyond the same outer level,
-    where they stay: a codec of three codes.
+    Without this loss, an early gradient that all frames share pushes them all beyond one outer
+    level. They would stay there, and the codec would use only three codes.
     """
     mean, spread = unbounded.mean(dim=(0, 1)), unbounded.std(dim=(0, 1))
     return (mean.square() + (spread - _SPREAD).square()).mean()
 
 
 def _codes(group: Any, levels: Tensor) -> tuple[list[Tensor], Tensor]:
-    """The values in -1 to 1 of each code of a group, [B, T, levels], and the first's indices."""
+    """Return each code's values in -1 to 1, [B, T, levels], and the indices of the first code."""
     rest, values, first = levels, [], None
     for layer, scale in zip(group.layers, group.scales, strict=True):
         value, index = layer(rest / scale)
@@ -187,11 +194,11 @@ class CodecTask:
     """Trains a DVAE on pieces of speech.
 
     Args:
-        codec: on ``device``.
+        codec: the codec, on ``device``.
         corpus: the speech.
-        device: where to compute.
-        seed: of the pieces.
-        settings: how.
+        device: the device to compute on.
+        seed: seed of the choice of pieces.
+        settings: the training's settings.
     """
 
     name = NAME
@@ -213,7 +220,7 @@ class CodecTask:
         }
 
     def batch(self, step: int) -> Tensor:
-        """Samples [B, n] on the CPU."""
+        """Return the samples [B, n] of a step, on the CPU."""
         generator = generator_for(torch.device("cpu"), self.seed, step)
         chosen = window(step, self.settings.batch, self.corpus)
         return pieces(chosen, self.settings.frames, generator)
@@ -246,7 +253,7 @@ class CodecTask:
 
 
 def perplexity(indices: Tensor, size: int) -> Tensor:
-    """To how many equally frequent codes, of ``size``, the variety of these amounts."""
+    """Return the perplexity of the indices: how many equally frequent codes would be as varied."""
     flat = indices.flatten().long()
     counts = torch.zeros(size, device=flat.device)
     counts.scatter_add_(0, flat, torch.ones_like(flat, dtype=counts.dtype))
@@ -255,10 +262,10 @@ def perplexity(indices: Tensor, size: int) -> Tensor:
 
 
 def load_codec(run: Run) -> DVAE:
-    """The trained codec of a run, frozen, on its device.
+    """Load the trained codec of a run, frozen, on the run's device.
 
     Raises:
-        AssetError: there is none yet.
+        AssetError: the codec is not trained yet.
     """
     codec = DVAE(CODEC, MEL)
     load_average(run.state(NAME), NAME, codec)

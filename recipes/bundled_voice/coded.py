@@ -1,4 +1,4 @@
-"""The corpus as codes: speech through the codec, once, in shards under ``data/codes``."""
+"""The corpus as codes: speech is encoded once, and kept in shards under ``data/codes``."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from .types import FRAME_SAMPLES, Spoken
 logger = logging.getLogger(__name__)
 
 SHARD = 512  # utterances of a file
-_SAMPLES = 1 << 20  # of a pass through the codec, padding included
-_AFTER = 32  # frames of silence; its encoder reaches over 26, a mel window over one
+_SAMPLES = 1 << 20  # samples of a pass through the codec, padding included
+_AFTER = 32  # frames of silence; the encoder's receptive field is 26 frames, a mel window's one
 
 
 def encode(codec: DVAE, utterances: Sequence[Spoken], device: torch.device) -> list[Coded]:
-    """Utterances as codes, in their order.
+    """Encode utterances, in order.
 
-    Each has ``Spoken.frames`` frames; what is left at the end, less than a frame, is cut. Silence
-    follows each while it is read, so that its codes do not depend on who is longer beside it.
+    Each gets ``Spoken.frames`` frames; a rest of less than a frame is cut. Silence is appended to
+    each utterance for encoding, so its codes do not depend on longer utterances in its batch.
     """
     found: dict[int, Coded] = {}
     waves = [_followed_by_silence(spoken) for spoken in utterances]
@@ -65,12 +65,12 @@ def _followed_by_silence(spoken: Spoken) -> torch.Tensor:
 def coded_corpus(
     corpus: Varied, codec: DVAE, folder: Path, device: torch.device, seed: int
 ) -> list[Coded]:
-    """All of ``corpus`` as codes. Shards that are there are read, the others made.
+    """Return all of ``corpus`` as codes. Existing shards are read, missing ones are made.
 
     Args:
-        codec: frozen, on ``device``; another one makes other shards, and so do other texts.
-        folder: of the shards.
-        seed: of the corpus and its speakers.
+        codec: frozen, on ``device``; another codec or other texts lead to other shards.
+        folder: folder of the shards.
+        seed: seed of the corpus and its speakers.
     """
     folder.mkdir(parents=True, exist_ok=True)
     mark = f"{seed}-{corpus.digest}-{checksum(codec)}"
@@ -81,7 +81,7 @@ def coded_corpus(
             end = min(begin + SHARD, len(corpus))
             path = folder / f"{mark}-{begin:07d}-{end - begin}.npz"
             if speech is not None or not path.exists():
-                # The rest is spoken in one go, since workers take a while to start.
+                # All missing speech is made in one pass, since worker processes start slowly.
                 speech = corpus.spoken(begin) if speech is None else speech
                 _write(path, encode(codec, list(islice(speech, end - begin)), device))
             items += _read(path)
@@ -92,8 +92,10 @@ def coded_corpus(
 
 
 def groups_of_similar_length(lengths: Sequence[int], most: int) -> list[list[int]]:
-    """Indices in groups of similar length, each at most ``most`` long with its padding,
-    but for a single one that is longer."""
+    """Group indices by similar length, each group at most ``most`` long with its padding.
+
+    An item that is longer than that has a group of its own.
+    """
     groups: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
         if groups and lengths[index] * (len(groups[-1]) + 1) <= most:
@@ -132,7 +134,7 @@ def _read(path: Path) -> list[Coded]:
             text=text,
             voice=str(shard["voices"][i]),
             speed=int(shard["speeds"][i]),
-            # The voices' own points are shared.
+            # Utterances of a voice itself share one point.
             point=_point(shard, i),
             is_voice=bool(shard["is_voice"][i]),
             codes=codes[i],

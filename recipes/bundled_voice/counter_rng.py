@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 class CounterRng:
-    """The choices of one place, one after another.
+    """A random number generator for one place, such as the index of an utterance.
 
-    Philox is counter-based: the rng of place 1 000 000 are there at once, without those before.
-    Only its raw words are used, since NumPy may change what it makes of them.
+    Philox is counter-based, so the generator of place 1 000 000 needs none of those before it. Only
+    Philox's raw words are used, since NumPy may change its own distributions.
 
     Args:
-        seed: of the whole; any integer.
-        place: which rng of this seed; any integer.
+        seed: any integer.
+        place: index of the generator among those of this seed; any integer.
     """
 
     def __init__(self, seed: int, place: int) -> None:
@@ -27,33 +27,33 @@ class CounterRng:
         self._words: list[int] = []
 
     def fraction(self) -> float:
-        """A number in [0, 1)."""
+        """Return a number in [0, 1)."""
         if not self._words:
             self._words = self._source.random_raw(64).tolist()
         return (self._words.pop() >> 11) * 2.0**-53
 
     def below(self, count: int) -> int:
-        """An integer from 0 to ``count - 1``."""
+        """Return an integer from 0 to ``count - 1``."""
         return int(self.fraction() * count)
 
     def integer(self, low: int, high: int) -> int:
-        """An integer from ``low`` to ``high``, both included."""
+        """Return an integer from ``low`` to ``high``, both included."""
         return low + self.below(high - low + 1)
 
     def between(self, low: float, high: float) -> float:
-        """A number from ``low`` to ``high``."""
+        """Return a number from ``low`` to ``high``."""
         return low + (high - low) * self.fraction()
 
     def bernoulli(self, probability: float) -> bool:
-        """True with this probability."""
+        """Return True with this probability."""
         return self.fraction() < probability
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of ``items``."""
+        """Return one of ``items``."""
         return items[self.below(len(items))]
 
     def sample(self, items: Sequence[T], count: int) -> list[T]:
-        """``count`` of ``items`` (all, where they are fewer), each at most once, in their order."""
+        """Return ``count`` of ``items`` (all, if they are fewer), in order, without repetition."""
         left, chosen = list(range(len(items))), []
         for _ in range(min(count, len(items))):
             chosen.append(left.pop(self.below(len(left))))

@@ -1,8 +1,8 @@
 """The corpus: any number of utterances, each made from a seed and its index alone.
 
-Nothing has to be stored. What is made often can be kept in a folder, in shards that are written
-whole or not at all; they are named after the program text and the word list that made them, so that
-a changed recipe never meets old speech. Only another flite does not show in their names.
+Nothing has to be stored, but a folder can keep the speech in shards, each written as a whole or not
+at all. A shard's name contains a digest of the program text and the word list, so a changed recipe
+never reads old speech. A change of the flite version does not change the name.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from .words import dictionary_file
 logger = logging.getLogger(__name__)
 
 SHARD = 256  # utterances of a file
-LONGEST_SECONDS = 20.0  # by estimate; in the slowest voice up to 3 more
-# Of a letter, a word and a control tag, at the default speed; fitted to the four voices.
+LONGEST_SECONDS = 20.0  # estimated; the slowest voice may take up to 3 seconds more
+# Seconds of a letter, a word and a control tag at the default speed; fitted to the four voices.
 _LETTER_SECONDS, _WORD_SECONDS, _TAG_SECONDS = 0.065, 0.04, 0.5
 _SHARDS_IN_MEMORY = 4
 _TURNS = ("rms", "slt", "rms", "awb", "kal16")
@@ -52,13 +52,13 @@ B = TypeVar("B")
 class Corpus:
     """``count`` utterances; ``corpus[i]`` is the same in every process and on every run.
 
-    The voices take turns, the default one twice as often as each other. Six in ten utterances have
-    the default speed, the rest any.
+    The voices take turns; the default voice comes twice as often as each of the others. Six in ten
+    utterances have the default speed, the others a random one.
 
     Args:
-        seed: other seeds, other utterances.
-        count: how many.
-        folder: where shards are kept; None keeps nothing, and every access speaks anew.
+        seed: seed of the utterances.
+        count: number of utterances.
+        folder: folder of the shards; with None nothing is kept, and every access synthesizes.
         shares: how often each kind of text comes.
 
     Raises:
@@ -69,7 +69,7 @@ class Corpus:
         self, seed: int, count: int, folder: Path | None = None, shares: Shares = SHARES
     ) -> None:
         if count < 0:
-            raise ConfigError(f"a corpus of {count} utterances: use 0 or more")
+            raise ConfigError(f"a corpus cannot have {count} utterances: use 0 or more")
         self.seed = seed
         self.count = count
         self._folder = folder
@@ -80,7 +80,7 @@ class Corpus:
         return self.count
 
     def __getitem__(self, index: int) -> Spoken:
-        """Utterance ``index``, from its shard where that was prepared, else spoken now."""
+        """Return utterance ``index`` from its shard if there is one, else synthesize it."""
         shard, place = divmod(self._checked(index), SHARD)
         if shard not in self._loaded:
             path = self._path(shard)
@@ -94,18 +94,18 @@ class Corpus:
 
     @property
     def digest(self) -> str:
-        """What the speech depends on, beside the seed: other texts, another digest."""
+        """Return a digest of all that the speech depends on, except the seed."""
         return hashlib.sha256(f"{_program()} {self._shares}".encode()).hexdigest()[:12]
 
     def request(self, index: int) -> Request:
-        """What utterance ``index`` is made from."""
+        """Return the request that utterance ``index`` is made from."""
         return _request(self.seed, self._checked(index), self._shares)
 
     def prepare(self, workers: int | None = None) -> None:
         """Make the shards that are missing, in worker processes.
 
         Args:
-            workers: how many processes; None takes one for each core.
+            workers: number of processes; None takes one for each core.
 
         Raises:
             ConfigError: the corpus has no folder.
@@ -126,7 +126,7 @@ class Corpus:
     def spoken(
         self, start: int = 0, stop: int | None = None, workers: int | None = None
     ) -> Iterator[Spoken]:
-        """Utterances ``start`` to ``stop`` in order, spoken by worker processes, none kept."""
+        """Yield utterances ``start`` to ``stop`` in order, made by worker processes, not kept."""
         make = partial(_utterance, self.seed, self._shares)
         stop = self.count if stop is None else min(stop, self.count)
         return in_processes(make, range(start, stop), workers, ahead=32)
@@ -146,17 +146,17 @@ class Corpus:
 def in_processes(
     function: Callable[[A], B], items: Iterable[A], workers: int | None = None, ahead: int = 2
 ) -> Generator[B, None, None]:
-    """``function`` of each item, in order, computed by worker processes.
+    """Yield ``function`` of each item, in order, computed by worker processes.
 
-    Fresh processes, not forks: forks of a process with threads can hang. At most ``ahead`` results
-    a worker are under way, so memory stays small when the reader is slow. A worker that dies
-    raises here.
+    Processes are spawned, since forks of a process with threads can hang. At most ``ahead`` results
+    per worker are pending, so memory stays small when the reader is slow. If a worker dies, this
+    generator raises an error.
 
     Args:
-        function: importable by its name (or a ``partial`` of such).
+        function: a function that can be imported by name, or a ``partial`` of one.
         items: its arguments.
-        workers: how many processes; None takes one for each core, 0 computes here.
-        ahead: items that are handed out for each worker.
+        workers: number of processes; None takes one for each core, 0 computes in this process.
+        ahead: number of pending items per worker.
     """
     if workers == 0:
         yield from map(function, items)
@@ -176,7 +176,10 @@ def in_processes(
 
 
 def _silence_errors() -> None:
-    """flite writes a line for every pair of sounds that a voice lacks. Exceptions still arrive."""
+    """Discard standard error: flite writes a line for each pair of sounds that a voice lacks.
+
+    Exceptions still reach the caller.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
@@ -190,7 +193,7 @@ def _request(seed: int, index: int, shares: Shares) -> Request:
 
 
 def _seconds(text: str, speed: int) -> float:
-    """About how long the teacher takes for ``text``."""
+    """Estimate how many seconds of speech ``text`` becomes."""
     words = without_tags(text).split()
     spoken = _LETTER_SECONDS * sum(map(len, words)) + _WORD_SECONDS * len(words)
     return stretch(speed) * spoken + _TAG_SECONDS * text.count("[")
@@ -244,8 +247,7 @@ def _load(path: Path) -> list[Spoken]:
 
 @lru_cache(maxsize=1)
 def _program() -> str:
-    """A digest of what the speech depends on: the recipe's program text, that of the package's
-    normaliser, and the word list."""
+    """Return a digest of the recipe's program text, the package's normaliser and the word list."""
     digest = hashlib.sha256()
     own = [Path(__file__).with_name(f"{name}.py") for name in _SOURCES]
     package = sorted(Path(ChatTTS.text.__file__).parent.glob("*.py"))

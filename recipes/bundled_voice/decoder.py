@@ -1,7 +1,7 @@
 """The decoder stage: hidden states of the language model to log-mel, on the package's MelDecoder.
 
-The hidden states know more than the codes that are drawn from them, so this decoder sounds better
-than the codec's. What it is given depends on the language model, which is passed in as a function.
+Hidden states contain more information than the codes that are drawn from them, so this decoder
+sounds better than the codec's. The language model is passed in as a function.
 """
 
 from __future__ import annotations
@@ -28,16 +28,19 @@ from .types import Spoken
 
 NAME = "decoder"
 
-# Utterances to the hidden states [T, H] that their code frames were drawn from, frame 0 first. They
-# must not need gradients.
+# Maps utterances to the hidden states [T, H] from which their code frames were drawn, frame 0
+# first. The states must not require gradients.
 Hiddens = Callable[[Sequence[Spoken]], Sequence[Tensor]]
-_REMEMBERED = 2 << 30  # bytes
+_REMEMBERED = 2 << 30  # bytes of hidden states to keep
 
 
 @dataclass(frozen=True)
 class DecoderSettings:
-    """How the decoder is trained: code frames of a piece at most, utterances of a step, weight of
-    the loss on differences between frames, learning rate."""
+    """The settings of the decoder's training.
+
+    They are the most code frames of a piece, the utterances of a step, the weight of the loss on
+    differences between frames, and the learning rate.
+    """
 
     frames: int = 192
     batch: int = 16
@@ -46,15 +49,17 @@ class DecoderSettings:
 
 
 def decoder_config(hidden: int) -> ConvNetConfig:
-    """The decoder's sizes for a language model of width ``hidden``: those of the codec's, but for
-    what it reads."""
+    """Return the decoder's sizes for a language model of width ``hidden``.
+
+    All but the input width equal those of the codec's decoder.
+    """
     return replace(CODEC.decoder, idim=hidden // 2)
 
 
 def new_decoder(config: ConvNetConfig, codec: MelDecoder) -> MelDecoder:
-    """A decoder before training: the codec's, but for the convolution that reads the input.
+    """Return an untrained decoder with the weights of the codec's decoder.
 
-    The network is the same and so is what it has to say; only what it reads is new.
+    The two have equal networks and outputs. Only the convolution that reads the input is new.
     """
     decoder = MelDecoder(config, codec.out_conv.out_channels)
     own, known = decoder.state_dict(), codec.state_dict()
@@ -64,12 +69,13 @@ def new_decoder(config: ConvNetConfig, codec: MelDecoder) -> MelDecoder:
 
 
 class Remembered:
-    """Hidden states, kept on the host once they were asked for: codec and language model would
-    take most of the time of a step. In half precision, as the speech of a corpus of hours then
-    fits; what does not fit is computed again.
+    """A cache of hidden states on the host.
+
+    Without it, codec and language model would take most of the time of a step. States are kept in
+    half precision, so those of a corpus of hours fit. States that do not fit are computed again.
 
     Args:
-        hiddens: makes them, always the same of an utterance.
+        hiddens: computes the states; its result for an utterance never changes.
         most: bytes to keep.
     """
 
@@ -94,12 +100,12 @@ class DecoderTask:
     """Trains a decoder on what a language model makes of the corpus.
 
     Args:
-        decoder: on ``device``.
+        decoder: the decoder, on ``device``.
         hiddens: the language model.
         corpus: the speech.
-        device: where to compute.
-        seed: of the pieces.
-        settings: how.
+        device: the device to compute on.
+        seed: seed of the choice of pieces.
+        settings: the training's settings.
     """
 
     name = NAME
@@ -123,10 +129,10 @@ class DecoderTask:
         }
 
     def batch(self, step: int) -> tuple[list[Spoken], list[float]]:
-        """The utterances, and for each where its piece begins, 0 (first frame) to 1 (latest)."""
+        """Return the utterances, and the begin of each one's piece, from 0 (first) to 1 (last)."""
         generator = generator_for(torch.device("cpu"), self.seed, step)
         chosen = list(window(step, self.settings.batch, self.corpus))
-        # Drawn from beyond both ends, as beginnings and ends would come up too rarely.
+        # Drawn from beyond both ends, since beginnings and ends would be too rare otherwise.
         places = (torch.rand(len(chosen), generator=generator) * 1.4 - 0.2).clamp(0.0, 1.0)
         return chosen, places.tolist()
 
@@ -153,7 +159,10 @@ class DecoderTask:
     def cut(
         self, utterances: Sequence[Spoken], places: Sequence[float]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Hidden states [B, H, T], log-mels [B, n_mels, 2 T], 1 where a frame counts [B, 2 T]."""
+        """Return hidden states [B, H, T], log-mels [B, n_mels, 2 T] and a mask [B, 2 T].
+
+        The mask is 1 where a frame counts.
+        """
         inputs, mels = [], []
         for spoken, hidden, place in zip(utterances, self.hiddens(utterances), places, strict=True):
             whole = fitted(spoken.samples, len(hidden)).to(self.device)
@@ -171,10 +180,10 @@ class DecoderTask:
 
 
 def load_decoder(run: Run, hidden: int) -> MelDecoder:
-    """The trained decoder of a run, frozen, on its device.
+    """Load the trained decoder of a run, frozen, on the run's device.
 
     Raises:
-        AssetError: there is none yet.
+        AssetError: the decoder is not trained yet.
     """
     decoder = MelDecoder(decoder_config(hidden), MEL.n_mels)
     load_average(run.state(NAME), NAME, decoder)
@@ -185,7 +194,7 @@ def train_decoder(run: Run, hiddens: Hiddens, hidden: int, origin: Mapping[str, 
     """Train the decoder on the hidden states, of width ``hidden``, of a trained language model.
 
     Args:
-        origin: checksums of what makes the hidden states.
+        origin: checksums of the stages that make the hidden states.
     """
     torch.manual_seed(run.seed)
     decoder = new_decoder(decoder_config(hidden), load_codec(run))

@@ -1,4 +1,4 @@
-"""How good the voice is: every claim about it as a number, measured through the velocity engine.
+"""The evaluation of the voice: every claim about it as a number, measured on velocity.
 
 python -m recipes.bundled_voice.evaluate --checkpoint DIR --out DIR/evaluation
 python -m recipes.bundled_voice.evaluate --parts everyday speed --count 20
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Part:
-    """What can be measured by itself, and on how many sentences, requests or speakers."""
+    """One measurement, and its number of sentences, requests or speakers."""
 
     measure: Callable[[Subject, int], Result]
     count: int
@@ -55,12 +55,12 @@ def evaluate(
 ) -> dict[str, Result]:
     """Measure ``parts``, and write ``results.json``, ``table.md`` and pictures.
 
-    Results of the same checkpoint that are in ``results.json`` already are kept; those of another
-    one go into a file of their own.
+    Earlier results of this checkpoint in ``results.json`` are kept. Results of another checkpoint
+    are moved to another file.
 
     Args:
-        parts: by name, measured even if they were before; by default those that were not.
-        count: sentences, requests or speakers of a part at most; each has its own number.
+        parts: names of the parts to measure, again if need be; by default all missing ones.
+        count: limit of the sentences, requests or speakers of each part.
     """
     path = out / "results.json"
     out.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def evaluate(
 
 
 def main(run: Run) -> None:
-    """Measure everything about the checkpoint of a run that was not measured yet."""
+    """Measure all parts that were not measured yet for the checkpoint of a run."""
     evaluate(Subject(run.out), run.out / "evaluation")
 
 

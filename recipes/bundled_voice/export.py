@@ -1,4 +1,4 @@
-"""The stage ``export``: trained parts to a checkpoint in the layout of the published one."""
+"""The stage ``export``: write the trained parts as a checkpoint in the published layout."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from .vocoder import load_vocoder
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 32_000_000
-# Windows and filters are computed, not learned; halves of them would only add noise.
+# Windows and filters are computed, not learned; half precision would only add noise.
 _FULL_PRECISION = (".window", ".fb")
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Everything that was trained, and the codec's sizes."""
+    """All trained parts, and the codec's sizes."""
 
     gpt: SpeechModel
     codec: DVAE
@@ -54,7 +54,7 @@ class Parts:
 
 
 def voice_defaults(hidden: int) -> dict[str, Any]:
-    """What the checkpoint applies where a caller names nothing."""
+    """Return the checkpoint's defaults for settings that a caller leaves out."""
     strings = Speaker(hidden, "", torch.device("cpu"))
     vectors = {voice: torch.zeros(hidden) for voice in VOICES}
     for voice, vector in vectors.items():
@@ -79,17 +79,17 @@ def export(parts: Parts, folder: Path) -> None:
     """Write ``folder`` anew: weights in float16, sizes, defaults and the tokenizer.
 
     Args:
-        folder: the ``asset`` to be; an earlier one goes once this one is whole.
+        folder: the ``asset`` folder; an earlier one is removed once the new one is complete.
 
     Raises:
-        AssetError: a weight does not fit into float16, or the whole is larger than 32 MB.
+        AssetError: a weight does not fit into float16, or the checkpoint exceeds 32 MB.
     """
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     (partial / "gpt").mkdir(parents=True)
     sizes = parts.gpt.sizes
     llama = dict(parts.gpt.llama.state_dict())
-    # Nobody reads it, but loaders of old miss it.
+    # Unused, but older loaders fail without it.
     llama["embed_tokens.weight"] = torch.zeros(8, sizes.hidden)
     weights = {
         "gpt/model.safetensors": llama,
@@ -100,7 +100,7 @@ def export(parts: Parts, folder: Path) -> None:
     }
     for name, tensors in weights.items():
         save_file(_halved(tensors, name), partial / name, metadata={"format": "pt"})
-        (partial / name).chmod(0o644)  # readable by all, as the others are
+        (partial / name).chmod(0o644)  # readable by all users, like the other files
     _write(partial / "gpt" / "config.json", llama_json(sizes.llama))
     _write(partial / "config.json", config_json(parts))
     save_tokenizer(partial / "tokenizer")
@@ -116,7 +116,7 @@ def export(parts: Parts, folder: Path) -> None:
 
 
 def published_embed(embed: Embed) -> dict[str, Tensor]:
-    """Embeddings and heads by their published names, the heads as magnitude and direction."""
+    """Return embeddings and heads by their published names; heads as magnitude and direction."""
     heads = {"head_text": _weight(embed.head_text)}
     tensors = {"emb_text.weight": embed.text.weight.detach()}
     size = embed.num_audio_tokens
@@ -132,7 +132,7 @@ def published_embed(embed: Embed) -> dict[str, Tensor]:
 
 
 def config_json(parts: Parts) -> dict[str, Any]:
-    """The content of ``asset/config.json``."""
+    """Return the content of ``asset/config.json``."""
     sizes = parts.gpt.sizes
     stats = statistics(sizes.hidden).astype("<f2").tobytes()
     return {
@@ -147,7 +147,7 @@ def config_json(parts: Parts) -> dict[str, Any]:
 
 
 def llama_json(shape: LlamaShape) -> dict[str, Any]:
-    """The content of ``asset/gpt/config.json``."""
+    """Return the content of ``asset/gpt/config.json``."""
     values = asdict(shape)
     del values["rope_scaling"]
     return {
@@ -160,11 +160,11 @@ def llama_json(shape: LlamaShape) -> dict[str, Any]:
 
 
 def main(run: Run) -> None:
-    """Write ``asset`` in the folder of the run, and load it to see that it can be.
+    """Write ``asset`` in the folder of the run, and load it to check that this works.
 
     Raises:
-        AssetError: a part is not trained yet, or on another codec or language model than those
-            that are there; or the checkpoint cannot be loaded.
+        AssetError: a part is not trained yet, or was trained on another codec or language model
+            than those in the folder; or the checkpoint cannot be loaded.
     """
     gpt = load_gpt(run)
     parts = Parts(gpt, load_codec(run), load_decoder(run, gpt.sizes.hidden), load_vocoder(run))
@@ -181,7 +181,7 @@ def _check_origins(run: Run, present: Mapping[str, str]) -> None:
         state = run.state(stage)
         origin = read_origin(state)
         if state.exists() and not origin and stage != CODEC_NAME:
-            logger.warning("%s: nobody knows what it learned from; it is of an older recipe", stage)
+            logger.warning("%s: trained by an older recipe, which did not note its origin", stage)
         for name, known in origin.items():
             if known != present[name]:
                 raise AssetError(
@@ -197,7 +197,7 @@ def _weight(head: nn.Module) -> Tensor:
 
 
 def _halved(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    """Floats in float16, in memory of their own."""
+    """Copy tensors, with floats in float16."""
     halved = {}
     for key, value in tensors.items():
         copy = value.detach().to("cpu", copy=True).contiguous()

@@ -1,4 +1,4 @@
-"""Mel features as the package computes them, and pieces of speech to train on."""
+"""Mel features, computed by the package, and pieces of speech to train on."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from .types import HOP, Spoken
 
 MEL = MelConfig()
 SPREAD_FROM = 64  # utterances, enough for the statistics of the mel
-# A bin that never changes would be divided by nothing.
+# A bin that never changes would be divided by zero.
 _LEAST_SPREAD = 0.1
 
 
 def log_mel(device: torch.device | str = "cpu") -> LogMel:
-    """The module from samples [B, n] to log-mel [B, n_mels, n // hop + 1]."""
+    """Return the module that maps samples [B, n] to log-mels [B, n_mels, n // hop + 1]."""
     return LogMel(MEL).to(device)
 
 
 def samples_of(frames: int) -> int:
-    """Samples whose log-mel has ``2 * frames`` frames: what ``frames`` code frames decode to."""
+    """Return the number of samples with a log-mel of ``2 * frames`` frames (``frames`` codes)."""
     return (2 * frames - 1) * HOP
 
 
 def fitted(samples: NDArray[np.float32], frames: int) -> Tensor:
-    """Samples [(2 * frames - 1) * hop], cut or filled with silence at the end."""
+    """Cut samples to [(2 * frames - 1) * hop], or fill them with silence at the end."""
     wanted = samples_of(frames)
     cut = torch.from_numpy(np.ascontiguousarray(samples[:wanted]))
     return pad(cut, (0, wanted - len(cut)))
 
 
 def pieces(utterances: Iterable[Spoken], frames: int, generator: torch.Generator) -> Tensor:
-    """One piece of each utterance, [B, (2 * frames - 1) * hop].
+    """Return one random piece of each utterance, [B, (2 * frames - 1) * hop].
 
-    Where a piece begins is drawn evenly from half a piece before the utterance to half a piece past
-    the last place, and then moved inside: beginnings and ends would come up too rarely otherwise.
-    Shorter utterances are filled with silence at the end.
+    The begin of a piece is drawn uniformly, from half a piece before the utterance to half a piece
+    after the last possible place. Then it is moved inside. Otherwise beginnings and ends would be
+    too rare. Shorter utterances are filled with silence at the end.
     """
     wanted = samples_of(frames)
     chosen = []
@@ -56,9 +56,9 @@ def pieces(utterances: Iterable[Spoken], frames: int, generator: torch.Generator
 
 
 def spread(utterances: Iterable[Spoken]) -> Tensor:
-    """The standard deviation of each bin of the log-mel, [n_mels, 1], over utterances.
+    """Return the standard deviation of each bin of the log-mel over utterances, [n_mels, 1].
 
-    It becomes ``coef``, by which networks' outputs are multiplied and inputs divided.
+    It becomes ``coef``, which multiplies the outputs of networks and divides their inputs.
     """
     mel = log_mel()
     frames = torch.cat(

@@ -1,7 +1,7 @@
-"""The synthesiser flite as a library, through ctypes: no process for a sentence.
+"""The synthesiser flite as a library, called through ctypes without a process per sentence.
 
-flite keeps its state in the process (its voices' settings, and the C library's ``rand`` for the
-noise in unvoiced sounds), so one call runs at a time, and each sets all that it depends on.
+flite keeps global state: the settings of its voices, and the C library's ``rand`` for the noise in
+unvoiced sounds. So only one call runs at a time, and each call sets all the state that it uses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ChatTTS.errors import EngineUnavailableError
 
 from .types import VOICES
 
-SAMPLE_RATE = 16_000  # of all four voices
+SAMPLE_RATE = 16_000  # Hz, in all four voices
 _LIBRARIES = ("libflite.so.1", "libflite_cmulex.so.1", "libflite_usenglish.so.1")
 _MISSING = (
     "the synthesiser flite is not here ({error}). It teaches the bundled voice: install it with "
@@ -34,11 +34,11 @@ class Phone:
     """A sound.
 
     Attributes:
-        name: flite's name of it; ``pau`` for silence.
+        name: flite's name of the sound; ``pau`` for silence.
         start: seconds.
         end: seconds.
-        token: index of the word (as white space divides the text) it belongs to; None for
-            silence, and for sounds that were asked for without words.
+        token: index of the sound's word (words are separated by white space); None for silence,
+            and if the text names sounds instead of words.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Phone:
 
 @dataclass(frozen=True, eq=False)
 class Sound:
-    """What flite made: float32 [n] within -1 to 1 at ``SAMPLE_RATE``, and its sounds in order."""
+    """Speech by flite: float32 [n] within -1 to 1 at ``SAMPLE_RATE``, and its sounds in order."""
 
     samples: NDArray[np.float32]
     phones: tuple[Phone, ...]
@@ -70,7 +70,7 @@ class _Wave(ctypes.Structure):
 
 
 class Flite:
-    """The four voices. Threads may share it.
+    """The four voices; thread-safe.
 
     Raises:
         EngineUnavailableError: flite's libraries are missing.
@@ -79,7 +79,7 @@ class Flite:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         try:
-            # each leans on symbols of those before it
+            # each library needs symbols of those before it
             libraries = [ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL) for name in _LIBRARIES]
             voices = {name: ctypes.CDLL(f"libflite_cmu_us_{name}.so.1") for name in VOICES}
         except OSError as error:
@@ -114,15 +114,15 @@ class Flite:
         phones: bool = False,
         seed: int = 1,
     ) -> Sound:
-        """Speak ``text`` as one utterance; the same arguments give the same bytes.
+        """Speak ``text`` as one utterance; equal arguments give equal bytes.
 
         Args:
-            text: ASCII words and punctuation; with ``phones`` names of sounds ("hh aa").
+            text: ASCII words and punctuation; with ``phones``, names of sounds ("hh aa").
             voice: one of ``VOICES``.
             stretch: factor of all durations.
             pitch: factor of the fundamental frequency.
             phones: whether ``text`` names sounds.
-            seed: of the noise in unvoiced sounds.
+            seed: seed of the noise in unvoiced sounds.
         """
         handle = self._voices[voice]
         with self._lock:
@@ -165,7 +165,7 @@ class Flite:
 
 @lru_cache(maxsize=1)
 def teacher() -> Flite:
-    """The process's flite: it can be set up but once.
+    """Return the one :class:`Flite` of the process; flite can be set up only once.
 
     Raises:
         EngineUnavailableError: flite is not installed.

@@ -1,4 +1,4 @@
-"""The stage ``gpt``: the language model, on texts and codes."""
+"""The stage ``gpt``: train the language model on texts and codes."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ logger = logging.getLogger(__name__)
 
 NAME = "gpt"
 REFINE_PAIRS = 50_000
-# Codes need a hundredth of the room of speech, so the language model gets more utterances than are
-# kept as speech: nothing helps a voice as much as many different words.
+# Codes need a hundredth of the space of speech, so the language model gets more utterances than are
+# kept as speech. Nothing improves a voice as much as many different words.
 CORPUS_TIMES = 4
 NUM_CODEBOOKS, NUM_CODES = 4, 625  # the id 625 ends an utterance
-_POSITIONS = 4096  # of a pass that nothing is learned from, padding included
+_POSITIONS = 4096  # positions of an inference pass, padding included
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class GPTSizes:
     """Sizes of the language model.
 
     Attributes:
-        hidden, inner, heads, layers: of the Llama.
-        positions: the most that it can read.
+        hidden, inner, heads, layers: sizes of the Llama.
+        positions: the most positions that it can read.
     """
 
     hidden: int = 256
@@ -61,7 +61,7 @@ class GPTSizes:
 
     @property
     def config(self) -> GPTConfig:
-        """As ``asset/config.json`` has them."""
+        """Return the sizes in the form of ``asset/config.json``."""
         return GPTConfig(
             hidden_size=self.hidden,
             intermediate_size=self.inner,
@@ -75,12 +75,12 @@ class GPTSizes:
 
     @property
     def embed(self) -> EmbedConfig:
-        """The embeddings' part of the same."""
+        """Return the sizes of the embeddings."""
         return EmbedConfig(self.hidden, NUM_CODES + 1, len(TOKENS), NUM_CODEBOOKS)
 
     @property
     def llama(self) -> LlamaShape:
-        """As ``asset/gpt/config.json`` has them."""
+        """Return the sizes in the form of ``asset/gpt/config.json``."""
         return LlamaShape(
             hidden_size=self.hidden,
             intermediate_size=self.inner,
@@ -94,22 +94,25 @@ class GPTSizes:
 
 @dataclass(frozen=True)
 class GPTSettings:
-    """How the language model is trained.
+    """The settings of the language model's training.
 
     Attributes:
-        codebook_weights: of the four losses. The residual codes hardly matter to the ear.
-        end_weight: of the binary loss on the end. Any of the four heads ends an utterance, and
-            those of the residual codes are nearly uniform: without it some rank the end first.
-        guidance_weight, guided_heads: of the loss that points two layers' heads at the character
-            which is being spoken.
-        sound_weight: of the loss on what the teacher is saying, read off an inner layer. What a
-            letter sounds like is learned sooner from the sounds' names than from codes, which
-            hold everything else as well.
-        refine_weight: of the refine pass.
-        own_frames, own_temperature, own_from: of each sequence a share of the frames that it reads,
-            drawn from 0 to ``own_frames``, is what the model itself draws there at this
-            temperature, once this share of the budget is spent. Without, it speaks clearly after
-            frames of the teacher and drifts away after its own.
+        codebook_weights: weights of the four codebooks' losses. The residual codes hardly matter
+            to the ear.
+        end_weight: weight of the binary loss on the end. Any of the four heads can end an
+            utterance, and those of the residual codes are nearly uniform. Without this loss, some
+            of them rank the end first.
+        guidance_weight, guided_heads: weight of the loss that makes heads of two layers attend to
+            the character being spoken, and the number of these heads.
+        sound_weight: weight of the loss on the teacher's sound, predicted from an inner layer. The
+            names of sounds teach the sounds of letters sooner than codes do, since codes hold
+            everything else as well.
+        refine_weight: weight of the loss on the refine pass.
+        own_frames, own_temperature, own_from: once the share ``own_from`` of the budget is spent, a
+            share of the frames that the model reads is replaced by frames that it draws itself, at
+            this temperature. For each sequence this share is drawn from 0 to ``own_frames``.
+            Without it the model speaks clearly after the teacher's frames, but drifts after its
+            own.
         matrix_rate, rate: learning rates of Muon and of AdamW.
     """
 
@@ -134,16 +137,18 @@ class SpeechModel(nn.Module):
         self.sizes = sizes
         self.llama = Llama(sizes.llama)
         self.embed = Embed(sizes.embed)
-        self.sounds = nn.Linear(sizes.hidden, 2 * len(SOUNDS))  # for training alone
-        # A text token and a frame, the sum of four codes, enter with the speaker's length: one.
+        self.sounds = nn.Linear(sizes.hidden, 2 * len(SOUNDS))  # used only in training
+        # Text tokens and frames (sums of four codes) have about length 1, like the speaker vector.
         nn.init.normal_(self.embed.text.weight, std=sizes.hidden**-0.5)
         nn.init.normal_(self.embed.code.weight, std=0.5 * sizes.hidden**-0.5)
         middle = max(1, sizes.layers // 2)
         self.guided_layers = tuple({middle - 1, min(middle, sizes.layers - 1)})
 
     def speech(self, batch: SpeechBatch, guided_heads: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-        """Hidden states [B, L, hidden], those of an inner layer, and the guidance loss (0 without
-        guided heads)."""
+        """Return hidden states [B, L, hidden], those of an inner layer, and the guidance loss.
+
+        The loss is 0 without guided heads.
+        """
         text = self.embed.embed_text(batch.ids)
         frames = self.embed.embed_codes(batch.codes)
         x = torch.where(batch.is_code[..., None], frames, text)
@@ -157,17 +162,19 @@ class SpeechModel(nn.Module):
         return hidden, inner, loss
 
     def text(self, batch: TextBatch) -> Tensor:
-        """Hidden states [B, L, hidden]."""
+        """Return hidden states [B, L, hidden]."""
         hidden: Tensor = self.llama(self.embed.embed_text(batch.ids))[0]
         return hidden
 
     @torch.no_grad()
     def hiddens(self, batch: SpeechBatch) -> list[Tensor]:
-        """For each sequence the hidden states [frames, hidden] that its own frames (not the
-        sample's) are drawn from: what the Decoder reads. In float32."""
+        """Return the Decoder's input for each sequence: float32 hidden states [frames, hidden].
+
+        These are the states from which the sequence's own frames, not the sample's, are drawn.
+        """
         hidden, _, _ = self.speech(batch)
         is_predicting = batch.targets[..., 0] != IGNORED
-        # The last of them predicts the end, and gives no sound.
+        # The last state predicts the end, and gives no sound.
         return [h[p][:-1].float() for h, p in zip(hidden, is_predicting, strict=True)]
 
 
@@ -179,24 +186,26 @@ def with_own_frames(
     temperature: float,
     generator: torch.Generator,
 ) -> SpeechBatch:
-    """``batch`` with some of the frames that it reads drawn by the model, all at once, from what it
-    predicts for them (scheduled sampling in parallel, Mihaylova and Martins, 2019). The frames to
-    predict stay the teacher's, so it learns to come back from where its own frames lead.
+    """Replace some frames that the model reads by frames that it draws itself.
+
+    All of them are drawn at once from the model's predictions (scheduled sampling in parallel,
+    Mihaylova and Martins, 2019). The frames to predict stay the teacher's, so the model learns to
+    recover after its own frames.
 
     Args:
-        most: of each sequence a share drawn from 0 to this is replaced.
-        generator: of the draws, on the batch's device.
+        most: in each sequence, a share drawn from 0 to this is replaced.
+        generator: generator of the draws, on the batch's device.
     """
     rows, places = batch.ids.shape
     device = batch.ids.device
     share = most * torch.rand((rows, 1), generator=generator, device=device)
-    # A frame is read one position after the one that predicts it; the end is never read.
+    # A frame is read one position after the position that predicts it; the end is never read.
     is_read = (batch.targets[:, :-1, 0] != IGNORED) & batch.is_code[:, 1:]
     chosen = is_read & (torch.rand((rows, places - 1), generator=generator, device=device) < share)
     with autocast(device):
         hidden = model.speech(batch)[0][:, :-1][chosen]
         logits = model.embed.code_logits(hidden)[..., :NUM_CODES]
-    # One number a draw, where torch.multinomial takes one for each code and most of the time.
+    # This takes one random number per draw. torch.multinomial takes one per code, which is slow.
     cumulated = (logits.float() / temperature).softmax(-1).cumsum(-1)
     heights = torch.rand(cumulated.shape[:2], generator=generator, device=device)[..., None]
     drawn = torch.searchsorted(cumulated, heights).clamp_max(NUM_CODES - 1)[..., 0]
@@ -208,7 +217,7 @@ def with_own_frames(
 def code_losses(
     logits: Tensor, targets: Tensor, settings: GPTSettings
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Losses of predicted frames, and the unweighted ones of each codebook for the log.
+    """Return the loss terms of predicted frames, and each codebook's unweighted loss for the log.
 
     Args:
         logits: float32 [n, num_vq, codes and the end].
@@ -217,7 +226,7 @@ def code_losses(
     each = cross_entropy(logits.transpose(1, 2), targets, reduction="none").mean(0)
     weights = each.new_tensor(settings.codebook_weights)
     codes = (each * weights).sum() / weights.sum()
-    # The log odds of the end against all codes together.
+    # The log odds of the end against all codes.
     odds = logits[..., -1] - logits[..., :-1].logsumexp(-1)
     is_end = targets == logits.shape[-1] - 1
     end = -torch.where(is_end, logsigmoid(odds), logsigmoid(-odds)).mean()
@@ -226,7 +235,7 @@ def code_losses(
 
 
 def sound_loss(model: SpeechModel, inner: Tensor, sounds: Tensor) -> Tensor:
-    """Cross-entropy of the predicted frames' sounds and of the sounds after those.
+    """Return the cross-entropy of the predicted frames' sounds and of the sounds after those.
 
     Args:
         inner: hidden states [n, hidden] of an inner layer.
@@ -237,7 +246,7 @@ def sound_loss(model: SpeechModel, inner: Tensor, sounds: Tensor) -> Tensor:
 
 
 def text_loss(model: SpeechModel, batch: TextBatch) -> Tensor:
-    """Cross-entropy of the refined texts."""
+    """Return the cross-entropy of the refined texts."""
     wanted = batch.targets != IGNORED
     logits = model.embed.text_logits(model.text(batch)[wanted])[:, 0]
     return cross_entropy(logits, batch.targets[wanted])
@@ -245,12 +254,12 @@ def text_loss(model: SpeechModel, batch: TextBatch) -> Tensor:
 
 @dataclass
 class GPTTask:
-    """What ``training.train`` trains.
+    """The language model's task for ``training.train``.
 
     Attributes:
-        model: on its device.
+        model: the model, on its device.
         steps: the data.
-        settings: see there.
+        settings: the training's settings.
     """
 
     model: SpeechModel
@@ -272,13 +281,13 @@ class GPTTask:
         }
 
     def batch(self, step: int) -> tuple[SpeechBatch, TextBatch | None]:
-        """Speech and refine pairs of a step."""
+        """Return speech and refine pairs of a step."""
         return self.steps.speech(step), self.steps.text(step)
 
     def objectives(
         self, batch: tuple[SpeechBatch, TextBatch | None], moment: Moment
     ) -> Iterator[Objective]:
-        """The one update of a step."""
+        """Yield the one update of a step."""
         device = self.model.embed.code.weight.device
         settings = self.settings
         speech = batch[0].to(device)
@@ -309,10 +318,10 @@ class GPTTask:
 
 
 def load_gpt(run: Run) -> SpeechModel:
-    """The trained language model of a run, frozen, on its device.
+    """Load the trained language model of a run, frozen, on the run's device.
 
     Raises:
-        AssetError: there is none yet.
+        AssetError: the language model is not trained yet.
     """
     model = SpeechModel(GPTSizes())
     load_average(run.state(NAME), NAME, model)
@@ -322,11 +331,11 @@ def load_gpt(run: Run) -> SpeechModel:
 def hiddens_of(
     codec: DVAE, model: SpeechModel, device: torch.device
 ) -> Callable[[Sequence[Spoken]], Sequence[Tensor]]:
-    """What the decoder stage asks for: utterances to the hidden states [frames, hidden] of the
-    trained language model, which reads the teacher's frames.
+    """Return the decoder stage's function from utterances to hidden states [frames, hidden].
 
-    The state after a frame knows which frame it was. So from the teacher's the decoder learns to
-    say what was drawn; from frames of the model's own it would learn to say what might have been.
+    The trained language model reads the teacher's frames. The state after a frame contains that
+    frame. So with the teacher's frames the decoder learns to speak the frames that were read; with
+    frames drawn by the model its input and its target would differ.
     """
     prompts = Prompts(tokenizer())
 
@@ -369,7 +378,7 @@ def main(run: Run) -> None:
 
 
 def _corpus(run: Run) -> Utterances:
-    """The run's corpus and, where there is more of it, more."""
+    """Return the corpus for the language model; a generated one is made larger."""
     known = run.corpus
     if not isinstance(known, Corpus):
         return known

@@ -10,8 +10,8 @@ from .counter_rng import CounterRng
 _SLOT = re.compile(r"\{(\w+)\}")
 _ARTICLE = re.compile(r"\ba(?= (?!uni|use|usu|one|euro|uk)[aeiou])")
 
-# Lines of patterns, and slots with how to fill them. Numbers are written as digits: the package's
-# own normaliser reads them, so training hears what users' texts become.
+# Patterns, and what fills their slots. Numbers are written as digits: the package's own normaliser
+# turns them into words, so training contains what users' texts become.
 PATTERNS: dict[str, tuple[str, ...]] = {
     kind: tuple(lines.strip().splitlines())
     for kind, lines in {
@@ -377,12 +377,12 @@ NUMBERS: dict[str, Callable[[CounterRng], str]] = {
 
 
 def expand(pattern: str, rng: CounterRng, word: Callable[[str], str]) -> str:
-    """``pattern`` with its slots filled.
+    """Fill the slots of ``pattern``.
 
     Args:
         pattern: text with ``{slots}``.
         rng: chooses among patterns and numbers.
-        word: a word of a kind that is neither a pattern nor a number ("thing", "past").
+        word: returns a word of a kind that is neither a pattern nor a number ("thing", "past").
     """
 
     def fill(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""What the evaluation measures by listening: how many words a recogniser gets wrong."""
+"""Measurements of intelligibility: how many words a speech recogniser gets wrong."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from .types import VOICES
 
 
 def everyday(subject: Subject, count: int) -> Result:
-    """Word error rate of held-out everyday sentences."""
+    """Measure the word error rate of held-out everyday sentences."""
     return _understood(subject, texts.everyday_heldout()[:count])
 
 
 def unseen(subject: Subject, count: int) -> Result:
-    """Word error rate of sentences full of words that training never contains."""
+    """Measure the word error rate of sentences full of words that training never contains."""
     return _understood(subject, texts.unseen_words()[:count])
 
 
 def long(subject: Subject, count: int) -> Result:
-    """Word error rate of sentences of sixty words."""
+    """Measure the word error rate of sentences of sixty words."""
     return _understood_long(subject, texts.long_heldout()[:count])
 
 
 def strung(subject: Subject, count: int) -> Result:
-    """Word error rate of the everyday sentences strung together: what length alone does."""
+    """Measure the word error rate of everyday sentences joined together: the effect of length."""
     return _understood_long(subject, strings(texts.everyday_heldout())[:count])
 
 
 def voices(subject: Subject, count: int) -> Result:
-    """Word error rate of each voice beside its teacher's."""
+    """Measure the word error rate of each voice and of its teacher."""
     lines = texts.everyday_heldout()[:count]
     return {
         voice: {
@@ -47,7 +47,7 @@ def voices(subject: Subject, count: int) -> Result:
 
 
 def random_speakers(subject: Subject, count: int) -> Result:
-    """Speech of random speakers: is it understood, and which voices does it lie between?"""
+    """Measure the word errors of random speakers, and the voices that they lie between."""
     lines = texts.everyday_heldout()[:10]
     waves, nearest = [], []
     for number in range(count):
@@ -71,8 +71,10 @@ def random_speakers(subject: Subject, count: int) -> Result:
 
 
 def strings(lines: Sequence[str], most: int = texts.LONGEST) -> list[str]:
-    """The sentences in their order, with commas between them, as sentences of ``most`` words at
-    most; what is left at the end and is shorter than half of that is left out."""
+    """Join sentences in order, with commas, into sentences of at most ``most`` words.
+
+    A last one that is shorter than half of that is left out.
+    """
     strung: list[list[str]] = [[]]
     for line in lines:
         if len(words(" ".join([*strung[-1], line]))) > most:
@@ -83,7 +85,7 @@ def strings(lines: Sequence[str], most: int = texts.LONGEST) -> list[str]:
 
 
 def _understood(subject: Subject, lines: Sequence[str]) -> Result:
-    """Word error rates of the default voice, its teacher, the codec, and codes alone."""
+    """Return word error rates of the default voice, its teacher, the codec, and codes alone."""
     taught = [subject.teacher_speech(line, VOICES[0]) for line in lines]
     return {
         "sentences": len(lines),
@@ -95,6 +97,6 @@ def _understood(subject: Subject, lines: Sequence[str]) -> Result:
 
 
 def _understood_long(subject: Subject, lines: Sequence[str]) -> Result:
-    """As users get them, in utterances of 200 characters; and each in one."""
+    """Return word error rates with the default utterances of 200 characters, and without cuts."""
     whole = subject.say(lines, split_text=False)
     return {**_understood(subject, lines), "in_one_go": subject.errors(lines, whole)}

@@ -1,5 +1,7 @@
-"""A Llama to train: the tensors of transformers' ``LlamaModel`` without its embeddings, and heads
-of attention that can be told where to look."""
+"""A trainable Llama whose attention heads can be guided.
+
+It has the tensors of transformers' ``LlamaModel``, except the embeddings.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,19 @@ from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
 
 from ChatTTS.model.llama_config import LlamaShape
 
-# A score that nothing attends to: finite, so that a row without any other has gradients.
+# The score of a masked position: finite, so that a row with only masked positions has gradients.
 _NEVER = -1e4
 
 
 @dataclass(frozen=True)
 class Guidance:
-    """Where some heads shall look.
+    """The positions that some heads should attend to.
 
     Attributes:
-        spoken: int64 [B, L, 2], first and last position that each position shall attend to; -1
-            where it is free.
-        layers: the layers that are guided.
-        heads: how many heads of each.
+        spoken: int64 [B, L, 2], first and last position that each position should attend to; -1
+            for no guidance.
+        layers: indices of the guided layers.
+        heads: number of guided heads in each of them.
     """
 
     spoken: Tensor
@@ -59,7 +61,7 @@ class Attention(nn.Module):
     def forward(
         self, x: Tensor, rotary: tuple[Tensor, Tensor], guidance: Guidance | None
     ) -> tuple[Tensor, Tensor | None]:
-        """x [B, L, hidden] to the same shape, and the guidance loss if there is guidance."""
+        """Return the attention's output [B, L, hidden], and the guidance loss with guidance."""
         q, k, v = (
             project(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for project in (self.q_proj, self.k_proj, self.v_proj)
@@ -68,8 +70,8 @@ class Attention(nn.Module):
         if not torch.is_grad_enabled() and guidance is None:
             y = scaled_dot_product_attention(q, k, v, is_causal=True)
             return self.o_proj(y.transpose(1, 2).flatten(2)), None
-        # In training all scores are computed: the guidance wants them, and a compiler makes two
-        # products and one pass of it, with gradients quicker on a CPU than fused attention.
+        # In training all scores are computed: the guidance loss needs them. Compiled, this is two
+        # products and one pass, and its gradients are faster on a CPU than fused attention's.
         scores = (q * q.shape[-1] ** -0.5 @ k.mT).float()  # [B, heads, L, L]
         places = torch.arange(x.shape[1], device=x.device)
         scores = scores.masked_fill(places > places[:, None], _NEVER)
@@ -81,20 +83,20 @@ class Attention(nn.Module):
 
 
 def guidance_loss(scores: Tensor, spoken: Tensor) -> Tensor:
-    """Minus the log of the attention that falls on the positions wanted.
+    """Return minus the log of the attention on the wanted positions.
 
     Args:
         scores: float32 [B, heads, L, L], before the softmax.
-        spoken: int64 [B, L, 2], first and last wanted position; -1 where none is.
+        spoken: int64 [B, L, 2], first and last wanted position; -1 for no guidance.
 
     Returns:
-        The mean over heads and guided positions; 0 where nothing is guided.
+        The mean over heads and guided positions; 0 if no position is guided.
     """
     places = torch.arange(scores.shape[-1], device=scores.device)
     first, last = spoken[:, None, :, :1], spoken[:, None, :, 1:]
     unwanted = (places < first) | (places > last)
     is_guided = (spoken[..., 0] >= 0)[:, None]
-    # A free position wants all, so that no row is without any.
+    # For a position without guidance all positions are wanted, so that every row has one.
     unwanted = unwanted & is_guided[..., None]
     wanted = scores.masked_fill(unwanted, _NEVER).logsumexp(-1)
     losses = (scores.logsumexp(-1) - wanted) * is_guided
@@ -117,7 +119,7 @@ class MLP(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention, then the perceptron, each on a normalised copy and added."""
+    """Attention, then the MLP; each reads a normalised copy and adds its result."""
 
     def __init__(self, shape: LlamaShape) -> None:
         super().__init__()
@@ -135,10 +137,10 @@ class Layer(nn.Module):
 
 
 class Llama(nn.Module):
-    """Vectors in, hidden states out.
+    """The layers and the final norm, from embedded vectors to hidden states.
 
     Args:
-        shape: with as many heads for keys as for queries, and without biases.
+        shape: sizes; there must be as many heads for keys as for queries, and no biases.
     """
 
     def __init__(self, shape: LlamaShape) -> None:
@@ -153,14 +155,21 @@ class Llama(nn.Module):
                 nn.init.normal_(parameter, std=out if added else 0.02)
 
     def compile_layers(self) -> None:
-        """Compile each layer, for batches of any shape. The whole would be a little faster, but
-        the compiler takes the numbers of the guided layers for unknowns, and then guides none."""
+        """Compile each layer by itself, for batches of any shape.
+
+        Compiling the whole model would be a little faster. But the compiler then treats the layers'
+        indices as unknown, and no layer is guided.
+        """
         for layer in self.layers:
             layer.compile(dynamic=True)
 
     def forward(self, x: Tensor, guidance: Guidance | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """x [B, L, hidden] to hidden states of the same shape, those two thirds of the way up, and
-        the guidance loss (a scalar, the mean over the guided layers)."""
+        """Apply all layers to x [B, L, hidden].
+
+        Returns:
+            The hidden states [B, L, hidden]; those after two thirds of the layers; and the guidance
+            loss, a scalar, the mean over the guided layers.
+        """
         rotary = _rotary(x, self.shape)
         losses = []
         inner = x
@@ -176,7 +185,7 @@ class Llama(nn.Module):
 
 
 def _rotary(x: Tensor, shape: LlamaShape) -> tuple[Tensor, Tensor]:
-    """Cosines and sines [L, head_dim / 2] of the rotary embedding."""
+    """Return cosines and sines [L, head_dim / 2] of the rotary embedding."""
     half = shape.head_dim // 2
     frequencies = shape.rope_theta ** (-torch.arange(half, device=x.device) / half)
     angles = torch.arange(x.shape[1], device=x.device)[:, None] * frequencies
@@ -184,7 +193,7 @@ def _rotary(x: Tensor, shape: LlamaShape) -> tuple[Tensor, Tensor]:
 
 
 def _rotated(x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
-    """[B, heads, L, head_dim], each pair (i, i + half) turned by its angle."""
+    """Rotate each pair (i, i + half) of x [B, heads, L, head_dim] by its angle."""
     cos, sin = rotary
     a, b = x.float().chunk(2, dim=-1)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)

@@ -1,4 +1,4 @@
-"""What a training tells: a JSON line every few steps, and a picture of the losses."""
+"""The log of a training: a JSON line every few steps, and a plot of the losses."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Logbook:
 
     Args:
         out: the folder of the run.
-        name: of the stage.
-        step: where the training goes on. Lines from later steps are dropped: they tell of work
-            that was lost when a run ended without saving.
+        name: name of the stage.
+        step: the step at which the training resumes. Lines of later steps are removed: they belong
+            to work that was lost when a run ended without saving.
 
     Attributes:
-        latest: the last line in short, for the progress bar.
+        latest: a short form of the last line, for the progress log.
     """
 
     def __init__(self, out: Path, name: str, step: int) -> None:
@@ -47,7 +47,7 @@ class Logbook:
         self.path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 
     def lines(self) -> list[dict[str, Any]]:
-        """All lines that were written; the last may be cut off where the machine went down."""
+        """Return all complete lines; a crash of the machine may have cut off the last one."""
         found = []
         if self.path.exists():
             for line in self.path.read_text(encoding="utf-8").splitlines():
@@ -56,7 +56,7 @@ class Logbook:
         return found
 
     def add(self, values: Mapping[str, Tensor], counts: Mapping[str, int]) -> None:
-        """Take in the scalars of an update; they are read, and the device waited for, later."""
+        """Collect the scalars of an update; waiting for the device is left to ``write``."""
         for name, value in values.items():
             value = value.detach().float()
             self._sums[name] = self._sums[name] + value if name in self._sums else value
@@ -65,7 +65,7 @@ class Logbook:
             self._counts[name] += count
 
     def write(self, position: Position, extra: Mapping[str, float] | None = None) -> None:
-        """Write the means since the last line, and what was worked off a second."""
+        """Write the means since the last line, and the counts per second."""
         if not self._sums:
             return
         means = {name: float(total) / self._times[name] for name, total in self._sums.items()}
@@ -88,7 +88,7 @@ class Logbook:
         self._counts.clear()
 
     def plot(self) -> None:
-        """Draw every value over the steps; does nothing where matplotlib is not installed."""
+        """Plot every value over the steps, if matplotlib is installed."""
         try:
             from matplotlib.figure import Figure
         except ImportError:

@@ -1,4 +1,4 @@
-"""The optimiser Muon (Jordan et al., 2024): momentum whose singular values are all made one."""
+"""The optimiser Muon (Jordan et al., 2024): momentum with all singular values set to one."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from torch.optim import Optimizer
 
 from .training import autocast
 
-# A quintic that drives singular values of 0 to 1 towards one, fast rather than exactly.
+# A quintic polynomial that moves singular values from 0 to 1 towards one, fast but inexactly.
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _ITERATIONS = 5
-# Elements of an update are then about as large as those of AdamW, for which rates are known.
+# With this scale, updates are about as large as AdamW's, for which learning rates are known.
 _SCALE = 0.2
 
 
 class Muon(Optimizer):
-    """For matrices alone; embeddings, heads and norms belong to another optimiser.
+    """Muon for matrices; embeddings, heads and norms need another optimiser.
 
     Args:
         parameters: matrices.
-        lr: learning rate, of the size that suits AdamW.
+        lr: learning rate, of a size that suits AdamW.
         momentum: share of the old direction that remains.
-        weight_decay: as AdamW's.
+        weight_decay: decay of the weights, as in AdamW.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class Muon(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """One update of every matrix that has a gradient."""
+        """Update every matrix that has a gradient."""
         for group in self.param_groups:
-            # Matrices of one shape are orthogonalised together: few large products are quicker
+            # Matrices of equal shape are orthogonalised together: few large products are faster
             # than many small ones.
             alike: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
@@ -54,7 +54,7 @@ class Muon(Optimizer):
                     alike[parameter.shape].append(parameter)
             for shape, parameters in alike.items():
                 directions = [self._direction(p, group["momentum"]) for p in parameters]
-                # Only roughly orthogonal anyway, so products may round.
+                # The result is only roughly orthogonal, so products may round to bfloat16.
                 with autocast(parameters[0].device):
                     updates = orthogonal(torch.stack(directions))
                 size = group["lr"] * _SCALE * max(shape) ** 0.5
@@ -63,7 +63,7 @@ class Muon(Optimizer):
                     parameter.add_(update.to(parameter.dtype), alpha=-size)
 
     def _direction(self, parameter: Tensor, momentum: float) -> Tensor:
-        """Nesterov momentum of the gradient."""
+        """Return the Nesterov momentum of the gradient."""
         assert parameter.grad is not None
         state = self.state[parameter]
         if "momentum" not in state:
@@ -74,8 +74,10 @@ class Muon(Optimizer):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """Matrices [..., m, n] with singular values near one (about 0.7 to 1.2) and the same singular
-    vectors."""
+    """Return matrices [..., m, n] with unchanged singular vectors and singular values near one.
+
+    The singular values are about 0.7 to 1.2.
+    """
     a, b, c = _COEFFICIENTS
     is_tall = matrices.shape[-2] > matrices.shape[-1]
     x: Tensor = matrices.mT if is_tall else matrices

@@ -1,4 +1,4 @@
-"""The stage ``data``: the teacher speaks the corpus before anything is trained on it."""
+"""The stage ``data``: the teacher speaks the corpus before the training."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def main(run: Run) -> None:
     Raises:
         EngineUnavailableError: the teacher is not installed.
     """
-    # Other utterances, such as a list, are there already.
+    # Other kinds of utterances, such as a list, exist already.
     if isinstance(run.corpus, Corpus):
         run.corpus.prepare()

@@ -1,6 +1,6 @@
-"""Utterances and refine pairs as the sequences that the language model reads.
+"""Construction of the sequences that the language model reads, from utterances and refine pairs.
 
-Decorated texts come from the package, so training sees exactly what inference builds.
+The package decorates the texts, so training uses exactly the prompts of inference.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Coded:
 
     Attributes:
         text, voice, speed: as in ``Spoken``.
-        point: the speaker, float32 [4], see ``speakers``.
-        is_voice: whether that is the voice itself.
+        point: the speaker, float32 [4], as ``speakers`` describes it.
+        is_voice: whether the speaker is the voice itself.
         codes: int16 [frames, num_codebooks].
         starts: int32 [len(text)], the frame at which each character begins to be spoken.
-        sounds: int8 [frames], which of ``SOUNDS`` each frame is.
+        sounds: int8 [frames], the index in ``SOUNDS`` of each frame's sound.
     """
 
     text: str
@@ -41,17 +41,17 @@ class Coded:
 
 @dataclass(frozen=True, eq=False)
 class Sequence:
-    """Text ids, then frames of codes; what follows the given positions is to be learned.
+    """Text ids, then frames of codes; the positions after the prompt are learned.
 
     Attributes:
         ids: int64 [n].
-        codes: int64 [m, num_codebooks], the sample's frames first.
-        given: positions, from the first, that inference is given; the rest it generates.
-        slot: where in ``ids`` the speaker stands, or None.
-        point: that speaker, float32 [4], or None.
-        spoken: int64 [m, 2], first and last text position that is spoken in each frame; -1 where
-            nobody knows.
-        sounds: int64 [m, 2], the sound of each frame and the one that comes after that sound.
+        codes: int64 [m, num_codebooks], beginning with the frames of the voice sample.
+        given: number of positions of the prompt; inference generates the rest.
+        slot: index of the speaker's position in ``ids``, or None.
+        point: the speaker, float32 [4], or None.
+        spoken: int64 [m, 2], first and last text position that is spoken in each frame; -1 if
+            unknown.
+        sounds: int64 [m, 2], the sound of each frame and the next different sound.
     """
 
     ids: NDArray[np.int64]
@@ -70,7 +70,7 @@ class Prompts:
     """Builds sequences with one tokenizer.
 
     Args:
-        tokenizer: see ``vocabulary.tokenizer``.
+        tokenizer: the tokenizer of ``vocabulary.tokenizer``.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -81,15 +81,16 @@ class Prompts:
     def speech(
         self, item: Coded, *, named: bool = True, sample: Coded | None = None, prompt: str = ""
     ) -> Sequence:
-        """An utterance after its prompt.
+        """Return the sequence of an utterance after its prompt.
 
         Args:
-            named: whether the speaker stands in the prompt.
-            sample: what the prompt holds as a sample of the voice.
+            item: the utterance.
+            named: whether the prompt contains the speaker.
+            sample: an utterance that the prompt contains as a sample of the voice.
             prompt: the control tags before the text; ``[speed_n]`` of the item by default.
 
         Raises:
-            ValueError: a text with white space around it, or without characters to speak.
+            ValueError: the text has white space around it, or nothing to speak.
         """
         transcript = None if sample is None else sample.text
         for text in (item.text, transcript):
@@ -120,7 +121,7 @@ class Prompts:
         )
 
     def refine(self, pair: RefinePair, num_codebooks: int = 4) -> Sequence:
-        """A plain text, and the refined one as the answer."""
+        """Return the sequence of a plain text with the refined text as the answer."""
         given = self._ids(refine_prompt(pair.text, pair.prompt))
         answer = [*self._ids(pair.refined), self._end_of_refine]
         return Sequence(
@@ -134,13 +135,14 @@ class Prompts:
 
 
 def _spoken(offsets: list[int], begin: int, item: Coded) -> NDArray[np.int64]:
-    """Which text positions each frame of ``item`` speaks, int64 [frames, 2].
+    """Return the first and last text position that each frame speaks, int64 [frames, 2].
 
     Tokens that begin at the same frame are spoken together.
 
     Args:
-        offsets: of the tokens, in characters of the decorated text.
-        begin: where in it the item's text stands.
+        offsets: where each token begins, in characters of the decorated text.
+        begin: where the item's text begins in the decorated text.
+        item: the utterance.
     """
     end = begin + len(item.text)
     positions = np.array([p for p, o in enumerate(offsets) if begin <= o < end], dtype=np.int64)
@@ -152,7 +154,7 @@ def _spoken(offsets: list[int], begin: int, item: Coded) -> NDArray[np.int64]:
 
 
 def _sounds(item: Coded) -> NDArray[np.int64]:
-    """The sound of each frame of ``item``, and the one that comes after it, int64 [frames, 2]."""
+    """Return the sound of each frame and the next different sound, int64 [frames, 2]."""
     sounds = item.sounds.astype(np.int64)
     changes = np.flatnonzero(np.diff(sounds, append=-1))  # last frames of sounds
     following = np.append(sounds[changes[:-1] + 1], 0)

@@ -23,7 +23,7 @@ _SETS = {
 
 
 def write_report(results: Results, out: Path) -> None:
-    """Write ``table.md``, and pictures where matplotlib is installed."""
+    """Write ``table.md``, and pictures if matplotlib is installed."""
     (out / "table.md").write_text(table(results), encoding="utf-8")
     try:
         from matplotlib.figure import Figure
@@ -38,7 +38,7 @@ def write_report(results: Results, out: Path) -> None:
 
 
 def table(results: Results) -> str:
-    """The results as Markdown; only parts that were measured have lines."""
+    """Return the results as Markdown, with lines for the measured parts only."""
     lines = ["| what | result |", "| --- | --- |"]
 
     def add(what: str, result: object) -> None:

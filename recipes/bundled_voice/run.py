@@ -1,4 +1,4 @@
-"""What every stage is given: where to work, on what, and for how long."""
+"""The settings that every stage receives: folder, device, corpus, budgets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .types import Spoken
 
 
 class Utterances(Protocol):
-    """Speech by index, the same each time: a corpus, or a list of utterances."""
+    """Speech by index: a corpus, or a list of utterances; an index always gives equal speech."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Spoken: ...
@@ -25,11 +25,11 @@ class Run:
     """The settings of a run of the recipe.
 
     Attributes:
-        out: the folder in which everything is put.
-        device: where networks compute.
-        seed: of data, weights and draws.
-        corpus: what is trained on.
-        budgets: of the stages that train, by name.
+        out: the folder of all results.
+        device: the device on which networks compute.
+        seed: seed of data, weights and draws.
+        corpus: the speech to train on.
+        budgets: budgets of the stages that train, by name.
         adversarial: whether the vocoder also learns from a discriminator.
         compiled: whether the language model is compiled: a third faster, needs a C++ compiler.
     """
@@ -43,12 +43,14 @@ class Run:
     compiled: bool = False
 
     def state(self, stage: str) -> Path:
-        """The file with the weights of a stage."""
+        """Return the path of the file with a stage's weights."""
         return self.out / f"{stage}.safetensors"
 
 
 def window(step: int, size: int, corpus: Utterances) -> Iterator[Spoken]:
-    """The ``size`` utterances of step ``step``. They come in order, as the corpus is mixed
-    already and keeps neighbours in one file."""
+    """Yield the ``size`` utterances of step ``step``.
+
+    They come in the corpus's order: it is shuffled already, and keeps neighbours in one file.
+    """
     for offset in range(size):
         yield corpus[(step * size + offset) % len(corpus)]

@@ -1,19 +1,20 @@
-"""Where the voices stand in the space of speakers, and which speech stands between them.
+"""The space of speakers: the points of the four voices, and the speech of points between them.
 
-``sample_random_speaker()`` draws a normal vector, coordinate by coordinate, and normalises it. In
-hundreds of coordinates such draws all lie equally far from any four learned points, along
-directions that no training ever met. So the points are not learned: four coordinates carry
-everything and the others are zero.
+``sample_random_speaker()`` draws each coordinate of a vector from a normal distribution, and
+normalises the vector. In hundreds of coordinates, all such draws lie equally far from any four
+learned points, in directions that training never used. So the points are not learned: four
+coordinates hold all information, and the others are zero.
 
-- The first three are a direction. The voices are the corners of a tetrahedron, so each is as far
-  from every other, and every draw lies between some of them. In training a direction gets the
-  speech of a voice nearby, drawn in proportion to ``exp(8 cos)``.
-- The fourth, over the length of the first three, is the size of the speaker: his speech is
-  stretched by up to a twelfth, which moves pitch and formants together. So random speakers differ
-  from the four and from each other.
+- The first three are a direction. The voices are the corners of a tetrahedron, so all distances
+  between them are equal, and every draw lies between some of them. In training, a direction gets
+  the speech of a voice nearby, drawn in proportion to ``exp(8 cos)``.
+- The fourth, over the length of the first three, is the size of the speaker: the speech is
+  stretched by up to a twelfth, which changes pitch and formants together. So random speakers differ
+  from the four voices and from each other.
 
-Most of the corpus stands on the corners as it is; the rest is drawn from the distribution that the
-speaker statistics describe, but that those near the default voice come twice as often, as it does.
+Most utterances of the corpus belong to the four voices, unchanged. The others are drawn from the
+distribution of the speaker statistics, but speakers near the default voice come twice as often, as
+does the voice itself.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ from .run import Utterances
 from .types import FRAME_SAMPLES, SAMPLE_RATE, VOICES, Spoken
 
 COORDINATES = 4
-# Standard deviations of the four; their means are zero.
+# Standard deviations of the four coordinates; their means are zero.
 STD = np.array([1.0, 1.0, 1.0, 0.35])
 CORNERS = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]) / np.sqrt(3)
 _SHARPNESS = 8.0
 _STRETCH, _MOST = 0.25, 0.08
 _EXACT = 0.7  # share of utterances by the voice itself
-_STREAM = 0x5EA  # sets these draws apart from others with the same seed
+_STREAM = 0x5EA  # distinguishes these draws from others with the same seed
 
 
 @dataclass(frozen=True, eq=False)
 class Speaker:
-    """A point of the space: float32 [4] of length 1, and whether it is a voice itself."""
+    """A point of the space: float32 [4] of length 1, and whether it is one of the voices."""
 
     point: NDArray[np.float32]
     is_voice: bool
 
     @property
     def size(self) -> float:
-        """What the speech of the nearest voice is stretched by, 0.92 to 1.08."""
+        """The factor that stretches the speech of the nearest voice, 0.92 to 1.08."""
         ratio = float(self.point[3]) / max(1e-6, float(np.linalg.norm(self.point[:3])))
         return 1 + float(np.clip(_STRETCH * ratio, -_MOST, _MOST))
 
@@ -64,17 +65,17 @@ class Drawn(Spoken):
 
 
 def voice_speaker(voice: str) -> Speaker:
-    """The point of one of the four voices."""
+    """Return the point of one of the four voices."""
     return Speaker(_normalised(np.append(CORNERS[VOICES.index(voice)], 0.0)), True)
 
 
 def drawn_speaker(voice: str, seed: int, index: int) -> Speaker:
-    """The speaker of utterance ``index`` in this voice: the voice itself, or one near it."""
+    """Return the speaker of utterance ``index`` in this voice: the voice itself, or one near it."""
     rng = np.random.default_rng((seed, _STREAM, index))
     if rng.random() < _EXACT:
         return voice_speaker(voice)
-    # Whoever draws a speaker and then a voice for it, until it is this voice, draws a speaker
-    # for this voice.
+    # Rejection sampling: draw a speaker and then a voice for it, until that is the wanted voice.
+    # This gives the distribution of the speakers of that voice.
     while True:
         point = rng.standard_normal(COORDINATES) * STD
         nearness = CORNERS @ (point[:3] / np.linalg.norm(point[:3]))
@@ -84,7 +85,7 @@ def drawn_speaker(voice: str, seed: int, index: int) -> Speaker:
 
 
 def stretched(spoken: Spoken, size: float) -> Spoken:
-    """The same speech by a larger (over 1) or smaller speaker: lower and slower, or the reverse."""
+    """Stretch speech: a speaker of size over 1 sounds lower and slower, under 1 the reverse."""
     if size == 1:
         return spoken
     import soxr
@@ -102,11 +103,11 @@ def stretched(spoken: Spoken, size: float) -> Spoken:
 
 
 class Varied:
-    """A corpus whose utterances are spoken by drawn speakers, each the same every time.
+    """A corpus spoken by drawn speakers; an utterance always has the same speaker.
 
     Args:
         corpus: speech of the voices.
-        seed: of the speakers.
+        seed: seed of the speakers.
     """
 
     def __init__(self, corpus: Utterances, seed: int) -> None:
@@ -126,13 +127,15 @@ class Varied:
 
     @property
     def digest(self) -> str:
-        """What the speech depends on, beside the seed."""
+        """Return a digest of all that the speech depends on, except the seed."""
         own = f"{zlib.crc32(Path(__file__).read_bytes()):08x}"
         return f"{self.corpus.digest}-{own}" if isinstance(self.corpus, Corpus) else own
 
     def spoken(self, start: int) -> Iterator[Drawn]:
-        """Utterances from ``start`` on, in order; a corpus that is not on the disk is spoken by
-        worker processes."""
+        """Yield utterances from ``start`` on, in order.
+
+        Worker processes synthesize a corpus that is not on the disk.
+        """
         if isinstance(self.corpus, Corpus):
             speech = self.corpus.spoken(start)
         else:
@@ -154,17 +157,17 @@ class Varied:
 
 
 def varied(corpus: Utterances, seed: int) -> Varied:
-    """``corpus`` by drawn speakers; one that is so already stays as it is."""
+    """Return ``corpus`` spoken by drawn speakers; a :class:`Varied` is returned unchanged."""
     return corpus if isinstance(corpus, Varied) else Varied(corpus, seed)
 
 
 def speaker_of(spoken: Spoken) -> Speaker:
-    """Who speaks."""
+    """Return the speaker of an utterance."""
     return spoken.speaker if isinstance(spoken, Drawn) else voice_speaker(spoken.voice)
 
 
 def statistics(hidden: int) -> NDArray[np.float16]:
-    """``spk_stat``: standard deviations [hidden], then means [hidden]."""
+    """Return ``spk_stat``: standard deviations [hidden], then means [hidden]."""
     values = np.zeros(2 * hidden, np.float16)
     values[:COORDINATES] = STD
     return values

@@ -1,7 +1,7 @@
-"""A text spoken by a voice of the teacher, with the time at which each character begins.
+"""Speech of a text by a voice of the teacher, with the time at which each character begins.
 
-The teacher speaks a sentence at a time. Pauses that control tags ask for, and those between
-sentences, are true silence put between its words.
+The teacher speaks one sentence at a time. The pauses of control tags, and those between sentences,
+are exact silence that is inserted between its words.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ TAGS = (UV_BREAK, LBREAK, LAUGH)
 PAUSE_SECONDS = {UV_BREAK: (0.2, 0.4), LBREAK: (0.5, 0.7)}  # shortest and longest
 SENTENCE_PAUSE_SECONDS = (0.25, 0.35)  # at the default speed
 LEAD_SECONDS = 0.06  # silence before the first sound
-TAIL_SECONDS = 0.12  # at least; the end is on a frame's border
-LOUDNESS = 0.08  # root mean square of the speech, pauses not counted
+TAIL_SECONDS = 0.12  # at least; the end is on the boundary of a frame
+LOUDNESS = 0.08  # root mean square of the speech without pauses
 PEAK = 0.95
-RATE_STEP = 1.08  # a step of [speed_n]
+RATE_STEP = 1.08  # factor of the tempo between [speed_n] and [speed_n+1]
 
 _MARGIN = 0.03  # seconds kept around the words: sounds begin and end softly
 _FADE = 80  # samples
 _PIECE = re.compile(
     rf"(?P<tag>{'|'.join(map(re.escape, TAGS))})|(?P<word>[a-z']+)|(?P<mark>[,.?])| "
 )
-# By voice, what makes a "ha" of a fifth of a second.
+# By voice, the stretch that makes a "ha" last a fifth of a second.
 _LAUGH_STRETCH = {"rms": 0.9, "slt": 0.75, "awb": 1.8, "kal16": 1.1}
 
 
 @dataclass
 class _Word:
     text: str
-    place: int  # of the first character
+    place: int  # index of the first character
     mark: str = ""
     breaks: list[int] = field(default_factory=list)  # places of the tags before it
 
@@ -63,12 +63,12 @@ class _Tag:
 
 
 def stretch(speed: int) -> float:
-    """Factor of all durations for ``[speed_n]``: 1 at the default, less for a higher n."""
+    """Return the factor of all durations for ``[speed_n]``: 1 at the default, less for higher n."""
     return float(RATE_STEP ** (DEFAULT_SPEED - speed))
 
 
 def speak(text: str, voice: str, speed: int = DEFAULT_SPEED) -> Spoken:
-    """Speak ``text``; the same arguments give the same bytes.
+    """Speak ``text``; equal arguments give equal bytes.
 
     Args:
         text: lower-case words, spaces, ``,.?'``, and the tags ``TAGS``.
@@ -76,8 +76,8 @@ def speak(text: str, voice: str, speed: int = DEFAULT_SPEED) -> Spoken:
         speed: 0 to 9.
 
     Raises:
-        TextError: the text holds something else, or no word and no laugh; or voice or speed are
-            not known.
+        TextError: the text contains anything else, or neither a word nor a laugh; or the voice or
+            the speed is unknown.
         EngineUnavailableError: flite is not installed.
     """
     if voice not in VOICES or speed not in range(SPEEDS):
@@ -100,19 +100,19 @@ def speak(text: str, voice: str, speed: int = DEFAULT_SPEED) -> Spoken:
 
 
 def to_int16(samples: Samples) -> NDArray[np.int16]:
-    """Samples within -1 to 1 as 16 bits."""
+    """Convert samples within -1 to 1 to 16-bit integers."""
     rounded: NDArray[np.int16] = np.rint(samples * np.float32(32767)).astype(np.int16)
     return rounded
 
 
 def to_float(samples: NDArray[np.int16]) -> Samples:
-    """The samples that ``to_int16`` had, where these had 16 bits already."""
+    """Convert 16-bit samples to floats; this inverts ``to_int16`` for samples of 16 bits."""
     scaled: Samples = (samples / np.float32(32767)).astype(np.float32)
     return scaled
 
 
 class _Tape:
-    """Sound after sound, and where on it the characters stand."""
+    """A recording that grows sound by sound, and the time at which each character begins."""
 
     def __init__(self, text: str, voice: str, stretch: float, rng: CounterRng) -> None:
         self._voice = voice
@@ -148,7 +148,7 @@ class _Tape:
             letters = _letters(own, len(word.text))
             self._starts[word.place : word.place + len(letters)] = letters + offset
             if (behind := word.place + len(word.text)) < len(self._starts):
-                self._starts[behind] = end + offset  # and what follows it, up to the next word
+                self._starts[behind] = end + offset  # also all characters up to the next word
         self._sound(sound.samples[cut : spans[-1][1] + _samples(_MARGIN)])
 
     def laugh(self, place: int) -> None:
@@ -159,7 +159,7 @@ class _Tape:
                 "hh aa",
                 self._voice,
                 stretch=_LAUGH_STRETCH[self._voice],
-                pitch=1.5 - 0.12 * i,  # laughter falls
+                pitch=1.5 - 0.12 * i,  # the pitch of laughter falls
                 phones=True,
                 seed=self._rng.below(2**31),
             )
@@ -176,8 +176,11 @@ class _Tape:
         self._silence(self._rng.between(*SENTENCE_PAUSE_SECONDS) * self._stretch)
 
     def finish(self) -> tuple[Samples, NDArray[np.int32], NDArray[np.int8]]:
-        """float32 [n] at 24 kHz, n whole frames; int32 [characters], the frames they begin in;
-        int8 [frames], the sounds."""
+        """Return the speech, the frame in which each character begins, and each frame's sound.
+
+        They are float32 [n] at 24 kHz (n is a whole number of frames), int32 [characters] and int8
+        [frames].
+        """
         self._silence(TAIL_SECONDS)
         sounding = np.concatenate(self._sounding)
         peak = float(np.abs(sounding).max())
@@ -187,7 +190,7 @@ class _Tape:
         )
         frames = -(-len(wave) // FRAME_SAMPLES)
         wave = np.pad(wave, (0, frames * FRAME_SAMPLES - len(wave)))
-        # 16 bits, so that what comes from a cache is what was made
+        # Rounded to 16 bits, so that speech from a shard equals speech made now.
         wave = to_float(to_int16(wave.clip(-1, 1)))
         starts = np.maximum.accumulate(self._starts.clip(0))
         starts = starts * SAMPLE_RATE // flite.SAMPLE_RATE // FRAME_SAMPLES
@@ -199,7 +202,7 @@ class _Tape:
         return wave, starts.clip(0, frames - 1).astype(np.int32), sounds[middles]
 
     def _note(self, phones: Iterable[Phone], offset: int) -> None:
-        """Sounds whose times are counted from sample ``offset`` of the tape."""
+        """Add sounds whose times count from sample ``offset`` of the recording."""
         for phone in phones:
             begin, end = _samples(phone.start) + offset, _samples(phone.end) + offset
             self._phones.append((begin, end, SOUNDS.index(phone.name)))
@@ -222,7 +225,7 @@ class _Tape:
 
 
 def _parts(text: str) -> list[_Sentence | _Tag]:
-    """Sentences, and the tags that stand between them."""
+    """Split a text into sentences and the tags between them."""
     parts: list[_Sentence | _Tag] = []
     sentence, breaks, place = _Sentence(), list[int](), 0
 
@@ -258,7 +261,7 @@ def _parts(text: str) -> list[_Sentence | _Tag]:
 
 
 def _spelling(words: list[_Word]) -> list[tuple[str, str]]:
-    """Words as flite reads them right, and the marks behind them."""
+    """Return the words, spelled so that flite reads them correctly, and the marks after them."""
     spelling = []
     for word, following in zip(words, [*words[1:], None], strict=True):
         # the letter, not the article: "a m", "u s a"
@@ -269,7 +272,7 @@ def _spelling(words: list[_Word]) -> list[tuple[str, str]]:
 
 
 def _spans(sound: Sound, count: int) -> list[tuple[int, int]]:
-    """First and last sample of each word; a word without sounds has no length."""
+    """Return the first and last sample of each word; a word without sounds has length 0."""
     spans: list[tuple[int, int]] = []
     for i in range(count):
         own = [phone for phone in sound.phones if phone.token == i]
@@ -279,7 +282,7 @@ def _spans(sound: Sound, count: int) -> list[tuple[int, int]]:
 
 
 def _letters(own: list[Phone], count: int) -> NDArray[np.int64]:
-    """The sample at which each letter of a word begins: letters share its sounds in order."""
+    """Return the sample at which each letter of a word begins: letters share sounds in order."""
     if not own:
         return np.zeros(0, dtype=np.int64)
     return np.array([_samples(own[i * len(own) // count].start) for i in range(count)])

@@ -1,4 +1,4 @@
-"""What can be measured on speech without ears: words heard, voices, pauses."""
+"""Automatic measurements of speech: recognised words, similarity of voices, pauses."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Samples = NDArray[np.float32]
 _HEARD_RATE = 16_000
 _CEPSTRA = 20
 _TAG = re.compile(r"\[\w+\]")
-_SILENCE = 0.02  # of the loudest moment
+_SILENCE = 0.02  # relative to the loudest moment
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, without tags and marks."""
+    """Return the words of a text, without tags and marks."""
     return re.findall(r"[a-z']+", _TAG.sub(" ", text.lower()))
 
 
 def edits(expected: Sequence[str], found: Sequence[str]) -> int:
-    """How many words have to be changed, added or removed to turn one into the other."""
+    """Return how many words must be changed, added or removed to turn one list into the other."""
     row = list(range(len(found) + 1))
     for i, word in enumerate(expected, 1):
         row, above = [i], row
@@ -43,7 +43,7 @@ def edits(expected: Sequence[str], found: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class WordErrors:
-    """Word errors over some texts."""
+    """The number of word errors in several texts."""
 
     wrong: int
     total: int
@@ -55,14 +55,14 @@ class WordErrors:
 
 
 def word_errors(texts: Sequence[str], heard: Sequence[Sequence[str]]) -> WordErrors:
-    """How far what was heard is from the texts."""
+    """Count the word errors of recognised words against the texts."""
     expected = [words(text) for text in texts]
     wrong = sum(edits(e, h) for e, h in zip(expected, heard, strict=True))
     return WordErrors(wrong, sum(map(len, expected)))
 
 
 def recognise(samples: Samples) -> list[str]:
-    """The words that pocketsphinx's own English model hears in samples at 24 kHz.
+    """Return the words that pocketsphinx's English model recognises in samples at 24 kHz.
 
     Raises:
         ConfigError: pocketsphinx is not installed.
@@ -70,7 +70,7 @@ def recognise(samples: Samples) -> list[str]:
     if not len(samples):
         return []
     wave = soxr.resample(samples, SAMPLE_RATE, _HEARD_RATE)
-    # What it learned of the last utterance's sound must not help or harm this one.
+    # Its adaptation to the last utterance must not influence this one.
     decoder = _recogniser()
     decoder.reinit_feat()
     decoder.start_utt()
@@ -86,14 +86,16 @@ def _recogniser() -> Any:
         decoder = importlib.import_module("pocketsphinx").Decoder
     except ImportError as error:
         raise ConfigError(
-            "word error rates need the package pocketsphinx: pip install pocketsphinx"
+            "measuring word error rates needs the package pocketsphinx: pip install pocketsphinx"
         ) from error
     return decoder(samprate=_HEARD_RATE, loglevel="FATAL")
 
 
 def voice_print(samples: Samples) -> NDArray[np.float64]:
-    """Means and deviations [40] of 20 cepstra of the log-mel (the loudness left out), over the
-    louder seven tenths of the frames."""
+    """Return means and standard deviations [40] of 20 cepstra of the log-mel, without loudness.
+
+    Only the loudest 70 % of the frames count.
+    """
     mel = log_mel()(torch.from_numpy(samples)[None])[0].double().numpy()  # [bins, frames]
     loudness = mel.mean(axis=0)
     loud = mel[:, loudness >= np.quantile(loudness, 0.3)]
@@ -106,8 +108,9 @@ def voice_print(samples: Samples) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class VoiceSimilarity:
-    """Similarity of voices: the cosine of two voice prints, each value of which was made to vary
-    by one over the teacher's voices, around zero.
+    """The similarity of voices: the cosine of two standardised voice prints.
+
+    Over the teacher's voices, each standardised value has mean 0 and standard deviation 1.
 
     Attributes:
         centres: by voice, the mean print of the teacher.
@@ -119,24 +122,24 @@ class VoiceSimilarity:
 
     @classmethod
     def of(cls, prints: dict[str, list[NDArray[np.float64]]]) -> VoiceSimilarity:
-        """From the teacher's prints of each voice."""
+        """Build it from the teacher's prints of each voice."""
         centres = {voice: np.mean(values, axis=0) for voice, values in prints.items()}
         everything = np.concatenate([np.stack(values) for values in prints.values()])
         return cls(everything.mean(axis=0), everything.std(axis=0) + 1e-6, centres)
 
     def similarity(self, one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-        """-1 to 1 of two prints."""
+        """Return the similarity of two prints, -1 to 1."""
         a, b = (one - self.mean) / self.scale, (other - self.mean) / self.scale
         return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b) + 1e-12))
 
     def similarities(self, samples: Samples) -> dict[str, float]:
-        """To each of the teacher's voices."""
+        """Return the similarity of samples to each of the teacher's voices."""
         mine = voice_print(samples)
         return {voice: self.similarity(mine, centre) for voice, centre in self.centres.items()}
 
 
 def silences(samples: Samples) -> list[float]:
-    """The silences between sounds, in seconds; those at both ends are left out."""
+    """Return the silences between sounds, in seconds; those at both ends are left out."""
     frames = len(samples) // HOP
     loud = np.sqrt(np.square(samples[: frames * HOP].reshape(frames, HOP)).mean(axis=1))
     if not frames or not loud.max():

@@ -23,11 +23,11 @@ from .types import DEFAULT_SPEED, VOICES
 
 Result = dict[str, Any]
 
-_TOGETHER = 64  # texts of a call
+_TOGETHER = 64  # texts per call
 
 
 def error_rate(lines: Sequence[str], heard: Sequence[Sequence[str]]) -> float:
-    """Word error rate in percent, as it is reported."""
+    """Return the word error rate in percent, rounded for the report."""
     return round(word_errors(lines, heard).rate, 2)
 
 
@@ -38,7 +38,7 @@ class Subject:
     Attributes:
         checkpoint: the folder that holds ``asset``, or ``None`` for the voice in the package.
         workers: processes of the recogniser.
-        seed: of the draws.
+        seed: seed of the draws.
     """
 
     checkpoint: Path | None = None
@@ -49,11 +49,11 @@ class Subject:
 
     @cached_property
     def chat(self) -> Chat:
-        """On the velocity engine, in float32."""
+        """The checkpoint on the velocity engine, in float32."""
         return self.load(use_vllm=True)
 
     def load(self, use_vllm: bool) -> Chat:
-        """The checkpoint on either engine."""
+        """Load the checkpoint on the velocity or the standard engine."""
         chat = Chat()
         source = "bundled" if self.checkpoint is None else "custom"
         chat.load_or_raise(source, custom_path=self.checkpoint, device="cpu", use_vllm=use_vllm)
@@ -67,7 +67,7 @@ class Subject:
         split_text: bool = True,
         **code: Any,
     ) -> list[Samples]:
-        """Each line as samples; settings are those of ``InferCodeParams``."""
+        """Speak each line; settings are those of ``InferCodeParams``."""
         waves: list[Samples] = []
         for begin in range(0, len(lines), _TOGETHER):
             part = lines[begin : begin + _TOGETHER]
@@ -82,7 +82,7 @@ class Subject:
         split_text: bool = True,
         **code: Any,
     ) -> Waveforms:
-        """The same of a few lines, with how they ended. One that stays empty is no error."""
+        """Speak a few lines, and keep why each ended. An empty result raises no error."""
         settings = {
             "manual_seed": self.seed,
             "show_tqdm": False,
@@ -99,13 +99,13 @@ class Subject:
         return found
 
     def teacher_speech(self, line: str, voice: str) -> Samples:
-        """The line by the teacher, at the default speed."""
+        """Return the line spoken by the teacher, at the default speed."""
         if (line, voice) not in self._spoken:
             self._spoken[line, voice] = speak(line, voice, DEFAULT_SPEED).samples
         return self._spoken[line, voice]
 
     def through_codec(self, samples: Samples) -> Samples:
-        """Through the codec and back."""
+        """Encode samples with the codec, and decode them again."""
         model = self.chat._loaded
         with torch.inference_mode():
             codes = model.dvae.encode(torch.from_numpy(samples)[None])[0]
@@ -113,15 +113,15 @@ class Subject:
         return copied
 
     def recognise(self, waves: Sequence[Samples]) -> list[list[str]]:
-        """The words of each."""
+        """Return the recognised words of each wave."""
         return list(in_processes(recognise, waves, self.workers))
 
     def errors(self, lines: Sequence[str], waves: Sequence[Samples]) -> float:
-        """Word error rate in percent."""
+        """Return the word error rate in percent."""
         return error_rate(lines, self.recognise(waves))
 
     def teacher_errors(self, lines: Sequence[str], voice: str) -> float:
-        """Word error rate of the teacher, who is heard once."""
+        """Return the teacher's word error rate, which is measured once and cached."""
         missing = [line for line in lines if (line, voice) not in self._recognised]
         heard = self.recognise([self.teacher_speech(line, voice) for line in missing])
         self._recognised.update(zip(((line, voice) for line in missing), heard, strict=True))
@@ -129,7 +129,7 @@ class Subject:
 
     @cached_property
     def checksum(self) -> str:
-        """Of all files of the checkpoint."""
+        """A checksum of all files of the checkpoint."""
         source = "bundled" if self.checkpoint is None else "custom"
         asset = locate(source, self.checkpoint).asset
         value = 0
@@ -139,7 +139,7 @@ class Subject:
 
     @cached_property
     def voice_similarity(self) -> VoiceSimilarity:
-        """Of voices, from thirty of the teacher's sentences each."""
+        """The similarity of voices, from thirty of the teacher's sentences per voice."""
         lines = texts.everyday_heldout()[-30:]
         return VoiceSimilarity.of(
             {v: [voice_print(self.teacher_speech(line, v)) for line in lines] for v in VOICES}

@@ -1,9 +1,9 @@
-"""What the voice learns to say: endless sentences, their control tags, and refine pairs.
+"""The texts of the training: endless sentences, their control tags, and refine pairs.
 
-Three kinds of sentences: everyday ones of our own grammar; strings of random words (a fifth of them
-from a dictionary of seventy thousand); and everyday patterns filled with random words. Words that
-are no words stand among the random ones. So the voice learns both what is likely and how letters
-sound.
+There are three kinds of sentences: everyday ones of the recipe's grammar; strings of random words
+(a fifth of them from a dictionary of seventy thousand); and everyday patterns filled with random
+words. Some random words are invented. So the voice learns both likely sentences and the sounds of
+letters.
 """
 
 from __future__ import annotations
@@ -31,42 +31,42 @@ FILLERS = ("um", "uh", "well", "you know", "like", "i mean", "so", "right")
 MOST_ORAL, MOST_LAUGH, MOST_PAUSE = 9, 2, 7  # of [oral_n], [laugh_n], [break_n]
 
 _WORD = re.compile(r"[a-z']+")
-# How often, and of how many words or clauses.
+# Pairs: probability, and the range of the number of words or clauses.
 _LENGTHS = ((0.08, (1, 2)), (0.73, (3, 11)), (0.13, (12, 20)), (0.06, (21, 45)))  # of random words
 _CLAUSES = ((0.66, 1), (0.26, 2), (0.05, 3), (0.03, 6))
 
 
 @dataclass(frozen=True)
 class Shares:
-    """How often each kind comes, of all sentences; and of all random words."""
+    """The share of each kind among all sentences, and among all random words."""
 
     everyday: float = 0.4
     random: float = 0.35  # the rest are everyday patterns with random words
-    frequent: float = 0.4  # random words from those that are said often
+    frequent: float = 0.4  # random words from the most frequent ones
     common: float = 0.35  # random words from all of the recipe's own
-    invented: float = 0.06  # random words that are no words
+    invented: float = 0.06  # random words that do not exist
 
 
 SHARES = Shares()
 
 
 def everyday_heldout() -> tuple[str, ...]:
-    """200 everyday sentences, written by hand, that training never contains."""
+    """Return 200 everyday sentences, written by hand, that training never contains."""
     return _lines(EVERYDAY)
 
 
 def long_heldout() -> tuple[str, ...]:
-    """Sentences of 60 words that training never contains."""
+    """Return sentences of 60 words that training never contains."""
     return tuple(" ".join(lines.split()) for lines in LONG.split("\n\n"))
 
 
 def unseen_words() -> tuple[str, ...]:
-    """50 sentences full of words that training never contains."""
+    """Return 50 sentences full of words that training never contains."""
     return _lines(UNSEEN)
 
 
 def sentences(seed: int, shares: Shares = SHARES) -> Iterator[str]:
-    """Plain sentences without end: lower case, ``,.?'`` alone, an end mark behind each.
+    """Yield endless plain sentences: lower case, ``,.?'`` alone, an end mark after each.
 
     Raises:
         AssetError: the dictionary is not installed.
@@ -78,7 +78,7 @@ def sentences(seed: int, shares: Shares = SHARES) -> Iterator[str]:
 
 
 def sentence(rng: CounterRng, shares: Shares = SHARES) -> str:
-    """One plain sentence of 1 to ``LONGEST`` words; never one that is held out."""
+    """Return a plain sentence of 1 to ``LONGEST`` words; never one that is held out."""
     while True:
         kind = rng.fraction()
         if kind < shares.everyday:
@@ -92,7 +92,7 @@ def sentence(rng: CounterRng, shares: Shares = SHARES) -> str:
 
 
 def utterance(rng: CounterRng, shares: Shares = SHARES) -> str:
-    """One to three sentences, some with control tags, as the corpus has them."""
+    """Return one to three sentences, some with control tags, for the corpus."""
     count = 1 if rng.bernoulli(0.8) else rng.integer(2, 3)
     plain = [sentence(rng, shares) for _ in range(count)]
     text = " ".join(_with_borders(line, rng) for line in plain)
@@ -104,19 +104,18 @@ def utterance(rng: CounterRng, shares: Shares = SHARES) -> str:
 
 
 def _with_borders(text: str, rng: CounterRng) -> str:
-    """Some sentences with a break or a laugh before them, or a break behind their full stop."""
+    """Put a break or a laugh before some sentences, or a break after their full stop."""
     if rng.bernoulli(0.05):
         text = f"{rng.pick((UV_BREAK, LBREAK, LAUGH))} {text}"
     return f"{text} {UV_BREAK}" if rng.bernoulli(0.05) else text
 
 
 class RefinePairs:
-    """Examples for the refine pass, made when they are asked for; every degree as often as the
-    others.
+    """Examples for the refine pass, made on access; all degrees are equally frequent.
 
     Args:
-        seed: of all of them.
-        count: how many.
+        seed: seed of the examples.
+        count: number of examples.
         shares: how often each kind of text comes.
     """
 
@@ -136,11 +135,11 @@ class RefinePairs:
 
 
 def refine(text: str, oral: int, laugh: int, pause: int, rng: CounterRng) -> str:
-    """``text`` with as many fillers, laughs and breaks as the three degrees ask for.
+    """Add as many fillers, laughs and breaks to ``text`` as the three degrees require.
 
-    The numbers depend on the degrees and the length alone, so that they can be learned:
-    ``laugh`` laughs, and one filler for ``27 / oral`` and one break for ``21 / pause`` words,
-    rounded. Laughs follow sentences (commas, where they are too few); breaks follow commas first.
+    The numbers depend only on the degrees and the length, so that a model can learn them: ``laugh``
+    laughs, one filler per ``27 / oral`` words and one break per ``21 / pause`` words, rounded.
+    Laughs follow sentences, or commas if there are too few sentences. Breaks follow commas first.
     """
     words = text.split()
     ends = [i for i, word in enumerate(words) if word[-1] in ".?"]
@@ -162,7 +161,7 @@ def refine(text: str, oral: int, laugh: int, pause: int, rng: CounterRng) -> str
 
 
 def _everyday(rng: CounterRng, random_share: float, shares: Shares) -> str:
-    """A sentence of the grammar; this share of its words is random."""
+    """Return a sentence of the grammar with this share of random words."""
     slots = everyday().slots
 
     def word(slot: str) -> str:
@@ -183,7 +182,7 @@ def _everyday(rng: CounterRng, random_share: float, shares: Shares) -> str:
 
 
 def _random(rng: CounterRng, shares: Shares) -> str:
-    """A string of random words."""
+    """Return a string of random words."""
     low, high = _weighted(rng, _LENGTHS)
     words = [_random_word(rng, shares) for _ in range(rng.integer(low, high))]
     marked = [word + "," * rng.bernoulli(0.1) for word in words[:-1]] + words[-1:]
@@ -211,7 +210,7 @@ def _weighted(rng: CounterRng, choices: Sequence[tuple[float, T]]) -> T:
 
 
 def _finished(text: str, mark: str) -> str:
-    """``text`` as the package's normaliser hands it to the model, with an end mark."""
+    """Return ``text`` as the package's normaliser passes it to the model, with an end mark."""
     if re.search(r"\d", text):
         text = _normalizer()(text, lang="en")
     return text.lower().rstrip(",. ") + mark

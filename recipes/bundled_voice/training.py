@@ -1,8 +1,8 @@
 """The loop that trains every stage: budgets, schedule, averages, resuming.
 
-A stage describes itself as a :class:`Task`; :func:`train` does the rest. All that a step depends on
-is its number: the data, the random numbers and, with a budget of steps, the learning rate. So a
-training that was stopped goes on as if it had not been.
+A stage is described by a :class:`Task`; :func:`train` does the rest. The number of a step alone
+determines its data, its random numbers and, with a budget of steps, its learning rate. So a
+training that was stopped resumes exactly.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from .logbook import Logbook
 
 logger = logging.getLogger(__name__)
 
-_PREFETCHED = 2  # batches made ahead
+_PREFETCHED = 2  # batches prepared in advance
 _HOPELESS = 50  # steps in a row without finite gradients
-_KEPT = 0.25  # of the furthest share of a budget; what is below began anew
+_KEPT = 0.25  # of the largest share ever spent; below it, the phases start again
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How long a stage trains, over all of its runs. What is spent first ends it.
+    """The limits of a stage's training over all runs; the first one that is reached ends it.
 
     Attributes:
-        steps: of the stage; ``None`` for no limit.
-        minutes: of the stage; ``None`` for no limit. The schedule follows the time then, so only a
-            budget of steps alone gives the same weights twice.
-        run_minutes: after so long this run saves and stops, wherever the stage is.
+        steps: steps of the stage; ``None`` for no limit.
+        minutes: minutes of the stage; ``None`` for no limit. With minutes the schedule follows the
+            time, so only a budget of steps alone gives reproducible weights.
+        run_minutes: after this time the run saves and stops, even if the stage is not finished.
     """
 
     steps: int | None = None
@@ -69,7 +69,7 @@ class Budget:
                 raise ConfigError(f"{name} of a training must not be below 0")
 
     def spent(self, position: Position) -> float:
-        """The share of the budget that is used up, 0 to 1."""
+        """Return the share of the budget that is spent, 0 to 1."""
         shares = [0.0]
         if self.steps is not None:
             shares.append(position.step / self.steps if self.steps else 1.0)
@@ -80,12 +80,12 @@ class Budget:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rate as a factor of each optimiser's own.
+    """The schedule of the learning rate, as a factor of each optimiser's own rate.
 
     Attributes:
         warmup: steps over which the rate rises at the beginning.
-        decay: share of the budget, its last, over which the rate falls in a straight line. Before
-            that it stays, so that a stage whose budget was raised later has lost little.
+        decay: the last share of the budget, over which the rate falls linearly. Before that it is
+            constant, so little is lost if the budget is raised later.
         floor: the factor at the end.
     """
 
@@ -94,7 +94,7 @@ class Schedule:
     floor: float = 0.02
 
     def factor(self, step: int, spent: float) -> float:
-        """The factor for ``step`` when ``spent`` (0 to 1) of the budget is used up."""
+        """Return the factor for ``step`` when ``spent`` (0 to 1) of the budget is spent."""
         fall = min(1.0, (1.0 - spent) / self.decay)
         rise = min(1.0, (step + 1) / (self.warmup + 1))
         return rise * (self.floor + (1.0 - self.floor) * fall)
@@ -102,14 +102,13 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Moment:
-    """What a step may know about when it happens.
+    """The time of a step in the training, and its random numbers.
 
     Attributes:
-        step: counted from 0.
-        spent: share of the budget that is used up, 0 to 1, for phases. The most that it ever was:
-            no phase ends because the budget was raised, unless it was raised fourfold, as after a
-            trial.
-        generator: on the training's device, seeded from the step; draw from nothing else.
+        step: index of the step, from 0.
+        spent: the largest share of the budget that was ever spent, 0 to 1, to choose a phase. So a
+            larger budget does not end a phase, unless it was raised fourfold, as after a trial.
+        generator: generator on the training's device, seeded from the step; the only one to use.
     """
 
     step: int
@@ -122,10 +121,10 @@ class Objective:
     """One update.
 
     Attributes:
-        losses: scalars, weighted already; their sum is minimised.
-        optimizers: names of those that step; empty means all.
-        metrics: scalars for the log alone.
-        counts: what was worked off, such as ``{"tokens": 4096}``; the log tells it per second.
+        losses: weighted scalars; their sum is minimised.
+        optimizers: names of the optimisers to step; empty means all.
+        metrics: scalars for the log only.
+        counts: processed amounts, such as ``{"tokens": 4096}``; the log shows them per second.
     """
 
     losses: Mapping[str, Tensor]
@@ -135,11 +134,11 @@ class Objective:
 
 
 class Task(Protocol):
-    """What is trained.
+    """The modules, data and losses of a stage.
 
     Attributes:
-        name: of the stage; names its files.
-        modules: everything with weights, on their device; saved and averaged.
+        name: name of the stage and of its files.
+        modules: all modules with weights, on their device; they are saved and averaged.
         optimizers: with the learning rates that the schedule's factor multiplies.
     """
 
@@ -151,25 +150,25 @@ class Task(Protocol):
     def optimizers(self) -> Mapping[str, Optimizer]: ...
 
     def batch(self, step: int) -> Any:
-        """The data of a step, a function of its number; called ahead, in another thread."""
+        """Return the data of a step, a function of its number; called ahead, in another thread."""
         ...
 
     def objectives(self, batch: Any, moment: Moment) -> Iterator[Objective]:
-        """The updates of a step, one after the other; each is made before the next is computed."""
+        """Yield the updates of a step; each is applied before the next one is computed."""
         ...
 
 
 def autocast(device: torch.device) -> torch.autocast:
-    """bfloat16 where the device is fast in it, for the matrix products of a step.
+    """Return a context that uses bfloat16 for matrix products on devices that are fast in it.
 
-    Losses, spectra and the quantiser belong outside.
+    Compute losses, spectra and the quantiser outside of it.
     """
     is_fast = device.type != "mps" and fast_dtype(device) is torch.bfloat16
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=is_fast)
 
 
 def generator_for(device: torch.device, *numbers: int) -> torch.Generator:
-    """A generator whose numbers are a function of ``numbers``, such as a seed and a step."""
+    """Return a generator seeded from ``numbers``, such as a seed and a step."""
     mixed = 0
     for number in numbers:
         # The constant of Knuth's linear congruential generator: neighbours end up far apart.
@@ -192,27 +191,27 @@ def train(
     save_seconds: float = 180.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> bool:
-    """Train until the budget is spent, going on from ``out/<name>.safetensors`` if it is there.
+    """Train until the budget is spent, resuming from ``out/<name>.safetensors`` if it exists.
 
-    In the main thread, Ctrl-C and SIGTERM end it after the step that is computed, and it is saved.
+    In the main thread, Ctrl-C and SIGTERM end the training after the current step and save it.
 
     Args:
-        task: what to train.
+        task: the task to train.
         out: the folder of the run: the state, ``log/<name>.jsonl`` and ``plots/<name>.png``.
         budget: when to end.
-        device: where the task computes.
-        seed: of the random numbers that steps draw.
-        schedule: of the learning rate.
-        origin: checksums of the stages that the task learns from, by name; kept with the state. A
-            warning tells where they are others than before.
+        device: the device on which the task computes.
+        seed: seed of the random numbers of the steps.
+        schedule: schedule of the learning rate.
+        origin: checksums of the stages that the task learns from, by name; kept with the state. If
+            they have changed, a warning is logged.
         clip: largest norm of the gradients of an update.
-        keep: share of the averaged weights that a step leaves; less in the first steps.
-        log_every: steps a line of the log.
-        save_seconds: between saves.
-        clock: tells seconds.
+        keep: share of the averaged weights that a step keeps; less in the first steps.
+        log_every: steps per line of the log.
+        save_seconds: seconds between saves.
+        clock: returns the time in seconds.
 
     Returns:
-        Whether the stage is finished; ``False`` where ``budget.run_minutes`` ended the run.
+        Whether the stage is finished; ``False`` if ``budget.run_minutes`` ended the run.
 
     Raises:
         AssetError: the state in ``out`` does not fit the task.
@@ -223,7 +222,7 @@ def train(
     average = averaged_copy(task.modules)
     position = Position()
     if state.exists():
-        # Read first: a spent budget must not cost the loading.
+        # Read first, so that nothing is loaded if the budget is already spent.
         position = read_position(state)
         warn_of_other_origins(task.name, read_origin(state), origin or {})
         if budget.spent(position) >= 1.0:
@@ -285,7 +284,7 @@ def train(
 
 
 def warn_of_other_origins(name: str, known: Mapping[str, str], present: Mapping[str, str]) -> None:
-    """Tell of the stages that ``name`` learned from and that are others now."""
+    """Warn if stages that ``name`` learned from have changed since."""
     for stage in known.keys() & present.keys():
         if known[stage] != present[stage]:
             logger.warning(
@@ -297,7 +296,7 @@ def warn_of_other_origins(name: str, known: Mapping[str, str], present: Mapping[
 
 
 def _step(task: Task, batch: Any, moment: Moment, clip: float, logbook: Logbook) -> bool:
-    """All updates of a step; whether every gradient was finite. Those that are not are left out."""
+    """Apply the updates of a step with finite gradients; return whether all were finite."""
     all_finite = True
     for objective in task.objectives(batch, moment):
         chosen = [task.optimizers[name] for name in objective.optimizers or task.optimizers]
@@ -332,7 +331,7 @@ def _set_rates(
 
 @contextlib.contextmanager
 def _ahead(task: Task, first: int) -> Iterator[Iterator[Any]]:
-    """The batches from step ``first`` on, made in a thread while the steps before are computed."""
+    """Yield the batches from step ``first`` on, prepared in a thread during earlier steps."""
 
     def batches(pool: ThreadPoolExecutor) -> Iterator[Any]:
         step = first
@@ -352,7 +351,7 @@ def _ahead(task: Task, first: int) -> Iterator[Iterator[Any]]:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM in place of ending the program in the middle of a step."""
+    """Collect SIGINT and SIGTERM, so that they do not end the program in the middle of a step."""
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield received

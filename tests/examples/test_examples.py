@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ChatTTS
-from ChatTTS.cli import _parse
+from ChatTTS.cli.commands import _parse
 from ChatTTS.core import Chat
 
 from ..support.places import ROOT

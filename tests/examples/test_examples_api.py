@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import ChatTTS
 from ChatTTS.audio.pcm import to_int16
-from ChatTTS.cli import _parse
+from ChatTTS.cli.commands import _parse
 from ChatTTS.core import Chat
 from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.riva import serve_grpc

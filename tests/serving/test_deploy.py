@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ChatTTS.cli import _parse
+from ChatTTS.cli.commands import _parse
 from ChatTTS.cli.serve import _KEYS_VARIABLE
 from ChatTTS.serving.rest.operations import PUBLIC
 from ChatTTS.serving.settings import Settings

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ChatTTS.audio.pcm import to_int16
 from ChatTTS.serving.requests import SpeechRequest
-from ChatTTS.serving.riva import generate
+from ChatTTS.serving.riva import generate_messages as generate
 from ChatTTS.serving.riva.generated import riva_tts_pb2 as ours
 from ChatTTS.serving.speech import Speech
 

@@ -20,16 +20,16 @@ from .kernels.products import product
 from .kernels.rotary import rotate_and_store
 from .kernels.swiglu import swiglu
 
-# Up to so many rows a product is as fast as its weights are read, which the kernel of this package
-# does with the norm and the addition in the same launch. Beyond, the library's tiles win.
+# With at most this many rows, reading the weights limits a product's speed. This package's kernel
+# then also does the norm and the addition in one launch. With more rows, torch's product is faster.
 SKINNY_ROWS = 32
 _LARGEST_HEAD = 128
 
 
 @dataclass(frozen=True)
 class LayerMatrices:
-    """One layer. Matrices are [outputs, inputs]: ``qkv`` stacks queries, keys and values,
-    ``gate_up`` the two halves of the gated MLP."""
+    """The weights of one layer. Matrices are [outputs, inputs]: ``qkv`` stacks queries, keys and
+    values, ``gate_up`` the two halves of the gated MLP."""
 
     qkv: Tensor
     out: Tensor
@@ -40,7 +40,7 @@ class LayerMatrices:
 
     @classmethod
     def fuse(cls, layer: LayerWeights) -> LayerMatrices:
-        """The same weights, the gated MLP's halves in one matrix."""
+        """Return the layer's weights with the gated MLP's halves in one matrix."""
         return cls(
             qkv=layer.qkv,
             out=layer.out,
@@ -53,15 +53,15 @@ class LayerMatrices:
 
 @dataclass(frozen=True)
 class AttentionMetadata:
-    """Where the rows of a step stand; on the device, contiguous.
+    """The position and the block table of every row of a step; contiguous, on the device.
 
     Attributes:
-        positions: int32 [rows], in the sequence.
-        tables: int32 [sequences, blocks], physical blocks.
-        table_of: int32 [rows], the row of ``tables``; -1 for padding.
-        most: no position is as high as this.
-        tiles: int32 [tiles, 3] of :func:`~.kernels.prefill.tiles_of`, where prompts are to be
-            computed in tiles; ``None`` for every row by itself.
+        positions: int32 [rows], the position of each row in its sequence.
+        tables: int32 [sequences, blocks], block tables: the physical blocks of each sequence.
+        table_of: int32 [rows], which row of ``tables`` belongs to the row; -1 for padding.
+        most: an upper bound: every position is below it.
+        tiles: int32 [tiles, 3] from :func:`~.kernels.prefill.tiles_of`, to compute prompts in
+            tiles; ``None`` to compute each row by itself.
     """
 
     positions: Tensor
@@ -72,7 +72,7 @@ class AttentionMetadata:
 
 
 class Product(Protocol):
-    """A product of rows and weights; see :func:`~.kernels.products.product`."""
+    """A product of rows and weights, as :func:`~.kernels.products.product` describes it."""
 
     def __call__(
         self,
@@ -93,7 +93,7 @@ def library_product(
     residual: Tensor | None = None,
     gated: bool = False,
 ) -> Tensor:
-    """The same by torch's own product, for many rows."""
+    """Compute :func:`~.kernels.products.product` with torch's matrix product, for many rows."""
     if norm is not None:
         x = rms_norm(x, *norm)
     if gated:
@@ -104,14 +104,14 @@ def library_product(
 
 
 def check_shape(shape: LlamaShape) -> None:
-    """Refuse sizes that the kernels do not know.
+    """Check that the kernels support the model's sizes.
 
     Raises:
-        ConfigError: the heads are too large for them.
+        ConfigError: the attention heads are too large for the kernels.
     """
     if shape.head_dim > _LARGEST_HEAD:
         raise ConfigError(
-            f"the CUDA kernels know attention heads of at most {_LARGEST_HEAD}, not "
+            f"the CUDA kernels support attention heads of size {_LARGEST_HEAD} at most, not "
             f"{shape.head_dim}; load without use_vllm and experimental"
         )
 
@@ -119,17 +119,17 @@ def check_shape(shape: LlamaShape) -> None:
 class TritonLayers:
     """A Llama (Touvron et al. 2023) without its embeddings and its final norm.
 
-    A layer of a decode step of few rows is seven launches: norm and qkv, rotary embedding and the
-    way into the blocks, attention's splits, their merge, the output projection with the residual,
-    norm and gated MLP, and the way down with the residual. With more rows, and in float32, the two
-    norms are launches of their own.
+    In a decode step of few rows, a layer takes seven launches: norm and qkv product; rotary
+    embedding and storing keys and values; attention over the splits; their merge; output
+    projection and residual; norm and gate and up projections; down projection and residual. With
+    more rows, and in float32, each of the two norms is a launch of its own.
 
     Args:
         shape: sizes and constants.
-        layers: on the device, in the dtype to compute in.
+        layers: the layers' weights on the device, in the dtype to compute in.
         rotary: cosines and sines, each float32 [positions, head size], on the device.
-        row_independent: no bit of a row depends on the other rows of the step, nor on how a
-            prompt was cut.
+        row_independent: whether every bit of a row's result must be independent of the other rows
+            of the step, and of how a prompt was cut into chunks.
     """
 
     def __init__(
@@ -146,14 +146,15 @@ class TritonLayers:
         self._is_row_independent = row_independent
 
     def __call__(self, x: Tensor, rows: AttentionMetadata, pool: Tensor) -> Tensor:
-        """Move rows through all layers; their keys and values are written into the pool.
+        """Apply all layers to the rows, and write their keys and values into the pool.
 
         Args:
             x: [rows, hidden], the embedded rows; overwritten.
+            rows: position and block table of each row.
             pool: [blocks, layers, 2, kv heads, block size, head size].
 
         Returns:
-            ``x``, before the final norm.
+            ``x``, which holds the hidden states before the final norm.
         """
         eps = self._shape.rms_norm_eps
         heads = self._shape.num_attention_heads
@@ -170,7 +171,7 @@ class TritonLayers:
         return x
 
     def product_for(self, rows: int) -> Product:
-        """The way to multiply so many rows."""
+        """Return the product to use for this number of rows."""
         return product if self._is_row_independent or rows <= SKINNY_ROWS else library_product
 
     def _attend(self, query: Tensor, rows: AttentionMetadata, pool: Tensor, layer: int) -> Tensor:

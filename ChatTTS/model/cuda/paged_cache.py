@@ -1,6 +1,7 @@
-"""The key-value cache of the accelerated Llama: blocks out of one store, which calls share.
+"""The KV cache of the accelerated Llama: blocks of one store that all calls share.
 
-Recorded steps know the store's address, so it outlives the batches that take blocks from it.
+Recorded steps contain the address of the store's memory, so the store outlives the batches that
+take blocks from it.
 """
 
 from __future__ import annotations
@@ -14,33 +15,33 @@ from torch import Tensor
 from ...errors import GenerationError
 from ...utils.locks import new_rlock
 
-# Blocks that a row is given at a time.
+# The number of blocks that a row is given at a time.
 _STRETCH = 4
 
 
 class BlockStore:
-    """Blocks of keys and values, which grow in number when they are short. For many threads.
+    """A store of blocks of keys and values that grows when it runs out of free ones; thread-safe.
 
     Args:
-        new_pool: makes so many blocks; the first dimension counts them.
-        blocks: how many there are at first.
+        new_pool: allocates a pool with a given number of blocks, its first dimension.
+        blocks: number of blocks at first.
 
     Attributes:
-        pool: all of them; another tensor after it has grown.
+        pool: all blocks; growing replaces this tensor by a larger one.
     """
 
     def __init__(self, new_pool: Callable[[int], Tensor], blocks: int) -> None:
         self._new_pool = new_pool
         self.pool = new_pool(blocks)
         self._free = list(range(blocks))
-        # The garbage collector may give blocks back while the lock is held, in the same thread.
+        # Reentrant: the garbage collector may call give_back in the thread that holds the lock.
         self._lock = new_rlock()
 
     def take(self, count: int) -> list[int]:
-        """So many blocks that nobody else has.
+        """Reserve ``count`` free blocks and return their indices.
 
         Raises:
-            GenerationError: the device has no memory for more; nothing was taken.
+            GenerationError: the device has no memory for more blocks; no block was taken.
         """
         with self._lock:
             if count > len(self._free):
@@ -48,7 +49,7 @@ class BlockStore:
             return [self._free.pop() for _ in range(count)]
 
     def give_back(self, blocks: Sequence[int]) -> None:
-        """Blocks that nobody reads any more."""
+        """Free blocks that the caller reads no more."""
         with self._lock:
             self._free.extend(blocks)
 
@@ -61,7 +62,7 @@ class BlockStore:
             size = before.nbytes // len(before)
             raise GenerationError(
                 f"there is no memory for a key-value cache of {after * size >> 20} MB beside the "
-                f"{before.nbytes >> 20} MB that are full: take fewer or shorter texts at a time "
+                f"{before.nbytes >> 20} MB in use: pass fewer or shorter texts at a time "
                 "(max_split_batch), or load with dtype='bfloat16'"
             ) from error
         grown[: len(before)] = before
@@ -70,10 +71,10 @@ class BlockStore:
 
 
 class PagedCache:
-    """The blocks of a batch of rows; takes the place of transformers' caches.
+    """The blocks of a batch of sequences, one row each; replaces the caches of transformers.
 
     Attributes:
-        tables: int32 [rows, blocks], on the store's device.
+        tables: int32 [rows, blocks], the block tables, on the store's device.
     """
 
     def __init__(self, store: BlockStore, width: int) -> None:
@@ -84,7 +85,11 @@ class PagedCache:
         weakref.finalize(self, _release, store, self._held)
 
     def reserve(self, rows: int, positions: int) -> None:
-        """Have room for so many positions in each of the rows; more rows than before are new."""
+        """Make room for ``positions`` positions in each row; the first call sets the rows.
+
+        Raises:
+            GenerationError: the device has no memory for more blocks.
+        """
         if not self._held:
             self._held.extend([] for _ in range(rows))
         missing = -(-positions // self._store.pool.shape[4]) - len(self._held[0])
@@ -98,7 +103,7 @@ class PagedCache:
         self.tables = tables.to(self._store.pool.device)
 
     def batch_select_indices(self, indices: Tensor) -> None:
-        """Keep these rows of the batch; the blocks of the others are free again."""
+        """Keep the rows at ``indices``, and free the blocks of all other rows."""
         kept = indices.tolist()
         for row in set(range(len(self._held))) - set(kept):
             self._store.give_back(self._held[row])

@@ -24,13 +24,13 @@ from .precision import ieee_float32
 from .support import on_device
 
 BLOCK_SIZE = 32
-# Positions that the store holds at first, all rows together.
+# Positions that the store has room for at first, over all rows.
 _FIRST_POSITIONS = 4096
 
 
 @dataclass(frozen=True)
 class LlamaOutput:
-    """As transformers' models give it.
+    """The output of a call, with the attribute name that transformers' models use.
 
     Attributes:
         last_hidden_state: [B, n, hidden], after the final norm.
@@ -40,20 +40,21 @@ class LlamaOutput:
 
 
 class TELlamaModel:
-    """Stands in for transformers' ``LlamaModel``: the same call on Triton kernels.
+    """A replacement of transformers' ``LlamaModel`` that runs on Triton kernels.
 
-    Keys and values lie at their true positions in blocks, so a step of one position each is
-    recorded once for a number of rows and replayed in one launch, whatever lies in the cache.
+    Keys and values lie in blocks, at their true positions. So a decode step (one position per row)
+    is recorded once for each number of rows. It is then replayed in one launch, whatever the cache
+    contains.
 
     Args:
         shape: sizes and constants.
-        layers: on the device, in the dtype to compute in.
-        final_norm: [hidden], the same.
+        layers: the layers' weights on the device, in the dtype to compute in.
+        final_norm: [hidden], on that device and in that dtype.
         rotary: cosines and sines, each float32 [positions, head size].
         recorder: records the decode steps.
 
     Raises:
-        ConfigError: heads that the kernels do not know.
+        ConfigError: the attention heads are too large for the kernels.
     """
 
     def __init__(
@@ -71,13 +72,13 @@ class TELlamaModel:
         self._layers = TritonLayers(shape, layers, (cosines, sines), row_independent=False)
         self._width = -(-shape.max_position_embeddings // BLOCK_SIZE)
         self._store = BlockStore(self._new_pool, _FIRST_POSITIONS // BLOCK_SIZE)
-        # Threads share the recorded steps' inputs.
+        # The recorded steps read fixed inputs, which all threads share.
         self._lock = new_lock()
         self._steps: dict[int, tuple[_DecodeInputs, Recording[Tensor]]] = {}
         self._recorded_on: Tensor | None = None
 
     def new_cache(self) -> PagedCache:
-        """An empty cache for a batch, of this model alone."""
+        """Return an empty cache for one batch; only this model can use it."""
         return PagedCache(self._store, self._width)
 
     @torch.inference_mode()
@@ -90,16 +91,19 @@ class TELlamaModel:
         past_key_values: PagedCache | None,
         use_cache: bool,
     ) -> LlamaOutput:
-        """Hidden states of new positions.
+        """Compute the hidden states of new positions.
 
         Args:
             inputs_embeds: [B, n, hidden].
-            attention_mask: [B, positions so far and new ones], 0 where a row is padded on its
-                left; ``None`` without padding.
+            attention_mask: [B, earlier and new positions], 0 where a row is padded on its left;
+                ``None`` without padding.
             position_ids: [B, n], true positions: padding does not count.
-            past_key_values: what holds the earlier positions, and the new ones afterwards;
-                ``None`` if there are none.
-            use_cache: as transformers has it; a cache that is given is used.
+            past_key_values: the cache of the earlier positions, to which the new ones are added;
+                ``None`` if there are no earlier positions.
+            use_cache: accepted because transformers has it; a cache that is given is always used.
+
+        Raises:
+            GenerationError: the device has no memory for more blocks.
         """
         batch, new, _ = inputs_embeds.shape
         cache = self.new_cache() if past_key_values is None else past_key_values
@@ -114,13 +118,13 @@ class TELlamaModel:
     def _prefill(
         self, embeds: Tensor, real: Tensor | None, positions: Tensor, tables: Tensor
     ) -> Tensor:
-        """States [B, n, hidden] of several positions in each row."""
+        """Compute the states [B, n, hidden] of several positions in each row."""
         batch, new, hidden = embeds.shape
         own = torch.arange(batch, dtype=torch.int32, device=self._device).unsqueeze(1)
         table_of = own.expand(batch, new)
         if real is not None:
             table_of = table_of.masked_fill(~real, -1)
-        # One row that is expanded is flattened into a view of a single number.
+        # With one row, flatten() may return a view that repeats a single number (stride 0).
         table_of = table_of.flatten().contiguous()
         tiles = torch.from_numpy(tiles_of(table_of.cpu().numpy())).to(self._device)
         rows = AttentionMetadata(
@@ -134,7 +138,7 @@ class TELlamaModel:
         return self._normed(x).view(batch, new, hidden)
 
     def _decode(self, embeds: Tensor, positions: Tensor, tables: Tensor) -> Tensor:
-        """States [B, hidden] of one position in each row."""
+        """Compute the states [B, hidden] of one position in each row."""
         if self._recorded_on is not self._store.pool:
             self._steps, self._recorded_on = {}, self._store.pool
         rows = 1 << (len(embeds) - 1).bit_length()
@@ -163,14 +167,14 @@ class TELlamaModel:
 
 @dataclass(frozen=True)
 class _DecodeInputs:
-    """What a recorded step reads, at fixed addresses; rows that nobody has are padding."""
+    """The inputs of a recorded step, at fixed addresses; unused rows are padding."""
 
     embeds: Tensor
     rows: AttentionMetadata
 
     @classmethod
     def empty(cls, rows: int, shape: LlamaShape, width: int, like: Tensor) -> _DecodeInputs:
-        """Of so many rows, in the dtype and on the device of ``like``."""
+        """Return inputs of ``rows`` padding rows, in the dtype and on the device of ``like``."""
 
         def whole(*sizes: int) -> Tensor:
             return torch.zeros(*sizes, dtype=torch.int32, device=like.device)
@@ -184,7 +188,7 @@ class _DecodeInputs:
         return cls(like.new_zeros(rows, shape.hidden_size), places)
 
     def fill(self, embeds: Tensor, positions: Tensor, tables: Tensor) -> None:
-        """Put the first rows in, and leave the others out."""
+        """Write the batch into the first rows, and mark all other rows as padding."""
         count = len(embeds)
         self.embeds[:count] = embeds
         self.rows.positions[:count] = positions
@@ -196,11 +200,11 @@ class _DecodeInputs:
 def load_te_llama(
     weights: Path, shape: LlamaShape, device: torch.device, dtype: torch.dtype
 ) -> TELlamaModel:
-    """The model of ``asset/gpt/model.safetensors``.
+    """Load the Llama of ``asset/gpt/model.safetensors`` onto the device.
 
     Raises:
         AssetError: the file cannot be used.
-        EngineUnavailableError, ConfigError: a Llama that the kernels do not know.
+        EngineUnavailableError, ConfigError: the kernels cannot run this Llama.
     """
     file = LlamaFile(weights, shape)
     layers = (file.layer(index, dtype).to(device) for index in range(shape.num_hidden_layers))

@@ -9,7 +9,15 @@ from .library import Team
 
 
 class PackedLinear(nn.Module):
-    """A linear layer without bias on the kernels: float32 [n, inputs] to [n, outputs]."""
+    """A linear layer without bias, computed by the CPU kernels.
+
+    It maps float32 [n, inputs] to float32 [n, outputs].
+
+    Args:
+        team: the worker threads that run the kernels.
+        weight: [outputs, inputs].
+        kind: the format in which the weights are packed.
+    """
 
     def __init__(self, team: Team, weight: Tensor, kind: str) -> None:
         super().__init__()

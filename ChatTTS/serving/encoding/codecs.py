@@ -15,7 +15,7 @@ from ...audio.pcm import to_int16
 from ...audio.samples import Samples
 from .formats import Format
 from .framing import ADTS, Framing, PacketFraming, flac_header
-from .ogg import OggOpus
+from .ogg_opus import OggOpus
 
 # Ample for one voice: a sixth and a twelfth of the bit rate of PCM at 24 kHz.
 _MPEG_BITS = 64_000

@@ -22,9 +22,9 @@ from .models import model_routes
 from .openapi import describe
 from .operations import PUBLIC, operation_routes
 from .page import is_page, page_routes
-from .plain import plain_routes
 from .refine import refine_routes
 from .speech import speech_routes
+from .tts import plain_routes
 from .voices import voice_routes
 
 # The other fields of a form with a recording are short.

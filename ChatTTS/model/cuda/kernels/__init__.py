@@ -1,6 +1,6 @@
-"""Triton kernels, each beside a plain torch function that says and tests what it does.
+"""Triton kernels, each beside its twin: a plain torch function that the tests compare it to.
 
-Whoever imports one of these modules needs Triton, so they are imported where they are used. A
-kernel's output row depends on that row and its sequence alone, to the last bit: tiles and the
-order of summation never change with the batch.
+These modules need Triton, so they are imported only where they are used. Every bit of a kernel's
+output row depends on that row and its sequence alone: tiles and the order of summation never
+change with the batch.
 """

@@ -1,8 +1,8 @@
 """Attention of single rows over paged keys and values, as decoding needs it.
 
 The context of a row is cut into splits of a fixed number of positions. Each split is attended to
-on its own, and the splits are merged in their order: which program computed what can never be
-seen in the result, and a long context keeps many multiprocessors busy.
+on its own, and the splits are merged in order. So the result does not depend on which program
+computed which split, and a long context keeps many multiprocessors busy.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .overlap import follow, launch_options, overlaps
+from .dependent_launch import follow, launch_options, overlaps
 
-# Positions of a split. Its keys and values fit into the registers of a program, so that all of
-# them are on their way from memory at once.
+# Positions in a split. The keys and values of a split fit into the registers of a program, so all
+# of them are loaded from memory at once.
 SPLIT = 256
-# Programs that keep a large GPU busy: 132 multiprocessors, several on each, and enough waves that
-# the last one is a small part of the time. More of them would be launched for nothing.
+# The number of programs that keeps a large GPU busy: several on each of 132 multiprocessors, in
+# enough waves that the last, incomplete one takes a small part of the time. More gain nothing.
 _PROGRAMS = 132 * 16
 _LOG2_E = 1.4426950408889634
 
@@ -33,22 +33,22 @@ def attend_rows(
     *,
     most: int,
 ) -> Tensor:
-    """Each row attends to its own position and to all earlier ones of its sequence.
+    """Compute causal attention: each row attends to its own position and to all earlier ones.
 
     Args:
         query: [rows, heads, head size], rotated, contiguous.
         pool: [blocks, layers, 2 (keys, values), kv heads, block size, head size], contiguous; the
             rows' own keys and values are in it already.
-        layer: which of the pool's is read.
-        tables: int32 [sequences, blocks], physical blocks; contiguous.
-        table_of: int32 [rows], the row of ``tables``, or -1 for padding.
-        positions: int32 [rows], in the sequence. The launch before this one must not be what
-            writes them, nor ``table_of``: they are read before that is done.
-        most: no row attends to more positions than this. It is known before the positions are,
-            so that the launch can be recorded.
+        layer: index of the layer of ``pool`` to read.
+        tables: int32 [sequences, blocks], block tables: physical blocks; contiguous.
+        table_of: int32 [rows], which row of ``tables`` belongs to the row; -1 for padding.
+        positions: int32 [rows], the position of each row in its sequence. The previous launch must
+            not write ``positions`` or ``table_of``: they are read before that launch is done.
+        most: an upper bound of the number of positions that a row attends to. It is known before
+            the positions are, so the launch can be recorded.
 
     Returns:
-        [rows, heads, head size] in the dtype of ``query``; zeros for padding. Sums are made in
+        [rows, heads, head size] in the dtype of ``query``; zeros for padding. Sums are computed in
         float32.
     """
     mixed = torch.empty_like(query)
@@ -82,7 +82,7 @@ def attend_rows(
         width,
         SPLIT,
         overlap,
-        # A thread has 128 bytes of the keys, and as many of the values.
+        # Each thread holds 128 bytes of keys and 128 bytes of values.
         num_warps=min(max(width * pool.element_size() // 16, 4), 16),
         **options,
     )
@@ -113,7 +113,7 @@ def attend_rows_torch(
     *,
     most: int,
 ) -> Tensor:
-    """Twin of :func:`attend_rows`; of ``most`` it only checks that it is true."""
+    """Compute :func:`attend_rows` in plain torch; ``most`` is only checked."""
     kv_heads, block_size, size = pool.shape[3:]
     mixed = torch.zeros_like(query)
     for row, (sequence, position) in enumerate(
@@ -153,9 +153,11 @@ def _attend_splits(
     split_size: tl.constexpr,
     overlap: tl.constexpr,
 ) -> None:
-    """Some splits of a row, for the query heads that share a head of keys. What is stored of a
-    split: its values weighted by two to the power of their scores and summed, the greatest score,
-    and the sum of the weights."""
+    """Compute some splits of a row, for the query heads that share a head of keys.
+
+    A split has a greatest score, and each position's weight is two to the power of its score minus
+    that. Stored are the sum of the weighted values, the greatest score and the sum of the weights.
+    """
     row, kv_head, kv_heads = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     lane, column = tl.arange(0, split_size), tl.arange(0, width)
     sequence = tl.load(table_of + row).to(tl.int64)
@@ -173,8 +175,8 @@ def _attend_splits(
         there = known[:, None] & (column < size)[None, :]
         key = tl.load(keys + place, mask=there, other=0.0)
         value = tl.load(keys + to_values + place, mask=there, other=0.0)
-        # Without it the compiler saves registers: it puts off most of the loads until the first
-        # are used up, and a program then waits for memory again and again.
+        # Without this barrier the compiler saves registers: it delays most loads until the first
+        # ones have been used, and the program then waits for memory several times.
         tl.debug_barrier()
         key, value = key.to(tl.float32), value.to(tl.float32)
         for member in tl.static_range(group):
@@ -204,7 +206,7 @@ def _merge_splits(
     split_size: tl.constexpr,
     overlap: tl.constexpr,
 ) -> None:
-    """One head of one row from its splits, in their order."""
+    """Merge the splits of one head of one row, in order."""
     row = tl.program_id(0)
     head = row * tl.num_programs(1) + tl.program_id(1)
     lane, column = tl.arange(0, 16), tl.arange(0, width)
@@ -220,7 +222,7 @@ def _merge_splits(
     total = 0.0
     weighted = tl.zeros([width], tl.float32)
     for first in range(0, used, 4):
-        # Four at a time, so that their loads do not wait for one another.
+        # Four splits at a time, so that their loads do not wait for each other.
         for ahead in tl.static_range(4):
             there = first + ahead < used
             at = head * splits + first + ahead
@@ -235,5 +237,5 @@ def _merge_splits(
 
 @triton.jit
 def _length(table_of: tl.tensor, positions: tl.tensor, row: tl.tensor) -> tl.tensor:
-    """Positions that a row attends to; padding has none."""
+    """Return the number of positions that a row attends to, 0 for padding."""
     return tl.where(tl.load(table_of + row) < 0, 0, tl.load(positions + row) + 1)

@@ -1,4 +1,4 @@
-"""What the Llama reads: text ids, frames of codes and speaker vectors, side by side."""
+"""Embedding of the Llama's inputs: text ids, frames of codes and speaker vectors in one batch."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ...embed import RowKind
 def embed_rows(
     kinds: Tensor, ids: Tensor, vectors: Tensor, text_table: Tensor, code_table: Tensor
 ) -> Tensor:
-    """Rows to vectors; everything is contiguous.
+    """Embed every row. All arguments are contiguous.
 
     Args:
-        kinds: uint8 [rows], of :class:`~ChatTTS.model.embed.RowKind`.
+        kinds: uint8 [rows], values of :class:`~ChatTTS.model.embed.RowKind`.
         ids: int32 [rows, num_codebooks]: a text id or the index of a vector in the first column, or
             the codes of a frame.
-        vectors: float32 [n, hidden]; n may be 0 where no row wants one.
+        vectors: float32 [n, hidden]; n may be 0 if no row refers to a vector.
         text_table: [text ids, hidden], of any float dtype.
-        code_table: [num_codebooks * codes, hidden], of that dtype; codebook q begins at
-            row q * codes.
+        code_table: [num_codebooks * codes, hidden], in the dtype of ``text_table``; codebook q
+            begins at row q * codes.
 
     Returns:
         [rows, hidden] in the dtype of the tables; the codes of a frame are summed in float32.
@@ -52,7 +52,7 @@ def embed_rows(
 def embed_rows_torch(
     kinds: Tensor, ids: Tensor, vectors: Tensor, text_table: Tensor, code_table: Tensor
 ) -> Tensor:
-    """Twin of :func:`embed_rows`."""
+    """Compute :func:`embed_rows` in plain torch."""
     num_codebooks = ids.shape[1]
     out = text_table.new_empty(len(kinds), text_table.shape[1])
     offsets = torch.arange(num_codebooks, device=ids.device) * (

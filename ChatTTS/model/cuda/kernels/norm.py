@@ -1,6 +1,6 @@
-"""RMSNorm (Zhang and Sennrich 2019) by itself; ``products.py`` has it in front of a product.
+"""RMSNorm (Zhang and Sennrich 2019) as a kernel of its own; ``products.py`` also fuses it.
 
-A program has a row, so no row sees another.
+Each program computes one row, so rows are independent of each other.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .overlap import follow, launch_options, overlaps
+from .dependent_launch import follow, launch_options, overlaps
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Norm of every row.
+    """Normalize every row.
 
     Args:
         x: [rows, hidden], contiguous, of any float dtype.
-        weight: [hidden], of the same.
+        weight: [hidden], in the dtype of ``x``.
         eps: added to the mean of the squares.
 
     Returns:
-        [rows, hidden] in the dtype of ``x``. Sums are made in float32, and what they scale is
-        rounded before ``weight`` multiplies it.
+        [rows, hidden] in the dtype of ``x``. Sums are computed in float32. The scaled row is
+        rounded to that dtype before it is multiplied by ``weight``.
     """
     out = torch.empty_like(x)
     rows, hidden = x.shape
@@ -36,7 +36,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def rms_norm_torch(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Twin of :func:`rms_norm`."""
+    """Compute :func:`rms_norm` in plain torch."""
     wide = x.float()
     scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
     return weight * (wide * scale).to(x.dtype)
@@ -60,6 +60,6 @@ def _rms_norm(
     wide = tl.load(x + places, mask=inside, other=0.0).to(tl.float32)
     gain = tl.load(weight + columns, mask=inside, other=0.0)
     scale = tl.rsqrt(tl.sum(wide * wide, axis=0) / hidden + eps)
-    # The product of two numbers of 16 bits is exact in float32, so this rounds as they would.
+    # The product of two 16-bit floats is exact in float32, so this rounds as a 16-bit product does.
     found = (wide * scale).to(gain.dtype).to(tl.float32) * gain.to(tl.float32)
     tl.store(out + places, found.to(gain.dtype), mask=inside)

@@ -1,6 +1,7 @@
 """The random numbers of :mod:`ChatTTS.model.draws` on the device, equal bit for bit.
 
-Philox-4x32-10 (Salmon et al. 2011). The twin is :func:`ChatTTS.model.draws.uniforms`.
+The generator is Philox-4x32-10 (Salmon et al. 2011). The reference is
+:func:`ChatTTS.model.draws.uniforms`.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ def uniform_bits(
     seed_high: tl.tensor,
     codebook: tl.tensor,
 ) -> tl.tensor:
-    """The 24 bits of a uniform number; times 2**-24 it is the number itself, in [0, 1).
+    """Return 24 random bits, an integer. Times 2**-24 it is a uniform number in [0, 1).
 
     Args:
         position: int32, index of the token or frame that is drawn.
-        stream, sample, utterance: int32, bit patterns of counter words 1 to 3; the group of
-            codebooks is not yet in ``stream``.
+        stream, sample, utterance: int32, bit patterns of counter words 1 to 3; ``stream`` does not
+            contain the group of codebooks yet.
         seed_low, seed_high: int32, bit patterns of the key.
         codebook: int32, the codebook.
 
     Returns:
         int64 of the arguments' shape.
     """
-    # Words of 32 bits in 64, so that products are whole and nothing wraps by itself.
+    # The 32-bit words are kept in 64 bits, so products are complete and nothing overflows.
     x0 = _word(position)
     x1 = _word(stream) | _word(codebook // 4)
     x2 = _word(sample)
@@ -54,5 +55,5 @@ def uniform_bits(
 
 @triton.jit
 def _word(pattern: tl.tensor) -> tl.tensor:
-    """An int32 as 32 bits, in uint64."""
+    """Return the bits of an int32 as uint64."""
     return pattern.to(tl.uint32, bitcast=True).to(tl.uint64)

@@ -1,8 +1,8 @@
-"""Causal attention over paged keys and values, of many rows of a sequence at once, for prompts.
+"""Causal attention of many rows of a sequence at once over paged keys and values, for prompts.
 
-Rows that stand together are taken in tiles, which read keys and values once for all of their
-rows. Keys are taken in steps from position 0 on, whatever tile a row is in. The steps beyond a
-row's own position leave its sums as they are, to the last bit.
+Adjacent rows form tiles. A tile reads keys and values once for all of its rows. It takes the keys
+in steps of fixed size from position 0 on, whatever its rows are. Steps beyond a row's own position
+change no bit of that row's sums.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-# Rows of a tile: as few as tensor cores take.
+# Rows of a tile: the fewest that tensor cores support.
 TILE = 16
-# Keys of a step.
+# Keys in a step.
 _KEYS = 64
 _LOG2_E = 1.4426950408889634
 
@@ -25,11 +25,11 @@ def tiles_of(table_of: NDArray[np.int32]) -> NDArray[np.int32]:
     """Cut rows into tiles, each of one sequence.
 
     Args:
-        table_of: int32 [rows], the row's sequence, or -1 for padding. All rows of a sequence
-            follow one another; one that decodes has a single row.
+        table_of: int32 [rows], the sequence of each row, or -1 for padding. All rows of a sequence
+            are adjacent; a sequence that decodes has a single row.
 
     Returns:
-        int32 [tiles, 3]: first row, number of rows, sequence. Every row is in one tile.
+        int32 [tiles, 3]: first row, number of rows, sequence. Every row is in exactly one tile.
     """
     begins = np.ones(len(table_of), dtype=bool)
     begins[1:] = table_of[1:] != table_of[:-1]
@@ -45,20 +45,20 @@ def tiles_of(table_of: NDArray[np.int32]) -> NDArray[np.int32]:
 def attend_chunks(
     query: Tensor, pool: Tensor, layer: int, tables: Tensor, positions: Tensor, tiles: Tensor
 ) -> Tensor:
-    """Each row attends to its own position and to all earlier ones of its sequence.
+    """Compute causal attention: each row attends to its own position and to all earlier ones.
 
     Args:
         query: [rows, heads, head size], rotated, contiguous.
         pool: [blocks, layers, 2 (keys, values), kv heads, block size, head size], contiguous, in
             the dtype of ``query``; the rows' own keys and values are in it already.
-        layer: which of the pool's is read.
-        tables: int32 [sequences, blocks], physical blocks; contiguous.
-        positions: int32 [rows], in the sequence.
-        tiles: int32 [tiles, 3], see :func:`tiles_of`; a tile of 0 rows does nothing.
+        layer: index of the layer of ``pool`` to read.
+        tables: int32 [sequences, blocks], block tables: physical blocks; contiguous.
+        positions: int32 [rows], the position of each row in its sequence.
+        tiles: int32 [tiles, 3], as :func:`tiles_of` returns them; a tile of 0 rows does nothing.
 
     Returns:
-        [rows, heads, head size] in the dtype of ``query``; zeros for padding, and anything for
-        rows in no tile. Sums are made in float32.
+        [rows, heads, head size] in the dtype of ``query``; zeros for padding, undefined for rows
+        in no tile. Sums are computed in float32.
     """
     mixed = torch.empty_like(query)
     if not len(tiles):
@@ -83,7 +83,7 @@ def attend_chunks(
         max(triton.next_power_of_2(size), 16),
         TILE,
         _KEYS,
-        # The interpreter multiplies the bits of bfloat16 as if they were whole numbers.
+        # Triton's interpreter multiplies the bits of bfloat16 numbers as if they were integers.
         not query.is_cuda,
         num_warps=4,
     )
@@ -93,7 +93,7 @@ def attend_chunks(
 def attend_chunks_torch(
     query: Tensor, pool: Tensor, layer: int, tables: Tensor, positions: Tensor, tiles: Tensor
 ) -> Tensor:
-    """Twin of :func:`attend_chunks`."""
+    """Compute :func:`attend_chunks` in plain torch."""
     kv_heads, block_size, size = pool.shape[3:]
     mixed = torch.zeros_like(query)
     for first, rows, sequence in tiles.tolist():
@@ -132,8 +132,11 @@ def _attend_tiles(
     step: tl.constexpr,
     widen: tl.constexpr,
 ) -> None:
-    """One head of one tile. The weights are measured against the greatest score so far, and what
-    was summed is scaled whenever that grows (Milakov and Gimelshein 2018)."""
+    """Compute one head of one tile with an online softmax (Milakov and Gimelshein 2018).
+
+    Weights are relative to the greatest score so far. When a greater score appears, the sums so far
+    are scaled down.
+    """
     tile, head = tiles + tl.program_id(0) * 3, tl.program_id(1)
     lane, column = tl.arange(0, step), tl.arange(0, width)
     line = tl.arange(0, tile_size)
@@ -149,7 +152,7 @@ def _attend_tiles(
     if widen:
         asked = asked.to(tl.float32)
     keys = blocks + head // (heads // kv_heads) * block_size * size
-    # Low enough for any score, and no infinity: the difference of two of those is not a number.
+    # Below every score, yet finite: the difference of two infinities is NaN.
     greatest = tl.full([tile_size], -1e30, tl.float32)
     total = tl.zeros([tile_size], tl.float32)
     weighted = tl.zeros([tile_size, width], tl.float32)

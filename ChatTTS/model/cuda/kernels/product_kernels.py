@@ -1,14 +1,14 @@
-"""The kernels of ``products.py``: ways to compute numbers that are the same to the last bit.
+"""The kernels of ``products.py``: different ways to compute a product, with equal bits.
 
-In 16 bits, the inputs are dealt to four parts, 64 at a time in turn. A part is one chain of sums on
-the matrix units, 16 inputs a link, and the parts are added one after the other. The kernels differ
-in what computes the parts: warps side by side, or all warps one part after the other. In float32,
-which the matrix units would round, each of 128 lanes has the inputs of its own, in one chain, and
-the lanes are added up in a tree.
+In 16 bits, the inputs are split among four parts, in turns of 64. Each part is summed on the matrix
+units, 16 inputs after another, and then the parts are added in order. The kernels differ in what
+computes the parts: either different warps at once, or all warps one part after another. In float32,
+which the matrix units would round, each of 128 lanes sums its own inputs in order, and the lanes
+are added in a tree.
 
-Which rows and outputs a program has, and how many warps, touches no number's own sum. On an H100
-this was compared bit by bit, ``mma`` and ``wgmma`` instructions alike; ``gpu_kernels.py`` of the
-benchmarks and the tests do so again.
+The rows, outputs and warps of a program do not change the order of any sum. This was compared bit
+by bit on an H100, for both ``mma`` and ``wgmma`` instructions; ``gpu_kernels.py`` of the benchmarks
+and the tests repeat the comparison.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .overlap import follow
+from .dependent_launch import follow
 
-# Parts of a product in 16 bits, and the inputs that one has of each round. ``_joined`` knows that
-# there are four.
+# Parts of a product in 16 bits, and the inputs of one part in each round. ``_joined`` relies on
+# there being four parts.
 PARTS = tl.constexpr(4)
 DEPTH = tl.constexpr(64)
 # Lanes of a product in float32.
 LANES = tl.constexpr(128)
-# Their rounds that are on their way, and one more.
+# One more than the number of its rounds that are being loaded.
 AHEAD = tl.constexpr(4)
 
 
@@ -39,8 +39,10 @@ def norm_rows(
     tile_rows: tl.constexpr,
     overlap: tl.constexpr,
 ) -> None:
-    """The norm by itself, with the bits that :func:`product_at_once` gives it. A program stores
-    one round's inputs."""
+    """Compute the norm alone, with bits equal to those of :func:`product_at_once`.
+
+    A program stores the inputs of one round.
+    """
     row = tl.program_id(0) * tile_rows + tl.arange(0, tile_rows)
     lane = tl.arange(0, PARTS)[:, None] * DEPTH + tl.arange(0, DEPTH)[None, :]
     if overlap:
@@ -76,8 +78,11 @@ def product_at_once(
     overlap: tl.constexpr,
     widen: tl.constexpr,
 ) -> None:
-    """Parts side by side, for few rows: all weights of the program are on their way before it
-    waits for the launch before, and all of its rows before it computes anything."""
+    """Compute all parts at once, for few rows.
+
+    A program requests all its weights before it waits for the previous launch, and all its rows
+    before it computes anything.
+    """
     column = tl.program_id(0) * tile_outputs + tl.arange(0, tile_outputs)
     row = tl.program_id(1) * tile_rows + tl.arange(0, tile_rows)
     lane = tl.arange(0, PARTS)[:, None] * DEPTH + tl.arange(0, DEPTH)[None, :]
@@ -132,7 +137,7 @@ def product_in_turns(
     overlap: tl.constexpr,
     widen: tl.constexpr,
 ) -> None:
-    """Parts side by side, a round after the other: for more rows or inputs than fit at once."""
+    """Compute all parts at once, round by round, for more rows or inputs than fit in memory."""
     column = tl.program_id(0) * tile_outputs + tl.arange(0, tile_outputs)
     row = tl.program_id(1) * tile_rows + tl.arange(0, tile_rows)
     lane = tl.arange(0, PARTS)[:, None] * DEPTH + tl.arange(0, DEPTH)[None, :]
@@ -172,7 +177,7 @@ def product_in_tiles(
     overlap: tl.constexpr,
     widen: tl.constexpr,
 ) -> None:
-    """One part after the other, for many rows: all warps share what is read."""
+    """Compute one part after another, for many rows: all warps share what is read."""
     column = tl.program_id(0) * tile_outputs + tl.arange(0, tile_outputs)
     row = tl.program_id(1) * tile_rows + tl.arange(0, tile_rows)
     zero = tl.zeros([tile_rows, tile_outputs], tl.float32)
@@ -215,7 +220,7 @@ def product_by_lanes(
     added: tl.constexpr,
     overlap: tl.constexpr,
 ) -> None:
-    """Without matrix units, for float32."""
+    """Compute the product without matrix units, for float32."""
     column = tl.program_id(0) * tile_outputs + tl.arange(0, tile_outputs)
     row = tl.program_id(1) * tile_rows + tl.arange(0, tile_rows)
     sums = tl.zeros([tile_rows, tile_outputs, LANES], tl.float32)
@@ -263,8 +268,10 @@ def _weight_places(
     inside: tl.tensor,
     inputs: tl.constexpr,
 ) -> tl.tuple:
-    """Return where the weights of the inputs ``at`` [parts, depth] are, and which of them exist,
-    each [parts, depth, outputs]."""
+    """Return the addresses of the weights of the inputs ``at`` [parts, depth], and a mask.
+
+    Both are [parts, depth, outputs]; the mask tells which of the weights exist.
+    """
     mask = column_exists[None, None, :] & inside[:, :, None]
     return weight + column[None, None, :] * inputs + at[:, :, None], mask
 
@@ -279,14 +286,17 @@ def _squared(part: tl.tensor, squares: tl.tensor) -> tl.tensor:
 def _scale(
     squares: tl.tensor, eps: tl.tensor, inputs: tl.constexpr, tile_rows: tl.constexpr
 ) -> tl.tensor:
-    """One over the root mean square of every row [rows], of squares [parts, rows, depth]."""
+    """Return one over the root mean square of every row, [rows].
+
+    ``squares`` is [parts, rows, depth], sums of the squares of the inputs.
+    """
     squares = tl.reshape(tl.sum(squares, axis=2), (PARTS, tile_rows, 1))
     return tl.rsqrt(tl.reshape(_joined(squares, tile_rows, 1), (tile_rows,)) / inputs + eps)
 
 
 @triton.jit
 def _normed(part: tl.tensor, scale: tl.tensor, gain: tl.tensor) -> tl.tensor:
-    """[parts, rows, depth], rounded after either factor."""
+    """Scale and weight ``part`` [parts, rows, depth], rounding after each of the two products."""
     scaled = (part.to(tl.float32) * scale[None, :, None]).to(part.dtype)
     return (scaled.to(tl.float32) * gain.to(tl.float32)[:, None, :]).to(part.dtype)
 
@@ -300,8 +310,11 @@ def _dot(part: tl.tensor, weight: tl.tensor, sums: tl.tensor, widen: tl.constexp
 
 @triton.jit
 def _joined(sums: tl.tensor, tile_rows: tl.constexpr, tile_outputs: tl.constexpr) -> tl.tensor:
-    """The four parts [parts, rows, outputs] in one, added in their order. A sum along their axis
-    would be in an order of the compiler's, through shared memory that its warps fight for."""
+    """Add the four parts of ``sums`` [parts, rows, outputs] in order, to [rows, outputs].
+
+    For a sum along that axis the compiler would choose the order, and warps would contend for
+    shared memory.
+    """
     parts = tl.reshape(tl.permute(sums, (1, 2, 0)), (tile_rows, tile_outputs, 2, 2))
     even, odd = tl.split(parts)
     first, third = tl.split(even)
@@ -321,7 +334,7 @@ def _finish(
     gated: tl.constexpr,
     added: tl.constexpr,
 ) -> tl.tensor:
-    """Store a tile, rounded as one operator after another would; what was stored."""
+    """Store a tile, rounded as separate operators would round it, and return what was stored."""
     found = _rounded(found, out)
     if gated:
         found = _rounded(found * tl.sigmoid(found), out)
@@ -336,5 +349,5 @@ def _finish(
 
 @triton.jit
 def _rounded(wide: tl.tensor, out: tl.tensor) -> tl.tensor:
-    """Numbers that the dtype of ``out`` can hold, in float32."""
+    """Round numbers to the dtype of ``out``, and return them as float32."""
     return wide.to(out.dtype.element_ty).to(tl.float32)

@@ -1,8 +1,8 @@
-"""Products of rows with large weights, with the norm before and the addition after.
+"""Products of rows with large weights, fused with the norm before and the addition after them.
 
-Of few rows, such a product takes as long as its weights are read; of many, what is read again and
-again decides. So there are several kernels, and several tiles for each: all give the same bits, so
-the number of rows may choose among them, and still no bit of a row depends on it.
+With few rows, a product takes the time of reading its weights. With many rows, repeated reads of
+rows and weights decide. So there are several kernels, and several tile sizes for each. All of them
+compute equal bits. So the number of rows may select the kernel, and no bit of a row depends on it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import triton
 from torch import Tensor
 
 from ....errors import ConfigError
-from .overlap import TRITON, capability, launch_options, overlaps
+from .dependent_launch import TRITON, capability, launch_options, overlaps
 from .product_kernels import (
     DEPTH,
     PARTS,
@@ -25,39 +25,41 @@ from .product_kernels import (
     product_in_turns,
 )
 
-# Inputs of a round of all parts.
+# Inputs of one round over all parts.
 _ROUND = PARTS.value * DEPTH.value
-# Rows of a program that norms.
+# Rows of a program that computes only the norm.
 _NORM_ROWS = 16
-# The most inputs of rows that are normed and multiplied by one kernel: it has them in registers.
+# The most inputs for which one kernel norms and multiplies rows: it holds them in registers.
 _MOST_NORMED = 1024
-# Up to so many rows, weights read again for every 16 or 32 of them come from the nearest cache.
+# Up to this many rows, the repeated reads of the weights (every 16 or 32 rows) hit the nearest
+# cache.
 _FEW_ROWS = 32
 _SOME_ROWS = 64
-# Outputs of the smallest tile; Triton's matrix product took no fewer than 16 before 3.5.
+# Outputs of the smallest tile; before Triton 3.5 its matrix product needed at least 16.
 _LEAST_OUTPUTS = 8 if TRITON >= (3, 5) else 16
-# So many large tiles keep a large GPU busy.
+# At least this many large tiles keep a large GPU busy.
 _MANY_TILES = 128
-# So few of any size do not.
+# Fewer tiles than this, of any size, do not keep it busy.
 _FEW_TILES = 64
-# Shared memory of a program that holds all it needs: of a GPU of 9.0 or newer, and of all others.
+# Shared memory for a program that holds all its weights and rows: on GPUs of compute capability
+# 9.0 or newer, and on older ones.
 _HELD_BYTES = 208 << 10
 _HELD_BYTES_BEFORE_9 = 96 << 10
-# GPUs of 10.0 have matrix units of another kind for tiles of 64 rows and more, and nothing was
-# compared there.
+# GPUs of compute capability 10.0 use other matrix units for tiles of 64 rows and more. Whether
+# these compute equal bits was not tested.
 _OTHER_UNITS = 100
 
 
 @dataclass(frozen=True)
 class KernelConfig:
-    """How a product is computed.
+    """The kernel of a product, and its launch settings.
 
     Attributes:
-        kernel: of ``product_kernels.py``, but not its norm.
-        tile_rows, tile_outputs: of a program.
-        warps: of a program.
-        stages: rounds that are on their way, and one more; 1 where the kernel has no rounds.
-        norms: the kernel norms the rows itself.
+        kernel: a product kernel of ``product_kernels.py``.
+        tile_rows, tile_outputs: rows and outputs of a program.
+        warps: warps of a program.
+        stages: one more than the number of rounds being loaded; 1 for a kernel without rounds.
+        norms: whether the kernel norms the rows itself.
     """
 
     kernel: triton.JITFunction
@@ -77,29 +79,29 @@ def product(
     gated: bool = False,
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """``x`` times the transposed ``weight``, summed in float32.
+    """Multiply ``x`` by the transposed ``weight``, with sums in float32.
 
     Args:
         x: [rows, inputs], contiguous.
-        weight: [outputs, inputs], contiguous, in the dtype of ``x``. The launch before this one
-            must not be what writes it: it is read before that is done.
-        norm: weight [inputs], in the dtype of ``x``, and eps of an RMSNorm that ``x`` goes
-            through first, see ``norm.py``.
-        residual: [rows, outputs], contiguous, and no part of ``x``'s memory: the result is added
-            to it in place.
-        gated: ``weight`` is [2 * outputs, inputs], the gate before the other half; the result is
-            silu(gate) * other.
-        out_dtype: of the result; that of ``x`` unless given. ``residual`` has its own.
+        weight: [outputs, inputs], contiguous, in the dtype of ``x``. The previous launch must not
+            write it: it is read before that launch is done.
+        norm: weight [inputs], in the dtype of ``x``, and eps of an RMSNorm that is applied to
+            ``x`` first; ``norm.py`` describes it.
+        residual: [rows, outputs], contiguous, sharing no memory with ``x``: the result is added to
+            it in place.
+        gated: ``weight`` is [2 * outputs, inputs], first the gate, then the other half; the result
+            is silu(gate) * other.
+        out_dtype: dtype of the result, by default that of ``x``. A ``residual`` keeps its dtype.
 
     Returns:
-        [rows, outputs], which is ``residual`` if given. Products, silu, their product and the sum
-        are each rounded to its dtype, as one operator after another would.
+        [rows, outputs], which is ``residual`` if given. Each product, the silu, the gated product
+        and the sum are rounded to the result's dtype, as separate operators would round them.
 
     Raises:
-        ConfigError: ``out_dtype`` beside ``residual``.
+        ConfigError: both ``out_dtype`` and ``residual`` are given.
     """
     if residual is not None and out_dtype is not None:
-        raise ConfigError("out_dtype is for a new result: leave it out where residual is given")
+        raise ConfigError("out_dtype is for a new result: leave it out if residual is given")
     rows = len(x)
     outputs = len(weight) // 2 if gated else len(weight)
     out = x.new_empty(rows, outputs, dtype=out_dtype) if residual is None else residual
@@ -110,7 +112,10 @@ def product(
 
 
 def choose_config(x: Tensor, outputs: int, *, normed: bool, gated: bool) -> KernelConfig:
-    """The fastest way for ``x`` [rows, inputs] on an H100. None of them changes a bit."""
+    """Return the fastest kernel and settings for ``x`` [rows, inputs], as measured on an H100.
+
+    All choices compute equal bits.
+    """
     rows, inputs = x.shape
     if x.element_size() > 2:
         return KernelConfig(product_by_lanes, 4 if rows <= 4 else 8, 8, 4)
@@ -128,24 +133,27 @@ def choose_config(x: Tensor, outputs: int, *, normed: bool, gated: bool) -> Kern
         return KernelConfig(product_in_turns, 16, 16, 4, 4)
     if rows <= _FEW_ROWS:
         return KernelConfig(product_in_turns, 32, 16, 4, 3)
-    # Square tiles read the least, where there are few anyway.
+    # There are too few tiles of any size to keep the GPU busy; square ones read the least.
     few_tiles = triton.cdiv(rows, 64) * triton.cdiv(outputs, 16) < _FEW_TILES
     return KernelConfig(product_in_turns, *((32, 32) if few_tiles else (64, 16)), 4, 3)
 
 
 def _at_once(rows: int, inputs: int, *, normed: bool, gated: bool) -> KernelConfig:
-    """The tile of few rows that have room."""
+    """Return the settings of :func:`~.product_kernels.product_at_once`."""
     if gated:
         tile_rows, tile_outputs, warps = (16, _LEAST_OUTPUTS, 4) if rows <= 16 else (32, 32, 8)
     else:
-        # Warps of a program read and add; more programs hide that as well.
+        # More warps per program hide the time of reads and sums; many programs hide it as well.
         many = normed or (rows > 16 and inputs <= _MOST_NORMED)
         tile_rows, tile_outputs, warps = 16, 16, 4 if many else 8
     return KernelConfig(product_at_once, tile_rows, tile_outputs, warps, norms=normed)
 
 
 def _bytes_at_once(config: KernelConfig, inputs: int, *, gated: bool) -> int:
-    """Shared memory: all weights, and the rows, of which normed ones have a round there."""
+    """Return the shared memory that a program needs, in bytes.
+
+    It holds all weights of the program, and its rows: one round of normed rows, else all rounds.
+    """
     whole: int = triton.cdiv(inputs, _ROUND) * _ROUND
     rows = config.tile_rows * (_ROUND if config.norms else whole)
     return 2 * (config.tile_outputs * (1 + gated) * whole + rows)
@@ -161,7 +169,17 @@ def compute(
     gated: bool,
     added: bool,
 ) -> None:
-    """Compute :func:`product` into ``out`` in one of its ways; ``added`` if ``out`` is added to."""
+    """Compute :func:`product` into ``out`` as ``config`` says.
+
+    Args:
+        config: the kernel and its settings.
+        x: [rows, inputs].
+        weight: [outputs, inputs], or [2 * outputs, inputs] if ``gated``.
+        out: [rows, outputs], the tensor to write.
+        norm: weight and eps of the RMSNorm to apply to ``x``.
+        gated: whether the first half of ``weight`` is a gate.
+        added: whether to add to ``out`` instead of overwriting it.
+    """
     rows, inputs = x.shape
     outputs = out.shape[1]
     turns = triton.cdiv(inputs, _ROUND)
@@ -191,7 +209,7 @@ def compute(
     if config.kernel is product_in_tiles:
         given["turns"] = turns
     if config.kernel is not product_by_lanes:
-        # The interpreter multiplies the bits of bfloat16 as if they were whole numbers.
+        # Triton's interpreter multiplies the bits of bfloat16 numbers as if they were integers.
         given["widen"] = not x.is_cuda
     grid = triton.cdiv(outputs, config.tile_outputs), triton.cdiv(rows, config.tile_rows)
     config.kernel[grid](**given, num_warps=config.warps, num_stages=config.stages, **options)
@@ -206,7 +224,7 @@ def product_torch(
     gated: bool = False,
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Twin of :func:`product`."""
+    """Compute :func:`product` in plain torch."""
     if norm is not None:
         norm_weight, eps = norm
         wide = x.float()

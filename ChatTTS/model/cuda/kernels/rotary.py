@@ -1,6 +1,6 @@
-"""Rotary embedding (Su et al. 2021), and the way of keys and values into their blocks.
+"""Rotary embedding (Su et al. 2021), and the storing of keys and values in their blocks.
 
-A program has a few heads of one row, so no row sees another.
+Each program computes a few heads of one row, so rows are independent of each other.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .overlap import follow, launch_options, overlaps
+from .dependent_launch import follow, launch_options, overlaps
 
-# Heads of a program: few enough for parallel work in a step of one row, and enough that the steps
-# of long prompts do not consist of starting programs.
+# Heads of a program: few enough for parallel work in a step of one row, and enough that starting
+# programs does not dominate the steps of long prompts.
 _HEADS = 4
 
 
@@ -32,19 +32,19 @@ def rotate_and_store(
     Args:
         qkv: [rows, (heads + 2 * kv heads) * head size]: queries, keys, values; contiguous.
         cosines, sines: float32 [positions, head size], contiguous.
-        positions: int32 [rows], in the sequence. The launch before this one must not be what
-            writes them, nor the tables: they are read before that is done.
-        tables: int32 [sequences, blocks], physical blocks; contiguous.
-        table_of: int32 [rows], the row of ``tables``; -1 in a padding row, of which nothing is
-            stored, and whose query is zeros.
+        positions: int32 [rows], the position of each row in its sequence. The previous launch must
+            not write the positions or the tables: they are read before that launch is done.
+        tables: int32 [sequences, blocks], block tables: physical blocks; contiguous.
+        table_of: int32 [rows], which row of ``tables`` belongs to the row; -1 for padding. Nothing
+            is stored for a padding row, and its query is zeros.
         pool: [blocks, layers, 2, kv heads, block size, head size], contiguous: keys and values.
             The head size is even.
-        layer: which of the pool's is written.
-        heads: query heads.
+        layer: index of the layer of ``pool`` to write.
+        heads: number of query heads.
 
     Returns:
-        Rotated queries [rows, heads, head size] in the dtype of ``qkv``. The rotation is made in
-        float32.
+        Rotated queries [rows, heads, head size] in the dtype of ``qkv``. The rotation is computed
+        in float32.
     """
     _, layers, _, kv_heads, block_size, size = pool.shape
     query = qkv.new_empty(len(qkv), heads, size)
@@ -86,7 +86,7 @@ def rotate_and_store_torch(
     layer: int,
     heads: int,
 ) -> Tensor:
-    """Twin of :func:`rotate_and_store`."""
+    """Compute :func:`rotate_and_store` in plain torch."""
     kv_heads, block_size, size = pool.shape[3:]
     query = qkv.new_zeros(len(qkv), heads, size)
     for row, (position, sequence) in enumerate(
@@ -106,7 +106,7 @@ def rotate_and_store_torch(
     return query
 
 
-# A layer more is not another kernel.
+# Not specialized on the layer: one compiled kernel serves all layers.
 @triton.jit(do_not_specialize=["layer", "table_width"])
 def _rotate_and_store(
     qkv: tl.tensor,
@@ -157,14 +157,14 @@ def _rotate_and_store(
     first = tl.where(is_value, x, x_rotated).to(qkv.dtype.element_ty)
     second = tl.where(is_value, y, y_rotated).to(qkv.dtype.element_ty)
 
-    # A padding row was read as zeros, and its query is stored as such.
+    # A padding row was loaded as zeros, so its query is stored as zeros.
     is_query = (head < heads)[:, None] & inside[None, :]
     place = (row * heads + head[:, None]) * (2 * half) + column[None, :]
     tl.store(query + place, first, mask=is_query)
     tl.store(query + place + half, second, mask=is_query)
 
-    # Values follow the keys of a layer at the distance of all its heads, so that the number of a
-    # head among keys and values says where it lies.
+    # In a layer of a block, the heads of the values follow those of the keys. So the index of a
+    # head among keys and values gives its place.
     in_pool = (physical.to(tl.int64) * layers + layer) * (2 * kv_heads) + (head - heads)
     slot = position % block_size
     place = (in_pool[:, None] * block_size + slot) * (2 * half) + column[None, :]

@@ -1,16 +1,16 @@
-"""Draws of the codes of a step, each codebook in a program of its own.
+"""Draws of the codes of a step, with one program for each row and codebook.
 
-The order and the ids are those of :mod:`ChatTTS.model.sampling`, on which the twin of this kernel
-stands.
+The kernel applies the steps of :mod:`ChatTTS.model.sampling` in the order given there, and draws
+equal ids. Its twin calls that module.
 
-Probabilities are whole numbers here (fixed point). Their sums are exact, whatever the order of
-summation, so a cumulative distribution never falls, and an id that is impossible is never drawn.
+Probabilities are integers here (fixed point). Their sums are exact in any order of summation. So a
+cumulative distribution never falls, and an impossible id is never drawn.
 
-There is no sort. Ids are ordered by unique keys, the bits of the logit and then the id, and the
-lowest key that is kept is found by bisection: what top-p and top-k drop from the bottom of that
-order grows with the bound alone. That takes comparisons and sums of integers, which the
-interpreter and the compiler cannot see differently, and as a rule 10 to 20 of them; a sort in the
-compiler takes 55 exchanges for 1024 ids.
+There is no sort. Ids are ordered by unique keys: the bits of the logit, then the id. The lowest key
+that is kept is found by bisection. This works because the higher a bound is, the less likely top-p
+and top-k are to drop all ids below it. Bisection needs comparisons and sums of integers alone, on
+which Triton's interpreter and compiler agree exactly. It usually takes 10 to 20 rounds; a compiled
+sort takes 55 exchanges for 1024 ids.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from ...processors import MIN_KEPT, PENALTY_WINDOW, count_repetitions
 from ...sampling import Draw, SamplingTensors, draw_finite
 from .philox import uniform_bits
 
-# Of the fixed point, if the vocabulary leaves room for them in 64 bits.
+# Binary digits of the fixed point; fewer if a large vocabulary leaves less room in 64 bits.
 _DIGITS = 40
 
 
 @dataclass(frozen=True)
 class DrawState:
-    """What draws need to know of every sequence, on the device; all of it is contiguous.
+    """The settings and the history of every sequence, on the device; all tensors are contiguous.
 
     Attributes:
         temperature: float32 [rows, num_codebooks]; 0 is greedy.
         top_p: float32 [rows].
         top_k: int32 [rows].
         penalties: float32 [rows, 17], the repetition penalty to the powers 0 to 16.
-        min_new: int32 [rows]; the end is forbidden before so many ids.
+        min_new: int32 [rows]; the end id is forbidden until this many ids were drawn.
         words: int32 [rows, 5], bit patterns of a draw's key: seed (low, high), stream, sample,
             utterance.
-        generated: int32 [rows], ids so far, and so the number of the next one.
-        window: int32 [rows, 16, num_codebooks], a ring: number g stands at g % 16; -1 where
-            there is none.
+        generated: int32 [rows], number of ids so far, which is the index of the next one.
+        window: int32 [rows, 16, num_codebooks], a ring buffer of the last ids: the ids of index g
+            are at g % 16; -1 in unused places.
     """
 
     temperature: Tensor
@@ -63,7 +63,7 @@ class DrawState:
 
     @classmethod
     def zeros(cls, rows: int, num_codebooks: int, device: torch.device) -> DrawState:
-        """Rows of no sequence: greedy, without a penalty or a history."""
+        """Return the state of unused rows: greedy, without a penalty or a history."""
 
         def whole(*size: int) -> Tensor:
             return torch.zeros(*size, dtype=torch.int32, device=device)
@@ -84,9 +84,9 @@ class DrawState:
 
 
 def pack_draws(rows: Sequence[Draw], num_codebooks: int) -> dict[str, NDArray[Any]]:
-    """The fields of a :class:`DrawState` for ``rows`` on the host, by name.
+    """Return the fields of a :class:`DrawState` for ``rows`` by name, as host arrays.
 
-    ``end`` is not among them: all rows of a model share it.
+    The end id is not included: all rows of a model share it.
     """
     settings = [row.sampling for row in rows]
     window = np.full((len(rows), PENALTY_WINDOW, num_codebooks), -1, dtype=np.int32)
@@ -95,7 +95,7 @@ def pack_draws(rows: Sequence[Draw], num_codebooks: int) -> dict[str, NDArray[An
         ring[np.arange(row.position - count, row.position) % PENALTY_WINDOW] = row.window[
             :, :num_codebooks
         ]
-    # Powers in float64 and then rounded, as a good float32 power does it.
+    # Powers are computed in float64 and then rounded, as an exact float32 power would be.
     penalty = np.array([s.repetition_penalty for s in settings], dtype=np.float32)
     with np.errstate(over="ignore"):
         powers = penalty.astype(np.float64)[:, None] ** np.arange(PENALTY_WINDOW + 1)
@@ -118,25 +118,25 @@ def draw_codes(
 ) -> None:
     """Draw an id for every row and codebook, and put it into the row's window.
 
-    ``state.generated`` is left alone: whoever runs the step counts.
+    ``state.generated`` does not change: the code that runs the step increases it.
 
     Args:
-        logits: float32 [rows, num_codebooks, vocabulary], contiguous; at most 2**15 ids, and best
-            few thousand, for a program holds them all.
-        state: of these rows; more rows than ``logits`` has may follow.
+        logits: float32 [rows, num_codebooks, vocabulary], contiguous; at most 2**15 ids. A few
+            thousand are better, because one program holds them all.
+        state: settings and history of these rows; it may have more rows than ``logits``.
         end: the id that is forbidden while ``generated`` is below ``min_new``.
-        ids: int32 [rows, num_codebooks], contiguous, is written.
-        logprobs: float32 [rows, num_codebooks], contiguous, is written: of the ids, under the plain
-            logits.
-        finite: uint8 [rows], is written: 0 where a logit of the row is not finite, and where the
-            ids mean nothing.
+        ids: int32 [rows, num_codebooks], contiguous; receives the drawn ids.
+        logprobs: float32 [rows, num_codebooks], contiguous; receives the log-probabilities of the
+            ids under the unprocessed logits.
+        finite: uint8 [rows]; receives 0 if a logit of the row is not finite, which makes its ids
+            meaningless, else 1.
     """
     rows, num_codebooks, vocabulary = logits.shape
     if not rows:
         return
     block = triton.next_power_of_2(vocabulary)
     id_bits = block.bit_length() - 1
-    # A sum of all weights and, below it, a count of all ids must fit into 62 bits.
+    # The sum of all weights (high bits) and the count of all ids (low bits) must fit into 62 bits.
     digits = min(_DIGITS, 61 - 2 * id_bits)
     _draw_codes[(rows, num_codebooks)](
         logits,
@@ -166,7 +166,7 @@ def draw_codes(
 def draw_codes_torch(
     logits: Tensor, state: DrawState, end: int, ids: Tensor, logprobs: Tensor, finite: Tensor
 ) -> None:
-    """Twin of :func:`draw_codes`, on the recipe of the standard engine."""
+    """Compute :func:`draw_codes` in plain torch, with the sampling of the standard engine."""
     rows, num_codebooks, vocabulary = logits.shape
     window = state.window[:rows].transpose(1, 2).long()  # [rows, num_codebooks, 16]
     counts = count_repetitions(window, vocabulary).long()
@@ -221,8 +221,8 @@ def _draw_codes(
     plain = tl.load(
         logits + (row * num_codebooks + codebook) * vocabulary + tokens, mask=real, other=0.0
     )
-    # One bad logit spoils the row in all its codebooks. As in the reference it is then drawn from
-    # level logits, so that nobody ever reads an id that does not exist.
+    # One logit that is not finite invalidates all codebooks of the row. As in the twin, the row is
+    # then drawn from logits of zero, so that every id exists in the vocabulary.
     sound = tokens >= 0
     for other in tl.static_range(num_codebooks):
         x = tl.load(
@@ -241,7 +241,8 @@ def _draw_codes(
         counts += (tokens == lately).to(tl.int32)
     factor = tl.load(penalties + row * (history + 1) + counts)
     x = tl.where(x > 0.0, tl.div_rn(x, factor), x * factor)
-    # An extreme penalty overflows, and must not reach the draw. The two zeros are equal.
+    # An extreme penalty overflows; the draw needs finite numbers. -0.0 becomes 0.0, since the two
+    # are equal but their bits differ.
     x = tl.where((x != x) | (x == 0.0), 0.0, x)
     x = tl.minimum(tl.maximum(x, -3.4028234663852886e38), 3.4028234663852886e38)
 
@@ -264,7 +265,7 @@ def _draw_codes(
         tl.load(key + 1),
         codebook,
     )
-    # The first id whose cumulative weight is above the number has a weight above zero.
+    # The first id whose cumulative weight exceeds the target always has a weight above zero.
     target = _share(tl.sum(weights, axis=0), bits)
     drawn = tl.sum((tl.cumsum(weights, axis=0) <= target).to(tl.int32), axis=0)
     chosen = tl.where(greedy, best, drawn)
@@ -282,17 +283,17 @@ def _draw_codes(
 
 @triton.jit
 def _weights(x: tl.tensor, scale: tl.constexpr) -> tl.tensor:
-    """int64 numbers that are to ``scale`` as probabilities are to the greatest one.
+    """Return the probabilities as int64 weights; the greatest probability becomes ``scale``.
 
-    Rounded upwards: what float32 tells from nothing is not nothing, for once the end is forbidden
-    it may be all that is left.
+    They are rounded up, so that a probability above zero in float32 has a weight above zero. Once
+    the end is forbidden, such an id may be the only one left.
     """
     return tl.ceil(tl.exp(x - tl.max(x, axis=0)) * scale).to(tl.int64)
 
 
 @triton.jit
 def _share(total: tl.tensor, bits: tl.tensor) -> tl.tensor:
-    """The whole part of ``total`` times ``bits`` times 2**-24, without a product that overflows."""
+    """Return ``total`` times ``bits`` times 2**-24, rounded down, without overflowing products."""
     return (total >> 24) * bits + (((total & 0xFFFFFF) * bits) >> 24)
 
 
@@ -308,23 +309,24 @@ def _kept(
     id_bits: tl.constexpr,
     min_kept: tl.constexpr,
 ) -> tl.tensor:
-    """Which ids top-p and top-k leave, bool [block].
+    """Return which ids top-p and top-k keep, bool [block].
 
-    Of an ascending order both drop what stands at the bottom; of equal logits the later id stands
-    higher. The ids below a bound can all be dropped if the highest of them can, whose tail is the
-    weight of all below the bound. Where that is true of a bound, it is of every lower one.
+    Both drop ids from the bottom of an ascending order, in which the larger id is the higher one of
+    two with equal logits. All ids below a bound can be dropped if the highest of them can be; top-p
+    judges that one by the weight of all ids below the bound. If all ids below a bound can be
+    dropped, then so can all ids below every lower bound.
     """
     pattern = x.to(tl.int32, bitcast=True)
     ascending = tl.where(pattern >= 0, pattern, pattern ^ 0x7FFFFFFF)
     keys = (ascending.to(tl.int64) << id_bits) + tokens
 
-    # Weight and count in one number, so that one sum makes both.
+    # Weight and count share one number, so that one sum adds up both.
     marked = tl.where(real, (weights << (id_bits + 1)) + 1, 0)
     # 1 - top_p is a multiple of 2**-24 wherever top_p lies in [0, 1], so this is exact.
     limit = _share(tl.sum(weights, axis=0), ((1.0 - top_p) * 16777216.0).to(tl.int64))
 
-    # All below ``low`` can be dropped, not all below ``high``. One id between them is the lowest
-    # that is kept.
+    # All ids below ``low`` can be dropped, but not all below ``high``. When a single id is left
+    # between the two, it is the lowest that is kept.
     low = tl.min(tl.where(real, keys, 0x7FFFFFFFFFFFFFFF), axis=0)
     high = tl.max(tl.where(real, keys, -0x7FFFFFFFFFFFFFFF), axis=0) + 1
     below_low = low * 0
@@ -333,7 +335,7 @@ def _kept(
         middle = (low + high) >> 1
         sums = tl.sum(tl.where(keys < middle, marked, 0), axis=0)
         below = sums & ((2 << id_bits) - 1)
-        rank = vocabulary - below + 1  # of the highest below the middle; the best one has rank 1
+        rank = vocabulary - below + 1  # of the highest id below the middle; the best has rank 1
         outside = ((sums >> (id_bits + 1)) <= limit) | (rank > top_k)
         dropped = (below == 0) | (outside & (rank > min_kept))
         low = tl.where(dropped, middle, low)

@@ -1,4 +1,4 @@
-"""SwiGLU (Shazeer 2020): the gate of a feed-forward layer."""
+"""SwiGLU (Shazeer 2020), the gated activation of a feed-forward layer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _BLOCK = 1024
 
 
 def swiglu(gate_up: Tensor) -> Tensor:
-    """SiLU of the first half of every row times the second half.
+    """Multiply the SiLU of the first half of every row by the second half.
 
     Args:
         gate_up: [rows, 2 * inner], contiguous, of any float dtype.
 
     Returns:
-        [rows, inner] in the same dtype; the SiLU is rounded to it before the product.
+        [rows, inner] in the dtype of ``gate_up``, to which the SiLU is rounded before the product.
     """
     rows, both = gate_up.shape
     inner = both // 2
@@ -28,7 +28,7 @@ def swiglu(gate_up: Tensor) -> Tensor:
 
 
 def swiglu_torch(gate_up: Tensor) -> Tensor:
-    """Twin of :func:`swiglu`."""
+    """Compute :func:`swiglu` in plain torch."""
     gate, up = gate_up.chunk(2, dim=-1)
     return silu(gate) * up
 

@@ -24,7 +24,7 @@ from ..model_runner import ModelRunner, SequenceState
 from ..plan import Pending, SequenceData, StepPlan, StepResult, Work
 from .decode import DecodeInput, DecodeSteps, PendingSteps
 from .llama import TritonLlama
-from .prompts import RecordedLlama
+from .mixed_steps import RecordedLlama
 
 logger = logging.getLogger(__name__)
 

@@ -1,1 +1,1 @@
-"""The messages, made of the files in ``proto/``; see ``ChatTTS/serving/riva/generate.py``."""
+"""The messages, made of the files in ``proto/``; see ``ChatTTS/serving/riva/generate_messages.py``."""

@@ -1,6 +1,6 @@
-"""Made of riva/proto/riva_common.proto by ``python ChatTTS/serving/riva/generate.py``: do not edit."""
+"""Made of riva/proto/riva_common.proto by ``python ChatTTS/serving/riva/generate_messages.py``: do not edit."""
 
-from ..pool import define
+from ..descriptor_pool import define
 
 globals().update(
     define(

@@ -1,6 +1,6 @@
-"""Made of riva/proto/riva_tts.proto by ``python ChatTTS/serving/riva/generate.py``: do not edit."""
+"""Made of riva/proto/riva_tts.proto by ``python ChatTTS/serving/riva/generate_messages.py``: do not edit."""
 
-from ..pool import define
+from ..descriptor_pool import define
 from . import riva_audio_pb2  # noqa: F401
 from . import riva_common_pb2  # noqa: F401
 

@@ -1,9 +1,9 @@
-"""Launches that begin while the one before them ends (CUDA's programmatic dependent launch).
+"""Launches that begin while the previous one ends (CUDA's programmatic dependent launch).
 
-In a step of few rows a kernel takes a few microseconds, and much of that is its beginning:
+In a step of few rows a kernel takes a few microseconds, and much of that time is its start:
 programs are placed, addresses are computed, weights are fetched. None of that needs the results of
-the launch before. So every kernel here lets the next one begin at once. Before it writes anything,
-or reads what the launch before may have written, it waits until that launch is done.
+the previous launch. So every kernel here lets the next one begin at once. A kernel waits until the
+previous launch is done before it writes anything, or reads what that launch may have written.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import triton
 from torch import Tensor
 from triton.runtime import driver
 
-# The first two numbers of Triton's version.
+# Triton's version: major and minor number.
 TRITON = tuple(map(int, triton.__version__.split(".")[:2]))
 
-# The first compute capability that has it, and the first Triton: 3.3 lacks the two instructions,
-# and those of 3.4 do not compile.
+# The first compute capability and the first Triton with such launches. Triton 3.3 lacks the two
+# instructions, and those of 3.4 do not compile.
 _FIRST = 90
 _FIRST_TRITON = (3, 5)
 
@@ -48,12 +48,12 @@ def launch_options(overlap: bool) -> dict[str, Any]:
 
 @cache
 def _capability(device: torch.device) -> int:
-    # Launches are made for the current device, which is the tensors' own.
+    # Kernels run on the current device, which is the device of the tensors.
     return int(driver.active.get_current_target().arch)
 
 
 @triton.jit
 def follow() -> None:
-    """Let the next launch begin, and wait for the launch before."""
+    """Let the next launch begin, and wait for the previous one to end."""
     gdc_launch_dependents()
     gdc_wait()

@@ -1,4 +1,4 @@
-"""Regenerate the modules of ``generated/``: ``python ChatTTS/serving/riva/generate.py``.
+"""Regenerate the modules of ``generated/``: ``python ChatTTS/serving/riva/generate_messages.py``.
 
 It needs the package ``grpcio-tools``, which the server does not.
 """
@@ -14,7 +14,7 @@ _HERE = Path(__file__).parent
 _FOLDER = _HERE / "generated"
 _WIDTH = 24  # bytes in a line
 _MODULE = '''\
-"""Made of {source} by ``python ChatTTS/serving/riva/generate.py``: do not edit."""
+"""Made of {source} by ``python ChatTTS/serving/riva/generate_messages.py``: do not edit."""
 
 from ..pool import define
 {imports}
@@ -24,7 +24,7 @@ globals().update(
     )
 )
 '''
-_STUB = "# Made of {source} by python ChatTTS/serving/riva/generate.py: do not edit.\n\n"
+_STUB = "# Made of {source} by python ChatTTS/serving/riva/generate_messages.py: do not edit.\n\n"
 
 
 def modules() -> dict[str, str]:

@@ -16,7 +16,7 @@ _WIDTH = 24  # bytes in a line
 _MODULE = '''\
 """Made of {source} by ``python ChatTTS/serving/riva/generate_messages.py``: do not edit."""
 
-from ..pool import define
+from ..descriptor_pool import define
 {imports}
 globals().update(
     define(

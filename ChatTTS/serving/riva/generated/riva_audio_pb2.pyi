@@ -1,4 +1,4 @@
-# Made of riva/proto/riva_audio.proto by python ChatTTS/serving/riva/generate.py: do not edit.
+# Made of riva/proto/riva_audio.proto by python ChatTTS/serving/riva/generate_messages.py: do not edit.
 
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor

@@ -1,4 +1,4 @@
-# Made of riva/proto/riva_common.proto by python ChatTTS/serving/riva/generate.py: do not edit.
+# Made of riva/proto/riva_common.proto by python ChatTTS/serving/riva/generate_messages.py: do not edit.
 
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message

@@ -1,4 +1,4 @@
-# Made of riva/proto/riva_tts.proto by python ChatTTS/serving/riva/generate.py: do not edit.
+# Made of riva/proto/riva_tts.proto by python ChatTTS/serving/riva/generate_messages.py: do not edit.
 
 from . import riva_audio_pb2 as _riva_audio_pb2
 from . import riva_common_pb2 as _riva_common_pb2

@@ -85,7 +85,7 @@ def is_in(name: str, roots: tuple[str, ...]) -> bool:
     return any(name == root or name.startswith(root + ".") for root in roots)
 
 
-# ---------------------------------------------------------------- who may import whom
+# ---------------------------------------------------------------- allowed imports of modules
 
 
 @dataclass(frozen=True)

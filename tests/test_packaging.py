@@ -1,4 +1,4 @@
-"""What is installed: versions, the files of a wheel, and the neighbour of the same name."""
+"""The installed package: versions, the files of a wheel, and another package of equal name."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ class RequestRecord:
         first_audio: seconds from its arrival to its first samples; ``None`` before.
         latency: seconds from its arrival to its end; ``None`` before.
         samples: given to the caller so far.
-        underruns: how often a listener had to wait, who plays from the first sample on at the
-            request's tempo.
+        underruns: how often a player would have had to wait that plays from the first sample on at
+            the request's tempo.
         finish: ``stop``, ``length``, ``abort``, or the code of an error.
         is_cached: whether the result cache had the speech.
     """

@@ -1,4 +1,4 @@
-"""What the stages hand to each other: plain data."""
+"""The data that the stages pass to each other."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Spoken:
     """One utterance of the teacher.
 
     Attributes:
-        text: as the model reads it: lower case, control tags such as ``[uv_break]`` inside,
-            without the speaker and the ``[speed_n]`` prompt.
+        text: the text that the model reads: lower case, with control tags such as ``[uv_break]``,
+            but without the speaker and the ``[speed_n]`` prompt.
         voice: one of ``VOICES``.
         speed: n of ``[speed_n]``, 0 (slow) to 9 (fast).
         samples: float32 [n], mono, 24 kHz, within -1 to 1.
         starts: int32 [len(text)], the code frame (46.875 a second) at which each character of
-            ``text`` begins to be spoken; never falls, and lies within the speech. All characters
-            of a control tag stand at the frame at which what it asks for begins.
-        sounds: int8 [frames], which of ``SOUNDS`` is in the middle of each code frame.
+            ``text`` begins to be spoken. The frames never decrease, and lie within the speech. All
+            characters of a control tag have the frame at which the tag's pause or laugh begins.
+        sounds: int8 [frames], the index in ``SOUNDS`` of the sound in the middle of each frame.
     """
 
     text: str
@@ -47,18 +47,18 @@ class Spoken:
 
     @property
     def seconds(self) -> float:
-        """Length of the speech."""
+        """The length of the speech in seconds."""
         return len(self.samples) / SAMPLE_RATE
 
     @property
     def frames(self) -> int:
-        """Whole code frames of the speech."""
+        """The number of whole code frames of the speech."""
         return len(self.samples) // FRAME_SAMPLES
 
 
 @dataclass(frozen=True)
 class Request:
-    """What an utterance of the corpus is made from; the same request makes the same bytes."""
+    """The settings of an utterance of the corpus; equal requests give equal bytes."""
 
     text: str
     voice: str
@@ -85,5 +85,5 @@ class RefinePair:
 
     @property
     def prompt(self) -> str:
-        """The refine prompt that asks for ``refined``."""
+        """The refine prompt for ``refined``."""
         return f"[oral_{self.oral}][laugh_{self.laugh}][break_{self.pause}]"

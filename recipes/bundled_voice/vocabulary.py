@@ -1,8 +1,8 @@
 """The tokenizer of the bundled voice: letters, four marks and the control tokens.
 
-A letter at the beginning of a word and the same letter within one are two tokens, so spaces need
-none. An apostrophe belongs to its word. Letters rather than pieces of words: a small model then
-learns spelling from every word that it meets, and reads words that it never met.
+A letter at the beginning of a word has another token than inside a word, so spaces need none. An
+apostrophe belongs to its word. Tokens are letters rather than pieces of words, so that a small
+model learns spelling from every word of its training, and can read unknown words.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 MARKS = ",.?'"
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-# What a refined text may hold. Their ids are below that of [break_0], as the refine pass asks.
+# Tags that a refined text may contain. Their ids must be below that of [break_0] for refining.
 SPOKEN_TAGS = (
     "[uv_break]",
     "[v_break]",
@@ -40,11 +40,11 @@ TOKENS = (*_SPECIAL, *MARKS, *_LETTERS, *(f"##{letter}" for letter in _WITHIN), 
 
 
 def tokenizer() -> Tokenizer:
-    """A WordPiece tokenizer over ``TOKENS``; the ids follow that order."""
+    """Return a WordPiece tokenizer over ``TOKENS``; the ids follow that order."""
     vocabulary = {token: number for number, token in enumerate(TOKENS)}
     made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
     made.normalizer = normalizers.BertNormalizer(lowercase=True)
-    # Not BERT's own, which cuts at apostrophes: "don't" would be refined to "don ' t".
+    # BERT's own pre-tokenizer cuts at apostrophes: "don't" would be refined to "don ' t".
     made.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.WhitespaceSplit(),

@@ -1,7 +1,7 @@
 """The vocoder stage: log-mel to samples, on the package's Vocoder.
 
-It learns from the mels of speech, then also from mels that came out of the codec, since those are
-what it will be given.
+It learns from the mels of speech, and later also from decoded mels of the codec, which are its
+input in use.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ VOCODER = VocosConfig(mel=MEL, dim=256, intermediate_dim=768, num_layers=5)
 
 @dataclass(frozen=True)
 class VocoderSettings:
-    """How the vocoder is trained.
+    """The settings of the vocoder's training.
 
     Attributes:
         frames: code frames of a piece.
         batch: pieces of a step.
         rate: learning rate.
-        mel, fooling, matching: weights of losses beside the spectral one.
+        mel, fooling, matching: weights of the losses other than the spectral one.
         decoded_from: share of the budget after which half of the mels are the codec's.
         adversary_from: share of the budget after which the discriminator takes part.
     """
@@ -57,13 +57,13 @@ class VocoderTask:
     """Trains a vocoder on pieces of speech.
 
     Args:
-        vocoder: on ``device``.
-        codec: frozen, on ``device``; its mels come in towards the end. ``None`` does without.
-        discriminator: on ``device``, for the adversarial phase; ``None`` does without.
+        vocoder: the vocoder, on ``device``.
+        codec: frozen, on ``device``; its mels are used towards the end. ``None`` for none.
+        discriminator: on ``device``, for the adversarial phase; ``None`` for none.
         corpus: the speech.
-        device: where to compute.
-        seed: of the pieces.
-        settings: how.
+        device: the device to compute on.
+        seed: seed of the choice of pieces.
+        settings: the training's settings.
     """
 
     name = NAME
@@ -88,7 +88,7 @@ class VocoderTask:
         }
         if discriminator is not None:
             modules["discriminator"] = discriminator
-            # Half the rate and less memory: it must follow the vocoder, not run ahead of it.
+            # Half the rate and less momentum: it must not learn faster than the vocoder.
             optimizers["discriminator"] = AdamW(
                 discriminator.parameters(), lr=settings.rate / 2, betas=(0.8, 0.9)
             )
@@ -96,7 +96,7 @@ class VocoderTask:
         self.optimizers: Mapping[str, Optimizer] = optimizers
 
     def batch(self, step: int) -> Tensor:
-        """Samples [B, n] on the CPU."""
+        """Return the samples [B, n] of a step, on the CPU."""
         generator = generator_for(torch.device("cpu"), self.seed, step)
         chosen = window(step, self.settings.batch, self.corpus)
         return pieces(chosen, self.settings.frames, generator)
@@ -129,14 +129,14 @@ class VocoderTask:
         )
 
     def _spoken(self, mel: Tensor) -> Tensor:
-        """Log-mel [B, n_mels, M] to samples; the transform itself is computed in float32."""
+        """Return samples of a log-mel [B, n_mels, M]; the transform is computed in float32."""
         with autocast(self.device):
             features = self.vocoder.backbone(mel)
         samples: Tensor = self.vocoder.head(features.float())
         return samples
 
     def _decoded(self, codec: DVAE, mel: Tensor) -> Tensor:
-        """Log-mel [B, n_mels, 2 T] through the codec."""
+        """Encode and decode a log-mel [B, n_mels, 2 T] with the codec."""
         with torch.no_grad():
             with autocast(self.device):
                 features = codec.encoder(codec.downsample_conv(mel / codec.coef))
@@ -147,10 +147,10 @@ class VocoderTask:
 
 
 def load_vocoder(run: Run) -> Vocoder:
-    """The trained vocoder of a run, frozen, on its device.
+    """Load the trained vocoder of a run, frozen, on the run's device.
 
     Raises:
-        AssetError: there is none yet.
+        AssetError: the vocoder is not trained yet.
     """
     vocoder = Vocoder(VOCODER)
     load_average(run.state(NAME), NAME, vocoder)

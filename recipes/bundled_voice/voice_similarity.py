@@ -1,4 +1,4 @@
-"""What the evaluation measures of voices: like whom they are, and whether they stay so."""
+"""Measurements of voices: their similarity to the teacher's voices, and their steadiness."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from .types import SAMPLE_RATE, VOICES
 
 
 def similarity(subject: Subject, count: int) -> Result:
-    """How like its teacher each voice is, whether it is told from the others, and how steady it
-    is over a long text; the same where a sample prompt is all that says whose voice it is."""
+    """Measure each voice's similarity to its teacher, its identification and its steadiness.
+
+    Steadiness is measured over a long text. Identification is measured also with a sample prompt in
+    place of the speaker.
+    """
     lines = texts.everyday_heldout()[:count]
     result: Result = {}
     for voice in VOICES:
@@ -41,7 +44,7 @@ def _means(rows: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def _identified(subject: Subject, waves: Sequence[Samples], voice: str) -> float:
-    """Percent of the waves that are nearest to their own teacher."""
+    """Return the percentage of waves that are nearest to their own teacher."""
     hits = 0
     for wave in waves:
         if len(wave):
@@ -51,8 +54,10 @@ def _identified(subject: Subject, waves: Sequence[Samples], voice: str) -> float
 
 
 def _steadiness(subject: Subject, wave: Samples) -> float | None:
-    """The least similarity of five seconds of a long text to all the others; ``None`` where it has
-    less than ten."""
+    """Return the least similarity of five seconds of a long text to the rest of it.
+
+    It is ``None`` for less than ten seconds of speech.
+    """
     size = 5 * SAMPLE_RATE
     starts = range(0, len(wave) - size + 1, size)
     if len(starts) < 2:

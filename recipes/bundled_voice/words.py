@@ -1,4 +1,4 @@
-"""Word lists by kind, with their inflections; the dictionary's words; words that are no words."""
+"""Word lists by kind, with their inflections; words of a dictionary; invented words."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _IRREGULAR_PLURALS = {
     "radio": "radios", "piano": "pianos", "studio": "studios", "zoo": "zoos", "roof": "roofs",
 }  # fmt: skip
 _DOUBLED = frozenset(_split("stop plan drop hit cut get win shop run sit swim put wrap"))
-# Words the teacher spells or expands, and none that a sentence would have.
+# Words that the teacher spells out or expands, and that no real sentence needs.
 _MISREAD = frozenset(_split("advt avdp sadr tzar xmas yacc mkay dr st ndjamena jr"))
 _UNSPEAKABLE = re.compile(r"[^aeiouy]+|[aeiou]?[^aeiouy]{2,}(?:'s)?|.*(.)\1\1.*")
 
@@ -43,7 +43,7 @@ class Vocabulary:
 
 @lru_cache(maxsize=1)
 def everyday() -> Vocabulary:
-    """The recipe's own words, without those that are held out."""
+    """Return the recipe's own words, without those that are held out."""
     slots: dict[str, list[str]] = {}
     for kind in ("thing", "food", "place", "person", "animal", "idea"):
         slots[kind] = _split(getattr(common, kind.upper()))
@@ -68,13 +68,13 @@ def everyday() -> Vocabulary:
 
 
 def dictionary_file() -> Path | None:
-    """The system's list of English words, if it has one."""
+    """Return the path of the system's list of English words, if it has one."""
     return next((path for path in DICTIONARIES if path.is_file()), None)
 
 
 @lru_cache(maxsize=1)
 def dictionary() -> tuple[str, ...]:
-    """The dictionary's words, lower-cased, without those that are held out.
+    """Return the dictionary's words in lower case, without those that are held out.
 
     Raises:
         AssetError: the dictionary is not installed.
@@ -86,7 +86,7 @@ def dictionary() -> tuple[str, ...]:
         )
     lines = path.read_text(encoding="utf-8").split()
     spoken = [line.lower() for line in lines if re.fullmatch(r"[A-Za-z][a-z]*(?:'[a-z]+)?", line)]
-    # one possessive of six: they are a quarter of the list
+    # One possessive in six is kept: they make up a quarter of the list.
     kept = {
         word
         for i, word in enumerate(spoken)
@@ -101,12 +101,12 @@ def dictionary() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def unseen() -> frozenset[str]:
-    """The words that training never contains."""
+    """Return the words that training never contains."""
     return frozenset(re.findall(r"[a-z']+", UNSEEN)) - frozenset(SMALL.split())
 
 
 def is_held_out(word: str) -> bool:
-    """Whether ``word`` is an unseen word, or begins with the stem of one."""
+    """Return whether ``word`` is an unseen word, or begins with the stem of one."""
     stems = _stems()
     return word in unseen() or any(word[:n] in stems for n in range(4, len(word) + 1))
 
@@ -130,7 +130,7 @@ _CODAS = [
 
 
 def invented(rng: CounterRng) -> str:
-    """A word of one to four syllables that looks English."""
+    """Return a word of one to four syllables that looks English."""
     while True:
         parts = [
             rng.pick(_ONSETS) + rng.pick(_NUCLEI) + rng.pick(_CODAS)
@@ -143,7 +143,7 @@ def invented(rng: CounterRng) -> str:
 
 
 def plural(noun: str) -> str:
-    """The plural of a noun; by the same rules the third person of a verb."""
+    """Return the plural of a noun; equal rules give the third person of a verb."""
     if noun in _IRREGULAR_PLURALS:
         return _IRREGULAR_PLURALS[noun]
     if re.search(r"[^aeiou]y$", noun):
@@ -152,7 +152,7 @@ def plural(noun: str) -> str:
 
 
 def past_of(verb: str) -> str:
-    """The past of a regular verb."""
+    """Return the past of a regular verb."""
     if verb.endswith("e"):
         return verb + "d"
     if re.search(r"[^aeiou]y$", verb):
@@ -161,7 +161,7 @@ def past_of(verb: str) -> str:
 
 
 def ing_of(verb: str) -> str:
-    """The present participle of a verb."""
+    """Return the present participle of a verb."""
     if verb.endswith("ie"):
         return verb[:-2] + "ying"
     if re.search(r"[^eoy]e$", verb) and verb != "be":

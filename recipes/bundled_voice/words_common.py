@@ -135,7 +135,7 @@ hasn't hadn't i'm i've i'll i'd you're you've you'll you'd he's he'll she's she'
 we'll we'd they're they've they'll that's there's what's who's where's let's
 """
 
-# What is said often and is none of the above, by no kind: for strings of words.
+# Frequent words of none of the kinds above, for strings of random words.
 FREQUENT = """
 ability able absolute absolutely acceptable access according account accounts accurate achieve act
 acting action actions active activities activity actual actually add added adding addition

@@ -1,9 +1,9 @@
 """Sentences for the measurements, written by hand. Training never contains them.
 
-Of ``UNSEEN`` training does not even contain the words, nor what begins with their stems, but for
-the small words of ``SMALL``. These sentences were chosen among 72 for the few errors that a
-recogniser makes in them when the teacher (rms, then kal16) speaks, so that what it gets wrong is
-the model's doing: it misheard a quarter of the words of the first choice.
+Training does not even contain the words of ``UNSEEN``, nor words that begin with their stems,
+except the small words of ``SMALL``. These sentences were selected from 72 by the few errors of a
+recogniser on the teacher's speech (rms, then kal16). So the errors that remain are caused by the
+model. In the first selection, the recogniser got a quarter of the words wrong.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ have a safe trip, and call us when you get there.
 what a wonderful surprise.
 """
 
-# Sixty words each, an empty line between them.
+# Sixty words each, separated by empty lines.
 LONG = """
 when we came home from the market last saturday, my mother was standing in the kitchen with flour
 on her hands, and she asked us to set the table for ten people, because my aunt and her whole
@@ -286,7 +286,7 @@ the choir rehearsed in the chapel.
 the vampire fled from the coffin.
 """
 
-# What unseen sentences have in common with all others.
+# Words that the unseen sentences share with all others.
 SMALL = """
 a an the and of on in at to out under near behind beside beneath across along through towards from
 his her our by for with its two is are was were became served lived famous crossed escaped

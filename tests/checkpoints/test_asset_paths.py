@@ -38,7 +38,7 @@ def test_only_a_download_that_was_cut_off_is_completed(hub: Hub, tmp_path: Path)
     (model / "asset" / "DVAE.safetensors").unlink()
     with pytest.raises(AssetError, match=r"DVAE\.safetensors"):
         locate("local", custom_path=model)
-    assert hub.asked == [], "somebody's own files are not mixed with others"
+    assert hub.asked == [], "the user's own files are not mixed with downloads"
     (model / ".cache" / "huggingface").mkdir(parents=True)
     assert locate("local", custom_path=model).missing() == []
 

@@ -1,4 +1,4 @@
-"""Configurations that contradict themselves are named, and never a traceback of somebody else's."""
+"""Contradictory configurations are named in an error, never in a traceback of a library."""
 
 import json
 import shutil

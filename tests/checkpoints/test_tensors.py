@@ -198,7 +198,7 @@ class TestLoadModule:
         assert torch.equal(module.scratch, torch.tensor([7.0]))
 
     def test_parameters_keep_their_place(self) -> None:
-        # Whoever holds a parameter (a tied layer, an optimiser) sees the new values.
+        # Other holders of a parameter (a tied layer, an optimiser) see the new values.
         module = Small()
         weight = module.linear.weight
         load_module(module, small_tensors(), file=FILE)

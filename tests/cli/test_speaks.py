@@ -83,7 +83,7 @@ def test_what_is_played_is_what_a_file_holds(run: Run, monkeypatch: pytest.Monke
     early = device.stream.heard
     assert early.shape == offline.shape
     np.testing.assert_allclose(read("b.wav")[0], early, atol=1 / 32768)
-    # The opening is another one, and the end the same.
+    # The beginnings differ, and the ends are equal.
     assert np.abs(early - offline)[:12_000].max() > 1 / 32768
     np.testing.assert_allclose(early[-12_000:], offline[-12_000:], atol=1 / 32768)
 

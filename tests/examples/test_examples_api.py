@@ -246,7 +246,7 @@ def test_riva_client(
     assert same(samples("riva.wav"), offline)
     *pieces, last = capsys.readouterr().out.splitlines()
     assert last == f"riva.wav: {len(offline) / 24_000:.2f} s"
-    # How many come depends on who is faster, the server or its client.
+    # The number of pieces depends on whether the server or its client is faster.
     assert len(pieces) >= 1 if online else len(pieces) == 1
 
 

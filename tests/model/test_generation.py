@@ -1,4 +1,4 @@
-"""The standard engine: rows are independent, ends are kept, nothing runs on for nobody."""
+"""The standard engine: rows are independent, ends are kept, no row runs on without a reader."""
 
 from collections.abc import Sequence
 from dataclasses import replace

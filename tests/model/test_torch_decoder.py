@@ -1,4 +1,4 @@
-"""Decoding in pieces against decoding whole: the same samples, and no frame computed twice."""
+"""Decoding in pieces gives the samples of decoding the whole, and computes no frame twice."""
 
 import copy
 import random

@@ -246,10 +246,10 @@ def test_what_is_far_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     thread.start()
     for _ in range(2 * 300):
         assert pushed.acquire(timeout=10)
-    assert not pushed.acquire(timeout=0.1)  # nobody has taken anything
+    assert not pushed.acquire(timeout=0.1)  # no output has been taken yet
     (spoken,) = assembler.texts[0].utterances
     deadline = time.monotonic() + 10
-    while spoken.samples < 80 and time.monotonic() < deadline:  # who waits is never behind
+    while spoken.samples < 80 and time.monotonic() < deadline:  # a waiting reader is not behind
         time.sleep(0.01)
     # A turn that began with room may go beyond the limit, but not by more than a turn.
     assert 80 <= spoken.samples <= (10 + MOST_FRAMES) * 2 * HOP
@@ -322,7 +322,7 @@ def test_an_error_comes_behind_what_was_ready() -> None:
     for _ in range(2):
         with pytest.raises(ValueError, match="broken"):
             assembler.wait(assembler.take)
-    assembler.push(update(utterance, 10, 1, None))  # nobody minds
+    assembler.push(update(utterance, 10, 1, None))  # this has no effect
 
 
 def test_who_leaves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The thread that decodes: whose turn it is, how much of it, and who is told what went wrong."""
+"""The decode worker: which job is next, how much of it is decoded, and which job gets an error."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_who_has_no_room_waits(worker: DecodeWorker, synthesizer: FakeSynthesize
         job.room = True
         worker.wake()
     job.check()
-    # Time without room is nobody's delay.
+    # Time without room in the output queue does not count as delay.
     assert job.delays[0] < SECONDS
 
 

@@ -207,7 +207,7 @@ def test_early_samples_join_the_exact_ones(backend: str, numbers: LowLatency) ->
     chunks = [c for c in numbers.chunks(own.synthesizer.reach / 2) if c[0] <= 80]
     joins = chunks[-1][1] * SPF + numbers.fade
     same(joined[joins:], whole[joins:], own.synthesizer)
-    # What goes out early is near, and not the same.
+    # Samples that are sent early are near those of the whole, but not equal.
     assert 0 < np.abs(joined - whole)[:joins].max() < np.abs(whole).max()
 
 

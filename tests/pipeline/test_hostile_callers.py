@@ -428,7 +428,7 @@ def test_arrays_may_change_once_a_request_is_taken(chat: Chat) -> None:
     request = replace(REQUEST, prompt=replace(PROMPT, text=text, speaker_slots=slots))
     steps = engine.stream([request])
     ids = [d.ids for o in next(steps) for d in o.deltas]
-    text[:] = 10**9  # as far as memory that is nobody's
+    text[:] = 10**9  # an index far outside of all tables
     ids += [d.ids for step in steps for o in step for d in o.deltas]
     np.testing.assert_array_equal(np.concatenate(ids), expected)
 

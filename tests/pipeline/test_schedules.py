@@ -121,7 +121,7 @@ def test_no_pause_where_real_time_is_possible(speed: float, fixed: float, is_hel
     # Real time is possible if pieces of the largest size keep up.
     if 1 / speed + costs(fixed)(24) / (24 * FRAME) < 1:
         assert heard.pauses == []
-    if speed >= 2:  # whoever has time begins at once, and takes ever larger pieces
+    if speed >= 2:  # a fast device begins at once, and its pieces grow
         assert heard.pieces[0] <= 5
         assert max(heard.pieces) >= 24
     if speed >= 5:

@@ -1,4 +1,4 @@
-"""The speakers of the bundled voice: four corners, and whoever stands between them."""
+"""The speakers of the bundled voice: the four voices, and the speakers between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text in pieces: the same utterances as the whole, each as early as it can be known."""
+"""Text in pieces gives the utterances of the whole text, each as early as it can be known."""
 
 from __future__ import annotations
 

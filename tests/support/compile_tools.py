@@ -202,7 +202,7 @@ def launch_published(dtype: torch.dtype) -> None:
 
 
 def launch_sizes(dtype: torch.dtype) -> None:
-    """The engine in sizes that nobody published."""
+    """The engine in sizes of no published model."""
     for kv_heads in (4, 1):
         _engine(replace(PUBLISHED, num_key_value_heads=kv_heads), 32, dtype)
     for shape, block_size in ((SMALL, 8), (SMALL, 64), (WIDE, 16)):

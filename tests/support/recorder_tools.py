@@ -96,7 +96,7 @@ class EagerRecorder:
         """See :class:`Recorder`."""
         began = time.perf_counter()
         first, result = work(), work()
-        # What lies at the same place twice, while both are held, is not the work's own.
+        # Both results are held, so a tensor with an equal address in both belongs to the caller.
         places = {tensor.data_ptr() for tensor in _tensors(first)}
         own = [tensor for tensor in _tensors(result) if tensor.data_ptr() not in places]
         recording = EagerRecording(work, result, own, self._spoil)

@@ -81,7 +81,7 @@ class FakeStream:
 
     @property
     def heard(self) -> np.ndarray:
-        """The same of one channel, less the silence at the end, which the last sound needs."""
+        """The sound of one channel, without the silence at the end that the last sound needs."""
         assert self.events == ["start", "finished", "abort", "close"]
         # The last frame is that of the question which told it that there are no more.
         silence = round(self.latency * self.settings["samplerate"]) + 1

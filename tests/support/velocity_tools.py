@@ -157,7 +157,7 @@ class _Known:
     def __init__(self, data: SequenceData) -> None:
         self.data = data
         self.drawn = 0
-        self.is_broken = False  # nobody reads any more what it writes
+        self.is_broken = False  # what it writes is never read any more
         speaker = data.prompt.speaker
         self.prefixes = [hash(("root", None if speaker is None else speaker.tobytes()))]
         for token, is_slot in zip(
@@ -207,7 +207,7 @@ class FakeWorker:
         return make_result([row for row, _ in rows], [finite for _, finite in rows])
 
     def _check_writes(self, plan: StepPlan) -> None:
-        """A block that is written into is read by no one else."""
+        """Check that a block that is written by a sequence is read by no other sequence."""
         readers: dict[int, int] = {}
         for block in itertools.chain.from_iterable(work.block_table for work in plan.work):
             readers[block] = readers.get(block, 0) + 1

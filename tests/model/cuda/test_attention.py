@@ -165,7 +165,7 @@ def test_a_decoding_row_sees_neither_its_neighbours_nor_the_launch(
     assert torch.equal(case.decoded(), together)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of the same
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy warns of NaN
 def test_a_score_that_is_no_number_stays_in_its_row() -> None:
     case = make_case(decoding([40, 400, 40]))
     whole = case.decoded()

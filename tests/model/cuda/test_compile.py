@@ -18,11 +18,11 @@ from ...support.places import ROOT
 
 pytest.importorskip("triton")
 
-# Bytes of shared memory that a program may have. Of the GPUs that are of 8.x, 8.6 and 8.9 have the
-# least, and the memory of a program is the same for all of them.
+# Bytes of shared memory that a program may use. Of the GPUs with compute capability 8.x, 8.6 and
+# 8.9 have the least. A program uses equally much on all of them.
 SHARED = {90: 227 << 10, 80: 99 << 10}
-# Bytes of a thread on its stack. A few registers that are spilled once are read back from the
-# nearest cache; sizes that nobody published only have to work.
+# Bytes that a thread may use on its stack. A few registers that are spilled once are read back from
+# the nearest cache. Sizes of unpublished models only have to work.
 STACK = {"little": 64, "published": 64, "sizes": 1024}
 
 

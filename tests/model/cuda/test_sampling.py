@@ -135,7 +135,7 @@ def test_an_id_goes_into_the_window_and_nothing_else_changes() -> None:
     newest = {number % 16: past[number].tolist() for number in range(20)}
     assert state.window[0].tolist() == [newest[slot] for slot in range(16)]
     assert state.generated.tolist() == [20]
-    # Whoever comes back after a preemption is packed into the same places.
+    # A sequence that returns after a preemption is packed into its earlier places.
     packed = pack_draws([replace(row, position=20, window=past[-16:])], 2)
     assert packed["window"].tolist() == state.window.tolist()
     unchanged = set(before) - {"window", "generated"}

@@ -133,7 +133,7 @@ def test_a_store_that_cannot_grow_says_the_numbers() -> None:
     assert sorted(store.take(4)) == [0, 1, 2, 3]
 
 
-# ---------------------------------------------------------------- who gets it
+# ---------------------------------------------------------------- when it is used
 
 
 def on_cuda(monkeypatch: pytest.MonkeyPatch, reason: str | None) -> Placement:

@@ -122,7 +122,7 @@ def test_a_compiler_that_cannot_be_named(
 
 @pytest.mark.skipif(shutil.which("readelf") is None, reason="needs readelf")
 def test_the_library_needs_nothing_but_the_system(workshop: Workshop) -> None:
-    """It is kept for years: no torch, no Python, and no folder of anybody's."""
+    """The library is kept for years, so it needs no torch, no Python and no user's folder."""
     needed = subprocess.run(
         ["readelf", "-d", str(workshop.compiled)], capture_output=True, text=True, check=True
     ).stdout

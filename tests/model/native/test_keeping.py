@@ -142,7 +142,7 @@ def test_kernels_of_another_user_are_compiled_anew(
 def test_a_cache_folder_of_another_user(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing there is read or written; the kernels work all the same, and one warning says so."""
+    """Nothing there is read or written; the kernels still work, and one warning says so."""
     build.library()
     before = {path: path.stat() for path in workshop.cache.iterdir()}
     give_to_another_user(workshop.cache, monkeypatch)

@@ -1,5 +1,8 @@
-"""Products on the CPU kernels: right to rounding, the same bits beside any neighbours and on any
-number of threads, and damage that stays visible."""
+"""Products on the CPU kernels.
+
+They are exact up to rounding, their bits depend neither on other rows nor on the number of threads,
+and damage stays visible.
+"""
 
 from __future__ import annotations
 

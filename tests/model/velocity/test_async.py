@@ -1,4 +1,4 @@
-"""One engine, many callers: nobody waits for anybody else, and nobody is left waiting."""
+"""One engine with many callers: no caller waits for another one, and none waits forever."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_loop_that_ended_takes_its_requests_along() -> None:
         await outputs.__anext__()
 
     loop = asyncio.new_event_loop()
-    loop.run_until_complete(main())  # and nobody shuts the generators down
+    loop.run_until_complete(main())  # and the generators are never shut down
     loop.close()
     assert_idle(engine)
     assert engine.metrics().requests_aborted == 1

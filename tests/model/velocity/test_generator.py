@@ -116,7 +116,7 @@ def test_cancelling_ends_every_row_within_a_step() -> None:
     assert [delta.finish for delta in steps[-1]] == [FinishReason.ABORT] * 3
     assert [tuple(delta.ids.shape) for delta in steps[-1]] == [(0, 4), (0, 4), (0, 1)]
     assert all(delta.hiddens.shape == (0, HIDDEN) for delta in steps[-1])
-    # As those who put deltas together do.
+    # Consumers of deltas concatenate them like this.
     whole = torch.cat([deltas[0].hiddens for deltas in steps])
     assert whole.shape == (5, HIDDEN)
 
@@ -158,7 +158,7 @@ def test_an_unusable_answer_ends_one_call() -> None:
             [request_of(3, min_new=POSITIONS, max_new=POSITIONS), request_of(1, min_new=40)],
         )
     assert wait() == [expected(good.key, good.sampling)]
-    wait_until(lambda: not engine_threads())  # the first row did not go on for nobody
+    wait_until(lambda: not engine_threads())  # the first row did not run on without a reader
     assert generator.engine.metrics().requests_aborted == 1
 
 

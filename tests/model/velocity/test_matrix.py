@@ -1,4 +1,4 @@
-"""Velocity beside the standard path: the same codes, whatever the engine has to go through."""
+"""Velocity gives the codes of the standard path, under every setting and load."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def chat(name: str) -> Chat:
 
 
 def make_requests(model: Model) -> list[GenerationRequest]:
-    """Text and codes, speakers and samples, and no two with the same settings."""
+    """Return requests for text and codes, with speakers and samples; all settings differ."""
     rng = np.random.default_rng(7)
     hidden = model.config.gpt.hidden_size
     requests = []

@@ -1,4 +1,4 @@
-"""Known prefixes: found when all of it is the same, and never otherwise."""
+"""The prefix cache finds a prefix if all of it is equal, and never otherwise."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def make_worker(
         args = EngineArgs(model, device="cpu", num_threads=2, **(usual | changes))
         worker = Worker(args.create_engine_config())
         worker.init_cache()
-        worker._pool.view(torch.uint8).fill_(0xFF)  # what nobody wrote is no number
+        worker._pool.view(torch.uint8).fill_(0xFF)  # unwritten memory holds NaN
         return worker
 
     return make
@@ -253,7 +253,7 @@ def test_sequences_are_forgotten_when_they_are_told_to_be(
     worker = make_worker()
     driver = Driver(worker, everything())
     driver.run(2)
-    driver.step([0], ended=(1, 2, 77))  # nobody knows 77: it never had work
+    driver.step([0], ended=(1, 2, 77))  # 77 is unknown: it never had work
     for seq_id in (1, 2):
         with pytest.raises(KeyError):
             driver.step([seq_id])

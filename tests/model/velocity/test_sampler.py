@@ -283,7 +283,7 @@ def test_a_row_that_is_not_finite_is_flagged_alone(
     others = found.finite
     assert (found.ids[others] == sound.ids[others]).all()
     assert (found.logprobs[others] == sound.logprobs[others]).all()
-    # A caller that uses them as ids all the same finds something.
+    # The ids stay within the vocabulary, even for a caller that ignores the flag.
     assert (found.ids >= 0).all()
     assert (found.ids < form[1]).all()
 

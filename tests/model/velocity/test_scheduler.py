@@ -98,7 +98,7 @@ def test_nothing_to_do_is_no_plan() -> None:
     assert engine.scheduler.schedule() is None
 
 
-# ---------------------------------------------------------------- who comes first
+# ---------------------------------------------------------------- order of the requests
 
 
 def first_steps(engine: Engine, groups: list[SequenceGroup]) -> list[SequenceGroup]:

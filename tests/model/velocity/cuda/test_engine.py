@@ -50,7 +50,7 @@ def make_worker(**changes: Any) -> Worker:
     args = EngineArgs(**(usual | changes))
     worker = Worker(args.create_engine_config())
     worker.init_cache()
-    # What nobody wrote is no number.
+    # Memory that was never written holds NaN.
     worker._pool.view(torch.uint8).fill_(0xFF)
     return worker
 

@@ -48,7 +48,7 @@ def check_single_distribution(package: Path = _PACKAGE, path: list[str] | None =
 
 
 def _wrote_into(distribution: Distribution, package: Path) -> bool:
-    """Whether the distribution installed files in this package folder."""
+    """Return whether the distribution installed files in this package folder."""
     owned = Path(str(distribution.locate_file(PUBLISHED))).resolve()
     if owned != package.resolve():
         return False

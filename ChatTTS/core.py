@@ -191,7 +191,7 @@ class Chat(CheckpointAttributes):
             return None
 
     def has_loaded(self, use_decoder: bool = False) -> bool:
-        """Whether a checkpoint is loaded; it always has both decoders."""
+        """Return whether a checkpoint is loaded; it always has both decoders."""
         return self._model is not None
 
     def unload(self) -> None:

@@ -323,7 +323,10 @@ def as_params(kind: type[Q], value: Q | Mapping[str, Any] | None) -> Q:
 
 
 def _is(value: Any, default: Any) -> bool:
-    """Whether a field has its default; never for tensors and arrays, which compare by item."""
+    """Return whether a field has its default.
+
+    Tensors and arrays never do, because they compare by item.
+    """
     try:
         return isinstance(value, (bool, int, float, str, type(None))) and bool(value == default)
     except Exception:  # from a caller's own class

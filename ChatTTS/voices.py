@@ -238,7 +238,7 @@ def check_name(name: str) -> str:
 
 
 def is_speaker_string(text: str) -> bool:
-    """Whether ``text`` looks like a speaker string or a sample prompt string."""
+    """Return whether ``text`` looks like a speaker string or a sample prompt string."""
     return _SPEAKER.fullmatch(text.strip()) is not None
 
 

@@ -168,7 +168,7 @@ def test_the_reference_names_what_is_there() -> None:
 
 
 def defined(path: str) -> bool:
-    """Whether a module of this name is there, or a module that defines the last part."""
+    """Return whether a module of this name is there, or a module that defines the last part."""
     parts = path.split(".")
     if ROOT.joinpath(*parts).is_dir() or ROOT.joinpath(*parts).with_suffix(".py").is_file():
         return True

@@ -39,7 +39,7 @@ class Comparison:
 
     @property
     def identical(self) -> bool:
-        """Whether both have the same number of samples and every sample is equal."""
+        """Return whether both have the same number of samples and every sample is equal."""
         return self.samples_a == self.samples_b and self.max_difference == 0
 
     def __str__(self) -> str:

@@ -168,7 +168,7 @@ class _PlaybackQueue:
 
     @property
     def is_full(self) -> bool:
-        """Whether the queue is full."""
+        """Return whether the queue is full."""
         return self.waiting >= _AHEAD_SECONDS * self._device.rate
 
     def put(self, samples: Samples) -> None:

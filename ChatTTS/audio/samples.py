@@ -30,7 +30,7 @@ _INTEGER_SCALES = {
 
 
 def is_path(source: object) -> bool:
-    """Whether ``source`` is a path, and not samples."""
+    """Return whether ``source`` is a path, and not samples."""
     return isinstance(source, str | os.PathLike)
 
 

@@ -166,7 +166,7 @@ def _local(path: Path | None, force_redownload: bool) -> AssetFolder:
 
 
 def is_cached() -> bool:
-    """Whether the hub's cache has the whole published checkpoint; uses no network."""
+    """Return whether the hub's cache has the whole published checkpoint; uses no network."""
     return _cached() is not None
 
 

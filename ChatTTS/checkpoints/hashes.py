@@ -59,7 +59,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether all published files are there, unchanged."""
+        """Return whether all published files are there, unchanged."""
         return all(file.status not in ("different", "missing") for file in self.files)
 
 

@@ -40,7 +40,7 @@ class Console:
 
     @property
     def shows_traceback(self) -> bool:
-        """Whether errors are shown with their traceback."""
+        """Return whether errors are shown with their traceback."""
         return self.verbose >= 2
 
     def note(self, message: str) -> None:

@@ -42,7 +42,10 @@ class OutputTarget:
 
     @property
     def is_real_time(self) -> bool:
-        """Whether samples may be taken at playback speed, so the time says nothing of ours."""
+        """Return whether a player or a pipe may take the samples at playback speed.
+
+        The time of the command then does not measure the model.
+        """
         return self.piped or self.plays
 
     def save(self, samples: Any) -> str:

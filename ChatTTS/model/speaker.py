@@ -273,7 +273,7 @@ def _decompress(data: bytes, what: str) -> NDArray[Any]:
 
 
 def _looks_like_sample(data: bytes) -> bool:
-    """Whether the bytes start with the rows and columns of a sample prompt."""
+    """Return whether the bytes start with the rows and columns of a sample prompt."""
     if len(data) <= _HEADER_BYTES:
         return False
     rows, columns = np.frombuffer(data[:_HEADER_BYTES], dtype="<u2")

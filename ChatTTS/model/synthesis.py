@@ -45,7 +45,7 @@ class Synthesizer:
 
     @property
     def is_exact(self) -> bool:
-        """Whether samples in pieces are those of the whole to the last bit."""
+        """Return whether samples in pieces are those of the whole to the last bit."""
         return self._given is not None and self._given.exact
 
     def frames(self, ids: Tensor, hiddens: Tensor) -> Tensor:

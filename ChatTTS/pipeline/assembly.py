@@ -62,17 +62,17 @@ class UtteranceJob(DecodeJob):
 
     @property
     def is_spent(self) -> bool:
-        """Whether all samples are taken."""
+        """Return whether all samples are taken."""
         return self.decoder.is_complete and not self.ready
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the consumer is still there."""
+        """Return whether the consumer is still there."""
         return not self._buffer.assembler.is_left
 
     @property
     def has_room(self) -> bool:
-        """Whether the text has room for more samples."""
+        """Return whether the text has room for more samples."""
         return self._buffer.has_room
 
     def deliver(self, samples: Samples, delay: float) -> None:
@@ -130,7 +130,7 @@ class WaveformBuffer:
 
     @property
     def has_room(self) -> bool:
-        """Whether more samples may be decoded for the consumer."""
+        """Return whether more samples may be decoded for the consumer."""
         return not self.assembler.is_bounded or self.available < _DECODED_AHEAD
 
     def delivered(self, samples: int, delay: float, is_complete: bool) -> None:
@@ -306,7 +306,7 @@ class WaveformAssembler(DecodeClient):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether samples may be too far ahead; a consumer that waits for samples is not behind."""
+        """Return whether samples may be too far ahead of the consumer; never while it waits."""
         return self._waits_for_consumer and not self._is_awaited
 
     @property
@@ -392,7 +392,7 @@ class WaveformAssembler(DecodeClient):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all samples are decoded."""
+        """Return whether all samples are decoded."""
         return all(buffer.current is None for buffer in self._buffers)
 
     @property

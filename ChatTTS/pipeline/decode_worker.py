@@ -39,12 +39,12 @@ class DecodeJob(ABC):
     @property
     @abstractmethod
     def is_wanted(self) -> bool:
-        """Whether the samples are still needed."""
+        """Return whether the samples are still needed."""
 
     @property
     @abstractmethod
     def has_room(self) -> bool:
-        """Whether the receiver has room for more samples."""
+        """Return whether the receiver has room for more samples."""
 
     @abstractmethod
     def deliver(self, samples: Samples, delay: float) -> None:
@@ -275,7 +275,7 @@ def decode(
 
 
 def _is_finite(samples: Tensor) -> bool:
-    """Whether all samples are finite; reads them once."""
+    """Return whether all samples are finite; reads them once."""
     return not len(samples) or bool(torch.stack(samples.aminmax()).isfinite().all())
 
 

@@ -93,7 +93,7 @@ class UtteranceDecoder:
         self._fade = CrossFade(np.empty(0, dtype=np.float32))
 
     def is_like(self, other: UtteranceDecoder) -> bool:
-        """Whether both can be decoded in one batch."""
+        """Return whether both can be decoded in one batch."""
         return self.is_whole == other.is_whole and self.synthesizer is other.synthesizer
 
     def push(self, delta: Delta) -> None:

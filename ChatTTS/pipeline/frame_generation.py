@@ -77,7 +77,7 @@ class Voice:
 
     @property
     def is_named(self) -> bool:
-        """Whether anything fixes the voice."""
+        """Return whether anything fixes the voice."""
         return self.speaker is not None or self.sample is not None
 
 
@@ -388,7 +388,7 @@ def _attempt(
 
 
 def _is_runaway(request: GenerationRequest, params: RefineTextParams) -> bool:
-    """Whether the length of the text set the limit of new frames, and not the caller."""
+    """Return whether the length of the text set the limit of new frames, and not the caller."""
     return request.sampling.max_new < params.max_new_token
 
 

@@ -130,7 +130,7 @@ class Admission:
 
     @property
     def draining(self) -> bool:
-        """Whether new tickets are refused."""
+        """Return whether new tickets are refused."""
         return self._is_draining
 
     def clock(self) -> float:

@@ -27,7 +27,7 @@ class Authenticator:
 
     @property
     def is_open(self) -> bool:
-        """Whether clients need no key."""
+        """Return whether clients need no key."""
         return not self._digests
 
     def client(self, authorization: str | None, address: str) -> str:

@@ -115,7 +115,7 @@ class SpeechService:
 
     @property
     def is_ready(self) -> bool:
-        """Whether clients should send requests here."""
+        """Return whether clients should send requests here."""
         return self._state == "ready"
 
     async def warm_up(self) -> None:

@@ -71,12 +71,12 @@ class Ticket:
 
     @property
     def has_turn(self) -> bool:
-        """Whether it has its turn now."""
+        """Return whether it has its turn now."""
         return self._state is _TicketState.TURN
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it still waits for its turn."""
+        """Return whether it still waits for its turn."""
         return self._state is _TicketState.WAITING
 
     def release(self, *, finished: bool = False) -> None:

@@ -45,7 +45,7 @@ _LOOK_BACK = 32  # characters; longer than any abbreviation
 
 
 def ends_sentence(text: str, stop: int, end: int) -> bool:
-    """Whether the full stop at ``text[stop]`` ends a sentence, judged by the words around it.
+    """Return whether the full stop at ``text[stop]`` ends a sentence, by the words around it.
 
     ``end`` is where the text continues, after the quotes and tags that belong to the stop.
     """

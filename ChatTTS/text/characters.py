@@ -67,7 +67,7 @@ _TRAILING_OFF = re.compile(r"(?:\.{2,}|…+)(?=\s*[a-z])")
 
 
 def is_chinese(text: str) -> bool:
-    """Whether ``text`` has more Chinese characters than English words (tags do not count)."""
+    """Return whether ``text`` has more Chinese characters than English words; no tag counts."""
     return language_of(text) == "zh"
 
 

@@ -59,12 +59,12 @@ _CUTS = (
 
 
 def is_speakable(text: str) -> bool:
-    """Whether ``text`` has a letter, a digit, or a control tag other than a break."""
+    """Return whether ``text`` has a letter, a digit, or a control tag other than a break."""
     return has_words(text) or any(tag not in BREAK_SECONDS for tag in TAG.findall(text))
 
 
 def has_words(text: str) -> bool:
-    """Whether ``text`` has a letter or a digit outside of control tags."""
+    """Return whether ``text`` has a letter or a digit outside of control tags."""
     return _UNIT.search(without_tags(text)) is not None
 
 
@@ -96,7 +96,7 @@ def split_sentences(line: str) -> list[str]:
 
 
 def are_one_utterance(first: str, second: str, max_characters: int) -> bool:
-    """Whether :func:`split_utterances` joins two sentences of a line to one utterance.
+    """Return whether :func:`split_utterances` joins two sentences of a line to one utterance.
 
     Args:
         first: may be several sentences that are one utterance already, joined by
@@ -141,7 +141,7 @@ def _join_short(sentences: Iterable[str], max_characters: int) -> list[str]:
 
 
 def _is_short(text: str) -> bool:
-    """Whether ``text`` has at most two words or four Chinese characters."""
+    """Return whether ``text`` has at most two words or four Chinese characters."""
     units = _UNIT.findall(without_tags(text))
     return sum(_HAN_IN_WORDS if _WIDE.match(unit) else 1 for unit in units) < _SHORT
 
@@ -191,6 +191,6 @@ def _join_wordless(parts: Iterable[str]) -> list[str]:
 
 
 def _leads(wordless: str) -> bool:
-    """Whether a part of tags alone belongs to the next part."""
+    """Return whether a part of tags alone belongs to the next part."""
     tags = TAG.findall(wordless)
     return bool(tags) and tags[-1] != LAUGH

@@ -15,7 +15,7 @@ from .log import logger
 def check_model(
     dir_name: str | os.PathLike[str], model_name: str, hash: str, remove_incorrect: bool = False
 ) -> bool:
-    """Whether the file exists and has this sha256.
+    """Return whether the file exists and has this sha256.
 
     Args:
         remove_incorrect: rename a file that differs to ``model_name`` and ``.bak``.
@@ -38,7 +38,7 @@ def check_all_assets(
     sha256_map: Mapping[str, str] | None = None,
     update: bool = False,
 ) -> bool:
-    """Whether ``base_dir/asset`` holds the published files.
+    """Return whether ``base_dir/asset`` holds the published files.
 
     Args:
         sha256_map: the expected hashes, by names such as ``sha256_asset_DVAE_safetensors``; the

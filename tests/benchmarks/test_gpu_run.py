@@ -57,7 +57,7 @@ def test_what_a_part_found_is_kept_when_it_fails(
 
 
 def ends(process: int) -> bool:
-    """Whether a process that was killed ends within 30 seconds."""
+    """Return whether a process that was killed ends within 30 seconds."""
     state = Path(f"/proc/{process}/stat")
     for _ in range(600):
         try:

@@ -41,7 +41,7 @@ class Reader:
         assert not self._thread.is_alive()
 
     def whole(self) -> bool:
-        """Whether all came, once it is over."""
+        """Return whether all came, once it is over."""
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
         return self._error is None and self._bytes > 0

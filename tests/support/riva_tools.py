@@ -94,6 +94,6 @@ def same(first: NDArray[np.int16], second: NDArray[np.int16]) -> bool:
 
 
 def close(audio: NDArray[np.float32], offline: NDArray[np.int16]) -> bool:
-    """Whether lossy sound is that of ``offline``, over the length that both have."""
+    """Return whether lossy sound is that of ``offline``, over the length that both have."""
     length = min(len(audio), len(offline))
     return bool(np.corrcoef(audio[:length], offline[:length])[0, 1] > 0.95)

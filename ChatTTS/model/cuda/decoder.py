@@ -97,7 +97,7 @@ class _PendingInput:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the kept state will be read again."""
+        """Return whether the kept state will be read again."""
         return not self._given.last or self._done < self.need
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether Triton kernels can run here, and on which device they are launched."""
+"""Return whether Triton kernels can run here, and on which device they are launched."""
 
 from __future__ import annotations
 

@@ -44,12 +44,12 @@ class OutputQueue(ABC):
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the caller wants its requests to end."""
+        """Return whether the caller wants its requests to end."""
         return self._cancelled is not None and self._cancelled.is_set()
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the caller's requests should go on."""
+        """Return whether the caller's requests should go on."""
         return not self.is_abandoned and not self.is_cancelled
 
     @abstractmethod

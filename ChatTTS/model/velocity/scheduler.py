@@ -74,7 +74,7 @@ class Scheduler:
 
     @property
     def has_unfinished(self) -> bool:
-        """Whether any request has not ended yet."""
+        """Return whether any request has not ended yet."""
         return bool(self._groups)
 
     @property

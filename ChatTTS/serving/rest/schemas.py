@@ -256,7 +256,7 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether clients should send requests."""
+    """Return whether clients should send requests."""
 
     status: Literal["starting", "ready", "draining", "failed"]
 

@@ -88,7 +88,7 @@ class ContextConfig:
 
     @property
     def is_base64(self) -> bool:
-        """Whether the sound is sent in JSON messages."""
+        """Return whether the sound is sent in JSON messages."""
         return self.audio == "base64"
 
     @property

@@ -43,7 +43,7 @@ class Context:
 
     @property
     def is_active(self) -> bool:
-        """Whether anything is being spoken."""
+        """Return whether anything is being spoken."""
         return self._speech_queue.is_active
 
     def configure(self, fields: Mapping[str, Any]) -> None:

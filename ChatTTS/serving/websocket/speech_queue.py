@@ -79,7 +79,7 @@ class SpeechQueue:
 
     @property
     def is_active(self) -> bool:
-        """Whether there is anything left to do."""
+        """Return whether there is anything left to do."""
         return self._task is not None and not self._task.done()
 
     @property

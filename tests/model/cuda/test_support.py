@@ -1,4 +1,4 @@
-"""Whether kernels can run, and what is said where they cannot."""
+"""Return whether kernels can run, and what is said where they cannot."""
 
 from __future__ import annotations
 

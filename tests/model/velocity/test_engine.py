@@ -43,7 +43,7 @@ from ...support.velocity_fakes import (
 
 
 def is_idle(engine: LLMEngine) -> bool:
-    """Whether nothing is left of any request."""
+    """Return whether nothing is left of any request."""
     metrics = engine.metrics()
     return (metrics.running, metrics.waiting, metrics.swapped, metrics.used_blocks) == (0, 0, 0, 0)
 

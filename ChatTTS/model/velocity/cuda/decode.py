@@ -146,7 +146,7 @@ class DecodeSteps:
         self._batch = []
 
     def is_laid_out(self, seq_ids: Sequence[int]) -> bool:
-        """Whether the batch on the device consists of exactly these sequences."""
+        """Return whether the batch on the device consists of exactly these sequences."""
         return self._batch == list(seq_ids)
 
     def lay_out(self, rows: Sequence[DecodeInput]) -> None:

@@ -10,10 +10,10 @@ Importing it is cheap: torch and the rest are imported with the first name that 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .coexistence import check_single_distribution
+from .lazy_names import lazy_names
 from .version import __version__
 
 check_single_distribution()
@@ -37,29 +37,16 @@ __all__ = [
     "trim_silence",
 ]
 
-_HOMES = {
-    "Chat": ".core",
-    "ChatTTSError": ".errors",
-    "InferCodeParams": ".params",
-    "LowLatency": ".params",
-    "RefineTextParams": ".params",
-    "compare": ".audio",
-    "read": ".audio",
-    "save": ".audio",
-    "trim_silence": ".audio",
-}
-
-
-_MODULES = ("audio", "config", "core", "norm", "utils", "voices")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f".{name}", __name__)
-    if name not in _HOMES:
-        raise AttributeError(f"module 'ChatTTS' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name], __name__), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "audio": ("compare", "read", "save", "trim_silence"),
+        "config": (),
+        "core": ("Chat",),
+        "errors": ("ChatTTSError",),
+        "norm": (),
+        "params": ("InferCodeParams", "LowLatency", "RefineTextParams"),
+        "utils": (),
+        "voices": (),
+    },
+)

@@ -118,7 +118,7 @@ RULES = [
     Rule(
         "words, samples and settings are plain data: they run and are tested without torch",
         (
-            *within("ChatTTS", "text audio config params errors version coexistence"),
+            *within("ChatTTS", "text audio config params errors version coexistence lazy_names"),
             *within("ChatTTS.utils", "folders lru machine progress locks kept_files untrusted"),
         ),
         ("torch", "torchaudio", "vocos", "transformers"),
@@ -129,7 +129,7 @@ RULES = [
         ("ChatTTS.model",),
         (
             *within("ChatTTS", "core cli text audio serving pipeline voices"),
-            *within("ChatTTS.checkpoints", "assets hashes loading caches parts"),
+            *within("ChatTTS.checkpoints", "assets hashes loading caches script_attributes"),
         ),
     ),
     Rule(

@@ -6,8 +6,9 @@ a logger. They are imported at first use.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .dl import check_all_assets, download_all_assets
@@ -26,23 +27,12 @@ __all__ = [
     "select_device",
 ]
 
-_HOMES = {
-    "FileLike": ".io",
-    "check_all_assets": ".dl",
-    "del_all": ".io",
-    "download_all_assets": ".dl",
-    "get_latest_modified_file": ".io",
-    "load_safetensors": ".io",
-    "logger": ".log",
-    "select_device": ".gpu",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'ChatTTS.utils' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name], __name__), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "dl": ("check_all_assets", "download_all_assets"),
+        "gpu": ("select_device",),
+        "io": ("FileLike", "del_all", "get_latest_modified_file", "load_safetensors"),
+        "log": ("logger",),
+    },
+)

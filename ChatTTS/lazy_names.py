@@ -1,0 +1,29 @@
+"""Names of a package that are imported with their modules at first use."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy_names(
+    package: str, names: Mapping[str, Iterable[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` for a package.
+
+    Args:
+        package: its name.
+        names: of the package, by the modules that define them; the modules are names, too.
+    """
+    homes = {name: module for module, defined in names.items() for name in defined}
+
+    def load(name: str) -> Any:
+        if name in names:
+            return import_module(f"{package}.{name}")
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
+
+    return load, lambda: sorted({*vars(sys.modules[package]), *homes, *names})

@@ -31,7 +31,7 @@ from .params import as_params
 from .pipeline.call import InferCall
 from .pipeline.frame_generation import Utterance, choose_seed
 from .pipeline.model import Model
-from .pipeline.streams import SpeechStream
+from .pipeline.streams import SpeechStream, WaveformStream
 from .text import Normalizer, load_homophones, prepare
 from .utils import machine
 from .utils.locks import new_lock
@@ -302,9 +302,11 @@ class Chat(CheckpointAttributes):
                 together = len(utterances)
             call = InferCall(model, len(texts), batch_size=max(1, together), cancelled=cancelled)
             if stream and not refine_text_only:
-                return call.waveform_stream(
+                thread = call.generation_thread(
                     utterances, coding, use_decoder, early, None if skip_refine_text else refining
                 )
+                samples = model.synthesizer(use_decoder).samples_per_frame
+                return WaveformStream(thread, coding, samples)
             if refine_text_only or not skip_refine_text:
                 utterances = call.refined(utterances, refining, choose_seed(refining))
             if refine_text_only:
@@ -374,9 +376,10 @@ class Chat(CheckpointAttributes):
             )
             together = _checked_batch(max_split_batch) if split_text else 1
             call = InferCall(model, 1, batch_size=together, cancelled=cancelled)
-            return call.speech_stream(
+            thread = call.generation_thread(
                 utterances, coding, use_decoder, early, None if skip_refine_text else refining
             )
+            return SpeechStream(thread, coding)
 
     def _params(
         self,

@@ -17,7 +17,7 @@ from .frame_generation import Utterance, UtteranceUpdate, choose_seed, refine, s
 from .model import Model
 from .results import EmptySpeechError, Waveforms
 from .schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
-from .streams import GenerationThread, SpeechStream, WaveformStream
+from .streams import GenerationThread
 
 logger = logging.getLogger(__name__)
 
@@ -84,10 +84,7 @@ class InferCall:
             waits_for_consumer=False,
         )
         try:
-            updates = self._frames(
-                utterances, params, choose_seed(params), first_alone=False, may_restart=True
-            )
-            for update in updates:
+            for update in self._frames(utterances, params, is_stream=False):
                 assembler.push(update)
             assembler.wait(lambda: assembler.is_complete or None)
         finally:
@@ -97,31 +94,7 @@ class InferCall:
             raise EmptySpeechError(assembler.empty_texts, waveforms)
         return waveforms
 
-    def waveform_stream(
-        self,
-        utterances: Sequence[Utterance],
-        params: InferCodeParams,
-        use_decoder: bool,
-        low_latency: LowLatency | None,
-        refining: RefineTextParams | None,
-    ) -> WaveformStream:
-        """Return a stream of chunks of all texts; see :meth:`_generation_thread`."""
-        thread = self._generation_thread(utterances, params, use_decoder, low_latency, refining)
-        return WaveformStream(thread, params, self.model.synthesizer(use_decoder).samples_per_frame)
-
-    def speech_stream(
-        self,
-        utterances: Sequence[Utterance],
-        params: InferCodeParams,
-        use_decoder: bool,
-        low_latency: LowLatency | None,
-        refining: RefineTextParams | None,
-    ) -> SpeechStream:
-        """Return a stream of pieces of the only text; see :meth:`_generation_thread`."""
-        thread = self._generation_thread(utterances, params, use_decoder, low_latency, refining)
-        return SpeechStream(thread, params)
-
-    def _generation_thread(
+    def generation_thread(
         self,
         utterances: Sequence[Utterance],
         params: InferCodeParams,
@@ -147,14 +120,7 @@ class InferCall:
         refined = None
         if refining is not None:
             refined = partial(self.refined, params=refining, seed=choose_seed(refining))
-        updates = self._frames(
-            utterances,
-            params,
-            choose_seed(params),
-            first_alone=True,
-            may_restart=False,
-            refined=refined,
-        )
+        updates = self._frames(utterances, params, is_stream=True, refined=refined)
         assembler = WaveformAssembler(
             self.model.decode_worker,
             utterances,
@@ -168,10 +134,8 @@ class InferCall:
         self,
         utterances: Sequence[Utterance],
         params: InferCodeParams,
-        seed: int,
         *,
-        first_alone: bool,
-        may_restart: bool,
+        is_stream: bool,
         refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
     ) -> Iterator[UtteranceUpdate]:
         """Run the speech pass with a progress bar; raise now if an utterance cannot be spoken."""
@@ -179,10 +143,10 @@ class InferCall:
             self.model,
             utterances,
             params,
-            seed,
+            choose_seed(params),
             batch_size=self.batch_size,
-            first_alone=first_alone,
-            may_restart=may_restart,
+            first_alone=is_stream,
+            may_restart=not is_stream,
             cancelled=self.cancelled,
             refined=refined,
         )

@@ -47,23 +47,19 @@ def find_sound_device(query: int | str | None = None) -> SoundDevice:
     """
     library = import_sounddevice()
     with portaudio_lock:
-        return _find(library, query)
-
-
-def _find(library: ModuleType, query: int | str | None) -> SoundDevice:
-    try:
-        found = library.query_devices(query, "output")
-    except (ValueError, library.PortAudioError) as error:
-        if query is None:
+        try:
+            found = library.query_devices(query, "output")
+        except (ValueError, library.PortAudioError) as error:
+            if query is None:
+                raise AudioError(
+                    f"there is no sound device to play on ({error}); write a sound file instead"
+                ) from error
+            names = [d["name"] for d in library.query_devices() if d["max_output_channels"]]
             raise AudioError(
-                f"there is no sound device to play on ({error}); write a sound file instead"
+                f"the sound device {query!r} cannot be found ({error}); "
+                f"name one of: {', '.join(names) or 'none is there'}"
             ) from error
-        names = [d["name"] for d in library.query_devices() if d["max_output_channels"]]
-        raise AudioError(
-            f"the sound device {query!r} cannot be found ({error}); "
-            f"name one of: {', '.join(names) or 'none is there'}"
-        ) from error
-    return _with_format(library, query, found)
+        return _with_format(library, query, found)
 
 
 def _with_format(library: ModuleType, query: int | str | None, found: Any) -> SoundDevice:

@@ -7,7 +7,6 @@ import logging
 import os
 import struct
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
 
 from ..errors import AudioError
@@ -80,12 +79,7 @@ class PCMWriter:
     def __enter__(self: W) -> W:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

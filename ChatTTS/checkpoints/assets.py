@@ -152,7 +152,7 @@ def _local(path: Path | None, force_redownload: bool) -> AssetFolder:
         # An incomplete checkpoint is the user's own, unless our download of it was interrupted.
         is_begun = (path / _DOWNLOAD_STATE).exists() or len(folder.missing()) == len(_REQUIRED)
         if force_redownload or (is_begun and folder.missing()):
-            return _download_into(path, force_redownload)
+            return _whole(AssetFolder(_snapshot(force_redownload, folder=path), "local"))
         return _whole(folder)
     if force_redownload:
         return download(force=True)
@@ -184,11 +184,6 @@ def download(force: bool = False, cache: Path | None = None) -> AssetFolder:
         AssetError: the download failed; the message has the reason and the remedy.
     """
     return _whole(AssetFolder(_snapshot(force, cache=cache), "huggingface"))
-
-
-def _download_into(folder: Path, force: bool) -> AssetFolder:
-    """Download the published checkpoint into ``folder``, as ``folder/asset/...``."""
-    return _whole(AssetFolder(_snapshot(force, folder=folder), "local"))
 
 
 def _snapshot(force: bool, cache: Path | None = None, folder: Path | None = None) -> Path:

@@ -7,7 +7,6 @@ import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterator
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -164,23 +163,13 @@ class Stream(Iterator[T], AsyncIterator[T]):
     def __enter__(self: S) -> S:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     async def __aenter__(self: S) -> S:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
 

@@ -66,13 +66,11 @@ _CONTRACTIONS = (
 _TRAILING_OFF = re.compile(r"(?:\.{2,}|…+)(?=\s*[a-z])")
 
 
-def is_chinese(text: str) -> bool:
-    """Return whether ``text`` has more Chinese characters than English words; no tag counts."""
-    return language_of(text) == "zh"
-
-
 def language_of(text: str) -> str | None:
-    """ "zh" or "en"; None for a text with neither Chinese characters nor English words."""
+    """Return "zh" for more Chinese characters than English words, else "en"; no tag counts.
+
+    A text with neither has None.
+    """
     plain = without_tags(text)
     ideographs, words = len(_IDEOGRAPH.findall(plain)), len(_WORD.findall(plain))
     if not ideographs and not words:

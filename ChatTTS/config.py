@@ -181,22 +181,7 @@ class Config:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
         """Build from the JSON of ``asset/config.json``; missing parts keep their defaults."""
-        _reject_unknown("", values, {f.name for f in fields(cls)})
-        given: dict[str, Any] = {}
-        for name, part in (("gpt", GPTConfig), ("embed", EmbedConfig), ("decoder", ConvNetConfig)):
-            if name in values:
-                given[name] = _build(part, values[name], name)
-        if "dvae" in values:
-            given["dvae"] = _dvae(values["dvae"])
-        if "vocos" in values:
-            given["vocos"] = _vocos(values["vocos"])
-        if "spk_stat" in values:
-            if not isinstance(values["spk_stat"], str):
-                raise ConfigError("spk_stat must be text")
-            given["spk_stat"] = values["spk_stat"]
-        if "defaults" in values:
-            given["defaults"] = _build(VoiceDefaults, values["defaults"], "defaults")
-        return cls(**given)
+        return _build(cls, values, "")
 
     @classmethod
     def published(cls) -> Config:
@@ -270,38 +255,40 @@ _KINDS: dict[str, tuple[Callable[[str, Any], bool], str]] = {
 }
 
 
+# By the annotation of a field: the part that is built from its JSON object.
+_PARTS: dict[str, type[Any]] = {
+    part.__name__: part
+    for part in (GPTConfig, EmbedConfig, ConvNetConfig, QuantizerConfig, DVAEConfig, VoiceDefaults)
+}
+
+
 def _build(part: type[T], values: Any, where: str) -> T:
-    """Build the dataclass ``part`` from a JSON object, and check each value."""
-    if not isinstance(values, dict):
+    """Build the dataclass ``part``, and the dataclasses in it, from a JSON object; check values."""
+    if not isinstance(values, Mapping):
         raise ConfigError(f"{where} must be a JSON object, not {type(values).__name__}")
-    known = {f.name: f for f in fields(cast(Any, part))}
+    known = {f.name: str(f.type) for f in fields(cast(Any, part))}
     _reject_unknown(where, values, set(known))
-    given = {}
-    for name, value in values.items():
-        if name not in known:
-            continue
-        fits, what = _KINDS[str(known[name].type)]
-        if not fits(name, value):
-            what = what.format(range=_range(name))
-            raise ConfigError(f"{where}.{name} must be {what}, not {shown(value)}; correct it")
-        given[name] = tuple(value) if isinstance(value, list) else value
-    return part(**given)
-
-
-def _dvae(values: Any) -> DVAEConfig:
-    if not isinstance(values, dict):
-        raise ConfigError("dvae must be a JSON object")
-    _reject_unknown("dvae", values, {"encoder", "decoder", "vq"})
-    default = DVAEConfig()
-    return DVAEConfig(
-        encoder=_build(
-            ConvNetConfig, values.get("encoder", default.encoder.__dict__), "dvae.encoder"
-        ),
-        decoder=_build(
-            ConvNetConfig, values.get("decoder", default.decoder.__dict__), "dvae.decoder"
-        ),
-        vq=_build(QuantizerConfig, values.get("vq", default.vq.__dict__), "dvae.vq"),
+    return part(
+        **{
+            name: _value(known[name], value, name, f"{where}.{name}" if where else name)
+            for name, value in values.items()
+            if name in known
+        }
     )
+
+
+def _value(kind: str, value: Any, name: str, where: str) -> Any:
+    """Return the value of a field from its JSON."""
+    if kind == "VocosConfig":
+        return _vocos(value)
+    if kind in _PARTS:
+        return _build(_PARTS[kind], value, where)
+    fits, what = _KINDS[kind]
+    if not fits(name, value):
+        raise ConfigError(
+            f"{where} must be {what.format(range=_range(name))}, not {shown(value)}; correct it"
+        )
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _vocos(values: Any) -> VocosConfig:
@@ -326,6 +313,7 @@ def _vocos(values: Any) -> VocosConfig:
     head = arguments("head", "vocos.heads.ISTFTHead")
     agreements = (
         ("backbone.input_channels", backbone.pop("input_channels", mel.n_mels), mel.n_mels),
+        ("backbone.mel", backbone.pop("mel", None), None),
         ("head.dim", head.get("dim"), backbone.get("dim")),
         ("head.n_fft", head.get("n_fft"), mel.n_fft),
         ("head.hop_length", head.get("hop_length"), mel.hop_length),

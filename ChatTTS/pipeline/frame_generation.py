@@ -175,9 +175,10 @@ def refine(
         )
         for u in utterances
     }
+    generator = _BatchGenerator(model, params, cancelled)
     for batch in _batches(utterances, batch_size, first_alone=False):
         answers: dict[Utterance, list[torch.Tensor]] = {u: [] for u in batch}
-        for update in _generate(model, {u: requests[u] for u in batch}, params, cancelled):
+        for update in generator.run({u: requests[u] for u in batch}):
             u = update.utterance
             answers[u].append(update.delta.ids)
             if update.delta.finish is None:
@@ -225,6 +226,7 @@ def speak(
     tries = MAX_RUNAWAYS if may_restart and params.ensure_non_empty else 1
     if sampling.is_greedy:
         tries = 1  # nothing is drawn, so another attempt would be equal
+    generator = _BatchGenerator(model, params, cancelled, runaways=tries)
     followed = {u.text_index for u in utterances if u.index > 0} if steady else set()
     voices: dict[int, Voice] = {}
     first_frames: dict[int, list[torch.Tensor]] = {text_index: [] for text_index in followed}
@@ -246,8 +248,7 @@ def speak(
         for batch in _batches(order, batch_size, first_alone=first_alone or steady):
             if refined is not None:
                 batch = refined(batch)
-            requests = {u: request(u) for u in batch}
-            for update in _generate(model, requests, params, cancelled, runaways=tries):
+            for update in generator.run({u: request(u) for u in batch}):
                 u = update.utterance
                 if u.index == 0 and u.text_index in followed:
                     if update.is_restart:
@@ -299,102 +300,89 @@ def _bounded(sampling: Sampling, seconds: float) -> Sampling:
     return replace(sampling, max_new=min(sampling.max_new, max(sampling.min_new, most)))
 
 
-def _generate(
-    model: Model,
-    requests: dict[Utterance, GenerationRequest],
-    params: RefineTextParams,
-    cancelled: Cancellation,
-    runaways: int = 1,
-) -> Iterator[UtteranceUpdate]:
-    """Run one batch, then try again, one by one, the utterances that failed.
+@dataclass(frozen=True)
+class _BatchGenerator:
+    """Runs a batch, then tries again, one by one, the utterances that failed.
 
     An utterance fails where it ends at its first frame, or where it finds no end.
 
-    Args:
+    Attributes:
         runaways: attempts, in all, at an utterance that finds no end.
     """
-    failed: dict[Utterance, FinishReason] = {}
-    yield from _attempt(model, requests, params, cancelled, failed, runaways > 1)
-    for utterance, reason in failed.items():
-        yield from _retry(
-            model, utterance, requests[utterance], params, cancelled, reason, runaways
-        )
 
+    model: Model
+    params: RefineTextParams
+    cancelled: Cancellation
+    runaways: int = 1
 
-def _retry(
-    model: Model,
-    utterance: Utterance,
-    request: GenerationRequest,
-    params: RefineTextParams,
-    cancelled: Cancellation,
-    reason: FinishReason,
-    runaways: int,
-) -> Iterator[UtteranceUpdate]:
-    """Try one utterance again, with other draws, until it ends well or has no attempts left.
-
-    Args:
-        reason: how the first attempt failed.
-    """
-    tries = {FinishReason.STOP: MAX_ATTEMPTS if params.ensure_non_empty else 1}
-    tries[FinishReason.LENGTH] = runaways
-    if request.sampling.is_greedy:
-        tries[FinishReason.STOP] = 1
-    attempt = 1
-    while attempt < tries[reason]:
-        again = replace(request, key=replace(request.key, attempt=attempt))
-        attempt += 1
+    def run(self, requests: dict[Utterance, GenerationRequest]) -> Iterator[UtteranceUpdate]:
         failed: dict[Utterance, FinishReason] = {}
-        is_restart = True
-        may_fail = attempt < runaways
-        for update in _attempt(model, {utterance: again}, params, cancelled, failed, may_fail):
-            yield replace(update, is_restart=is_restart)
-            is_restart = False
-        if not failed:
-            return
-        reason = failed[utterance]
-    ids = torch.empty(0, len(request.sampling.temperature), dtype=torch.int64)
-    hiddens = torch.empty(0, model.config.gpt.hidden_size)
-    yield UtteranceUpdate(utterance, Delta(0, ids, hiddens, FinishReason.STOP), is_restart=True)
+        yield from self._attempt(0, requests, failed)
+        for utterance, reason in failed.items():
+            yield from self._retry(utterance, requests[utterance], reason)
 
+    def _retry(
+        self, utterance: Utterance, request: GenerationRequest, reason: FinishReason
+    ) -> Iterator[UtteranceUpdate]:
+        """Try one utterance again, with other draws, until it ends well or has no attempts left.
 
-def _attempt(
-    model: Model,
-    requests: dict[Utterance, GenerationRequest],
-    params: RefineTextParams,
-    cancelled: Cancellation,
-    failed: dict[Utterance, FinishReason],
-    may_restart: bool,
-) -> Iterator[UtteranceUpdate]:
-    """Run requests once, and put the utterances that failed into ``failed``.
+        Args:
+            reason: how the first attempt failed.
+        """
+        tries = {FinishReason.STOP: MAX_ATTEMPTS if self.params.ensure_non_empty else 1}
+        tries[FinishReason.LENGTH] = self.runaways
+        if request.sampling.is_greedy:
+            tries[FinishReason.STOP] = 1
+        attempt = 1
+        while attempt < tries[reason]:
+            again = replace(request, key=replace(request.key, attempt=attempt))
+            failed: dict[Utterance, FinishReason] = {}
+            is_restart = True
+            for update in self._attempt(attempt, {utterance: again}, failed):
+                yield replace(update, is_restart=is_restart)
+                is_restart = False
+            if not failed:
+                return
+            reason = failed[utterance]
+            attempt += 1
+        ids = torch.empty(0, len(request.sampling.temperature), dtype=torch.int64)
+        hiddens = torch.empty(0, self.model.config.gpt.hidden_size)
+        yield UtteranceUpdate(utterance, Delta(0, ids, hiddens, FinishReason.STOP), is_restart=True)
 
-    These are the ones that end at their first frame, and, with ``may_restart``, the ones that find
-    no end.
-    """
-    utterances = list(requests)
-    begun = [False] * len(utterances)
-    for deltas in model.gpt.generate(list(requests.values()), cancelled):
-        for delta in deltas:
-            utterance = utterances[delta.index]
-            begun[delta.index] |= len(delta.ids) > 0
-            if delta.finish is FinishReason.STOP and not begun[delta.index]:
-                failed[utterance] = FinishReason.STOP
-                continue
-            if delta.finish is FinishReason.LENGTH and _is_runaway(requests[utterance], params):
-                if may_restart:
-                    failed[utterance] = FinishReason.LENGTH
+    def _attempt(
+        self,
+        number: int,
+        requests: dict[Utterance, GenerationRequest],
+        failed: dict[Utterance, FinishReason],
+    ) -> Iterator[UtteranceUpdate]:
+        """Run requests once, and put the utterances that failed into ``failed``.
+
+        These are the ones that end at their first frame, and, before the last attempt, the ones
+        that find no end.
+
+        Args:
+            number: of the attempt, from 0.
+        """
+        utterances = list(requests)
+        begun = [False] * len(utterances)
+        for deltas in self.model.gpt.generate(list(requests.values()), self.cancelled):
+            for delta in deltas:
+                utterance = utterances[delta.index]
+                request = requests[utterance]
+                begun[delta.index] |= len(delta.ids) > 0
+                if delta.finish is FinishReason.STOP and not begun[delta.index]:
+                    failed[utterance] = FinishReason.STOP
                     continue
-                _warn_of_runaway(utterance, requests[utterance])
-            yield UtteranceUpdate(utterance, delta)
-
-
-def _is_runaway(request: GenerationRequest, params: RefineTextParams) -> bool:
-    """Return whether the length of the text set the limit of new frames, and not the caller."""
-    return request.sampling.max_new < params.max_new_token
-
-
-def _warn_of_runaway(utterance: Utterance, request: GenerationRequest) -> None:
-    logger.warning(
-        "%r found no end and was cut after %.0f s: try another seed, or other words",
-        utterance.text[:40],
-        request.sampling.max_new / FRAMES_PER_SECOND,
-    )
+                # A runaway: the length of the text set the limit of new frames, not the caller.
+                bounded = request.sampling.max_new < self.params.max_new_token
+                if delta.finish is FinishReason.LENGTH and bounded:
+                    if number + 1 < self.runaways:
+                        failed[utterance] = FinishReason.LENGTH
+                        continue
+                    logger.warning(
+                        "%r found no end and was cut after %.0f s: try another seed, or other "
+                        "words",
+                        utterance.text[:40],
+                        request.sampling.max_new / FRAMES_PER_SECOND,
+                    )
+                yield UtteranceUpdate(utterance, delta)

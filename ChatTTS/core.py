@@ -151,12 +151,13 @@ class Chat(CheckpointAttributes):
         with finish_before_exit():
             model = load_model(folder, placement, options, coef)
         defaults = model.config.defaults
-        self.normalizer = self.normalizer.adapted(
+        self.normalizer = Normalizer(
             homophones=table,
             characters=defaults.characters,
             known_tags=model.tokenizer.control_tokens,
             language=defaults.language,
             knows=model.tokenizer.knows,
+            registered=self.normalizer.normalizers,
         )
         self._model, self._assigned_device = model, None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -34,7 +35,7 @@ class TensorLike(Protocol):
     def shape(self) -> Collection[int]: ...
 
 
-def read_tensors(path: Path) -> dict[str, Tensor]:
+def read_tensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Read all tensors of the safetensors file ``path`` into memory, in the file's own dtypes.
 
     :class:`~.tensor_file.TensorFile` reads them one by one.

@@ -13,15 +13,16 @@ from typing import TypeVar
 
 import numpy as np
 
+from ..audio.samples import SAMPLE_RATE, Samples
 from ..errors import ChatTTSError
 from ..model.generation import FinishReason
 from ..text.tags import without_border_breaks
 from ..utils.locks import ChangeNotifier, WakeSignal
 from .decode_worker import DecodeClient, DecodeJob, DecodeWorker
-from .decoding import Samples, UtteranceDecoder
+from .decoding import UtteranceDecoder
 from .frame_generation import Utterance, UtteranceUpdate
 from .results import Piece, SpokenText, SpokenUtterance
-from .schedules import SAMPLE_RATE, PlaybackClock
+from .schedules import PlaybackClock
 
 logger = logging.getLogger(__name__)
 

@@ -13,12 +13,13 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
+from ..audio.samples import Samples
 from ..errors import GenerationError
 from ..model.streaming_decoder import DecoderInput
 from ..utils.fair_lock import ComputeLock
 from ..utils.locks import ChangeNotifier, WakeSignal, new_rlock
 from ..utils.process_hooks import register_thread_owner, start_thread
-from .decoding import PADDING_FRAMES, DecodeChunk, Samples, UtteranceDecoder
+from .decoding import PADDING_FRAMES, DecodeChunk, UtteranceDecoder
 
 # Frames of one batch. On a CPU more would be little faster, and would hold up the engine. A GPU
 # decodes many frames in the time of a few.

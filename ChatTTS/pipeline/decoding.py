@@ -14,16 +14,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from ..audio.samples import Samples
 from ..errors import ChatTTSError
 from ..model.generation import Delta, FinishReason
 from ..model.synthesis import Synthesizer
 from ..params import LowLatency
 from .schedules import Schedule, WholeUtterance
-
-Samples = NDArray[np.float32]
 
 # An early chunk is computed as if the last frame were repeated so many times and the utterance
 # ended there. That is closer to the final samples than an end right there, by 4 dB and more.

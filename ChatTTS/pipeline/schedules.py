@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-SAMPLE_RATE = 24_000
+from ..audio.samples import SAMPLE_RATE
+
 FRAMES_PER_SECOND = 46.875  # each is 512 samples
 
 

@@ -75,9 +75,7 @@ class GenerationThread:
             if thread.is_alive():
                 thread.join()
 
-    def at_exit(self) -> None:
-        """Close, at the interpreter's end."""
-        self.close()
+    at_exit = close  # at the interpreter's end
 
     def after_fork(self) -> None:
         """Forget the thread in a forked child; the assembler raises the error there."""

@@ -60,6 +60,7 @@ class Normalizer:
         known_tags: the model's control tags; others are removed. None keeps every tag.
         language: "en" or "zh", for texts that show neither language.
         knows: returns whether the voice knows a character of the published set; ``None`` means all.
+        registered: functions to begin with, such as those of another normalizer.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Normalizer:
         known_tags: Collection[str] | None = None,
         language: str | None = None,
         knows: Callable[[str], bool] | None = None,
+        registered: Mapping[str, TextFunction] | None = None,
     ) -> None:
         self._homophones = dict(homophones or {})
         self._characters = "".join(char for char in characters if char not in "[]\r\n")
@@ -76,26 +78,12 @@ class Normalizer:
         self._language = language if language in LANGUAGES else "en"
         self._knows = knows
         self._lock = new_lock()
-        self._registered: Mapping[str, TextFunction] = {}
+        self._registered: Mapping[str, TextFunction] = dict(registered or {})
         grammars = WeText()
         self._built_in: Mapping[str, TextFunction] = {
             "en": partial(read_english, ask=partial(grammars.read, language="en")),
             "zh": partial(read_chinese, ask=partial(grammars.read, language="zh")),
         }
-
-    def adapted(
-        self,
-        *,
-        homophones: Mapping[str, str] | None = None,
-        characters: str = "",
-        known_tags: Collection[str] | None = None,
-        language: str | None = None,
-        knows: Callable[[str], bool] | None = None,
-    ) -> Normalizer:
-        """Return a normalizer for another voice, with the functions that are registered here."""
-        other = Normalizer(homophones, characters, known_tags, language, knows)
-        other._registered = self._registered
-        return other
 
     @property
     def normalizers(self) -> dict[str, TextFunction]:

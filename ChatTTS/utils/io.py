@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import is_dataclass
-from pathlib import Path
 from typing import IO, Any
 
 from torch import Tensor
@@ -21,7 +20,7 @@ def load_safetensors(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
     Raises:
         AssetError: the file is missing or damaged.
     """
-    return read_tensors(Path(filename))
+    return read_tensors(filename)
 
 
 def get_latest_modified_file(directory: str | os.PathLike[str]) -> str | None:

@@ -9,9 +9,9 @@ import weakref
 
 import pytest
 
+from ChatTTS.audio.samples import Samples
 from ChatTTS.pipeline import decode_worker
 from ChatTTS.pipeline.decode_worker import MOST_FRAMES, DecodeWorker
-from ChatTTS.pipeline.decoding import Samples
 from ChatTTS.pipeline.schedules import FixedSize, WholeUtterance
 from ChatTTS.utils.fair_lock import NoLock
 

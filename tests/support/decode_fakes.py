@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ChatTTS.audio.samples import Samples
 from ChatTTS.model.generation import Delta, FinishReason
 from ChatTTS.model.streaming_decoder import DecoderInput
 from ChatTTS.pipeline.decode_worker import DecodeClient, DecodeJob
-from ChatTTS.pipeline.decoding import Samples, UtteranceDecoder
+from ChatTTS.pipeline.decoding import UtteranceDecoder
 from ChatTTS.pipeline.schedules import FixedSize, Schedule
 from ChatTTS.utils.fair_lock import ComputeLock
 

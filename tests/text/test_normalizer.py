@@ -136,7 +136,7 @@ def test_a_function_for_another_language_reads_what_is_said_to_be_in_it() -> Non
 def test_another_voice_keeps_the_registered_functions() -> None:
     normalize = Normalizer()
     normalize.register("zh", lambda text: "好")
-    other = normalize.adapted(characters="?", known_tags=TAGS)
+    other = Normalizer(characters="?", known_tags=TAGS, registered=normalize.normalizers)
     assert other("你们", lang="zh") == "好"
     assert other("is it? [sic]") == "is it?"
     assert normalize("is it? [sic]") == "is it. [sic]"

@@ -113,7 +113,9 @@ class InferCall:
         synthesizer = self.model.synthesizer(use_decoder)
 
         def decoder(utterance: Utterance, playback: PlaybackClock) -> UtteranceDecoder:
-            schedule = _stream_schedule(params, playback, synthesizer.samples_per_frame)
+            schedule: Schedule = JustInTime(playback, synthesizer.samples_per_frame)
+            if params.stream_batch != InferCodeParams.stream_batch:  # the caller's own size
+                schedule = FixedSize(params.stream_batch, synthesizer.samples_per_frame)
             early = low_latency if utterance.index == 0 else None
             return UtteranceDecoder(synthesizer, schedule, early)
 
@@ -161,12 +163,3 @@ def _with_progress(
         for update in updates:
             bar.update(len(update.delta.ids))
             yield update
-
-
-def _stream_schedule(
-    params: InferCodeParams, playback: PlaybackClock, samples_per_frame: int
-) -> Schedule:
-    """Return a schedule of the piece size that the caller chose, else one that follows playback."""
-    if params.stream_batch != InferCodeParams().stream_batch:
-        return FixedSize(params.stream_batch, samples_per_frame)
-    return JustInTime(playback, samples_per_frame)

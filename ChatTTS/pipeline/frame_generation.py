@@ -75,11 +75,6 @@ class Voice:
     sample: NDArray[np.int64] | None = None
     transcript: str | None = None
 
-    @property
-    def is_named(self) -> bool:
-        """Return whether anything fixes the voice."""
-        return self.speaker is not None or self.sample is not None
-
 
 @dataclass(frozen=True)
 class UtteranceUpdate:
@@ -222,7 +217,8 @@ def speak(
     """
     named = resolve_voice(model, params)
     sampling = Sampling.from_params(params, num_codebooks=model.config.embed.num_vq)
-    steady = not named.is_named and model.config.defaults.samples_trained
+    is_free = named.speaker is None and named.sample is None
+    steady = is_free and model.config.defaults.samples_trained
     tries = MAX_RUNAWAYS if may_restart and params.ensure_non_empty else 1
     if sampling.is_greedy:
         tries = 1  # nothing is drawn, so another attempt would be equal

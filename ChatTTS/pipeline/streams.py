@@ -183,11 +183,10 @@ class WaveformStream(Stream[NDArray[np.float32]]):
         self, generation: GenerationThread, params: InferCodeParams, samples_per_frame: int
     ) -> None:
         super().__init__(generation, ensure_non_empty=params.ensure_non_empty)
-        usual = InferCodeParams()
-        changed = params.stream_speed != usual.stream_speed
+        changed = params.stream_speed != InferCodeParams.stream_speed
         self._size = params.stream_speed if changed else None
         self._least = self._size or 1
-        if params.pass_first_n_batches != usual.pass_first_n_batches:
+        if params.pass_first_n_batches != InferCodeParams.pass_first_n_batches:
             frames = params.pass_first_n_batches * params.stream_batch
             self._least = max(self._least, frames * samples_per_frame)
 

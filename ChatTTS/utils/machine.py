@@ -52,7 +52,8 @@ def affinity() -> int:
 
 def cgroup_limit(root: Path = Path("/")) -> float | None:
     """Return the container's limit of CPU time, in cores; None without a limit."""
-    return min(_quotas(root), default=None)
+    quotas = map(_quota, _groups(root, "cpu"))
+    return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def usable_cores(root: Path = Path("/")) -> float:
@@ -126,14 +127,6 @@ def _cpu_info(root: Path) -> dict[str, str]:
     first = text.partition("\n\n")[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def _quotas(root: Path) -> Iterator[float]:
-    """Yield the CPU limits of the control groups, from this process's own to the roots."""
-    for group in _groups(root, "cpu"):
-        quota = _quota(group)
-        if quota is not None:
-            yield quota
 
 
 def _groups(root: Path, controller: str) -> Iterator[Path]:

@@ -11,16 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ChatTTS.audio.samples import SAMPLE_RATE
 from ChatTTS.errors import ConfigError
 from ChatTTS.params import LowLatency, as_low_latency
 from ChatTTS.pipeline.decoding import CrossFade
-from ChatTTS.pipeline.schedules import (
-    SAMPLE_RATE,
-    FixedSize,
-    JustInTime,
-    PlaybackClock,
-    WholeUtterance,
-)
+from ChatTTS.pipeline.schedules import FixedSize, JustInTime, PlaybackClock, WholeUtterance
 
 # ---------------------------------------------------------------- schedules
 

@@ -81,7 +81,7 @@ class UtteranceUpdate:
     """New frames of an utterance.
 
     Attributes:
-        delta: the frames; ``delta.row`` is a number in the batch, not in the call.
+        delta: the frames; ``delta.index`` is a number in the batch, not in the call.
         is_restart: whether the utterance begins again here, and its earlier frames are void.
     """
 

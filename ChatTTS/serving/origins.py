@@ -7,9 +7,9 @@ send the page's origin, and the host name under which the page addressed the ser
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
+from .connections import is_loopback
 from .errors import ForeignPageError
 from .settings import Settings
 
@@ -32,7 +32,7 @@ class OriginPolicy:
         # and then has the server's origin. Its requests still carry the foreign host name, so this
         # name is checked. Where keys are needed, the page has none; and where the server listens
         # to a network, its host names are not known.
-        checks_names = not settings.api_keys and _is_loopback(settings.host)
+        checks_names = not settings.api_keys and is_loopback(settings.host)
         self._names = {*_LOOPBACK, settings.host, *settings.names} if checks_names else None
 
     def check_name(self, headers: Mapping[str, str]) -> None:
@@ -68,13 +68,6 @@ class OriginPolicy:
 
     def _is_allowed(self, origin: str | None) -> bool:
         return bool({"*", origin} & self._origins)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host in _LOOPBACK
 
 
 def _parts(address: str) -> SplitResult:

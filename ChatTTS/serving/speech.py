@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..pipeline.results import Piece
 from ..pipeline.streams import SpeechStream
 from ..utils.lru import LRU
-from .errors import ServingError, UnavailableError
+from .errors import UnavailableError
 from .metrics import RequestRecord
 from .requests import SpeechRequest
 from .tickets import Ticket

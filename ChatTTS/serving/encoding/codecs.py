@@ -14,7 +14,7 @@ from av.audio.codeccontext import AudioCodecContext
 from ...audio.pcm import to_int16
 from ...audio.samples import Samples
 from .formats import Format
-from .framing import ADTS, Framing, PacketFraming, flac_header
+from .framing import ADTS, PacketFraming, flac_header
 from .ogg_opus import OggOpus
 
 # Ample for one voice: a sixth and a twelfth of the bit rate of PCM at 24 kHz.
@@ -39,7 +39,7 @@ class _Codec:
 
     name: str
     sample_format: str
-    framing: Callable[[AudioCodecContext], Framing]
+    framing: Callable[[AudioCodecContext], PacketFraming | OggOpus]
     bit_rate: Callable[[int], int] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     needs_sound: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from ...audio.samples import SAMPLE_RATE, Samples, to_mono
 from ...errors import AudioError
@@ -13,21 +13,8 @@ from .pcm import PlainWriter
 from .resampler import Resampler
 from .tempo import Tempo, check_speed
 
-
-class _SampleTransform(Protocol):
-    """Turns samples into samples."""
-
-    def push(self, samples: Samples) -> Samples: ...
-
-    def finish(self) -> Samples: ...
-
-
-class _StreamWriter(Protocol):
-    """Turns samples into bytes."""
-
-    def push(self, samples: Samples) -> bytes: ...
-
-    def finish(self) -> bytes: ...
+_SampleTransform: TypeAlias = Tempo | Resampler
+_StreamWriter: TypeAlias = PlainWriter | CodecWriter
 
 
 class Encoder:

@@ -301,7 +301,7 @@ class _CallSynthesizer:
         if not data.transcript.strip():
             raise BadRequestError(
                 "zero_shot_data needs a transcript: what the recording says, word for word",
-                param="zero_shot_data",
+                param=PARAM,
             )
         prompt = data.audio_prompt
         raw_format = raw_audio_format(prompt, data.encoding, data.sample_rate_hz)

@@ -17,6 +17,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 # Paths where GET generates speech, so it is checked like POST.
 _COSTLY_PATHS = ("/tts",)
+_FOREIGN = "pages of other hosts may not do this: name their origin in the server's settings"
 
 
 class OriginPolicy:
@@ -53,13 +54,15 @@ class OriginPolicy:
         # Browsers omit this header for IP addresses without TLS; then the origin decides.
         is_foreign = site == "cross-site" or (site is None and not self._is_own(headers))
         if is_foreign and not is_harmless and not self._is_allowed(headers.get("origin")):
-            raise ForeignPageError(
-                "pages of other hosts may not do this: name their origin in the server's settings"
-            )
+            raise ForeignPageError(_FOREIGN)
 
-    def may_open_socket(self, headers: Mapping[str, str]) -> bool:
-        """Return whether a client may open a WebSocket; browsers let every page try this."""
-        return self._is_own(headers) or self._is_allowed(headers.get("origin"))
+    def check_socket(self, headers: Mapping[str, str]) -> None:
+        """Raise ForeignPageError if the client may not open a WebSocket.
+
+        Browsers let every page try this.
+        """
+        if not (self._is_own(headers) or self._is_allowed(headers.get("origin"))):
+            raise ForeignPageError(_FOREIGN)
 
     def _is_own(self, headers: Mapping[str, str]) -> bool:
         """Return whether the client is the server's own page, or a program (without origin)."""

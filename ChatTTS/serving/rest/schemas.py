@@ -258,7 +258,7 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Return whether clients should send requests."""
+    """The readiness for requests of clients."""
 
     status: Literal["starting", "ready", "draining", "failed"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeGuard
 
@@ -99,27 +99,15 @@ def parse(message_fields: Mapping[str, Any]) -> Message:
             f"context_id must be a string of 1 to {_MAX_ID_CHARACTERS} characters",
             param="context_id",
         )
-    message: Message
-    if kind == "session.auth":
-        message = Auth(_string(fields, "api_key"))
-    elif kind == "session.config":
+    if kind == "session.config":
         return Configure(fields)
-    elif kind == "input.text":
-        message = Append(_string(fields, "text"))
-    elif kind == "input.flush":
-        message = Flush()
-    elif kind == "input.cancel":
-        message = Cancel(_count(fields, "played_samples"))
-    elif kind == "input.done":
-        message = Done()
-    elif kind == "session.close":
-        message = Close()
-    else:
+    if not isinstance(kind, str) or kind not in _MESSAGES:
         raise BadRequestError(
             "type must be session.config, input.text, input.flush, input.cancel, input.done or "
             "session.close",
             param="type",
         )
+    message = _MESSAGES[kind](fields)
     for unknown in fields:
         raise BadRequestError(
             f"{kind} has no field {unknown[:_MAX_ID_CHARACTERS]!r}", param=unknown
@@ -161,3 +149,14 @@ def _is_id(name: object) -> TypeGuard[str]:
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
+
+
+# Each takes its fields out of those of the message. session.config takes any.
+_MESSAGES: Mapping[str, Callable[[dict[str, Any]], Message]] = {
+    "session.auth": lambda fields: Auth(_string(fields, "api_key")),
+    "input.text": lambda fields: Append(_string(fields, "text")),
+    "input.flush": lambda _: Flush(),
+    "input.cancel": lambda fields: Cancel(_count(fields, "played_samples")),
+    "input.done": lambda _: Done(),
+    "session.close": lambda _: Close(),
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from ...audio.samples import SAMPLE_RATE, Samples
-from ..encoding import Encoder, Format, encoder
+from ..encoding import Encoder, Format
 from .request_parsing import AudioSettings
 
 InThread = Callable[[Callable[[], bytes]], Awaitable[bytes]]
@@ -55,4 +55,4 @@ class StreamEncoder:
         return stream if self._last is None else self._last.as_file(stream)
 
     def _new_encoder(self) -> Encoder:
-        return encoder(self.settings.format, self.settings.sample_rate, self.settings.speed)
+        return Encoder(self.settings.format, self.settings.sample_rate, self.settings.speed)

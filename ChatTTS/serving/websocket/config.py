@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 from ...audio.samples import SAMPLE_RATE
 from ...errors import AudioError
-from ..encoding import Encoder, Format, encoder
+from ..encoding import Encoder, Format
 from ..errors import BadRequestError
 from ..requests import Priority, SpeechRequest
 from .messages import is_text
@@ -85,7 +85,7 @@ class ContextConfig:
 
     def encoder(self) -> Encoder:
         """Return an encoder for one run."""
-        return encoder(self.format, self.sample_rate, self.speed)
+        return Encoder(self.format, self.sample_rate, self.speed)
 
     def request(
         self, text: str, seed: int, *, is_first: bool = True, **others: Any

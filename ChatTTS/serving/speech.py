@@ -4,26 +4,64 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
 from ..pipeline.results import Piece
 from ..pipeline.streams import SpeechStream
 from ..utils.lru import LRU
-from .errors import UnavailableError
+from .admission import Admission
+from .errors import ServingError, UnavailableError
 from .metrics import RequestRecord
 from .requests import SpeechRequest
+from .settings import Settings
 from .tickets import Ticket
 
-if TYPE_CHECKING:
-    from .service import SpeechService
+T = TypeVar("T")
 
 ResultCache = LRU[tuple[Any, ...], tuple[Piece, ...]]
 """Pieces of finished requests, by everything that their samples depend on."""
 
 # From the best end of a request to the worst.
 _FINISH_REASONS = ("stop", "length", "abort")
+
+
+class SpeechBackend(Protocol):
+    """What a ``Speech`` uses of its service.
+
+    Attributes:
+        settings: of the server.
+        admission: the queue.
+        results: pieces of finished requests.
+    """
+
+    settings: Settings
+    admission: Admission
+    results: ResultCache
+
+    def check(self, request: SpeechRequest) -> dict[str, str]:
+        """Return the parameters of the request's voice; raise ServingError on a bad request."""
+
+    def take_ticket(self, request: SpeechRequest) -> Ticket:
+        """Put the request into the queue."""
+
+    async def open_stream(
+        self, request: SpeechRequest, voice: dict[str, str], interrupt: threading.Event
+    ) -> SpeechStream:
+        """Start to generate; ``interrupt`` ends it."""
+
+    def speech_started(self, speech: Speech) -> None:
+        """Called when the request has its turn."""
+
+    def speech_ended(self, speech: Speech) -> None:
+        """Called when the request is over, after :meth:`speech_started` or a failed start."""
+
+    def client_error(self, error: Exception) -> ServingError:
+        """Return the error that the client is told."""
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Return the result of ``work``, called in a worker thread."""
 
 
 class Speech(AsyncIterator[Piece]):
@@ -34,7 +72,7 @@ class Speech(AsyncIterator[Piece]):
     engine.
 
     Args:
-        service: generates it.
+        backend: the service.
         request: the text to speak.
 
     Attributes:
@@ -48,11 +86,11 @@ class Speech(AsyncIterator[Piece]):
             iterated: the engine fails. Nothing is held after an error on entering.
     """
 
-    def __init__(self, service: SpeechService, request: SpeechRequest) -> None:
+    def __init__(self, backend: SpeechBackend, request: SpeechRequest) -> None:
         self.request = request
         self.record = RequestRecord(request)
         self.finish_reason: str | None = None
-        self._service = service
+        self._backend = backend
         self._voice: dict[str, str] = {}
         self._ticket: Ticket | None = None
         self._stream: SpeechStream | None = None
@@ -61,25 +99,25 @@ class Speech(AsyncIterator[Piece]):
         self._delivered: list[Piece] = []
 
     async def __aenter__(self) -> Speech:
-        service, request = self._service, self.request
-        self._voice = service.check(request)
+        backend, request = self._backend, self.request
+        self._voice = backend.check(request)
         # While the server shuts down, the admission refuses every new request.
-        may_use_cache = self._is_cacheable and not service.admission.draining
-        cached = service.results.get(self._cache_key) if may_use_cache else None
+        may_use_cache = self._is_cacheable and not backend.admission.draining
+        cached = backend.results.get(self._cache_key) if may_use_cache else None
         if cached is not None:
             self._cached = list(reversed(cached))
             self.record.is_cached = True
-            service.speech_started(self)
+            backend.speech_started(self)
             return self
-        ticket = service.take_ticket(request)
+        ticket = backend.take_ticket(request)
         await ticket.__aenter__()
         self._ticket = ticket
         self.record.mark_started()
-        service.speech_started(self)
+        backend.speech_started(self)
         try:
-            self._stream = await service.open_stream(request, self._voice, self._interrupt)
+            self._stream = await backend.open_stream(request, self._voice, self._interrupt)
         except Exception as error:
-            answer = service.client_error(error)
+            answer = backend.client_error(error)
             await self.__aexit__(type(answer), answer, None)
             raise answer from error
         except BaseException as error:  # cancelled
@@ -103,7 +141,7 @@ class Speech(AsyncIterator[Piece]):
                 self._cache_result()
                 raise
             except Exception as error:
-                raise self._service.client_error(error) from error
+                raise self._backend.client_error(error) from error
             if self._is_cacheable:
                 self._delivered.append(piece)
         self.record.add_samples(len(piece.samples))
@@ -123,12 +161,12 @@ class Speech(AsyncIterator[Piece]):
         try:
             if self._stream is not None:
                 # Shielded, so that a second cancellation does not leave the thread behind.
-                await asyncio.shield(self._service.in_thread(self._stream.close))
+                await asyncio.shield(self._backend.in_thread(self._stream.close))
         finally:
             if self._ticket is not None:
                 await self._ticket.__aexit__(kind, error, trace)
             self.record.mark_ended()
-            self._service.speech_ended(self)
+            self._backend.speech_ended(self)
 
     def abort(self) -> None:
         """End the generation within one step, without waiting for that."""
@@ -151,7 +189,7 @@ class Speech(AsyncIterator[Piece]):
     def _cache_result(self) -> None:
         """Keep the pieces for identical requests."""
         if self._is_cacheable and self._delivered and self.finish_reason == "stop":
-            self._service.results.put(self._cache_key, tuple(self._delivered))
+            self._backend.results.put(self._cache_key, tuple(self._delivered))
 
     def _finish(self, reason: str) -> None:
         """Note how an utterance, or the whole request, ended; the worst end is kept."""
@@ -160,7 +198,7 @@ class Speech(AsyncIterator[Piece]):
 
     @property
     def _is_cacheable(self) -> bool:
-        return self.request.is_seeded and self._service.settings.result_cache_bytes > 0
+        return self.request.is_seeded and self._backend.settings.result_cache_bytes > 0
 
     @property
     def _cache_key(self) -> tuple[Any, ...]:

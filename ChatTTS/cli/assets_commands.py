@@ -10,11 +10,10 @@ from ..errors import AssetError
 from ..voices import voices_folder
 from .console import Console, confirm, size, table
 from .model import ModelChoice, choose_model
-from .options import add_command
+from .options import Commands, add_command
 
 if TYPE_CHECKING:
     from ..checkpoints.assets import AssetFolder
-    from .options import Commands
 
 _DOWNLOAD = """\
 Download the full ChatTTS model (2Noise/ChatTTS) into the Hugging Face cache. Files that are

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from .console import Console
-from .options import add_command
-
-if TYPE_CHECKING:
-    from .options import Commands
+from .options import Commands, add_command
 
 _DETAILS = """\
 Compare two sound files with the same sample rate: lengths, largest difference, signal-to-noise

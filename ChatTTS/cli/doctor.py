@@ -11,7 +11,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..coexistence import REMEDY, check_single_distribution
 from ..errors import AudioError, ChatTTSError
@@ -19,11 +18,8 @@ from ..utils import machine
 from ..version import __version__
 from ..voices import VoiceLibrary
 from .console import Console, table
-from .options import add_command
+from .options import Commands, add_command
 from .packages import OPTIONAL, REQUIRED, check_package
-
-if TYPE_CHECKING:
-    from .options import Commands
 
 _DETAILS = """\
 Check the installation. A line that begins with `!` is a problem; the commands that solve the
@@ -175,12 +171,8 @@ def _torch_findings() -> Iterator[Finding]:
         value = "by Triton" if reason is None else f"velocity is slower without: {reason}"
         yield Finding("CUDA kernels", value, _OK if reason is None else _NOTE)
     else:
-        build = (
-            f"torch is built for CUDA {torch.version.cuda}"
-            if torch.version.cuda
-            else ("torch is built without it")
-        )
-        yield Finding("CUDA", f"no device ({build})")
+        build = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without it"
+        yield Finding("CUDA", f"no device (torch is built {build})")
     yield Finding("MPS", "available" if torch.backends.mps.is_available() else "not available")
     placement = choose_placement()
     dtype = str(fast_dtype(placement.device)).removeprefix("torch.")

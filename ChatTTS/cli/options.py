@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import secrets
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from ..errors import ConfigError
 from .console import UsageError
 
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction["Parser"]
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 _LEVELS = (
     ("oral", 9, "how colloquial"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, NothingToSpeakError
 from .console import Console
 from .model import choose_model, load_chat, read_config
 from .options import (
+    Commands,
     add_command,
     add_engine_options,
     add_refine_levels,
@@ -20,9 +20,6 @@ from .options import (
     text_arguments,
 )
 from .texts import gather_text
-
-if TYPE_CHECKING:
-    from .options import Commands
 
 _DETAILS = """\
 Print a text as the model would say it, with breaks, laughs and filler words; one sentence per line.

@@ -11,6 +11,7 @@ from ..voices import VoiceLibrary, find_voice
 from .console import Console, UsageError, warn
 from .model import FULL_MODEL_HINT, choose_model, load_chat, read_config
 from .options import (
+    Commands,
     Parser,
     add_command,
     add_engine_options,
@@ -28,7 +29,6 @@ from .texts import gather_text
 
 if TYPE_CHECKING:
     from ..core import Chat
-    from .options import Commands
 
 _DETAILS = """\
 Speak a text.

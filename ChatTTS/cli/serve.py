@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ChatTTSError, EngineDeadError, EngineUnavailableError
 from .console import Console, UsageError
 from .model import choose_model, load_chat
-from .options import add_command, add_engine_options
+from .options import Commands, Parser, add_command, add_engine_options
 
 if TYPE_CHECKING:
     from ..serving.settings import Settings
-    from .options import Commands, Parser
 
 _KEYS_VARIABLE = "CHATTTS_API_KEYS"
-_MEBI = 1 << 20
 # Exit statuses. The first is EX_SOFTWARE of sysexits.h.
 _ENGINE_FAILED, _FAILED, _INTERRUPTED = 70, 1, 130
 _DETAILS = f"""\
@@ -246,7 +244,7 @@ def _with_memory(args: argparse.Namespace, settings: Settings) -> argparse.Names
 
 def _settings(args: argparse.Namespace) -> Settings:
     from ..serving.auth import read_keys
-    from ..serving.settings import Limits, Settings
+    from ..serving.settings import MEBI, Limits, Settings
 
     named = {name: getattr(args, name) for name, _, _ in _LIMITS}
     limits: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
@@ -267,7 +265,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         cors_origins=tuple(args.cors),
         names=tuple(args.name),
         trusted_proxies=tuple(args.trust_proxy),
-        result_cache_bytes=args.result_cache * _MEBI,
+        result_cache_bytes=args.result_cache * MEBI,
         drain_seconds=args.drain_delay,
         shutdown_seconds=args.shutdown_seconds,
         log_texts=args.log_texts,

@@ -110,7 +110,8 @@ class SpeechJob:
         if self._first is not None:
             said += f", the first sound after {self._first:.2f} s"
         if self._underruns:
-            said += f", {_counted(self._underruns, 'underrun')} (the sound was not there in time)"
+            plural = "" if self._underruns == 1 else "s"
+            said += f", {self._underruns} underrun{plural} (the sound was not there in time)"
         console.note(said)
         if self._stopped_in is not None:
             console.note(f"stopped in {_shortened(self._stopped_in)}")
@@ -129,7 +130,3 @@ class SpeechJob:
 
 def _shortened(text: str) -> str:
     return repr(text if len(text) <= 60 else f"{text[:59]}…")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

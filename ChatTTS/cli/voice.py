@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import argparse
 import secrets
-from typing import TYPE_CHECKING
 
 from ..errors import ChatTTSError
 from ..voices import SavedVoice, VoiceLibrary, check_name
 from .console import Console, UsageError, confirm, table, warn
 from .model import choose_model, load_chat, read_config
-from .options import add_command, add_engine_options, add_model_option
-
-if TYPE_CHECKING:
-    from .options import Commands, Parser
+from .options import Commands, Parser, add_command, add_engine_options, add_model_option
 
 _DETAILS = """\
 Make voices and save them by name, for `chattts say --voice NAME`.

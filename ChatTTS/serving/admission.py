@@ -59,7 +59,6 @@ class AdmissionSnapshot:
         clients: clients that have a ticket.
         longest_wait: seconds that the oldest waiting ticket has waited.
         cost_per_second: throughput of all places; ``None`` before the first ticket is done.
-        is_draining: new tickets are refused.
     """
 
     running: int
@@ -69,7 +68,6 @@ class AdmissionSnapshot:
     clients: int
     longest_wait: float
     cost_per_second: float | None
-    is_draining: bool
 
 
 class _Throughput:
@@ -99,13 +97,16 @@ class Admission:
     Args:
         limits: its limits.
         clock: returns seconds, at the speed of the loop's clock. Deadlines are times of this clock.
+
+    Attributes:
+        draining: whether new tickets are refused.
     """
 
     def __init__(
         self, limits: AdmissionLimits, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.limits = limits
-        self._clock = clock
+        self.clock = clock
         self._interactive: FairQueue[Ticket] = FairQueue()
         self._batch: FairQueue[Ticket] = FairQueue()
         self._waiting: OrderedDict[int, Ticket] = OrderedDict()
@@ -114,7 +115,7 @@ class Admission:
         self._running: dict[int, Ticket] = {}
         self._running_of: Counter[str] = Counter()
         self._arrivals = 0
-        self._is_draining = False
+        self.draining = False
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._throughput = _Throughput()
 
@@ -127,15 +128,6 @@ class Admission:
     def waiting(self) -> int:
         """Number of tickets that wait."""
         return len(self._waiting)
-
-    @property
-    def draining(self) -> bool:
-        """Return whether new tickets are refused."""
-        return self._is_draining
-
-    def clock(self) -> float:
-        """Return the time in seconds; deadlines are times of this clock."""
-        return self._clock()
 
     def enter(
         self,
@@ -164,7 +156,7 @@ class Admission:
         if not 0 < cost < math.inf:
             raise ValueError(f"the cost of a ticket must be above 0, not {cost}")
         now = self.clock()
-        if self._is_draining and not continues:
+        if self.draining and not continues:
             raise OverloadedError(
                 "the server is shutting down and takes no more requests: ask another one",
                 retry_after=self._retry_after(self._queued_cost()),
@@ -220,12 +212,11 @@ class Admission:
             clients=len(self._waiting_of.keys() | self._running_of.keys()),
             longest_wait=0.0 if oldest is None else oldest.waited,
             cost_per_second=self._cost_per_second(),
-            is_draining=self._is_draining,
         )
 
     def drain(self) -> None:
         """Refuse new tickets from now on; waiting tickets still get their turns."""
-        self._is_draining = True
+        self.draining = True
 
     def abort_waiting(self, reason: str) -> int:
         """Reject all waiting tickets with an UnavailableError; return how many."""

@@ -51,9 +51,8 @@ class RateLimitFilter(logging.Filter):
         code = (getattr(record, "facts", None) or {}).get("code", record.msg)
         now = self._clock()
         with self._lock:
-            if (
-                len(self._buckets) > _MAX_KINDS
-            ):  # some messages are formatted before they are logged
+            # Some messages are formatted before they are logged.
+            if len(self._buckets) > _MAX_KINDS:
                 self._buckets.clear()
             key = (record.name, str(code))
             bucket = self._buckets.setdefault(key, _TokenBucket(self._burst, now))

@@ -7,9 +7,9 @@ send the page's origin, and the host name under which the page addressed the ser
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
+from .connections import is_loopback
 from .errors import ForeignPageError
 from .settings import Settings
 
@@ -17,6 +17,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 # Paths where GET generates speech, so it is checked like POST.
 _COSTLY_PATHS = ("/tts",)
+_FOREIGN = "pages of other hosts may not do this: name their origin in the server's settings"
 
 
 class OriginPolicy:
@@ -32,7 +33,7 @@ class OriginPolicy:
         # and then has the server's origin. Its requests still carry the foreign host name, so this
         # name is checked. Where keys are needed, the page has none; and where the server listens
         # to a network, its host names are not known.
-        checks_names = not settings.api_keys and _is_loopback(settings.host)
+        checks_names = not settings.api_keys and is_loopback(settings.host)
         self._names = {*_LOOPBACK, settings.host, *settings.names} if checks_names else None
 
     def check_name(self, headers: Mapping[str, str]) -> None:
@@ -53,13 +54,15 @@ class OriginPolicy:
         # Browsers omit this header for IP addresses without TLS; then the origin decides.
         is_foreign = site == "cross-site" or (site is None and not self._is_own(headers))
         if is_foreign and not is_harmless and not self._is_allowed(headers.get("origin")):
-            raise ForeignPageError(
-                "pages of other hosts may not do this: name their origin in the server's settings"
-            )
+            raise ForeignPageError(_FOREIGN)
 
-    def may_open_socket(self, headers: Mapping[str, str]) -> bool:
-        """Return whether a client may open a WebSocket; browsers let every page try this."""
-        return self._is_own(headers) or self._is_allowed(headers.get("origin"))
+    def check_socket(self, headers: Mapping[str, str]) -> None:
+        """Raise ForeignPageError if the client may not open a WebSocket.
+
+        Browsers let every page try this.
+        """
+        if not (self._is_own(headers) or self._is_allowed(headers.get("origin"))):
+            raise ForeignPageError(_FOREIGN)
 
     def _is_own(self, headers: Mapping[str, str]) -> bool:
         """Return whether the client is the server's own page, or a program (without origin)."""
@@ -68,13 +71,6 @@ class OriginPolicy:
 
     def _is_allowed(self, origin: str | None) -> bool:
         return bool({"*", origin} & self._origins)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host in _LOOPBACK
 
 
 def _parts(address: str) -> SplitResult:

@@ -10,7 +10,7 @@ from enum import IntEnum
 from .errors import BadRequestError
 
 SLOWEST, FASTEST = 0.25, 4.0  # bounds of ``speed``
-_SEED_LIMIT = 2**63
+SEED_LIMIT = 2**63
 _ID_LENGTH = 12
 
 
@@ -96,13 +96,13 @@ class SpeechRequest:
     def __post_init__(self) -> None:
         self._require("input", bool(self.text.strip()), "a text to speak")
         self._require("speed", SLOWEST <= self.speed <= FASTEST, f"{SLOWEST} to {FASTEST}")
-        self._require("seed", -_SEED_LIMIT <= self.seed < _SEED_LIMIT, "a number of 64 bits")
+        self._require("seed", -SEED_LIMIT <= self.seed < SEED_LIMIT, "a number of 64 bits")
         if self.temperature is not None:
             self._require("temperature", 0 <= self.temperature <= 2, "0 to 2")
         if self.top_p is not None:
             self._require("top_p", 0 < self.top_p <= 1, "above 0 and at most 1")
         if self.top_k is not None:
-            fits = 1 <= self.top_k < _SEED_LIMIT
+            fits = 1 <= self.top_k < SEED_LIMIT
             self._require("top_k", fits, "at least 1, and a number of 64 bits")
         if self.language is not None:
             self._require("language", self.language in ("en", "zh"), "en or zh")

@@ -10,7 +10,6 @@ import socket
 from collections.abc import Callable
 
 import torch
-from fastapi import FastAPI
 
 from ..core import Chat
 from ..errors import EngineDeadError, EngineUnavailableError, NotLoadedError
@@ -62,13 +61,6 @@ def make_service(chat: Chat, settings: Settings) -> SpeechService:
     return service
 
 
-def make_app(service: SpeechService, authenticator: Authenticator, settings: Settings) -> FastAPI:
-    """Return the app of REST, WebSocket and the web page."""
-    app = create_app(service, authenticator, settings)
-    add_websocket(app, service, authenticator, settings)
-    return app
-
-
 class Server:
     """All interfaces on one service: ``async with Server(chat, settings) as server``.
 
@@ -108,7 +100,8 @@ class Server:
             self.service = service = make_service(self._chat, settings)
             starting.callback(service.shut_down_threads)
             authenticator = Authenticator(settings.api_keys)
-            app = make_app(service, authenticator, settings)
+            app = create_app(service, authenticator, settings)
+            add_websocket(app, service, authenticator, settings)
             metrics = service.metrics
             most, most_grpc = connection_limits(settings)
             connections = Connections(settings, most=most, closed=metrics.count_closed_connection)

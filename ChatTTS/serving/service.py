@@ -9,7 +9,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..audio.samples import Samples
@@ -47,22 +46,6 @@ _WARM_UP_TEXT = "Hello there."
 ENGINE_STOPPED = "the engine stopped with an error, and the server ends: ask again when it is back"
 
 
-@dataclass(frozen=True)
-class Status:
-    """The state of the service at one moment.
-
-    Attributes:
-        state: ``starting``, ``ready``, ``draining`` or ``failed``.
-        running, waiting: numbers of requests.
-        limit: how many requests may run at a time.
-    """
-
-    state: str
-    running: int
-    waiting: int
-    limit: int
-
-
 class SpeechService:
     """Speaks requests on one ``Chat``, several at a time. Belongs to one asyncio loop.
 
@@ -73,6 +56,7 @@ class SpeechService:
         metrics: counts every request.
 
     Attributes:
+        state: ``starting``, ``ready``, ``draining`` or ``failed``.
         failed: set once the engine has stopped with an error; the service cannot speak any more.
     """
 
@@ -99,7 +83,7 @@ class SpeechService:
         self._refiners = ThreadPoolExecutor(limits.running, thread_name_prefix="refining")
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="recordings")
         self.failed = asyncio.Event()
-        self._state = "starting"
+        self.state = "starting"
         self._speaking: set[Speech] = set()
         self._holds = 0
         self._is_closed = False
@@ -107,28 +91,21 @@ class SpeechService:
     # -- state -----------------------------------------------------------------------------
 
     @property
-    def status(self) -> Status:
-        """The state of the service now."""
-        admission = self.admission
-        limit = self.settings.limits.running
-        return Status(self._state, admission.running, admission.waiting, limit)
-
-    @property
     def is_ready(self) -> bool:
         """Return whether clients should send requests here."""
-        return self._state == "ready"
+        return self.state == "ready"
 
     async def warm_up(self) -> None:
         """Speak once, so that the first client does not wait for one-time initialisation."""
         async with self.speak(SpeechRequest(_WARM_UP_TEXT, seed=0)) as speech:
             async for _ in speech:
                 pass
-        self._state = "ready"
+        self.state = "ready"
 
     def start_draining(self) -> None:
         """Report that clients should not send requests any more, but still accept them."""
-        if self._state == "ready":
-            self._state = "draining"
+        if self.state == "ready":
+            self.state = "draining"
 
     async def close(self, grace: float) -> int:
         """Refuse new requests, let the present ones finish, and unload the model.
@@ -139,8 +116,8 @@ class SpeechService:
         Returns:
             How many were aborted.
         """
-        if self._state != "failed":
-            self._state = "draining"
+        if self.state != "failed":
+            self.state = "draining"
         self.admission.drain()
         try:
             with contextlib.suppress(asyncio.TimeoutError):
@@ -321,13 +298,13 @@ class SpeechService:
         """Return what a client is told of ``error``; if the engine is dead, the service fails."""
         if isinstance(error, EngineDeadError) and not (self._is_closed or self.failed.is_set()):
             logger.error("the engine stopped: %s", error)
-            self._state = "failed"
+            self.state = "failed"
             self.failed.set()
             self.admission.abort_waiting(ENGINE_STOPPED)
         return as_serving_error(error)
 
     def _check_text(self, text: str) -> None:
-        if self._state == "failed":
+        if self.state == "failed":
             raise UnavailableError(ENGINE_STOPPED)
         if self._is_closed:
             raise OverloadedError("the server has shut down: ask another one", draining=True)

@@ -62,6 +62,9 @@ class Voices:
         fallback: speaker string of the default voice if the checkpoint has no voice at all.
         most: maximum number of uploaded voices.
 
+    Attributes:
+        default: name of the voice of requests that name none; ``None`` if there is none.
+
     Raises:
         UnknownVoiceError: there is no voice ``default``.
     """
@@ -81,14 +84,9 @@ class Voices:
             self._speakers: Mapping[str, str] = own
         else:
             self._speakers = {"default": fallback}
-        self._default = default or config.defaults.speaker or next(iter(self._speakers), None)
+        self.default = default or config.defaults.speaker or next(iter(self._speakers), None)
         if default is not None:
             self.parameters(default)
-
-    @property
-    def default(self) -> str | None:
-        """Name of the voice of requests that name none; ``None`` if there is none."""
-        return self._default
 
     def list(self) -> list[VoiceInfo]:
         """Return all voices: uploaded ones, the checkpoint's, and aliases."""
@@ -116,7 +114,7 @@ class Voices:
             VoiceError: the voice belongs to another model.
             ServingError: its file is damaged.
         """
-        name = name or self._default
+        name = name or self.default
         if name is None:
             return {}
         if name in self._library:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ChatTTS.audio.pcm import to_int16, to_pcm_bytes
 from ChatTTS.errors import AudioError
-from ChatTTS.serving.encoding import Encoder, Format, encoder
+from ChatTTS.serving.encoding import Encoder, Format
 
 RATE = 24_000
 LOSSY = (Format.MP3, Format.OPUS, Format.AAC)
@@ -53,7 +53,7 @@ def written(target: Encoder, parts: list[Samples]) -> bytes:
 
 
 def whole(format: Format, samples: Samples, rate: int = RATE, speed: float = 1.0) -> bytes:
-    return written(encoder(format, rate, speed), [samples])
+    return written(Encoder(format, rate, speed), [samples])
 
 
 def spoken(samples: Samples, rate: int = RATE, speed: float = 1.0) -> Samples:
@@ -99,8 +99,7 @@ class TestFormat:
     def test_kinds(self) -> None:
         assert Format.MP3.media_type == "audio/mpeg"
         assert Format.OPUS.media_type == "audio/ogg"
-        assert Format.WAV.suffix == ".wav"
-        assert len({f.media_type for f in FORMATS}) == len({f.suffix for f in FORMATS}) == 8
+        assert len({f.media_type for f in FORMATS}) == 8
 
     def test_rates_that_a_format_does_not_know_are_raised(self) -> None:
         assert [Format.OPUS.carried_rate(r) for r in (8000, 22050, 44100)] == [8000, 24000, 48000]
@@ -110,7 +109,7 @@ class TestFormat:
     @pytest.mark.parametrize("rate", [0, 7999, 48001, 16000.5, "16000", True])
     def test_rates_out_of_range(self, rate: object) -> None:
         with pytest.raises(AudioError, match="sample_rate must be"):
-            encoder(Format.PCM, rate)  # type: ignore[arg-type]
+            Encoder(Format.PCM, rate)  # type: ignore[arg-type]
 
 
 class TestExactFormats:
@@ -161,7 +160,7 @@ class TestLossyFormats:
     def test_the_sound_is_the_same(self, format: Format, rate: int) -> None:
         data = whole(format, voice(2), rate)
         samples, found_rate = decoded(data)
-        at_rate = encoder(format, rate).sample_rate
+        at_rate = Encoder(format, rate).sample_rate
         assert found_rate == (48_000 if format is Format.OPUS else at_rate)
         reference = soxr.resample(voice(2), RATE, found_rate)
         if format is Format.OPUS and at_rate < found_rate:
@@ -213,13 +212,13 @@ class TestPieces:
         samples = voice(0.7)
         expected = whole(format, samples, rate, speed)
         for seed in range(3):
-            assert written(encoder(format, rate, speed), pieces(samples, seed)) == expected
+            assert written(Encoder(format, rate, speed), pieces(samples, seed)) == expected
 
     @pytest.mark.parametrize("format", FORMATS)
     def test_single_samples(self, format: Format) -> None:
         samples = voice(0.07)
         one_by_one = [samples[n : n + 1] for n in range(len(samples))]
-        assert written(encoder(format), one_by_one) == whole(format, samples)
+        assert written(Encoder(format), one_by_one) == whole(format, samples)
 
     @pytest.mark.parametrize(
         ("format", "needed"),
@@ -236,7 +235,7 @@ class TestPieces:
     )
     def test_first_sound_comes_early(self, format: Format, needed: int) -> None:
         """After so many samples a frame of sound is there, not only a head."""
-        target = encoder(format)
+        target = Encoder(format)
         target.push(voice()[:0])  # the head
         assert not target.push(voice()[: needed - 1])
         assert target.push(voice()[needed - 1 : needed])
@@ -246,13 +245,13 @@ class TestPieces:
     @pytest.mark.parametrize("format", FORMATS)
     def test_most_of_a_second_is_ready_after_it(self, format: Format) -> None:
         for rate, speed in ((RATE, 1.0), (16_000, 1.0), (44_100, 2.0)):
-            ready = encoder(format, rate, speed).push(voice())
+            ready = Encoder(format, rate, speed).push(voice())
             assert len(ready) > 0.4 * len(whole(format, voice(), rate, speed)), (rate, speed)
 
     def test_streams_do_not_meet(self) -> None:
         for format in FORMATS:
             sounds = [voice(0.5, seed) for seed in (1, 2)]
-            encoders = [encoder(format, 16_000, 1.5) for _ in sounds]
+            encoders = [Encoder(format, 16_000, 1.5) for _ in sounds]
             data = [b"", b""]
             for start in range(0, len(sounds[0]), 3000):
                 for n in (0, 1):
@@ -262,7 +261,7 @@ class TestPieces:
 
     @pytest.mark.parametrize("format", FORMATS)
     def test_an_encoder_that_is_let_go_is_freed_at_once(self, format: Format) -> None:
-        target = encoder(format, 16_000, 0.4)
+        target = Encoder(format, 16_000, 0.4)
         target.push(voice(0.3))
         alive: list[weakref.ref[object]] = [weakref.ref(target), weakref.ref(target._writer)]
         gc.disable()
@@ -277,7 +276,7 @@ class TestPieces:
         samples = voice(0.2) * 8
         samples.flags.writeable = False
         whole(format, samples, 16_000, 2)
-        target = encoder(format)
+        target = Encoder(format)
         loose = samples.copy()
         data = target.push(loose)
         loose[:] = 0  # it was taken, so this changes nothing
@@ -290,7 +289,7 @@ class TestRate:
         samples = voice(1.01)
         expected = soxr.resample(samples, RATE, rate, quality="HQ")
         joined = np.frombuffer(
-            written(encoder(Format.PCM, rate), pieces(samples, 5)), "<i2"
+            written(Encoder(Format.PCM, rate), pieces(samples, 5)), "<i2"
         ).astype(int)
         assert len(joined) == len(expected) == round(len(samples) * rate / RATE)
         assert np.abs(joined - to_int16(expected)).max() <= 1
@@ -328,7 +327,7 @@ class TestTempo:
         expected = whole(Format.PCM, samples, speed=speed)
         for seed in range(3):
             parts = pieces(samples, seed)
-            assert written(encoder(Format.PCM, speed=speed), parts) == expected
+            assert written(Encoder(Format.PCM, speed=speed), parts) == expected
 
     @pytest.mark.parametrize("speed", [0.3, 1.7])
     @pytest.mark.parametrize("rate", [8_000, 48_000])
@@ -354,14 +353,14 @@ class TestTempo:
     @pytest.mark.parametrize("speed", [0, 0.24, 4.01, -1, float("nan"), float("inf"), "1", True])
     def test_speeds_out_of_range(self, speed: object) -> None:
         with pytest.raises(AudioError, match=r"speed must be .*from 0.25 to 4"):
-            encoder(Format.PCM, speed=speed)  # type: ignore[arg-type]
+            Encoder(Format.PCM, speed=speed)  # type: ignore[arg-type]
 
 
 class TestEnds:
     @pytest.mark.parametrize("format", FORMATS)
     def test_an_empty_stream(self, format: Format) -> None:
         expected = {Format.PCM: 0, Format.MULAW: 0, Format.ALAW: 0, Format.WAV: 44, Format.FLAC: 42}
-        data = encoder(format, 16_000, 0.5).finish()
+        data = Encoder(format, 16_000, 0.5).finish()
         assert data == whole(format, voice()[:0], 16_000, 0.5)
         if format in expected:
             assert len(data) == expected[format]
@@ -371,7 +370,7 @@ class TestEnds:
 
     @pytest.mark.parametrize("format", FORMATS)
     def test_nothing_goes_in_after_the_end(self, format: Format) -> None:
-        target = encoder(format)
+        target = Encoder(format)
         target.finish()
         with pytest.raises(AudioError, match="the encoder is finished"):
             target.push(voice(0.1))
@@ -380,7 +379,7 @@ class TestEnds:
 
     @pytest.mark.parametrize("format", FORMATS)
     def test_samples_that_are_no_sound(self, format: Format) -> None:
-        target = encoder(format)
+        target = Encoder(format)
         with pytest.raises(AudioError, match="NaN or infinity in 1 of 2"):
             target.push(np.array([0, np.nan], dtype=np.float32))
         with pytest.raises(AudioError, match="more than one waveform"):
@@ -392,7 +391,7 @@ class TestEnds:
 @pytest.mark.parametrize("speed", [1.0, 1.5])
 def test_a_whole_file_tells_its_length(format: Format, speed: float) -> None:
     samples = (0.1 * np.sin(np.arange(10_000) / 9)).astype(np.float32)
-    writer = encoder(format, speed=speed)
+    writer = Encoder(format, speed=speed)
     stream = writer.push(samples[:777]) + writer.push(samples[777:])
     with pytest.raises(AudioError, match="not finished"):
         writer.as_file(stream)

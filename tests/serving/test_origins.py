@@ -69,9 +69,12 @@ def test_foreign_pages_may_read(method: str, path: str, is_refused: bool) -> Non
 
 def test_sockets_are_for_own_pages_and_programs() -> None:
     origins = OriginPolicy(Settings(cors_origins=(OWN,)))
-    assert origins.may_open_socket({"host": "localhost:8000"})
-    assert origins.may_open_socket({"host": "localhost:8000", "origin": "http://localhost:8000"})
-    assert origins.may_open_socket({"host": "localhost:8000", "origin": OWN})
-    assert not origins.may_open_socket({"host": "localhost:8000", "origin": FOREIGN})
-    assert not origins.may_open_socket({"host": "localhost:8000", "origin": "http://localhost:9"})
-    assert not origins.may_open_socket({"host": "localhost:8000", "origin": "http://[x"})
+    origins.check_socket({"host": "localhost:8000"})
+    origins.check_socket({"host": "localhost:8000", "origin": "http://localhost:8000"})
+    origins.check_socket({"host": "localhost:8000", "origin": OWN})
+    with pytest.raises(ForeignPageError, match="origin"):
+        origins.check_socket({"host": "localhost:8000", "origin": FOREIGN})
+    with pytest.raises(ForeignPageError, match="origin"):
+        origins.check_socket({"host": "localhost:8000", "origin": "http://localhost:9"})
+    with pytest.raises(ForeignPageError, match="origin"):
+        origins.check_socket({"host": "localhost:8000", "origin": "http://[x"})

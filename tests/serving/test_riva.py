@@ -319,13 +319,13 @@ def test_health_is_that_of_the_service(client: Client, server: RunningServer) ->
     watch = stub.Watch(known[0], timeout=PATIENCE)
     assert next(watch).status == 1
     try:
-        server.service._state = "failed"
+        server.service.state = "failed"
         assert [stub.Check(request).status for request in known] == [2, 2]
         assert next(watch).status == 2
         error = client.refused(ask())
         assert error.code() is grpc.StatusCode.UNAVAILABLE
     finally:
-        server.service._state = "ready"
+        server.service.state = "ready"
         watch.cancel()
     with pytest.raises(grpc.RpcError) as caught:
         stub.Check(health_pb2.HealthCheckRequest(service="other"))

@@ -193,7 +193,7 @@ def test_who_waits_is_spoken_to_the_end() -> None:
 def test_a_server_that_ends_takes_nobody() -> None:
     with whole_server() as server, Reader(server.url, LONG * 2) as reader:
         server.call(server.service.admission.drain)
-        server.service._state = "draining"
+        server.service.state = "draining"
         answer = ask(server.url)
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "shutting_down")
         assert int(answer.headers["retry-after"]) >= 1

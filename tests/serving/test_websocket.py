@@ -375,7 +375,7 @@ def test_a_server_that_ends_finishes_texts_and_takes_no_new_ones() -> None:
         socket.until("audio.done", "other")
         expected = offline(server, TEXT)
         server.call(server.service.admission.drain)
-        server.service._state = "draining"
+        server.service.state = "draining"
         assert refused(server) == (1013, "the server is shutting down")
         socket.say("input.text", "new", text="Hello")
         assert socket.until("error", "new")["error"]["code"] == "shutting_down"

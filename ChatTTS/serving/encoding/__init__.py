@@ -1,6 +1,6 @@
 """Encode speech as a stream in an audio format: tempo, sample rate, codec."""
 
-from .encoder import Encoder, encoder
+from .encoder import Encoder
 from .formats import Format
 
-__all__ = ["Encoder", "Format", "encoder"]
+__all__ = ["Encoder", "Format"]

@@ -14,7 +14,7 @@ from av.audio.codeccontext import AudioCodecContext
 from ...audio.pcm import to_int16
 from ...audio.samples import Samples
 from .formats import Format
-from .framing import ADTS, Framing, PacketFraming, flac_header
+from .framing import ADTS, PacketFraming, flac_header
 from .ogg_opus import OggOpus
 
 # Ample for one voice: a sixth and a twelfth of the bit rate of PCM at 24 kHz.
@@ -39,7 +39,7 @@ class _Codec:
 
     name: str
     sample_format: str
-    framing: Callable[[AudioCodecContext], Framing]
+    framing: Callable[[AudioCodecContext], PacketFraming | OggOpus]
     bit_rate: Callable[[int], int] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     needs_sound: bool = False
@@ -95,11 +95,10 @@ class CodecWriter:
     def __init__(self, format: Format, sample_rate: int) -> None:
         codec = _CODECS[format]
         self._context = _opened(codec, sample_rate)
-        self._sample_format = codec.sample_format
+        self._codec = codec
         self._framing = codec.framing(self._context)
         self._has_header = False
         self._samples = 0
-        self._needs_sound = codec.needs_sound
 
     def push(self, samples: Samples) -> bytes:
         """Encode float32 (n,), clipped to [-1, 1]; the bytes may be empty."""
@@ -109,7 +108,7 @@ class CodecWriter:
         """Return the last bytes."""
         head = self._begin()
         packets = []
-        if self._needs_sound and not self._samples:
+        if self._codec.needs_sound and not self._samples:
             packets = self._encode(np.zeros(1, dtype=np.float32))
         packets += _bytes(self._context.encode(None))
         return head + self._framing.end(packets, self._samples)
@@ -123,10 +122,10 @@ class CodecWriter:
     def _encode(self, samples: Samples) -> list[bytes]:
         if not samples.size:
             return []
-        is_integer = self._sample_format == "s16"
+        is_integer = self._codec.sample_format == "s16"
         data = to_int16(samples) if is_integer else np.clip(samples, -1, 1)
         frame = av.AudioFrame.from_ndarray(
-            data.reshape(1, -1), format=self._sample_format, layout="mono"
+            data.reshape(1, -1), format=self._codec.sample_format, layout="mono"
         )
         frame.sample_rate = self._context.sample_rate
         frame.time_base = Fraction(1, self._context.sample_rate)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from ...audio.samples import SAMPLE_RATE, Samples, to_mono
 from ...errors import AudioError
@@ -14,44 +14,37 @@ from .resampler import Resampler
 from .tempo import Tempo, check_speed
 
 
-class _SampleTransform(Protocol):
-    """Turns samples into samples."""
-
-    def push(self, samples: Samples) -> Samples: ...
-
-    def finish(self) -> Samples: ...
-
-
-class _StreamWriter(Protocol):
-    """Turns samples into bytes."""
-
-    def push(self, samples: Samples) -> bytes: ...
-
-    def finish(self) -> bytes: ...
-
-
 class Encoder:
-    """Encodes one stream; :func:`encoder` makes it.
+    """Encodes one stream of speech at 24 kHz.
 
     The joined bytes depend on the joined samples only, not on how they were cut. One thread at a
     time may use it. Dropping the last reference to it frees the codec, also before its end.
 
-    Attributes:
+    Args:
         format: of the stream.
-        sample_rate: of the stream, in samples a second.
+        sample_rate: of the stream, from 8000 to 48000 samples a second. If the format does not
+            support that rate, the stream has the next higher one.
+        speed: tempo from 0.25 to 4, at the same pitch; 1 leaves every sample unchanged.
+
+    Attributes:
+        format: as above.
+        sample_rate: the rate that the stream has.
+
+    Raises:
+        AudioError: the rate or the speed is out of range.
     """
 
-    def __init__(
-        self,
-        format: Format,
-        sample_rate: int,
-        transforms: tuple[_SampleTransform, ...],
-        writer: _StreamWriter,
-    ) -> None:
+    def __init__(self, format: Format, sample_rate: int = SAMPLE_RATE, speed: float = 1.0) -> None:
         self.format = format
-        self.sample_rate = sample_rate
-        self._transforms = transforms
-        self._writer = writer
+        self.sample_rate = rate = format.carried_rate(sample_rate)
+        self._transforms: list[Tempo | Resampler] = []
+        if check_speed(speed) != 1:
+            self._transforms.append(Tempo(speed, SAMPLE_RATE))
+        if rate != SAMPLE_RATE:
+            self._transforms.append(Resampler(SAMPLE_RATE, rate))
+        is_plain = format in (Format.PCM, Format.WAV)
+        self._writer: PlainWriter | CodecWriter
+        self._writer = PlainWriter(format, rate) if is_plain else CodecWriter(format, rate)
         self._written = 0  # samples
         self._is_finished = False
 
@@ -116,26 +109,3 @@ class Encoder:
     def _check_unfinished(self) -> None:
         if self._is_finished:
             raise AudioError("the encoder is finished; make another one for another stream")
-
-
-def encoder(format: Format, sample_rate: int = SAMPLE_RATE, speed: float = 1.0) -> Encoder:
-    """Return an encoder for speech at 24 kHz.
-
-    Args:
-        format: of the stream.
-        sample_rate: of the stream, from 8000 to 48000 samples a second. If the format does not
-            support that rate, the stream has the next higher one.
-        speed: tempo from 0.25 to 4, at the same pitch; 1 leaves every sample unchanged.
-
-    Raises:
-        AudioError: the rate or the speed is out of range.
-    """
-    rate = format.carried_rate(sample_rate)
-    transforms: list[_SampleTransform] = []
-    if check_speed(speed) != 1:
-        transforms.append(Tempo(speed, SAMPLE_RATE))
-    if rate != SAMPLE_RATE:
-        transforms.append(Resampler(SAMPLE_RATE, rate))
-    is_plain = format in (Format.PCM, Format.WAV)
-    writer: _StreamWriter = PlainWriter(format, rate) if is_plain else CodecWriter(format, rate)
-    return Encoder(format, rate, tuple(transforms), writer)

@@ -52,11 +52,6 @@ class Format(str, Enum):
         """The media type in HTTP, such as ``audio/mpeg``."""
         return _TRAITS[self].media_type
 
-    @property
-    def suffix(self) -> str:
-        """The suffix of a file name, with its dot."""
-        return _TRAITS[self].suffix
-
     def carried_rate(self, sample_rate: int) -> int:
         """Return the rate of a stream for which ``sample_rate`` (samples a second) is requested.
 
@@ -81,18 +76,17 @@ class _FormatTraits:
     """The properties of a format; ``rates`` is ``None`` if it supports every rate."""
 
     media_type: str
-    suffix: str
     rates: tuple[int, ...] | None = None
 
 
 _TRAITS = {
-    Format.MP3: _FormatTraits("audio/mpeg", ".mp3", _MPEG_RATES),
-    Format.OPUS: _FormatTraits("audio/ogg", ".opus", _OPUS_RATES),
-    Format.AAC: _FormatTraits("audio/aac", ".aac", _MPEG_RATES),
-    Format.FLAC: _FormatTraits("audio/flac", ".flac"),
-    Format.WAV: _FormatTraits("audio/wav", ".wav"),
-    Format.PCM: _FormatTraits("audio/pcm", ".pcm"),
+    Format.MP3: _FormatTraits("audio/mpeg", _MPEG_RATES),
+    Format.OPUS: _FormatTraits("audio/ogg", _OPUS_RATES),
+    Format.AAC: _FormatTraits("audio/aac", _MPEG_RATES),
+    Format.FLAC: _FormatTraits("audio/flac"),
+    Format.WAV: _FormatTraits("audio/wav"),
+    Format.PCM: _FormatTraits("audio/pcm"),
     # audio/basic would imply 8000 samples a second.
-    Format.MULAW: _FormatTraits("audio/PCMU", ".ul"),
-    Format.ALAW: _FormatTraits("audio/PCMA", ".al"),
+    Format.MULAW: _FormatTraits("audio/PCMU"),
+    Format.ALAW: _FormatTraits("audio/PCMA"),
 }

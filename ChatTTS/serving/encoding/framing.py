@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Protocol
 
 # Offsets of the size fields in a WAV header, and the header's length.
 _RIFF_SIZE, _DATA_SIZE, _WAV_HEADER_BYTES = 4, 40, 44
@@ -14,19 +13,6 @@ _ADTS_HEADER_BYTES = 7
 _ADTS_RATES = (
     96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000,
 )  # fmt: skip
-
-
-class Framing(Protocol):
-    """Turns the packets of one stream into its bytes."""
-
-    def header(self) -> bytes:
-        """Return the bytes before the first packet."""
-
-    def body(self, packets: Sequence[bytes]) -> bytes:
-        """Return the framed bytes of these packets."""
-
-    def end(self, packets: Sequence[bytes], samples: int) -> bytes:
-        """Return the framed bytes of the last packets; ``samples`` is the stream's total."""
 
 
 class PacketFraming:

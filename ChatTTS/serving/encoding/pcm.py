@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from typing import BinaryIO, cast
 
 from ...audio.samples import Samples
 from ...audio.wavstream import PCMWriter, WavWriter
@@ -20,9 +19,8 @@ class PlainWriter:
 
     def __init__(self, format: Format, sample_rate: int) -> None:
         self._buffer = _ByteBuffer()
-        stream = cast(BinaryIO, self._buffer)
         is_wav = format is Format.WAV
-        self._writer = WavWriter(stream, sample_rate) if is_wav else PCMWriter(stream)
+        self._writer = WavWriter(self._buffer, sample_rate) if is_wav else PCMWriter(self._buffer)
 
     def push(self, samples: Samples) -> bytes:
         """Return the bytes of float32 (n,), clipped to [-1, 1]."""
@@ -35,20 +33,15 @@ class PlainWriter:
         return self._buffer.take()
 
 
-class _ByteBuffer(io.RawIOBase):
-    """A stream without seeking, from which the written bytes are taken."""
+class _ByteBuffer(io.BytesIO):
+    """A stream from which the written bytes are taken; so its writer must not seek."""
 
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: bytes) -> int:  # type: ignore[override]
-        self._parts.append(bytes(data))
-        return len(data)
+    def seekable(self) -> bool:
+        return False
 
     def take(self) -> bytes:
         """Return and remove the bytes that were written since the last call."""
-        parts, self._parts = self._parts, []
-        return b"".join(parts)
+        data = self.getvalue()
+        self.seek(0)
+        self.truncate()
+        return data

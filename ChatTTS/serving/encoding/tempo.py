@@ -11,8 +11,7 @@ import numpy as np
 
 from ...audio.samples import Samples
 from ...errors import AudioError
-
-SLOWEST, FASTEST = 0.25, 4.0
+from ..requests import FASTEST, SLOWEST
 
 # Below this range atempo refuses; above it, atempo skips samples instead of joining fragments.
 _SLOWEST_FILTER, _FASTEST_FILTER = 0.5, 2.0

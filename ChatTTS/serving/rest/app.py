@@ -19,7 +19,6 @@ from .batch import batch_routes
 from .errors import on_http_error, on_invalid
 from .middleware import AuthMiddleware, BodyMiddleware, ErrorMiddleware
 from .models import model_routes
-from .openapi import describe
 from .operations import PUBLIC, operation_routes
 from .page import is_page, page_routes
 from .refine import refine_routes
@@ -31,6 +30,8 @@ from .voices import voice_routes
 _FORM_BYTES = 64 << 10
 # A text may consist of commas, and a batch may contain a few of the longest texts.
 _BASE_PARTS, _PARTS_PER_CHARACTER = 20_000, 4
+_ABOUT = """Text to speech. The routes under `/v1` are those of OpenAI's speech API, with more
+fields; `/tts` is the plainest way. Live text goes over the WebSocket `/v1/audio/speech/stream`."""
 _EXPOSED_HEADERS = ("x-request-id", "x-sample-rate", "x-seed", "x-finish-reason", "retry-after")
 
 
@@ -45,6 +46,7 @@ def create_app(service: SpeechService, authenticator: Authenticator, settings: S
     app = FastAPI(
         title="ChatTTS",
         version=__version__,
+        description=_ABOUT,
         docs_url=None,  # its scripts would come from other hosts
         redoc_url=None,
         exception_handlers={RequestValidationError: on_invalid, HTTPException: on_http_error},
@@ -62,7 +64,6 @@ def create_app(service: SpeechService, authenticator: Authenticator, settings: S
         app.include_router(router, dependencies=keyed)
     app.include_router(operation_routes(service))
     app.include_router(page_routes())
-    app.openapi = partial(describe, app)  # type: ignore[method-assign]
     # The middleware that is added last is the outermost one.
     limits = settings.limits
     app.add_middleware(

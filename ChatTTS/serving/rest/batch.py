@@ -29,7 +29,7 @@ from .schemas import (
     BatchResult,
     SpeechBody,
 )
-from .streaming import UsageCounter, encode_file, make_encoder, speaking
+from .streaming import encode_file, make_encoder, speaking
 
 _NDJSON = "application/x-ndjson"
 # A batch may be as long as this many of the longest texts: its audio is kept until it is sent.
@@ -147,10 +147,10 @@ class _SpeechBatch:
         )
         caller = Caller(self._caller.client, f"{self._caller.request_id}.{index}")
         changes = {"priority": Priority.BATCH, "continues": self._continues}
-        request = await speech_request(service, body, body.input, caller, **changes)
+        request = await speech_request(service, body, caller, **changes)
         encoder = await make_encoder(service, request, output_options(body))
         async with speaking(service, request, self._state) as speech:
-            data = await encode_file(service, speech, encoder, UsageCounter())
+            data = await encode_file(service, speech, encoder)
             return BatchResult(
                 index=index,
                 custom_id=item.custom_id,

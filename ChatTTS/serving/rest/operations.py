@@ -34,7 +34,7 @@ def operation_routes(service: SpeechService) -> APIRouter:
     )
     async def ready() -> JSONResponse:
         status = 200 if service.is_ready else 503
-        return JSONResponse({"status": service.status.state}, status)
+        return JSONResponse({"status": service.state}, status)
 
     @router.get(
         "/metrics",
@@ -59,13 +59,13 @@ def operation_routes(service: SpeechService) -> APIRouter:
         response_model=ServiceStatus,
     )
     async def status() -> ServiceStatus:
-        now, queue = service.status, service.admission.snapshot()
+        queue = service.admission.snapshot()
         return ServiceStatus.model_validate(
             {
-                "state": now.state,
-                "running": now.running,
-                "waiting": now.waiting,
-                "limit": now.limit,
+                "state": service.state,
+                "running": queue.running,
+                "waiting": queue.waiting,
+                "limit": service.settings.limits.running,
                 "waiting_interactive": queue.waiting_interactive,
                 "waiting_batch": queue.waiting_batch,
                 "longest_wait": round(queue.longest_wait, 3),

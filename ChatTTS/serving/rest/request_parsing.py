@@ -16,7 +16,7 @@ from ..recordings import sample_prompt
 from ..requests import Priority, SpeechRequest, new_seed
 from ..service import SpeechService
 from .errors import ModelNotFoundError
-from .schemas import GenerationOptions, SpeechOptions
+from .schemas import GenerationOptions, SpeechBody, SpeechOptions
 from .streaming import OutputOptions
 
 MODELS = ("chattts", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")
@@ -51,33 +51,33 @@ def check_model(name: str) -> None:
 
 
 async def speech_request(
-    service: SpeechService, options: SpeechOptions, text: str, caller: Caller, **changes: Any
+    service: SpeechService, body: SpeechBody, caller: Caller, **changes: Any
 ) -> SpeechRequest:
-    """Return the request to speak ``text``.
+    """Return the request to speak the text of ``body``.
 
     Args:
-        changes: fields of ``SpeechRequest`` that replace those of ``options``.
+        changes: fields of ``SpeechRequest`` that replace those of ``body``.
 
     Raises:
         ServingError: a field is invalid.
     """
-    check_model(options.model)
-    voice: dict[str, Any] = {"voice": options.voice_name}
-    if options.ref_audio is not None:
-        if not (options.ref_text or "").strip():
+    check_model(body.model)
+    voice: dict[str, Any] = {"voice": body.voice_name}
+    if body.ref_audio is not None:
+        if not (body.ref_text or "").strip():
             raise BadRequestError(
                 "ref_audio needs ref_text: what the recording says, word for word",
                 param="ref_text",
             )
-        data = await service.in_thread(partial(_from_base64, options.ref_audio, "ref_audio"))
+        data = await service.in_thread(partial(_from_base64, body.ref_audio))
         sample = await sample_prompt(service, data, "ref_audio")
-        voice = {"sample": sample, "transcript": options.ref_text}
-    fields = voice | generation_fields(options, caller) | changes
+        voice = {"sample": sample, "transcript": body.ref_text}
+    fields = voice | generation_fields(body, caller) | changes
     return SpeechRequest(
-        text,
-        speed=options.speed,
-        refine=options.refine,
-        low_latency=options.low_latency,
+        body.input,
+        speed=body.speed,
+        refine=body.refine,
+        low_latency=body.low_latency,
         **fields,
     )
 
@@ -103,8 +103,8 @@ def output_options(options: SpeechOptions, **changes: Any) -> OutputOptions:
     return OutputOptions(Format.parse(options.response_format), options.sample_rate, **changes)
 
 
-def _from_base64(text: str, param: str) -> bytes:
-    """Return the bytes of base64 text, or of a ``data:`` URL with such text.
+def _from_base64(text: str) -> bytes:
+    """Return the bytes of a ``ref_audio``: base64 text, or a ``data:`` URL with such text.
 
     Raises:
         BadRequestError: the text is not base64.
@@ -114,4 +114,4 @@ def _from_base64(text: str, param: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BadRequestError(f"{param} is no base64", param=param) from error
+        raise BadRequestError("ref_audio is no base64", param="ref_audio") from error

@@ -7,10 +7,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..encoding.formats import HIGHEST_RATE, LOWEST_RATE
-from ..requests import FASTEST, SLOWEST
+from ..requests import FASTEST, SEED_LIMIT, SLOWEST
 
 FormatName = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
-_SEEDS = 2**63
 _MOST_ITEMS = 2000  # whatever the settings, since validating more takes long
 
 
@@ -30,11 +29,14 @@ class GenerationOptions(Body):
     """Fields of every request that runs the language model."""
 
     seed: int | None = Field(
-        None, ge=-_SEEDS, lt=_SEEDS, description="The same seed and text give the same speech."
+        None,
+        ge=-SEED_LIMIT,
+        lt=SEED_LIMIT,
+        description="The same seed and text give the same speech.",
     )
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, gt=0, le=1)
-    top_k: int | None = Field(None, ge=1, lt=_SEEDS)
+    top_k: int | None = Field(None, ge=1, lt=SEED_LIMIT)
     language: Literal["en", "zh"] | None = Field(
         None, description="Detected from the text by default."
     )
@@ -121,7 +123,7 @@ class PlainBody(Body):
     voice: str | None = None
     format: FormatName = "wav"
     stream: bool = Field(False, description="Send it while it is spoken; files lack a length then.")
-    seed: int | None = Field(None, ge=-_SEEDS, lt=_SEEDS)
+    seed: int | None = Field(None, ge=-SEED_LIMIT, lt=SEED_LIMIT)
     speed: float = Field(1.0, ge=SLOWEST, le=FASTEST)
 
 
@@ -256,7 +258,7 @@ class Health(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Return whether clients should send requests."""
+    """The readiness for requests of clients."""
 
     status: Literal["starting", "ready", "draining", "failed"]
 

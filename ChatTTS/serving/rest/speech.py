@@ -63,7 +63,7 @@ def speech_routes(service: SpeechService) -> APIRouter:
     async def create_speech(body: SpeechBody, request: Request) -> Response:
         """The response is streamed while the text is being spoken. If its transfer is cut
         off, it is incomplete."""
-        asked = await speech_request(service, body, body.input, Caller.of(request))
+        asked = await speech_request(service, body, Caller.of(request))
         as_events = body.stream_format == "sse"
         sent = output_options(body, is_streamed=body.stream or as_events, as_events=as_events)
         return SpeechResponse(service, asked, sent)

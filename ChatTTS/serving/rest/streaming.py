@@ -19,7 +19,7 @@ from ...errors import ChatTTSError
 from ...model.tokenizer import Tokenizer
 from ...pipeline.results import Piece
 from ...pipeline.schedules import FRAMES_PER_SECOND
-from ..encoding import Encoder, Format, encoder
+from ..encoding import Encoder, Format
 from ..errors import as_serving_error
 from ..request_logs import log_request
 from ..requests import SpeechRequest
@@ -93,33 +93,32 @@ async def make_encoder(
 ) -> Encoder:
     """Return the encoder of a response."""
     return await service.in_thread(
-        partial(encoder, output.format, output.sample_rate, request.speed)
+        partial(Encoder, output.format, output.sample_rate, request.speed)
     )
 
 
 async def encode_pieces(
-    service: SpeechService, speech: Speech, encoder: Encoder, usage: UsageCounter
+    service: SpeechService, speech: Speech, encoder: Encoder, usage: UsageCounter | None = None
 ) -> AsyncGenerator[bytes, None]:
     """Yield the encoded bytes of each piece, and the last bytes of the encoder; some may be empty.
 
     Args:
-        usage: counts the pieces.
+        usage: counts the pieces, if it is given.
 
     Raises:
         ServingError: the generation failed or was aborted.
     """
     async for piece in speech:
-        usage.add(piece)
+        if usage is not None:
+            usage.add(piece)
         yield await service.in_thread(partial(encoder.push, piece.samples))
     speech.check_complete()
     yield await service.in_thread(encoder.finish)
 
 
-async def encode_file(
-    service: SpeechService, speech: Speech, encoder: Encoder, usage: UsageCounter
-) -> bytes:
+async def encode_file(service: SpeechService, speech: Speech, encoder: Encoder) -> bytes:
     """Return the bytes of a whole file; unlike those of a stream, its header has its length."""
-    parts = [part async for part in encode_pieces(service, speech, encoder, usage)]
+    parts = [part async for part in encode_pieces(service, speech, encoder)]
     return await service.in_thread(lambda: encoder.as_file(b"".join(parts)))
 
 
@@ -145,15 +144,15 @@ class SpeechResponse(Response):
         """Handle one ASGI scope."""
         service, request = self._service, self._request
         encoder = await make_encoder(service, request, self._output)
-        usage = UsageCounter()
         # The end of a response is sent after the request has freed its place in the queue.
         if not self._output.is_streamed:
             async with speaking(service, request, scope["state"]) as speech:
-                data = await encode_file(service, speech, encoder, usage)
+                data = await encode_file(service, speech, encoder)
             headers = self._audio_headers(encoder) | {"x-finish-reason": speech.finish_reason or ""}
             answer = Response(data, headers=headers, media_type=encoder.format.media_type)
             await answer(scope, receive, send)
             return
+        usage = UsageCounter()
         async with (
             speaking(service, request, scope["state"]) as speech,
             aclosing(encode_pieces(service, speech, encoder, usage)) as parts,

@@ -109,15 +109,7 @@ def voice_routes(service: SpeechService) -> APIRouter:
 
 
 def _entry(info: VoiceInfo) -> VoiceEntry:
-    return VoiceEntry.model_validate(
-        {
-            "id": info.id,
-            "name": info.id,
-            "kind": info.kind,
-            "uploaded": info.uploaded,
-            "language": info.language,
-        }
-    )
+    return VoiceEntry.model_validate({**vars(info), "name": info.id})
 
 
 async def _check_speaker(service: SpeechService, speaker: str) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import grpc
 
 from ..auth import Authenticator
-from ..errors import ServingError, as_serving_error
+from ..errors import as_serving_error
 from ..metrics import ServerMetrics
 from ..request_logs import log_failure, log_refusal
 from ..requests import new_request_id
@@ -70,11 +70,7 @@ class RpcCall:
         metadata = [("x-request-id", self.request_id)]
         if refusal.retry_after is not None:
             metadata.append(("retry-after", f"{refusal.retry_after:g}"))
-        await self.context.abort(_status(refusal), str(refusal), tuple(metadata))
-
-
-def _status(error: ServingError) -> grpc.StatusCode:
-    return grpc.StatusCode[error.grpc]
+        await self.context.abort(grpc.StatusCode[refusal.grpc], str(refusal), tuple(metadata))
 
 
 def _address(peer: str) -> str:

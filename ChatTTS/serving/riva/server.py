@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -21,20 +24,17 @@ from .servicer import NAME, RivaServicer
 _PING_MS, _PONG_MS = 60_000, 20_000
 
 
+@dataclass(frozen=True)
 class GrpcServer:
     """A server that is listening.
 
     Attributes:
         port: its port.
+        stop: accepts no more calls, and cancels those that have not ended within so many seconds.
     """
 
-    def __init__(self, server: grpc.aio.Server, port: int) -> None:
-        self._server = server
-        self.port = port
-
-    async def stop(self, grace: float) -> None:
-        """Accept no more calls, and cancel those that have not ended within ``grace`` seconds."""
-        await self._server.stop(grace)
+    port: int
+    stop: Callable[[float], Coroutine[Any, Any, None]]
 
 
 async def serve_grpc(
@@ -60,7 +60,7 @@ async def serve_grpc(
     reflection.enable_server_reflection(names, server, pool=_reflection_pool())
     port = _bind(server, settings)
     await server.start()
-    return GrpcServer(server, port)
+    return GrpcServer(port, server.stop)
 
 
 def _options(limits: Limits, most: int | None) -> list[tuple[str, int]]:

@@ -217,9 +217,10 @@ class _CallSynthesizer:
         call.speech = speech = self._service.speak(request)
         self._response.id.CopyFrom(message.id)
         self._response.meta.text = request.text
-        await call.send_metadata(request.seed)
         try:
             async with speech:
+                # Not before: clients retry a refused call only if it has no initial metadata.
+                await call.send_metadata(request.seed)
                 utterances = speech.utterances
                 current = -1
                 async for piece in speech:
@@ -300,7 +301,7 @@ class _CallSynthesizer:
         if not data.transcript.strip():
             raise BadRequestError(
                 "zero_shot_data needs a transcript: what the recording says, word for word",
-                param="zero_shot_data",
+                param=PARAM,
             )
         prompt = data.audio_prompt
         raw_format = raw_audio_format(prompt, data.encoding, data.sample_rate_hz)

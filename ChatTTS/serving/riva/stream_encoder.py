@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from ...audio.samples import SAMPLE_RATE, Samples
-from ..encoding import Encoder, Format, encoder
+from ..encoding import Encoder, Format
 from .request_parsing import AudioSettings
 
+InThread = Callable[[Callable[[], bytes]], Awaitable[bytes]]
 # Formats in which the joined streams of several texts are a valid stream.
 _JOINABLE = (Format.PCM, Format.MULAW, Format.ALAW)
-
-
-class RunInThread(Protocol):
-    """Does work in a worker thread that would block the event loop."""
-
-    def __call__(self, work: Callable[[], bytes]) -> Awaitable[bytes]: ...
 
 
 class StreamEncoder:
@@ -30,7 +24,7 @@ class StreamEncoder:
         in_thread: runs the encoder in a worker thread.
     """
 
-    def __init__(self, settings: AudioSettings, in_thread: RunInThread) -> None:
+    def __init__(self, settings: AudioSettings, in_thread: InThread) -> None:
         self.settings = settings
         self._in_thread = in_thread
         self._encoder: Encoder | None = None
@@ -39,7 +33,7 @@ class StreamEncoder:
 
     async def push(self, samples: Samples) -> bytes:
         """Encode samples and return the bytes that are ready, possibly none."""
-        current = self._encoder = self._encoder or self._new()
+        current = self._encoder = self._encoder or self._new_encoder()
         if not self._needs_thread:
             return current.push(samples)
         return await self._in_thread(lambda: current.push(samples))
@@ -60,5 +54,5 @@ class StreamEncoder:
         """Return the joined bytes of the stream as a file with its length in the header."""
         return stream if self._last is None else self._last.as_file(stream)
 
-    def _new(self) -> Encoder:
-        return encoder(self.settings.format, self.settings.sample_rate, self.settings.speed)
+    def _new_encoder(self) -> Encoder:
+        return Encoder(self.settings.format, self.settings.sample_rate, self.settings.speed)

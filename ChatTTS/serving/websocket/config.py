@@ -4,36 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from ...audio.samples import SAMPLE_RATE
 from ...errors import AudioError
-from ..encoding import Encoder, Format, encoder
+from ..encoding import Encoder, Format
 from ..errors import BadRequestError
 from ..requests import Priority, SpeechRequest
 from .messages import is_text
 
 _MAX_FLUSH_AFTER = 600_000  # milliseconds
 
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    "model": (str,),
-    "voice": (str,),
-    "response_format": (str,),
-    "audio": (str,),
-    "seed": (int,),
-    "speed": (int, float),
-    "language": (str,),
-    "temperature": (int, float),
-    "top_p": (int, float),
-    "top_k": (int,),
-    "low_latency": (bool,),
-    "refine": (bool,),
-    "sample_rate": (int,),
-    "priority": (str,),
-    "framing": (bool,),
-    "flush_after": (int, float),
-}
-_TYPE_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+_KIND_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 @dataclass(frozen=True)
@@ -81,7 +63,7 @@ class ContextConfig:
             if name == "voice" and isinstance(value, dict):
                 value = value.get("id")
             values[name] = getattr(defaults, name, None) if value is None else value
-            _check_kind(name, values[name] if value is None else value)
+            _check_kind(name, values[name])
         config = replace(self, **values)
         config._check()
         return config
@@ -103,7 +85,7 @@ class ContextConfig:
 
     def encoder(self) -> Encoder:
         """Return an encoder for one run."""
-        return encoder(self.format, self.sample_rate, self.speed)
+        return Encoder(self.format, self.sample_rate, self.speed)
 
     def request(
         self, text: str, seed: int, *, is_first: bool = True, **others: Any
@@ -146,15 +128,22 @@ class ContextConfig:
             )
 
 
+_KINDS = {
+    name: get_args(hint)[0] if get_args(hint) else hint
+    for name, hint in get_type_hints(ContextConfig).items()
+}
+
+
 def _check_kind(name: str, value: Any) -> None:
-    kinds = _KINDS.get(name)
-    if kinds is None:
+    kind = _KINDS.get(name)
+    if kind is None:
         known = ", ".join(_KINDS)
         raise BadRequestError(
             f"session.config has no field {name[:40]!r}; it has: {known}", param=name
         )
     if value is None:
         return
-    fits = isinstance(value, kinds) and (kinds == (bool,) or not isinstance(value, bool))
-    if not fits or (kinds == (str,) and not is_text(value)):
-        raise BadRequestError(f"{name} must be {_TYPE_NAMES[kinds[-1]]}", param=name)
+    kinds = (int, float) if kind is float else (kind,)
+    fits = is_text(value) if kind is str else isinstance(value, kinds)
+    if not fits or isinstance(value, bool) != (kind is bool):
+        raise BadRequestError(f"{name} must be {_KIND_NAMES[kind]}", param=name)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeGuard
 
 from ..errors import BadRequestError
 
@@ -64,25 +64,8 @@ class Close:
 Message: TypeAlias = Auth | Configure | Append | Flush | Cancel | Done | Close
 
 
-@dataclass(frozen=True)
-class Envelope:
-    """A JSON message before it is checked.
-
-    Attributes:
-        fields: all its fields.
-    """
-
-    fields: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def context_id(self) -> str | None:
-        """The context that it belongs to; ``None`` is the default one, also for an invalid id."""
-        name = self.fields.get("context_id")
-        return name if isinstance(name, str) and _is_id(name) else None
-
-
-def decode(data: str) -> Envelope:
-    """Decode a message's text as JSON.
+def decode(data: str) -> dict[str, Any]:
+    """Return the fields of a message's text, not yet checked.
 
     Raises:
         BadRequestError: it is not a JSON object.
@@ -93,44 +76,38 @@ def decode(data: str) -> Envelope:
         raise BadRequestError('a message must be JSON, such as {"type": "input.flush"}') from None
     if not isinstance(fields, dict):
         raise BadRequestError("a message must be a JSON object with a type")
-    return Envelope(fields)
+    return fields
 
 
-def parse(envelope: Envelope) -> Message:
-    """Return the checked message.
+def context_of(fields: Mapping[str, Any]) -> str | None:
+    """Return the context of a message; ``None`` is the default one, also for an invalid id."""
+    name = fields.get("context_id")
+    return name if _is_id(name) else None
+
+
+def parse(message_fields: Mapping[str, Any]) -> Message:
+    """Return the checked message of these fields.
 
     Raises:
         BadRequestError: an unknown type, an unknown field, or a wrong value.
     """
-    fields = dict(envelope.fields)
+    fields = dict(message_fields)
     kind = fields.pop("type", None)
     name = fields.pop("context_id", None)
-    if name is not None and not (isinstance(name, str) and _is_id(name)):
+    if name is not None and not _is_id(name):
         raise BadRequestError(
             f"context_id must be a string of 1 to {_MAX_ID_CHARACTERS} characters",
             param="context_id",
         )
-    message: Message
-    if kind == "session.auth":
-        message = Auth(_string(fields, "api_key"))
-    elif kind == "session.config":
+    if kind == "session.config":
         return Configure(fields)
-    elif kind == "input.text":
-        message = Append(_string(fields, "text"))
-    elif kind == "input.flush":
-        message = Flush()
-    elif kind == "input.cancel":
-        message = Cancel(_count(fields, "played_samples"))
-    elif kind == "input.done":
-        message = Done()
-    elif kind == "session.close":
-        message = Close()
-    else:
+    if not isinstance(kind, str) or kind not in _MESSAGES:
         raise BadRequestError(
             "type must be session.config, input.text, input.flush, input.cancel, input.done or "
             "session.close",
             param="type",
         )
+    message = _MESSAGES[kind](fields)
     for unknown in fields:
         raise BadRequestError(
             f"{kind} has no field {unknown[:_MAX_ID_CHARACTERS]!r}", param=unknown
@@ -138,7 +115,7 @@ def parse(envelope: Envelope) -> Message:
     return message
 
 
-def is_text(value: object) -> bool:
+def is_text(value: object) -> TypeGuard[str]:
     """Return whether it is a string that UTF-8 can encode; JSON may hold lone surrogates."""
     if not isinstance(value, str):
         return False
@@ -150,10 +127,10 @@ def is_text(value: object) -> bool:
 
 
 def _string(fields: dict[str, Any], name: str) -> str:
-    value = fields.pop(name, None)
+    value: object = fields.pop(name, None)
     if not is_text(value):
         raise BadRequestError(f"{name} must be a string", param=name)
-    return str(value)
+    return value
 
 
 def _count(fields: dict[str, Any], name: str) -> int | None:
@@ -166,9 +143,20 @@ def _count(fields: dict[str, Any], name: str) -> int | None:
     return int(min(value, _MAX_SAMPLES))
 
 
-def _is_id(name: str) -> bool:
-    return 0 < len(name) <= _MAX_ID_CHARACTERS and is_text(name)
+def _is_id(name: object) -> TypeGuard[str]:
+    return isinstance(name, str) and 0 < len(name) <= _MAX_ID_CHARACTERS and is_text(name)
 
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
+
+
+# Each takes its fields out of those of the message. session.config takes any.
+_MESSAGES: Mapping[str, Callable[[dict[str, Any]], Message]] = {
+    "session.auth": lambda fields: Auth(_string(fields, "api_key")),
+    "input.text": lambda fields: Append(_string(fields, "text")),
+    "input.flush": lambda _: Flush(),
+    "input.cancel": lambda fields: Cancel(_count(fields, "played_samples")),
+    "input.done": lambda _: Done(),
+    "session.close": lambda _: Close(),
+}

@@ -40,7 +40,8 @@ def add_to(
 
     async def speak(websocket: WebSocket) -> None:
         try:
-            _check_page(websocket, pages)
+            pages.check_name(websocket.headers)
+            pages.check_socket(websocket.headers)
         except ForeignPageError as error:
             await deny(websocket, error)
             return
@@ -74,11 +75,3 @@ def add_to(
 
     app.add_api_websocket_route(PATH, speak)
     app.add_api_websocket_route("/{anywhere:path}", not_found)
-
-
-def _check_page(websocket: WebSocket, pages: OriginPolicy) -> None:
-    pages.check_name(websocket.headers)
-    if not pages.may_open_socket(websocket.headers):
-        raise ForeignPageError(
-            "pages of other hosts may not do this: name their origin in the server's settings"
-        )

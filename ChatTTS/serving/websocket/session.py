@@ -23,9 +23,9 @@ from .messages import (
     Cancel,
     Configure,
     Done,
-    Envelope,
     Flush,
     Message,
+    context_of,
     decode,
     parse,
 )
@@ -91,10 +91,10 @@ class Session:
         while (data := await self._receive()) is not None:
             if isinstance(data, SocketClose):
                 return data
-            envelope = Envelope()
+            fields: dict[str, Any] = {}
             try:
-                envelope = await self._decode(data)
-                await self._handle(parse(envelope), envelope.context_id)
+                fields = await self._decode(data)
+                await self._handle(parse(fields), context_of(fields))
             except AuthenticationError as error:
                 return SocketClose(UNAUTHORIZED, str(error))
             except Exception as error:  # sent to the client; the socket goes on
@@ -104,7 +104,7 @@ class Session:
                     log_failure("a message on a socket", failure, with_text=with_text)
                 elif failure.status < 500:
                     log_refusal(failure, "websocket", client=self._client)
-                await self._sender(envelope.context_id).send_error(failure)
+                await self._sender(context_of(fields)).send_error(failure)
         return SocketClose()
 
     async def _watch(self) -> SocketClose:
@@ -155,7 +155,7 @@ class Session:
 
     # -- messages --------------------------------------------------------------------------
 
-    async def _decode(self, data: str) -> Envelope:
+    async def _decode(self, data: str) -> dict[str, Any]:
         if len(data) > _LONG_MESSAGE:
             return await self._service.in_thread(partial(decode, data))
         return decode(data)

@@ -15,6 +15,7 @@ from typing import Any
 from tqdm import tqdm
 
 from .child import ChildProcess
+from .command import check_at_least_one, check_positions
 from .report import Round
 
 # Positions of a code prompt that are not text: [Stts] [empty_spk] [speed_5] ... [Ptts].
@@ -159,16 +160,10 @@ def add_arguments(parser: argparse.ArgumentParser, streams: Sequence[int]) -> No
 
 def check_arguments(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """End the program with a message if the settings contradict each other or are out of range."""
-    for name in ("prompt", "frames", "threads", "rounds"):
-        least = CONTROL_POSITIONS + 1 if name == "prompt" else 1
-        if getattr(args, name) < least:
-            parser.error(f"--{name} must be at least {least}")
-    if min(args.streams) < 1:
-        parser.error("--streams must be at least 1")
-    if args.prompt + args.frames > args.positions:
-        parser.error(
-            f"--prompt and --frames together exceed the model's {args.positions} positions"
-        )
+    if args.prompt <= CONTROL_POSITIONS:
+        parser.error(f"--prompt must be at least {CONTROL_POSITIONS + 1}")
+    check_at_least_one(parser, args, "frames", "threads", "rounds", "streams")
+    check_positions(parser, args)
 
 
 def peer_side(python: Path) -> Side:

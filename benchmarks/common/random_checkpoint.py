@@ -13,7 +13,8 @@ import argparse
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,14 @@ def config_from(args: argparse.Namespace) -> Config:
         dvae = replace(dvae, encoder=cut(dvae.encoder), decoder=cut(dvae.decoder))
         vocos = replace(vocos, num_layers=args.audio_layers)
     return replace(config, decoder=decoder, dvae=dvae, vocos=vocos)
+
+
+@contextmanager
+def temporary_checkpoint(config: Config, seed: int) -> Iterator[Path]:
+    """Give the folder of a random checkpoint, which is deleted at the end."""
+    with tempfile.TemporaryDirectory(prefix="chattts-random-") as folder:
+        write_checkpoint(Path(folder), config, seed)
+        yield Path(folder)
 
 
 def write_checkpoint(folder: Path, config: Config, seed: int = 0) -> None:
@@ -173,7 +182,10 @@ def _vocos_as_json(vocos: VocosConfig) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.common.random_checkpoint",
+        description=__doc__.partition("\n")[0],
+    )
     parser.add_argument("folder", type=Path, nargs="?", help="default: a new temporary folder")
     add_size_arguments(parser)
     args = parser.parse_args()

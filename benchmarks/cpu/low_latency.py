@@ -7,10 +7,6 @@ Nothing here is timed. README.md explains each figure.
 
 from __future__ import annotations
 
-import argparse
-import json
-import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +19,7 @@ from tqdm import tqdm
 
 import ChatTTS
 
-from ..common.report import machine
+from ..common.command import new_parser, origin, write_json
 
 Samples = NDArray[np.float32]
 
@@ -108,7 +104,7 @@ def table(results: Sequence[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = new_parser("cpu.low_latency", __doc__)
     parser.add_argument("--json", type=Path, help="keep everything here")
     parser.add_argument(
         "--lookahead", type=int, nargs="+", default=[4, 6, 8], help="frames; one row for each"
@@ -116,10 +112,7 @@ def main() -> None:
     args = parser.parse_args()
     results = measure([ChatTTS.LowLatency(lookahead=frames) for frames in args.lookahead])
     print(table(results))
-    if args.json is not None:
-        command = shlex.join(["python", *sys.argv])
-        report = {"command": command, "machine": machine(), "results": results}
-        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_json({**origin(), "results": results}, args.json)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import platform
 import random
-import shlex
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -36,8 +33,8 @@ from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.request import EngineRequest
 from ChatTTS.model.velocity.sampling_params import SamplingParams
 
+from ..common.command import check_at_least_one, check_positions, new_parser, origin, write_json
 from ..common.random_checkpoint import add_size_arguments, config_from, write_checkpoint
-from ..common.report import machine
 
 # The default sizes are those of a model that takes almost no time.
 _TINY = {
@@ -137,8 +134,7 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         engine.close()
         policies[policy] = _result(runs)
     return {
-        "command": shlex.join(["python", *sys.argv]),
-        "machine": machine(),
+        **origin(),
         "versions": {
             "package": f"chattts-velocity {ChatTTS.__version__}",
             "python": platform.python_version(),
@@ -187,10 +183,7 @@ def table(report: dict[str, Any]) -> str:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = new_parser("cpu.many_requests", __doc__)
     add_size_arguments(parser)
     parser.set_defaults(**_TINY)
     parser.add_argument(
@@ -205,15 +198,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--kv-memory", default="16MB", help="of the key-value cache")
     parser.add_argument("--json", type=Path, help="write the whole report here")
     args = parser.parse_args()
-    for name in ("prompt", "frames", "running", "threads", "rounds"):
-        if getattr(args, name) < 1:
-            parser.error(f"--{name} must be at least 1")
-    if min(args.requests) < 1:
-        parser.error("--requests must be at least 1")
-    if args.prompt + args.frames > args.positions:
-        parser.error(
-            f"--prompt and --frames together exceed the model's {args.positions} positions"
-        )
+    names = ("prompt", "frames", "running", "threads", "rounds", "requests")
+    check_at_least_one(parser, args, *names)
+    check_positions(parser, args)
     return args
 
 
@@ -222,8 +209,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="chattts-random-") as folder:
         report = measure(args, Path(folder))
     print(table(report))
-    if args.json is not None:
-        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_json(report, args.json)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,6 @@ states and audio are compared with those of float32. The share of equal greedy c
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +24,7 @@ from ChatTTS.model.generation import Cancellation, GenerationRequest, Sampling
 from ChatTTS.model.synthesis import Synthesizer
 from ChatTTS.model.tokenizer import code_prompt
 
-from ..common.report import machine
+from ..common.command import new_parser, origin, write_json
 
 TEXTS = (
     "good morning, how are you today?",
@@ -120,10 +117,7 @@ def measure(exact: Chat, other: Chat) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = new_parser("cpu.precision", __doc__)
     parser.add_argument("--dtypes", nargs="+", default=["bfloat16", "int8"])
     parser.add_argument("--model", type=Path, help="a checkpoint (default: the bundled voice)")
     parser.add_argument("--threads", type=int, help="default: the cores that may be used")
@@ -138,14 +132,8 @@ def main() -> None:
             f"{figures['waveform_snr_db']:.1f} dB (signal to difference; at most "
             f"{figures['waveform_max_difference']:.3f} in a sample)"
         )
-    if args.json is not None:
-        report = {
-            "command": shlex.join(["python", *sys.argv]),
-            "machine": machine(),
-            "versions": {"package": ChatTTS.__version__, "torch": torch.__version__},
-            "results": results,
-        }
-        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    versions = {"package": ChatTTS.__version__, "torch": torch.__version__}
+    write_json({**origin(), "versions": versions, "results": results}, args.json)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,9 @@ README.md explains each figure.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
-import shlex
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -41,8 +38,8 @@ from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.configs import CacheConfig
 from ChatTTS.model.velocity.llama import TorchLlama, tiled
 
-from ..common.random_checkpoint import add_size_arguments, config_from, write_checkpoint
-from ..common.report import machine
+from ..common.command import check_at_least_one, new_parser, origin, write_json
+from ..common.random_checkpoint import add_size_arguments, config_from, temporary_checkpoint
 from .machine_limits import apply, best
 
 Layer = Callable[[Tensor], Any]
@@ -220,12 +217,10 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Time products and then steps, in every dtype."""
     torch.set_num_threads(args.threads)
     products = {name: measure_products(args, name) for name in args.dtypes}
-    with tempfile.TemporaryDirectory(prefix="chattts-random-") as folder:
-        write_checkpoint(Path(folder), config_from(args), args.seed)
-        steps = {name: measure_steps(args, Path(folder), name) for name in args.dtypes}
+    with temporary_checkpoint(config_from(args), args.seed) as folder:
+        steps = {name: measure_steps(args, folder, name) for name in args.dtypes}
     return {
-        "command": shlex.join(["python", *sys.argv]),
-        "machine": machine(),
+        **origin(),
         "versions": {
             "package": f"chattts-velocity {ChatTTS.__version__}",
             "python": platform.python_version(),
@@ -260,10 +255,7 @@ def table(report: dict[str, Any]) -> str:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = new_parser("cpu.products", __doc__)
     add_size_arguments(parser)
     parser.add_argument("--dtypes", nargs="+", choices=list(_DTYPES), default=list(_DTYPES))
     parser.add_argument("--product-rows", type=int, nargs="+", default=[1, 8, 16, 128])
@@ -275,11 +267,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--passes", type=int, default=3, help="in a round; the best counts")
     parser.add_argument("--json", type=Path, help="write the whole report here")
     args = parser.parse_args()
-    for name in ("matrices", "length", "threads", "rounds", "passes"):
-        if getattr(args, name) < 1:
-            parser.error(f"--{name} must be at least 1")
-    if min(*args.product_rows, *args.step_rows) < 1:
-        parser.error("--product-rows and --step-rows must be at least 1")
+    names = ("matrices", "length", "threads", "rounds", "passes", "product_rows", "step_rows")
+    check_at_least_one(parser, args, *names)
     if args.length > args.positions:
         parser.error(f"--length exceeds the model's {args.positions} positions")
     return args
@@ -289,8 +278,7 @@ def main() -> None:
     args = parse()
     report = measure(args)
     print(table(report))
-    if args.json is not None:
-        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_json(report, args.json)
 
 
 if __name__ == "__main__":

@@ -9,17 +9,14 @@ By default the weights are random and have the published sizes. README.md explai
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import sys
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from ..common.command import new_parser, origin, write_json
 from ..common.comparison import Side, add_arguments, check_arguments, in_turns, load, peer_side
-from ..common.random_checkpoint import add_size_arguments, config_from, write_checkpoint
-from ..common.report import Round, machine, medians, ratios, table
+from ..common.random_checkpoint import add_size_arguments, config_from, temporary_checkpoint
+from ..common.report import Round, medians, ratios, table
 
 
 def compare(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -31,8 +28,7 @@ def compare(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         loaded = load(stack, sides, folder, args.threads)
         results = [_result(streams, rounds) for streams, rounds in in_turns(loaded, args)]
     return {
-        "command": shlex.join(["python", *sys.argv]),
-        "machine": machine(),
+        **origin(),
         "settings": {
             "layers": args.layers,
             "hidden": args.hidden,
@@ -59,10 +55,7 @@ def _result(streams: int, rounds: dict[str, list[Round]]) -> dict[str, Any]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = new_parser("cpu.standard", __doc__)
     add_size_arguments(parser)
     add_arguments(parser, streams=[1])
     parser.add_argument("--dtype", default="float32", help="of this package; the peer's is float32")
@@ -73,12 +66,10 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     args = parse()
-    with tempfile.TemporaryDirectory(prefix="chattts-random-") as folder:
-        write_checkpoint(Path(folder), config_from(args), args.seed)
-        report = compare(args, Path(folder))
+    with temporary_checkpoint(config_from(args), args.seed) as folder:
+        report = compare(args, folder)
     print(table(report))
-    if args.json is not None:
-        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_json(report, args.json)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..common.command import new_parser, write_json
 from .report import ratios, table
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
@@ -199,7 +200,7 @@ def measure(args: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], Pat
 
     def write() -> None:
         report["ratios"] = ratios(report)
-        file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        write_json(report, file)
 
     checks = wanted(CHECKS)
     if checks:
@@ -212,10 +213,7 @@ def measure(args: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], Pat
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = new_parser("gpu", __doc__)
     names = [part.name for part in (*CHECKS, *FIGURES)]
     parser.add_argument("--seconds", type=float, default=450, help="for everything")
     parser.add_argument(

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from .scale import Task
@@ -63,16 +64,18 @@ def measure(task: Task) -> None:
         raise RuntimeError(f"pytest ended with status {process.returncode}")
 
 
-def command(pattern: str, *, without_package: bool) -> list[str]:
+def command(patterns: Sequence[str], *, without_package: bool) -> list[str]:
     """Return the command line of pytest.
 
     Args:
-        pattern: of the files below ``tests/``.
+        patterns: of the files below ``tests/``.
         without_package: audio packages are missing. Files that need them cannot be imported; all
             others run nevertheless.
     """
-    files = sorted(str(file.relative_to(ROOT)) for file in (ROOT / "tests").glob(pattern))
+    found = (file for pattern in patterns for file in (ROOT / "tests").glob(pattern))
+    files = sorted(str(file.relative_to(ROOT)) for file in found)
     options = ["-v", "--tb=short", "-p", "no:cacheprovider", "-o", "addopts="]
+    options += ["-k", "not native and not torch- and not torch]"]  # backends that need no GPU
     if without_package:
         options += ["--noconftest", "--continue-on-collection-errors"]
     cores = len(os.sched_getaffinity(0))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.part", description=__doc__)
     parser.add_argument("module", help="module of this package whose `measure` is called")
     parser.add_argument("result", type=Path, help="the JSON file that results are written to")
     parser.add_argument("--folder", type=Path, required=True, help="shared by all parts")

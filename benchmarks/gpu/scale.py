@@ -30,7 +30,7 @@ class Scale:
         spread_bytes: bytes that are read before any is read again; more than all caches hold.
         copy_bytes: size of the copy that measures the memory's rate.
         kv_memory: size of the engine's KV cache.
-        tests: pattern of the test files that are run.
+        tests: patterns of the test files that are run.
         batched_tokens: the engine's token budget of a step; ``None`` for its default.
     """
 
@@ -48,7 +48,7 @@ class Scale:
     spread_bytes: int
     copy_bytes: int
     kv_memory: str
-    tests: str
+    tests: tuple[str, ...]
     batched_tokens: int | None = None
 
 
@@ -67,7 +67,12 @@ FULL = Scale(
     spread_bytes=256 << 20,
     copy_bytes=2 << 30,
     kv_memory="24GB",
-    tests="**/cuda/test_*.py",
+    # The last two hold every backend against one contract.
+    tests=(
+        "**/cuda/test_*.py",
+        "model/test_streaming_decoder.py",
+        "model/velocity/test_sampler.py",
+    ),
 )
 # Sizes with which a whole run takes seconds on a CPU.
 TINY = Scale(
@@ -92,7 +97,7 @@ TINY = Scale(
     spread_bytes=1,
     copy_bytes=1 << 10,
     kv_memory="4MB",
-    tests="model/cuda/test_launch_shapes.py",
+    tests=("model/cuda/test_launch_shapes.py",),
     batched_tokens=16,
 )
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..common.command import new_parser, write_json
 from ..common.report import machine
 from .clients import Client, Outcome, Wanted, load_of
 from .figures import LeaveFigures, first_sounds, load_figures, table
@@ -124,7 +124,7 @@ async def measure(args: argparse.Namespace, server: ServerProcess) -> dict[str, 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = new_parser("serving", __doc__)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each load")
     parser.add_argument("--times", type=float, nargs="*", default=[1, 2, 10], help="of capacity")
     parser.add_argument("--running", type=int, default=4, help="side by side in the server")
@@ -145,8 +145,7 @@ def main() -> None:
         arguments = argparse.Namespace(**{**vars(args), "json": None})
         results = asyncio.run(measure(arguments, server))
     print(table(results))
-    if args.json is not None:
-        args.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_json(results, args.json)
     if args.plot is not None:
         from .plot import draw
 

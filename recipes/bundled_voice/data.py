@@ -1,12 +1,13 @@
 """The corpus: any number of utterances, each made from a seed and its index alone.
 
 Nothing has to be stored, but a folder can keep the speech in shards, each written as a whole or not
-at all. A shard's name contains a digest of the program text and the word list, so a changed recipe
-never reads old speech. A change of the flite version does not change the name.
+at all. A shard's name contains a digest of the program and the word list, so a changed recipe never
+reads old speech. Changes of comments and docstrings, or of the flite version, do not change it.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import logging
 import os
@@ -41,8 +42,8 @@ _LETTER_SECONDS, _WORD_SECONDS, _TAG_SECONDS = 0.065, 0.04, 0.5
 _SHARDS_IN_MEMORY = 4
 _TURNS = ("rms", "slt", "rms", "awb", "kal16")
 _SOURCES = (
-    "chance", "data", "flite", "grammar", "speech", "texts", "types", "words", "words_common",
-    "words_heldout",
+    "counter_rng", "data", "flite", "grammar", "speech", "texts", "types", "words",
+    "words_common", "words_heldout",
 )  # fmt: skip
 
 A = TypeVar("A")
@@ -245,13 +246,26 @@ def _load(path: Path) -> list[Spoken]:
     ]
 
 
+def code_of(path: Path) -> bytes:
+    """Return a module's source without comments, docstrings and layout."""
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(
+            node
+        ):
+            node.body[0] = ast.Pass()
+    return ast.unparse(tree).encode()
+
+
 @lru_cache(maxsize=1)
 def _program() -> str:
-    """Return a digest of the recipe's program text, the package's normaliser and the word list."""
+    """Return a digest of the recipe's code, the package's normaliser and the word list."""
     digest = hashlib.sha256()
     own = [Path(__file__).with_name(f"{name}.py") for name in _SOURCES]
     package = sorted(Path(ChatTTS.text.__file__).parent.glob("*.py"))
-    words = [path for path in [dictionary_file()] if path is not None]
-    for path in [*own, *package, *words]:
-        digest.update(path.read_bytes())
+    for path in [*own, *package]:
+        digest.update(code_of(path))
+    words = dictionary_file()
+    if words is not None:
+        digest.update(words.read_bytes())
     return digest.hexdigest()

@@ -29,7 +29,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import Corpus
+from .data import Corpus, code_of
 from .run import Utterances
 from .types import FRAME_SAMPLES, SAMPLE_RATE, VOICES, Spoken
 
@@ -128,7 +128,7 @@ class Varied:
     @property
     def digest(self) -> str:
         """Return a digest of all that the speech depends on, except the seed."""
-        own = f"{zlib.crc32(Path(__file__).read_bytes()):08x}"
+        own = f"{zlib.crc32(code_of(Path(__file__))):08x}"
         return f"{self.corpus.digest}-{own}" if isinstance(self.corpus, Corpus) else own
 
     def spoken(self, start: int) -> Iterator[Drawn]:

@@ -263,7 +263,8 @@ def test_what_pytest_says_is_understood() -> None:
     assert unread_file("tests/test_a.py::test_b ERROR") is None
 
     whole = command(FULL.tests, without_package=False)
-    assert "tests/model/cuda/test_products.py" in whole
+    for file in ("cuda/test_products", "test_streaming_decoder", "velocity/test_sampler"):
+        assert f"tests/model/{file}.py" in whole
     assert "--noconftest" not in whole
     assert "--noconftest" in command(FULL.tests, without_package=True)
 

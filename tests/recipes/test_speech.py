@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ChatTTS.errors import ConfigError, EngineUnavailableError, TextError
-from recipes.bundled_voice import data, flite, words
+from recipes.bundled_voice import data, flite
 from recipes.bundled_voice.data import Corpus, in_processes
 from recipes.bundled_voice.flite import Flite
 from recipes.bundled_voice.speech import speak, stretch
@@ -211,18 +211,3 @@ def test_a_reader_may_stop_and_a_failure_arrives() -> None:
     results.close()
     with pytest.raises(ValueError, match="text"):
         list(in_processes(int, ["text"], workers=1))
-
-
-def test_another_word_list_means_other_speech(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def digest(text: str) -> str:
-        (tmp_path / "words").write_text(text)
-        data._program.cache_clear()
-        return Corpus(1, 1).digest
-
-    monkeypatch.setattr(words, "DICTIONARIES", (tmp_path / "none", tmp_path / "words"))
-    try:
-        assert digest("one\ntwo\n") == digest("one\ntwo\n") != digest("one\nthree\n")
-    finally:
-        data._program.cache_clear()

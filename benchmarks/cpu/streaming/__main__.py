@@ -12,9 +12,6 @@ import argparse
 import itertools
 import json
 import re
-import shlex
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -26,6 +23,7 @@ from tqdm import tqdm
 from ChatTTS.config import Config
 from ChatTTS.params import LowLatency
 
+from ...common.command import new_parser, origin
 from ...common.comparison import (
     LoadedSide,
     Side,
@@ -35,8 +33,7 @@ from ...common.comparison import (
     load,
     peer_side,
 )
-from ...common.random_checkpoint import add_size_arguments, config_from, write_checkpoint
-from ...common.report import machine
+from ...common.random_checkpoint import add_size_arguments, config_from, temporary_checkpoint
 from .figures import Streamed, ratios, summary
 from .player import Chunk
 from .report import table
@@ -94,8 +91,7 @@ def measure(args: argparse.Namespace, config: Config, folder: Path) -> dict[str,
             for streams, rounds in in_turns(loaded, args, config.vocos.mel.hop_length)
         ]
     return {
-        "command": shlex.join(["python", *sys.argv]),
-        "machine": machine(),
+        **origin(),
         "settings": {name: getattr(args, name) for name in _SETTINGS},
         "low_latency": asdict(LowLatency()),
         "sides": {key: {"name": one.side.name, **one.answer} for key, one in loaded.items()},
@@ -203,10 +199,7 @@ def _on_one_line(numbers: re.Match[str]) -> str:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = new_parser("cpu.streaming", __doc__)
     add_size_arguments(parser)
     add_arguments(parser, streams=[1, 4])
     parser.add_argument(
@@ -232,9 +225,8 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     args = parse()
     config = config_from(args)
-    with tempfile.TemporaryDirectory(prefix="chattts-random-") as folder:
-        write_checkpoint(Path(folder), config, args.seed)
-        report = measure(args, config, Path(folder))
+    with temporary_checkpoint(config, args.seed) as folder:
+        report = measure(args, config, folder)
     if args.json is not None:
         args.json.write_text(as_json(report), encoding="utf-8")
     print(table(report))

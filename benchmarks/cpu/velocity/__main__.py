@@ -9,10 +9,7 @@ By default the weights are random and have the published sizes. README.md explai
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
 import sys
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -21,6 +18,7 @@ from typing import Any
 from ChatTTS.config import Config
 
 from ...common.child import ChildProcess
+from ...common.command import check_at_least_one, new_parser, origin, write_json
 from ...common.comparison import (
     CONTROL_POSITIONS,
     LoadedSide,
@@ -32,8 +30,8 @@ from ...common.comparison import (
     peer_side,
     texts,
 )
-from ...common.random_checkpoint import add_size_arguments, config_from, write_checkpoint
-from ...common.report import Round, machine, medians, ratios
+from ...common.random_checkpoint import add_size_arguments, config_from, temporary_checkpoint
+from ...common.report import Round, medians, ratios
 from ...common.step_limit import Rates, StepWork
 from .report import table
 from .starts import measure_starts
@@ -109,8 +107,7 @@ def measure(args: argparse.Namespace, config: Config, folder: Path) -> dict[str,
         again = {key: _repeated_prompt(one, args) for key, one in ours.items()}
         overhead = {key: _overhead(one, args) for key, one in ours.items()}
     return {
-        "command": shlex.join(["python", *sys.argv]),
-        "machine": machine(),
+        **origin(),
         "settings": {name: getattr(args, name) for name in _SETTINGS},
         "sides": {key: {"name": one.side.name, **one.answer} for key, one in loaded.items()},
         "limits": limits,
@@ -184,10 +181,7 @@ def _overhead(loaded: LoadedSide, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = new_parser("cpu.velocity", __doc__)
     add_size_arguments(parser)
     add_arguments(parser, streams=[1, 8, 16])
     parser.add_argument(
@@ -207,9 +201,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--plot", type=Path, help="draw frames a second here (needs matplotlib)")
     args = parser.parse_args()
     check_arguments(parser, args)
-    for name in ("sample_frames", "read_mb", "passes"):
-        if getattr(args, name) < 1:
-            parser.error(f"--{name.replace('_', '-')} must be at least 1")
+    check_at_least_one(parser, args, "sample_frames", "read_mb", "passes")
     if args.sample_frames + CONTROL_POSITIONS + 2 * _WORDS + 2 > args.positions:
         parser.error(f"--sample-frames does not fit into the model's {args.positions} positions")
     return args
@@ -218,12 +210,10 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     args = parse()
     config = config_from(args)
-    with tempfile.TemporaryDirectory(prefix="chattts-random-") as folder:
-        write_checkpoint(Path(folder), config, args.seed)
-        report = measure(args, config, Path(folder))
+    with temporary_checkpoint(config, args.seed) as folder:
+        report = measure(args, config, folder)
     print(table(report))
-    if args.json is not None:
-        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_json(report, args.json)
     if args.plot is not None:
         from .plot import draw
 

@@ -124,12 +124,12 @@ def test_a_copy_of_a_checkpoint_is_known_again(
 ) -> None:
     """As another container or machine has it: other folder, other number, other change of state."""
     file = save_llama(tmp_path, make_shape())
-    packed_weights(team, file, "float32")
+    first = packed_weights(team, file, "float32")
     (tmp_path / "other").mkdir()
     copy = tmp_path / "other" / "copy.safetensors"
     shutil.copy2(file.path, copy)
     monkeypatch.setattr(LlamaFile, "layer", refuse)
-    packed_weights(team, LlamaFile(copy, file.shape), "float32")
+    assert packed_weights(team, LlamaFile(copy, file.shape), "float32").data.equal(first.data)
 
 
 def pieces(values: Tensor) -> list[slice]:
@@ -335,10 +335,10 @@ def test_a_folder_that_may_only_be_read(
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     file = save_llama(tmp_path, make_shape())
-    packed_weights(team, file, "float32")
+    first = packed_weights(team, file, "float32")
     monkeypatch.setattr(LlamaFile, "layer", refuse)
     monkeypatch.setattr(os, "utime", refuse_time)
-    packed_weights(team, file, "float32")
+    assert packed_weights(team, file, "float32").data.equal(first.data)
 
 
 def test_no_folder_for_a_file(team: Team, tmp_path: Path, cache: Path) -> None:

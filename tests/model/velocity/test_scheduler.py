@@ -181,10 +181,10 @@ def test_an_id_that_is_taken_is_refused_and_changes_nothing() -> None:
 
 def test_an_id_can_be_used_again_once_its_request_ended() -> None:
     engine = Engine()
-    engine.add(3, request_id="again")
-    engine.run()
-    engine.add(3, request_id="again")
-    engine.run()
+    for ended in (1, 2):
+        engine.add(3, request_id="again")
+        engine.run()
+        assert len(engine.ended) == ended
 
 
 # ---------------------------------------------------------------- how a sequence ends

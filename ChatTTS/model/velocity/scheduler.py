@@ -16,7 +16,7 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from ...errors import ConfigError
-from ..generation import FinishReason
+from ..generation import NOT_FINITE, FinishReason
 from .block_manager import BlockSpaceManager
 from .configs import CacheConfig, SchedulerConfig
 from .plan import SequenceData, StepPlan, StepResult, Work
@@ -25,11 +25,6 @@ from .scheduler_outputs import Advance, SchedulerStats
 from .sequence import Sequence, SequenceGroup, SequenceStatus
 
 logger = logging.getLogger(__name__)
-
-NOT_FINITE = (
-    "the model gave logits that are not finite: its weights are damaged (check them with "
-    "`chattts verify`) or too large for this dtype (load with dtype='float32')"
-)
 
 
 class Scheduler:

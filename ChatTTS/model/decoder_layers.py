@@ -23,7 +23,7 @@ class DecoderLayer:
     @property
     def span(self) -> int:
         """Input rows that one output row depends on."""
-        return 1
+        return 2 * self.padding + 1
 
     @property
     def padding(self) -> int:
@@ -45,10 +45,6 @@ class ConvolutionLayer(DecoderLayer):
     def scale(self) -> Tensor | None:
         """Factors [outputs] of what the convolution gives; ``None`` where there are none."""
         return None
-
-    @property
-    def span(self) -> int:
-        return 2 * self.padding + 1
 
     @property
     def padding(self) -> int:
@@ -80,10 +76,6 @@ class ConvNeXtLayer(DecoderLayer):
     """
 
     block: Any
-
-    @property
-    def span(self) -> int:
-        return 2 * self.padding + 1
 
     @property
     def padding(self) -> int:

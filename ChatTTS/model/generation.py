@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import ConfigError, TextError, shown
 from ..params import NO_TOP_K, RefineTextParams
-from .draws import DrawKey, Pass
+from .draws import DrawKey
 from .tokenizer import Prompt
 
 if TYPE_CHECKING:
@@ -27,6 +27,11 @@ logger = logging.getLogger(__name__)
 _LEAST_TEMPERATURE = 1e-20
 # Less than float32 holds. numpy warns when a number overflows, and warnings may be errors.
 _MOST = 1e30
+
+NOT_FINITE = (
+    "the model gave logits that are not finite: its weights are damaged (check them with "
+    "`chattts verify`) or too large for this dtype (load with dtype='float32')"
+)
 
 
 class FinishReason(str, Enum):
@@ -161,11 +166,6 @@ class GenerationRequest:
     prompt: Prompt
     sampling: Sampling
     key: DrawKey
-
-    @property
-    def kind(self) -> Pass:
-        """The pass that the request belongs to."""
-        return self.key.kind
 
 
 @dataclass(frozen=True)

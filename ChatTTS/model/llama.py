@@ -23,7 +23,14 @@ from ..errors import AssetError, GenerationError
 from ..utils.fair_lock import ComputeLock
 from .draws import Pass, uniforms
 from .embed import Embed
-from .generation import Cancellation, Delta, FinishReason, GenerationRequest, check_length
+from .generation import (
+    NOT_FINITE,
+    Cancellation,
+    Delta,
+    FinishReason,
+    GenerationRequest,
+    check_length,
+)
 from .llama_config import LlamaShape, check_rotation
 from .processors import PENALTY_WINDOW, count_repetitions
 from .sampling import SamplingTensors, draw_ids, penalties
@@ -149,7 +156,7 @@ class StandardEngine:
     ) -> Generator[list[Delta], None, None]:
         """Run checked requests, first those of one pass and then those of the other."""
         for kind in Pass:
-            chosen = {i: request for i, request in enumerate(requests) if request.kind is kind}
+            chosen = {i: request for i, request in enumerate(requests) if request.key.kind is kind}
             if chosen:
                 yield from self._generate_pass(kind, chosen, cancelled)
 
@@ -289,15 +296,10 @@ class PaddedBatch:
         Raises:
             GenerationError: the logits are not finite.
         """
-        if not torch.isfinite(logits).all():
-            raise GenerationError(
-                "the model gave logits that are not finite: its weights are damaged (check them "
-                "with `chattts verify`) or too large for this dtype (load with dtype='float32')"
-            )
         forbidden = [
             end if each.generated < each.request.sampling.min_new else -1 for each in self.running
         ]
-        ids = draw_ids(
+        ids, _, finite = draw_ids(
             logits,
             self._settings,
             self._penalties ** count_repetitions(self._history, logits.shape[-1]),
@@ -308,6 +310,8 @@ class PaddedBatch:
                 self._num_codebooks,
             ),
         )
+        if not finite.all():
+            raise GenerationError(NOT_FINITE)
         self._history = torch.cat(
             [self._history[..., -(PENALTY_WINDOW - 1) :], ids.unsqueeze(-1)], dim=-1
         )

@@ -56,6 +56,13 @@ class LlamaShape:
     rope_theta: float = 10_000.0
     rope_scaling: Mapping[str, Any] = field(default_factory=dict)
 
+    def block_shape(self, block_size: int) -> tuple[int, ...]:
+        """Return the shape of so many positions of keys and values.
+
+        It is [layers, 2 (keys, values), kv heads, positions, head size].
+        """
+        return (self.num_hidden_layers, 2, self.num_key_value_heads, block_size, self.head_dim)
+
 
 def read_llama_shape(path: Path, sizes: GPTConfig) -> LlamaShape:
     """Read ``path``. The base of the rotary embedding may have its old name (``rope_theta``) or

@@ -83,45 +83,30 @@ def draw_ids(
     factors: Tensor,
     forbidden: Tensor,
     numbers: NDArray[np.float32],
-) -> Tensor:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Draw one id for each row and codebook.
 
     Args:
-        logits: float32 [rows, num_codebooks, vocabulary], finite.
+        logits: float32 [rows, num_codebooks, vocabulary].
         settings: of the rows.
         factors: of :func:`~.processors.penalise_repetition`, in the shape of ``logits``.
         forbidden: int64 [rows], an id that must not be drawn, or -1.
         numbers: float32 [rows, num_codebooks], the uniform numbers of the draws.
 
     Returns:
-        int64 [rows, num_codebooks].
+        The ids, int64 [rows, num_codebooks]; their log-probabilities under the plain logits,
+        float32 in this shape; and bool [rows], false where a logit of the row is not finite. Such a
+        row is drawn from equal logits: its ids exist and mean nothing.
     """
+    finite = logits.isfinite().flatten(1).all(dim=1)
+    plain = torch.where(finite[:, None, None], logits, torch.zeros_like(logits))
     greedy = settings.temperature == 0
-    logits = processors.apply_temperature(logits, settings.temperature.masked_fill(greedy, 1.0))
+    logits = processors.apply_temperature(plain, settings.temperature.masked_fill(greedy, 1.0))
     logits = processors.penalise_repetition(logits, factors)
     logits = logits.nan_to_num()  # an extreme penalty overflows, and must not reach the draw
     logits = processors.keep_top(logits, settings.top_p, settings.top_k)
     logits = processors.forbid(logits, forbidden)
     drawn = processors.draw(logits, torch.from_numpy(numbers).to(logits.device))
-    return torch.where(greedy.squeeze(-1), logits.argmax(dim=-1), drawn)
-
-
-def draw_finite(
-    logits: Tensor,
-    settings: SamplingTensors,
-    factors: Tensor,
-    forbidden: Tensor,
-    numbers: NDArray[np.float32],
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw as :func:`draw_ids` does, from logits that may be damaged.
-
-    Returns:
-        The ids; their log-probabilities under the plain logits, float32 [rows, num_codebooks]; and
-        bool [rows], false where a logit of the row is not finite. Such a row is drawn from equal
-        logits: its ids exist and mean nothing.
-    """
-    finite = logits.isfinite().flatten(1).all(dim=1)
-    plain = torch.where(finite[:, None, None], logits, torch.zeros_like(logits))
-    ids = draw_ids(plain, settings, factors, forbidden, numbers)
+    ids = torch.where(greedy.squeeze(-1), logits.argmax(dim=-1), drawn)
     logprobs = plain.log_softmax(dim=-1).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
     return ids, logprobs, finite

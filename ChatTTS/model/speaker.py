@@ -70,7 +70,7 @@ class Speaker:
 
     def encode(self, vector: Tensor | NDArray[Any]) -> str:
         """Return the speaker string of H floats."""
-        return self._encode(self._checked(vector).detach())
+        return self._encode(self._checked(vector))
 
     def vector(self, voice: str | Tensor | NDArray[Any]) -> NDArray[np.float32]:
         """Return the L2-normalized vector, float32 [H], of a speaker string, a tensor or an array.
@@ -208,10 +208,9 @@ class Speaker:
                 f"a speaker of this model has {self.hidden} values, this one {given.numel()}: "
                 "it belongs to another model"
             )
-        values = given
-        if not torch.isfinite(values).all() or not values.any():
+        if not torch.isfinite(given).all() or not given.any():
             raise VoiceError("a speaker must be finite and not all zero")
-        return values
+        return given
 
 
 def encode_sample(codes: NDArray[Any]) -> str:

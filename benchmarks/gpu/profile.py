@@ -28,11 +28,11 @@ def _kernels(loaded: Loaded, streams: int, device: torch.device) -> dict[str, An
     count = loaded.scale.steps
     on_cuda = device.type == "cuda"
     tables = loaded.lay_out(streams)
-    loaded.steps.run(tables, 1).wait()
+    loaded.steps.run(tables, 1)()
     synchronize(device)
     activity = ProfilerActivity.CUDA if on_cuda else ProfilerActivity.CPU
     with profile(activities=[activity]) as seen:
-        loaded.steps.run(tables, count).wait()
+        loaded.steps.run(tables, count)()
         synchronize(device)
     wanted = DeviceType.CUDA if on_cuda else DeviceType.CPU
     own = "self_device_time_total" if on_cuda else "self_cpu_time_total"

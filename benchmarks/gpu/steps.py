@@ -127,7 +127,7 @@ def _measure(loaded: Loaded, streams: int, device: torch.device) -> dict[str, An
     on_device, launching, reading = [], [], []
     for _ in range(loaded.scale.rounds + 2):
         tables = loaded.lay_out(streams)
-        steps.run(tables, 1).wait()
+        steps.run(tables, 1)()
         synchronize(device)
         span = DeviceSpan(device)
         began = time.perf_counter()
@@ -135,7 +135,7 @@ def _measure(loaded: Loaded, streams: int, device: torch.device) -> dict[str, An
         launching.append((time.perf_counter() - began) / count)
         on_device.append(span.seconds() / count)
         began = time.perf_counter()
-        decoded = pending.wait()
+        decoded = pending()
         reading.append((time.perf_counter() - began) / count)
     return {
         "step_ms": spread(on_device[2:]),

@@ -228,7 +228,7 @@ def test_refined_text_keeps_its_published_shapes(small: Chat) -> None:
     with Recording(small) as recording:
         joined = small.infer(["hello you.", "come to the water."], **settings)
         listed = small.infer(["hello you.", "come to the water."], split_text=False, **settings)
-    assert all(request.kind is Pass.REFINE for request in recording.requests)
+    assert all(request.key.kind is Pass.REFINE for request in recording.requests)
     assert isinstance(joined, str)
     assert joined.split("\n") == listed
     spoken = small.infer("hello you.", params_refine_text=params, params_infer_code=LIVELY)
@@ -257,7 +257,7 @@ def test_the_bundled_voice_speaks_by_its_defaults(bundled: Chat) -> None:
     params = bundled.InferCodeParams(manual_seed=1)
     with Recording(bundled) as recording:
         waveforms = bundled.infer("Hello, how are you?", params_infer_code=params)
-    request = next(r for r in recording.requests if r.kind is Pass.CODE)
+    request = next(r for r in recording.requests if r.key.kind is Pass.CODE)
     rms = bundled.config.defaults.speakers["rms"]
     np.testing.assert_array_equal(request.prompt.speaker, bundled.speaker.vector(rms))
     assert request.sampling.repetition_penalty == 1.0  # the checkpoint's, not the published 1.05

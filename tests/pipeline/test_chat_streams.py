@@ -381,7 +381,7 @@ def test_refining_comes_before_each_batch(small: Chat) -> None:
             params_refine_text={"manual_seed": 1, "max_new_token": 8, "ensure_non_empty": False},
         )
         pieces = list(stream)
-        kinds = [request.kind.name for request in recording.requests]
+        kinds = [request.key.kind.name for request in recording.requests]
     assert kinds[:4] == ["REFINE", "CODE"] * 2
     whole = small.infer(
         STORY,

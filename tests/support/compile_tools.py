@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -33,7 +34,6 @@ from ChatTTS.config import EmbedConfig
 from ChatTTS.model.cuda import kernels
 from ChatTTS.model.cuda.kernels.product_kernels import product_in_turns
 from ChatTTS.model.cuda.kernels.products import product
-from ChatTTS.model.cuda.layers import LayerMatrices
 from ChatTTS.model.cuda.te_llama import TELlamaModel
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import Embed
@@ -44,8 +44,9 @@ from ChatTTS.model.rotary import rotary_tables
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.cuda.decode import DecodeSteps
-from ChatTTS.model.velocity.cuda.llama import TritonLinear, TritonLlama
+from ChatTTS.model.velocity.cuda.llama import TritonLlama
 from ChatTTS.model.velocity.cuda.sampler import TritonSampler
+from ChatTTS.model.velocity.llama import RowLinear
 from ChatTTS.params import InferCodeParams
 
 from .recorder_tools import EagerRecorder
@@ -254,7 +255,7 @@ def _standard_path(shape: LlamaShape, dtype: torch.dtype, batches: tuple[int, ..
     """Prompts and decode steps of ``experimental=True``."""
     model = TELlamaModel(
         shape,
-        [LayerMatrices.fuse(_layer(shape, dtype))],
+        [_layer(shape, dtype)],
         torch.zeros(shape.hidden_size, dtype=dtype),
         rotary_tables(shape),
         EagerRecorder(),
@@ -293,8 +294,9 @@ def _embed(shape: LlamaShape, dtype: torch.dtype) -> Embed:
     with torch.device("meta"):
         embed = Embed(EmbedConfig(shape.hidden_size, CODES, TEXT_IDS, CODEBOOKS)).to(dtype)
     embed = embed.to_empty(device="cpu").requires_grad_(False)
+    multiply = partial(product, out_dtype=torch.float32)
     for name in ("head_text", "head_code"):
-        setattr(embed, name, TritonLinear(getattr(embed, name).weight))
+        setattr(embed, name, RowLinear(getattr(embed, name).weight, multiply))
     return embed
 
 

@@ -21,6 +21,7 @@ from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.block_pool import BlockPool
 from ChatTTS.model.velocity.configs import CacheConfig, SchedulerConfig
 from ChatTTS.model.velocity.plan import MoveKind, SequenceData, StepPlan, StepResult, Work
+from ChatTTS.model.velocity.request import EngineRequest
 from ChatTTS.model.velocity.sampling_params import SamplingParams
 from ChatTTS.model.velocity.scheduler import Scheduler
 from ChatTTS.model.velocity.scheduler_outputs import Advance, SchedulerStats
@@ -79,15 +80,14 @@ class Requests:
         """``prompt`` may be a number of positions; no two such prompts begin alike."""
         if isinstance(prompt, int):
             prompt = make_prompt([1000 + len(self.made)] * prompt)
-        group = SequenceGroup(
+        request = EngineRequest(
             request_id or f"request-{len(self.made)}",
             prompt,
             make_sampling(max_new, n, kind),
             DrawKey(seed, kind),
-            end_id=END,
-            seq_ids=self.seq_ids,
-            priority=priority,
+            priority,
         )
+        group = SequenceGroup(request, end_id=END, seq_ids=self.seq_ids)
         self.made.append(group)
         return group
 
@@ -101,6 +101,11 @@ def make_result(rows: Sequence[Row], finite: Sequence[bool] | None = None) -> St
         logprobs=np.full(len(rows), LOGPROB, dtype=np.float32),
         finite=np.array([True] * len(rows) if finite is None else finite, dtype=bool),
     )
+
+
+def count_positions(plan: StepPlan) -> int:
+    """Positions that a plan computes."""
+    return sum(work.count for work in plan.work) + (plan.steps - 1) * len(plan.work)
 
 
 # ---------------------------------------------------------------- the model
@@ -303,7 +308,7 @@ class Engine:
             plan = self.scheduler.schedule()
             check(self.scheduler)
             if plan is None:
-                assert not self.scheduler.has_unfinished
+                assert not self.scheduler._groups
                 return None
             self._check_plan(plan, running)
             self._submit(plan)
@@ -376,9 +381,9 @@ class Engine:
                     assert (seq.ids, seq.finish) == (rows, finish)
                 assert seq.logprob == LOGPROB * len(seq.ids)
         stats = self.scheduler.stats
-        assert (stats.num_running, stats.num_waiting, stats.num_swapped) == (0, 0, 0)
+        assert (stats.running, stats.waiting, stats.swapped) == (0, 0, 0)
         assert stats.used_blocks == 0
-        assert stats.free_blocks + stats.cached_blocks == self.cache.num_blocks
+        assert self.scheduler._blocks.device.num_free + stats.cached_blocks == self.cache.num_blocks
         assert self.scheduler._blocks.host.num_used == 0
 
     def works_on(self, group: SequenceGroup, plan: StepPlan) -> list[Work]:
@@ -392,7 +397,7 @@ class Engine:
         self.ended[seq.seq_id] = seq
 
     def _check_plan(self, plan: StepPlan, before: list[Sample]) -> None:
-        assert plan.num_positions <= self.config.max_num_batched_tokens
+        assert count_positions(plan) <= self.config.max_num_batched_tokens
         assert len(self.scheduler._running) <= self.config.max_num_seqs
         work = {w.seq_id: w for w in plan.work}
         assert len(work) == len(plan.work)
@@ -437,7 +442,7 @@ def check(scheduler: Scheduler) -> None:
         assert known.device is None or blocks.device.cached[known.device] is known
         assert known.host is None or blocks.host.cached[known.host] is known
     stats = scheduler.stats
-    counts = (stats.num_running, stats.num_swapped, stats.num_waiting)
+    counts = (stats.running, stats.swapped, stats.waiting)
     assert counts == tuple(
         sum(seq.status is status for seq in samples)
         for status in (SequenceStatus.RUNNING, SequenceStatus.SWAPPED, SequenceStatus.WAITING)

@@ -7,7 +7,7 @@ with fewer frames moves on by those alone; one with more takes part in several l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -30,6 +30,7 @@ _UNKNOWN = 2**62
 _COUNTS = 3
 
 
+@dataclass(eq=False)
 class CudaDecoderState:
     """What decoding one utterance has to remember; its size does not grow with the utterance.
 
@@ -42,18 +43,14 @@ class CudaDecoderState:
         ended: whether the utterance has had its last frame.
     """
 
-    def __init__(
-        self,
-        decoder: CudaStreamingDecoder,
-        kept: Tensor | None = None,
-        seen: int = 0,
-        ended: bool = False,
-    ) -> None:
-        self.decoder, self.kept, self.seen, self.ended = decoder, kept, seen, ended
+    decoder: CudaStreamingDecoder
+    kept: Tensor | None = None
+    seen: int = 0
+    ended: bool = False
 
     def copy(self) -> CudaDecoderState:
         """Return a state that continues from here independently."""
-        return CudaDecoderState(self.decoder, self.kept, self.seen, self.ended)
+        return replace(self)
 
     @property
     def kept_bytes(self) -> int:

@@ -80,9 +80,10 @@ def cuda_layers(
         after = [_row_function(other) for other in by_rows]
         match layer:
             case ConvolutionLayer():
-                made.append(_convolution(layer, after))
+                made.append(_followed(_convolution(layer), after))
             case ConvNeXtLayer():
-                made.append(_followed(_residual(layer, dtype), after))
+                block = _residual(layer, dtype)
+                made.append(_followed(block, after) if after else block)
             case OverlapAddLayer():
                 made.append(_overlap_add(layer))
             case _:
@@ -109,21 +110,20 @@ def _row_function(layer: DecoderLayer) -> _RowFunction:
     raise TypeError(f"no function of rows for {type(layer).__name__}")
 
 
-def _convolution(description: ConvolutionLayer, after: Sequence[_RowFunction]) -> CudaLayer:
-    """A convolution without dilation, as a product of rows: cuDNN's may have fewer bits."""
+def _convolution(description: ConvolutionLayer) -> CudaLayer:
+    """A convolution without dilation, as a product of rows: cuDNN's may have fewer bits.
+
+    Places outside the utterance are not set to zero yet, see :func:`_followed`.
+    """
     conv, span, scale = description.conv, description.span, description.scale
     weight = conv.weight.detach().flatten(1)
     if scale is not None:
         weight = weight * scale.unsqueeze(1)
 
     def compute(window: Tensor, there: Tensor) -> Tensor:
-        rows = linear(window.unfold(1, span, 1).flatten(2), weight, conv.bias)
-        for function in after:
-            rows = function(rows)
-        return rows * layer.at_outputs(there)
+        return linear(window.unfold(1, span, 1).flatten(2), weight, conv.bias)
 
-    layer = CudaLayer(conv.in_channels, span, description.padding, compute)
-    return layer
+    return CudaLayer(conv.in_channels, span, description.padding, compute)
 
 
 def _residual(description: ConvNeXtLayer, dtype: torch.dtype) -> CudaLayer:
@@ -149,9 +149,7 @@ def _residual(description: ConvNeXtLayer, dtype: torch.dtype) -> CudaLayer:
 
 
 def _followed(layer: CudaLayer, after: Sequence[_RowFunction]) -> CudaLayer:
-    """A layer with functions of rows behind it."""
-    if not after:
-        return layer
+    """A layer with functions of rows behind it, and zeros outside the utterance."""
 
     def compute(window: Tensor, there: Tensor) -> Tensor:
         rows = layer.compute(window, there)

@@ -103,19 +103,6 @@ def library_product(
     return linear(x, weight)
 
 
-def check_shape(shape: LlamaShape) -> None:
-    """Check that the kernels support the model's sizes.
-
-    Raises:
-        ConfigError: the attention heads are too large for the kernels.
-    """
-    if shape.head_dim > _LARGEST_HEAD:
-        raise ConfigError(
-            f"the CUDA kernels support attention heads of size {_LARGEST_HEAD} at most, not "
-            f"{shape.head_dim}; load without use_vllm and experimental"
-        )
-
-
 class TritonLayers:
     """A Llama (Touvron et al. 2023) without its embeddings and its final norm.
 
@@ -127,22 +114,32 @@ class TritonLayers:
     Args:
         shape: sizes and constants.
         layers: the layers' weights on the device, in the dtype to compute in.
-        rotary: cosines and sines, each float32 [positions, head size], on the device.
+        rotary: cosines and sines, each float32 [positions, head size].
         row_independent: whether every bit of a row's result must be independent of the other rows
             of the step, and of how a prompt was cut into chunks.
+
+    Raises:
+        ConfigError: the attention heads are too large for the kernels.
     """
 
     def __init__(
         self,
         shape: LlamaShape,
-        layers: Iterable[LayerMatrices],
+        layers: Iterable[LayerWeights],
         rotary: tuple[Tensor, Tensor],
         *,
         row_independent: bool,
     ) -> None:
+        if shape.head_dim > _LARGEST_HEAD:
+            raise ConfigError(
+                f"the CUDA kernels support attention heads of size {_LARGEST_HEAD} at most, not "
+                f"{shape.head_dim}; load without use_vllm and experimental"
+            )
         self._shape = shape
-        self._layers = tuple(layers)
-        self._rotary = rotary
+        self._layers = tuple(map(LayerMatrices.fuse, layers))
+        device = self._layers[0].qkv.device
+        cosines, sines = (table.to(device).contiguous() for table in rotary)
+        self._rotary = cosines, sines
         self._is_row_independent = row_independent
 
     def __call__(self, x: Tensor, rows: AttentionMetadata, pool: Tensor) -> Tensor:

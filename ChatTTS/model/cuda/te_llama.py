@@ -12,13 +12,13 @@ from torch import Tensor
 
 from ...utils.locks import new_lock
 from ..llama_config import LlamaShape
-from ..llama_weights import LlamaFile
+from ..llama_weights import LayerWeights, LlamaFile
 from ..rotary import rotary_tables
 from . import graphs
 from .graphs import Recorder, Recording
 from .kernels.norm import rms_norm
 from .kernels.prefill import tiles_of
-from .layers import AttentionMetadata, LayerMatrices, TritonLayers, check_shape
+from .layers import AttentionMetadata, TritonLayers
 from .paged_cache import BlockStore, PagedCache
 from .precision import ieee_float32
 from .support import on_device
@@ -60,16 +60,14 @@ class TELlamaModel:
     def __init__(
         self,
         shape: LlamaShape,
-        layers: Iterable[LayerMatrices],
+        layers: Iterable[LayerWeights],
         final_norm: Tensor,
         rotary: tuple[Tensor, Tensor],
         recorder: Recorder,
     ) -> None:
-        check_shape(shape)
         self._shape, self._final_norm, self._recorder = shape, final_norm, recorder
         self._device, self._dtype = final_norm.device, final_norm.dtype
-        cosines, sines = (table.to(self._device).contiguous() for table in rotary)
-        self._layers = TritonLayers(shape, layers, (cosines, sines), row_independent=False)
+        self._layers = TritonLayers(shape, layers, rotary, row_independent=False)
         self._width = -(-shape.max_position_embeddings // BLOCK_SIZE)
         self._store = BlockStore(self._new_pool, _FIRST_POSITIONS // BLOCK_SIZE)
         # The recorded steps read fixed inputs, which all threads share.
@@ -157,8 +155,7 @@ class TELlamaModel:
         return self._normed(x)
 
     def _new_pool(self, blocks: int) -> Tensor:
-        shape = self._shape
-        sizes = (shape.num_hidden_layers, 2, shape.num_key_value_heads, BLOCK_SIZE, shape.head_dim)
+        sizes = self._shape.block_shape(BLOCK_SIZE)
         return torch.empty(blocks, *sizes, dtype=self._dtype, device=self._device)
 
     def _normed(self, x: Tensor) -> Tensor:
@@ -210,7 +207,7 @@ def load_te_llama(
     layers = (file.layer(index, dtype).to(device) for index in range(shape.num_hidden_layers))
     return TELlamaModel(
         shape,
-        map(LayerMatrices.fuse, layers),
+        layers,
         file.final_norm(dtype).to(device),
         rotary_tables(shape),
         graphs.CudaRecorder(device, advice="take fewer texts at a time (max_split_batch)"),

@@ -10,6 +10,7 @@ cores that the team needs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -45,6 +46,7 @@ from .library import (
 )
 
 
+@dataclass(eq=False)
 class NativeDecoderState:
     """What decoding one utterance has to remember; its size does not grow with the utterance.
 
@@ -55,18 +57,14 @@ class NativeDecoderState:
         ended: whether the utterance has had its last frame.
     """
 
-    def __init__(
-        self,
-        decoder: NativeStreamingDecoder,
-        kept: NDArray[np.float32],
-        seen: int = 0,
-        ended: bool = False,
-    ) -> None:
-        self.decoder, self.kept, self.seen, self.ended = decoder, kept, seen, ended
+    decoder: NativeStreamingDecoder
+    kept: NDArray[np.float32]
+    seen: int = 0
+    ended: bool = False
 
     def copy(self) -> NativeDecoderState:
         """Return a state that continues from here independently."""
-        return NativeDecoderState(self.decoder, self.kept.copy(), self.seen, self.ended)
+        return replace(self, kept=self.kept.copy())
 
     @property
     def kept_bytes(self) -> int:

@@ -67,14 +67,11 @@ class BlockPool:
         evicted = None
         if self._freed:
             block = self._freed.pop()
-        elif self._short_lived:
-            block, _ = self._short_lived.popitem(last=False)
-            evicted, self.cached[block] = self.cached[block], None
-        elif self._touched < self.size:
+        elif self._touched < self.size and not self._short_lived:
             block = self._touched
             self._touched += 1
-        elif self._evictable:
-            block, _ = self._evictable.popitem(last=False)
+        elif queue := self._short_lived or self._evictable:
+            block, _ = queue.popitem(last=False)
             evicted, self.cached[block] = self.cached[block], None
         else:
             raise IndexError("no block is available")

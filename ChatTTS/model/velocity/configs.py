@@ -62,7 +62,7 @@ def _within(config: Any, **bounds: tuple[int, int]) -> None:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Which weights, and in what precision.
+    """Which weights, in what precision, and where they compute.
 
     Attributes:
         folder: the checkpoint's folder: the one that holds ``asset/``, or that folder itself.
@@ -70,16 +70,22 @@ class ModelConfig:
             device; or ``int8`` for that one with the Llama's weights in eight bits.
         quantization: ``int8`` for the Llama's weights in eight bits, with any ``dtype``.
         batch_invariant: no bit of a request's codes depends on the requests in its batch.
+        device: ``cpu``, ``cuda:0`` and so on; ``None`` takes the best device.
+        num_threads: threads of the CPU kernels; ``None`` takes the cores that the process may use.
     """
 
     folder: Path
     dtype: str = "float32"
     quantization: str | None = None
     batch_invariant: bool = True
+    device: str | None = None
+    num_threads: int | None = None
 
     def __post_init__(self) -> None:
         if self.quantization not in (None, "int8"):
             raise ConfigError(f"quantization must be 'int8' or None, not {self.quantization!r}")
+        if self.num_threads is not None:
+            checked_threads(self.num_threads)
 
 
 @dataclass(frozen=True)
@@ -164,36 +170,12 @@ class SchedulerConfig:
 
 
 @dataclass(frozen=True)
-class ParallelConfig:
-    """How the work of a step is divided.
-
-    Attributes:
-        num_threads: threads of the CPU kernels; ``None`` takes the cores that the process may use.
-    """
-
-    num_threads: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.num_threads is not None:
-            checked_threads(self.num_threads)
-
-
-@dataclass(frozen=True)
-class DeviceConfig:
-    """Where the model runs: ``cpu``, ``cuda:0`` and so on; ``None`` takes the best device."""
-
-    device: str | None = None
-
-
-@dataclass(frozen=True)
 class EngineConfig:
     """All settings of an engine."""
 
     model: ModelConfig
     cache: CacheConfig = CacheConfig()
     scheduler: SchedulerConfig = SchedulerConfig()
-    parallel: ParallelConfig = ParallelConfig()
-    device: DeviceConfig = DeviceConfig()
 
 
 @dataclass(frozen=True)
@@ -246,8 +228,6 @@ class EngineArgs:
                 memory=memory, sequences=sequences, host_memory=host, **own(CacheConfig)
             ),
             scheduler=SchedulerConfig(**own(SchedulerConfig) | self._limits),
-            parallel=ParallelConfig(**own(ParallelConfig)),
-            device=DeviceConfig(**own(DeviceConfig)),
         )
 
     @property

@@ -17,7 +17,7 @@ from torch.nn.functional import linear, pad, silu
 from ..embed import Embed, RowKind
 from ..llama_config import LlamaShape
 from ..llama_weights import LlamaWeights
-from .attention import Attention
+from .attention import TorchAttention
 from .batch import InputBatch
 
 # Products are computed in tiles of this many rows. So neither the library's choice of an algorithm
@@ -67,7 +67,7 @@ class TorchLlama:
         shape: LlamaShape,
         weights: LlamaWeights,
         embed: Embed,
-        attention: Attention,
+        attention: TorchAttention,
         rotary: tuple[Tensor, Tensor],
         *,
         batch_invariant: bool,
@@ -139,15 +139,21 @@ def tiled(rows: Tensor, weight: Tensor) -> Tensor:
     return torch.cat(tiles)[: len(rows)]
 
 
-class TiledLinear(nn.Module):
-    """A linear layer without bias; no bit of a row depends on the other rows."""
+class RowLinear(nn.Module):
+    """A linear layer without bias; no bit of a row depends on the other rows.
 
-    def __init__(self, weight: Tensor) -> None:
+    Args:
+        weight: [outputs, inputs].
+        product: multiplies rows by the transposed weight, with this promise.
+    """
+
+    def __init__(self, weight: Tensor, product: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
         self.weight = nn.Parameter(weight, requires_grad=False)
+        self._product = product
 
     def forward(self, rows: Tensor) -> Tensor:
-        return tiled(rows, self.weight)
+        return self._product(rows, self.weight)
 
 
 def chunked_silu(x: Tensor) -> Tensor:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 from ...errors import EngineDeadError
 from ..draws import DrawKey, Pass
 from ..tokenizer import Prompt
-from .configs import CacheConfig, EngineArgs, EngineConfig
+from .configs import EngineArgs, EngineConfig
 from .executor import ExecutorBase, InProcessExecutor
 from .metrics import Metrics
 from .output import RequestOutput
@@ -54,8 +53,8 @@ class LLMEngine:
     def __init__(self, config: EngineConfig, executor: ExecutorBase) -> None:
         self.config = config
         self.executor = executor
-        self._init_workers()
-        self._cache = self._init_cache()
+        executor.init_workers()
+        self._cache = executor.init_cache()
         self._scheduling = executor.measure(config.scheduler)
         # Kept here, because a closed executor has no model.
         self._model, embed = executor.model, executor.embed
@@ -79,14 +78,6 @@ class LLMEngine:
         """
         config = args.create_engine_config()
         return cls(config, InProcessExecutor(config))
-
-    def _init_workers(self) -> None:
-        """Load the model."""
-        self.executor.init_workers()
-
-    def _init_cache(self) -> CacheConfig:
-        """Allocate the block pools; return the cache's config with the numbers of blocks."""
-        return self.executor.init_cache()
 
     def _begin(self) -> None:
         """Start with no requests and no blocks in use."""
@@ -191,15 +182,7 @@ class LLMEngine:
         return bool(self._outputs.open)
 
     def _group(self, request: EngineRequest) -> SequenceGroup:
-        return SequenceGroup(
-            request.request_id,
-            request.prompt,
-            request.sampling,
-            request.key,
-            end_id=self._ends[request.key.kind],
-            seq_ids=self._seq_ids,
-            priority=request.priority,
-        )
+        return SequenceGroup(request, end_id=self._ends[request.key.kind], seq_ids=self._seq_ids)
 
     # ------------------------------------------------------------ a step
 
@@ -214,9 +197,12 @@ class LLMEngine:
             Exception: an error of the worker. It ends all requests, and the engine takes no more.
         """
         self._check_alive()
-        with self._failing():
+        try:
             step = self.schedule()
             return [] if step is None else self.update(step, self.execute(step))
+        except BaseException as error:
+            self.fail(error)
+            raise
 
     def schedule(self) -> InFlightStep | None:
         """Do the first part of a step: return what to compute, or ``None`` if there is nothing.
@@ -275,24 +261,13 @@ class LLMEngine:
 
     def metrics(self) -> Metrics:
         """Return counts since the start (or the fork, in a child), and the present state."""
-        stats = self._scheduler.stats
         return Metrics(
             **self._outputs.counts,
+            **asdict(self._scheduler.stats),
             prompt_positions=self._prompt_positions,
-            cached_positions=stats.hit_positions,
-            preempted_recompute=stats.recomputed,
-            preempted_swap=stats.swapped,
-            copied_blocks=stats.copies,
             steps=self._steps,
             model_seconds=self._model_seconds,
             engine_seconds=self._engine_seconds,
-            running=stats.num_running,
-            waiting=stats.num_waiting,
-            swapped=stats.num_swapped,
-            blocks=stats.free_blocks + stats.cached_blocks + stats.used_blocks,
-            used_blocks=stats.used_blocks,
-            cached_blocks=stats.cached_blocks,
-            touched_blocks=stats.touched_blocks,
             block_bytes=self._cache.block_bytes,
         )
 
@@ -328,12 +303,3 @@ class LLMEngine:
     def _check_alive(self) -> None:
         if self._refusal is not None:
             raise EngineDeadError(self._refusal)
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """End the engine if the work inside raises."""
-        try:
-            yield
-        except BaseException as error:
-            self.fail(error)
-            raise

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,3 @@ class Metrics:
     cached_blocks: int = 0
     touched_blocks: int = 0
     block_bytes: int = 0
-
-    def as_dict(self) -> dict[str, int | float]:
-        """Return all values by name."""
-        return asdict(self)

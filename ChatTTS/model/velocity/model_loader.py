@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -11,6 +12,7 @@ from ...config import Config
 from ...utils import machine
 from ..cuda import graphs
 from ..cuda.support import must_fit, why_no_kernels
+from ..draws import Pass
 from ..embed import Embed, load_embed
 from ..llama_config import LlamaShape, read_llama_shape
 from ..llama_weights import LlamaFile, LlamaWeights
@@ -22,7 +24,7 @@ from ..rotary import rotary_tables
 from ..tokenizer import Tokenizer
 from .attention import TorchAttention
 from .configs import EngineConfig
-from .llama import LlamaModel, TiledLinear, TorchLlama
+from .llama import LlamaModel, RowLinear, TorchLlama, tiled
 from .native.llama import NativeLlama
 from .native.packing import packed_weights
 from .native.sampler import NativeSampler
@@ -52,6 +54,14 @@ class LoadedModel:
     how: str
     recorder: graphs.Recorder | None = None
 
+    @property
+    def ends(self) -> dict[Pass, int]:
+        """The id that ends a sequence, by pass."""
+        return {
+            Pass.CODE: self.embed.num_audio_tokens - 1,
+            Pass.REFINE: self.tokenizer.end_of_refine,
+        }
+
 
 class ModelLoader:
     """Loads the checkpoint that ``config`` names, for the device that it names.
@@ -65,7 +75,7 @@ class ModelLoader:
         self._tokenizer = tokenizer
         folder = config.model.folder
         self._folder = folder / "asset" if (folder / "asset").is_dir() else folder
-        self._placement = choose_placement(config.device.device, config.model.dtype)
+        self._placement = choose_placement(config.model.device, config.model.dtype)
         self._quantization = config.model.quantization or self._placement.quantization
 
     def load(self) -> LoadedModel:
@@ -94,12 +104,15 @@ class ModelLoader:
             llama: LlamaModel = self._native(team, file, kind, embed)
             sampler: Sampler = NativeSampler(team)
             how = f"CPU kernels ({team.about}), {kind}, {team.size} threads"
-        elif self._has_triton():
-            llama, sampler, recorder = self._triton(file, embed)
-            how = f"Triton kernels, {dtype}, {device}"
         else:
-            llama, sampler = self._torch(file, embed), TorchSampler()
-            how = f"torch, {dtype}, {device}"
+            kernels = self._has_triton()
+            if self._quantization is not None:
+                logger.warning("quantization is not used: it needs the CPU kernels")
+            if kernels:
+                llama, sampler, recorder = self._triton(file, embed)
+            else:
+                llama, sampler = self._torch(file, embed), TorchSampler()
+            how = f"{'Triton kernels' if kernels else 'torch'}, {dtype}, {device}"
         logger.info("velocity computes with %s", how)
         return LoadedModel(
             sizes, tokenizer, file.shape, embed, llama, sampler, self._placement, how, recorder
@@ -111,7 +124,7 @@ class ModelLoader:
             return None
         try:
             cores = max(1, int(machine.usable_cores()))
-            return Team(self._config.parallel.num_threads or cores)
+            return Team(self._config.model.num_threads or cores)
         except BuildError as error:
             logger.warning(
                 "velocity computes with torch alone, which is slower than the standard engine: %s",
@@ -139,14 +152,14 @@ class ModelLoader:
 
     def _triton(self, file: LlamaFile, embed: Embed) -> tuple[LlamaModel, Sampler, graphs.Recorder]:
         """Return the Llama, the sampler and the recorder for CUDA."""
-        from .cuda.llama import TritonLinear, TritonLlama
+        from ..cuda.kernels.products import product
+        from .cuda.llama import TritonLlama
         from .cuda.sampler import TritonSampler
 
         device, dtype = self._placement.device, self._placement.dtype
-        if self._quantization is not None:
-            logger.warning("quantization is not used: it needs the CPU kernels")
+        multiply = partial(product, out_dtype=torch.float32)
         for name in _HEADS:
-            setattr(embed, name, TritonLinear(getattr(embed, name).weight))
+            setattr(embed, name, RowLinear(getattr(embed, name).weight, multiply))
         llama = TritonLlama(
             file.shape,
             (file.layer(i, dtype).to(device) for i in range(file.shape.num_hidden_layers)),
@@ -161,11 +174,9 @@ class ModelLoader:
 
     def _torch(self, file: LlamaFile, embed: Embed) -> TorchLlama:
         device, dtype = self._placement.device, self._placement.dtype
-        if self._quantization is not None:
-            logger.warning("quantization is not used: it needs the CPU kernels")
         if self._config.model.batch_invariant:
             for name in _HEADS:
-                setattr(embed, name, TiledLinear(getattr(embed, name).weight))
+                setattr(embed, name, RowLinear(getattr(embed, name).weight, tiled))
         layers = tuple(
             file.layer(index, dtype).to(device) for index in range(file.shape.num_hidden_layers)
         )

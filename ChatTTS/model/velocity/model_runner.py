@@ -89,12 +89,8 @@ class ModelRunner:
         self._model = model
         self._pool = pool
         self.states: dict[int, SequenceState] = {}
-        embed = model.embed
-        self._num_codebooks = embed.num_codebooks
-        self.ends = {
-            Pass.CODE: embed.num_audio_tokens - 1,
-            Pass.REFINE: model.tokenizer.end_of_refine,
-        }
+        self._num_codebooks = model.embed.num_codebooks
+        self.ends = model.ends
 
     def forget(self, seq_ids: Sequence[int]) -> None:
         """Remove sequences; ids that never had work are ignored."""

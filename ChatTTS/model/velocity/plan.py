@@ -86,11 +86,6 @@ class StepPlan:
     work: tuple[Work, ...]
     steps: int = 1
 
-    @property
-    def num_positions(self) -> int:
-        """Positions that the plan computes."""
-        return sum(work.count for work in self.work) + (self.steps - 1) * len(self.work)
-
 
 @dataclass(frozen=True)
 class StepResult:

@@ -8,6 +8,7 @@ of different keys do no harm.
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import NamedTuple
 
 # A text id, a frame of codes, or a position with the speaker vector (see `SequenceGroup.tokens`).
@@ -26,6 +27,7 @@ class BlockKey(NamedTuple):
     tokens: tuple[Token, ...]
 
 
+@dataclass(slots=True, eq=False)
 class CachedBlock:
     """The prefix cache's entry for a full block.
 
@@ -37,14 +39,11 @@ class CachedBlock:
             few prompts begin.
     """
 
-    __slots__ = ("device", "host", "identity", "is_short_lived", "key")
-
-    def __init__(self, identity: int, key: BlockKey) -> None:
-        self.identity = identity
-        self.key = key
-        self.device: int | None = None
-        self.host: int | None = None
-        self.is_short_lived = False
+    identity: int
+    key: BlockKey
+    device: int | None = None
+    host: int | None = None
+    is_short_lived: bool = False
 
 
 class PrefixCache:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..draws import uniforms
 from ..processors import PENALTY_WINDOW, count_repetitions
-from ..sampling import Draw, SamplingTensors, draw_finite, penalties
+from ..sampling import Draw, SamplingTensors, draw_ids, penalties
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class TorchSampler:
             penalty ** count_repetitions(row_history, logits.shape[-1])
             for penalty, row_history in zip(penalties(settings, device), history, strict=True)
         ]
-        ids, logprobs, finite = draw_finite(
+        ids, logprobs, finite = draw_ids(
             logits,
             SamplingTensors.of(settings, device),
             torch.stack(factors),

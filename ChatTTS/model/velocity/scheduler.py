@@ -16,7 +16,7 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from ...errors import ConfigError
-from ..generation import FinishReason
+from ..generation import NOT_FINITE, FinishReason
 from .block_manager import BlockSpaceManager
 from .configs import CacheConfig, SchedulerConfig
 from .plan import SequenceData, StepPlan, StepResult, Work
@@ -25,11 +25,6 @@ from .scheduler_outputs import Advance, SchedulerStats
 from .sequence import Sequence, SequenceGroup, SequenceStatus
 
 logger = logging.getLogger(__name__)
-
-NOT_FINITE = (
-    "the model gave logits that are not finite: its weights are damaged (check them with "
-    "`chattts verify`) or too large for this dtype (load with dtype='float32')"
-)
 
 
 class Scheduler:
@@ -73,26 +68,21 @@ class Scheduler:
         self._swapped = 0
 
     @property
-    def has_unfinished(self) -> bool:
-        """Return whether any request has not ended yet."""
-        return bool(self._groups)
-
-    @property
     def stats(self) -> SchedulerStats:
         """Return the present counts."""
         device = self._blocks.device
         return SchedulerStats(
-            num_running=len(self._running),
-            num_waiting=self._unfinished - len(self._running) - self._num_swapped,
-            num_swapped=self._num_swapped,
-            free_blocks=device.num_free,
-            cached_blocks=device.num_cached,
+            cached_positions=self._blocks.hit_positions,
+            preempted_recompute=self._recomputed,
+            preempted_swap=self._swapped,
+            copied_blocks=self._blocks.copies,
+            running=len(self._running),
+            waiting=self._unfinished - len(self._running) - self._num_swapped,
+            swapped=self._num_swapped,
+            blocks=device.size,
             used_blocks=device.num_used,
+            cached_blocks=device.num_cached,
             touched_blocks=device.num_touched,
-            hit_positions=self._blocks.hit_positions,
-            recomputed=self._recomputed,
-            swapped=self._swapped,
-            copies=self._blocks.copies,
         )
 
     # ------------------------------------------------------------ adding and aborting requests
@@ -198,13 +188,12 @@ class Scheduler:
         if sequences != self._running or any(s.aborted or not s.drawing for s in sequences):
             return None
         steps = min(most, *(seq.group.limit - len(seq.ids) - seq.drawing for seq in sequences))
-        if steps < 1 or not all(self._extend_ahead(seq, steps) for seq in sequences):
+        # The last id that these steps draw needs no place in the cache yet.
+        if steps < 1 or not all(
+            self._blocks.extend(seq, seq.drawing + steps - 1) for seq in sequences
+        ):
             return None
         return self._make_plan([(seq, 1) for seq in sequences], steps)
-
-    def _extend_ahead(self, seq: Sequence, steps: int) -> bool:
-        # The last id that these steps draw needs no place in the cache yet.
-        return self._blocks.extend(seq, seq.drawing + steps - 1)
 
     def _plan_single_positions(self, counts: list[tuple[Sequence, int]]) -> None:
         """Plan all running sequences that need one position, in order of rank.

@@ -23,26 +23,16 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerStats:
-    """Counts of sequences, blocks and preemptions.
+    """Counts of sequences, blocks and preemptions, as :class:`~.metrics.Metrics` names them."""
 
-    Attributes:
-        num_running, num_waiting, num_swapped: sequences, each counted once.
-        free_blocks, cached_blocks, used_blocks: of the device's pool. No sequence holds a cached
-            block, so it can be evicted.
-        touched_blocks: blocks that have been used at least once.
-        hit_positions: positions that the prefix cache has saved so far.
-        recomputed, swapped: preemptions of each kind so far.
-        copies: blocks copied so far because two sequences diverge within one.
-    """
-
-    num_running: int
-    num_waiting: int
-    num_swapped: int
-    free_blocks: int
-    cached_blocks: int
-    used_blocks: int
-    touched_blocks: int
-    hit_positions: int
-    recomputed: int
+    cached_positions: int
+    preempted_recompute: int
+    preempted_swap: int
+    copied_blocks: int
+    running: int
+    waiting: int
     swapped: int
-    copies: int
+    blocks: int
+    used_blocks: int
+    cached_blocks: int
+    touched_blocks: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
@@ -16,10 +16,9 @@ import numpy as np
 
 from ..draws import DrawKey, Pass
 from ..generation import FinishReason
-from ..tokenizer import Prompt
 from .plan import SequenceData
 from .prefix_cache import CachedBlock, Token
-from .sampling_params import SamplingParams
+from .request import EngineRequest
 
 
 class SequenceStatus(Enum):
@@ -31,6 +30,7 @@ class SequenceStatus(Enum):
     FINISHED = "finished"  # nowhere
 
 
+@dataclass(slots=True, eq=False)
 class Sequence:
     """One sample of a prompt, with the scheduler's state of it.
 
@@ -57,48 +57,28 @@ class Sequence:
         wanted: the blocks that it needed when there were last too few; 0 otherwise.
     """
 
-    __slots__ = (
-        "aborted",
-        "block_table",
-        "cached",
-        "computed",
-        "drawing",
-        "error",
-        "finish",
-        "group",
-        "host_table",
-        "ids",
-        "key",
-        "known",
-        "logprob",
-        "plans_in_flight",
-        "rank",
-        "sample",
-        "seq_id",
-        "status",
-        "wanted",
-    )
+    seq_id: int
+    group: SequenceGroup
+    sample: int
+    key: DrawKey = field(init=False)
+    ids: list[tuple[int, ...]] = field(default_factory=list)
+    logprob: float = 0.0
+    computed: int = 0
+    block_table: list[int] = field(default_factory=list)
+    host_table: list[int] = field(default_factory=list)
+    cached: list[CachedBlock] = field(default_factory=list)
+    status: SequenceStatus = SequenceStatus.WAITING
+    finish: FinishReason | None = None
+    error: str | None = None
+    aborted: bool = False
+    plans_in_flight: int = 0
+    drawing: int = 0
+    known: bool = False
+    rank: tuple[float, int, int] = (0.0, 0, 0)
+    wanted: int = 0
 
-    def __init__(self, seq_id: int, group: SequenceGroup, sample: int) -> None:
-        self.seq_id = seq_id
-        self.group = group
-        self.sample = sample
-        self.key = replace(group.key, sample=group.key.sample + sample)
-        self.ids: list[tuple[int, ...]] = []
-        self.logprob = 0.0
-        self.computed = 0
-        self.block_table: list[int] = []
-        self.host_table: list[int] = []
-        self.cached: list[CachedBlock] = []
-        self.status = SequenceStatus.WAITING
-        self.finish: FinishReason | None = None
-        self.error: str | None = None
-        self.aborted = False
-        self.plans_in_flight = 0
-        self.drawing = 0
-        self.known = False
-        self.rank: tuple[float, int, int] = (0.0, 0, sample)
-        self.wanted = 0
+    def __post_init__(self) -> None:
+        self.key = replace(self.group.key, sample=self.group.key.sample + self.sample)
 
     def __len__(self) -> int:
         """Return the number of positions, of the prompt and of what was generated."""
@@ -123,14 +103,9 @@ class SequenceGroup:
     """One request: ``n`` samples of one prompt.
 
     Args:
-        request_id: unique among the requests that have not ended.
-        prompt: the prompt of all samples.
-        sampling: the settings of the draws.
-        key: of the first sample's draws; sample ``i`` has ``key.sample + i``. ``key.kind`` tells
-            whether frames or text ids are generated.
+        request: checked; ``key.kind`` tells whether frames or text ids are generated.
         end_id: the id that ends a sequence: in any codebook of a frame, or as a text id.
         seq_ids: an iterator over unused sequence ids.
-        priority: a finite number; lower comes first, if the policy is ``priority``.
 
     Attributes:
         sequences: the samples.
@@ -141,28 +116,18 @@ class SequenceGroup:
         limit: the most tokens or frames of a sample; set when the scheduler adds it.
     """
 
-    def __init__(
-        self,
-        request_id: str,
-        prompt: Prompt,
-        sampling: SamplingParams,
-        key: DrawKey,
-        *,
-        end_id: int,
-        seq_ids: Iterator[int],
-        priority: float = 0,
-    ) -> None:
-        self.request_id = request_id
-        self.prompt = prompt
-        self.prompt_length = len(prompt)
-        self.sampling = sampling
-        self.key = key
+    def __init__(self, request: EngineRequest, *, end_id: int, seq_ids: Iterator[int]) -> None:
+        self.request_id = request.request_id
+        self.prompt = request.prompt
+        self.prompt_length = len(request.prompt)
+        self.sampling = request.sampling
+        self.key = request.key
+        self.priority = request.priority
         self.end_id = end_id
-        self.priority = priority
-        self.sequences = [Sequence(next(seq_ids), self, i) for i in range(sampling.n)]
+        self.sequences = [Sequence(next(seq_ids), self, i) for i in range(request.sampling.n)]
         self.followers = self.sequences[1:]
         self.donor: Sequence | None = None
-        self.unfinished = sampling.n
+        self.unfinished = request.sampling.n
         self.arrival = 0.0
         self.limit = 0
 

@@ -31,8 +31,8 @@ def test_abort_between_steps() -> None:
     engine.steps(3)
     engine.abort(group)
     stats = engine.scheduler.stats
-    assert (stats.used_blocks, stats.num_running) == (0, 0)
-    assert not engine.scheduler.has_unfinished
+    assert (stats.used_blocks, stats.running) == (0, 0)
+    assert not engine.scheduler._groups
 
 
 def test_abort_in_the_middle_of_a_prompt() -> None:
@@ -66,12 +66,12 @@ def test_abort_while_it_is_preempted(swap_cost: float) -> None:
     engine = Engine(num_blocks=5, num_host_blocks=8, swap_cost=swap_cost)
     engine.add(7, max_new=10)
     victim = engine.add(7, max_new=10)
-    engine.step_until(lambda stats: stats.recomputed + stats.swapped)
+    engine.step_until(lambda stats: stats.preempted_recompute + stats.preempted_swap)
     wanted = SequenceStatus.SWAPPED if swap_cost < 1 else SequenceStatus.WAITING
     assert victim.sequences[0].status is wanted
     engine.abort(victim)
     stats = engine.scheduler.stats
-    assert (stats.num_swapped, engine.scheduler._blocks.host.num_used) == (0, 0)
+    assert (stats.swapped, engine.scheduler._blocks.host.num_used) == (0, 0)
     engine.run()
     ended = [seq_id for plan in engine.plans for seq_id in plan.ended]
     assert ended == [victim.sequences[0].seq_id]
@@ -93,7 +93,7 @@ def test_the_worker_is_told_of_a_sequence_once_and_of_its_end_with_the_next_plan
     engine = Engine(num_blocks=8, max_num_seqs=3)
     groups = [engine.add(7, max_new=12) for _ in range(3)]
     engine.run()
-    assert engine.scheduler.stats.recomputed
+    assert engine.scheduler.stats.preempted_recompute
     told = [data.seq_id for plan in engine.plans for data in plan.new]
     assert sorted(told) == [0, 1, 2]
     engine.add(3, max_new=1)

@@ -425,7 +425,7 @@ def test_metrics() -> None:
     metrics = engine.metrics()
     assert metrics.cached_positions == 8
     assert metrics.prompt_positions == 17 + 3
-    assert metrics.as_dict()["requests_stopped"] == 2
+    assert metrics.requests_stopped == 2
 
 
 def test_joining_keeps_order_and_the_end() -> None:

@@ -19,10 +19,10 @@ CODES = ((1, 2, 3, 4), (5, 6, 7, 8), (1, 2, 3, 4), (5, 6, 7, 8))
 
 def hits(engine: Engine, prompt: Prompt, **request: Any) -> int:
     """Positions of one more request that were known already."""
-    before = engine.scheduler.stats.hit_positions
+    before = engine.scheduler.stats.cached_positions
     engine.add(prompt, **request)
     engine.run()
-    return engine.scheduler.stats.hit_positions - before
+    return engine.scheduler.stats.cached_positions - before
 
 
 def moves(plans: list[StepPlan]) -> list[MoveKind]:

@@ -12,6 +12,7 @@ from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import FinishReason
 from ChatTTS.model.velocity import scheduler as scheduler_module
 from ChatTTS.model.velocity.plan import MoveKind, StepPlan
+from ChatTTS.model.velocity.request import EngineRequest
 from ChatTTS.model.velocity.sequence import SequenceGroup, SequenceStatus
 
 from ...support.velocity_tools import (
@@ -20,6 +21,7 @@ from ...support.velocity_tools import (
     Engine,
     FakeModel,
     Requests,
+    count_positions,
     make_prompt,
     make_result,
     make_sampling,
@@ -57,7 +59,7 @@ def test_prompts_are_cut_to_the_budget_and_mixed_with_single_positions() -> None
         [1, 1],
         [1, 1],
     ]
-    assert [plan.num_positions for plan in plans] == [8, 8, 8, 2, 2]
+    assert [count_positions(plan) for plan in plans] == [8, 8, 8, 2, 2]
     engine.run()
 
 
@@ -66,8 +68,8 @@ def test_no_more_than_max_num_seqs_run() -> None:
     for _ in range(7):
         engine.add(3)
     engine.step()
-    assert engine.scheduler.stats.num_running == 3
-    assert engine.scheduler.stats.num_waiting == 4
+    assert engine.scheduler.stats.running == 3
+    assert engine.scheduler.stats.waiting == 4
     engine.run()
 
 
@@ -94,7 +96,7 @@ def test_where_there_are_more_than_positions_each_still_moves_within_bounded_ste
 
 def test_nothing_to_do_is_no_plan() -> None:
     engine = Engine()
-    assert not engine.scheduler.has_unfinished
+    assert not engine.scheduler._groups
     assert engine.scheduler.schedule() is None
 
 
@@ -156,7 +158,7 @@ def test_ten_thousand_that_wait_cost_little_each(monkeypatch: pytest.MonkeyPatch
         scheduler.add(group)
     for group in groups[: 3 * number // 4]:
         assert scheduler.abort(group.request_id) == group.sequences
-    assert scheduler.stats.num_waiting == number // 4
+    assert scheduler.stats.waiting == number // 4
     assert len(scheduler._waiting._heap) <= number // 2
     while (plan := scheduler.schedule()) is not None:
         scheduler.update(plan, engine.worker.run(plan))
@@ -241,7 +243,7 @@ def test_logits_that_are_not_finite_end_their_sequence_alone() -> None:
 def test_the_last_in_rank_is_preempted_and_comes_back_first() -> None:
     engine = Engine(num_blocks=8, max_num_seqs=3)
     groups = [engine.add(7, max_new=12) for _ in range(4)]
-    engine.step_until(lambda stats: stats.recomputed)
+    engine.step_until(lambda stats: stats.preempted_recompute)
     statuses = [group.sequences[0].status for group in groups]
     waiting, running = SequenceStatus.WAITING, SequenceStatus.RUNNING
     assert statuses == [running, running, waiting, waiting]
@@ -252,7 +254,7 @@ def test_the_last_in_rank_is_preempted_and_comes_back_first() -> None:
 def test_the_highest_priority_value_is_the_victim() -> None:
     engine = Engine(num_blocks=6, policy="priority", clock=Clock())
     groups = [engine.add(7, max_new=12, priority=priority) for priority in (1, 2, 0)]
-    engine.step_until(lambda stats: stats.recomputed)
+    engine.step_until(lambda stats: stats.preempted_recompute)
     assert groups[1].sequences[0].status is SequenceStatus.WAITING
     engine.run()
 
@@ -267,10 +269,10 @@ def test_preemption_goes_the_way_that_costs_less(
     engine = Engine(num_blocks=5, num_host_blocks=num_host_blocks, swap_cost=swap_cost)
     for _ in range(2):
         engine.add(7, max_new=10)
-    engine.step_until(lambda stats: stats.recomputed + stats.swapped)
+    engine.step_until(lambda stats: stats.preempted_recompute + stats.preempted_swap)
     stats = engine.scheduler.stats
-    assert (stats.swapped, stats.recomputed) == ((1, 0) if swaps else (0, 1))
-    assert stats.num_swapped == swaps
+    assert (stats.preempted_swap, stats.preempted_recompute) == ((1, 0) if swaps else (0, 1))
+    assert stats.swapped == swaps
     engine.run()
     kinds = [move.kind for plan in engine.plans for move in plan.moves]
     assert (MoveKind.IN in kinds) == swaps or num_host_blocks > 0
@@ -282,7 +284,7 @@ def test_two_that_need_the_whole_pool_each_do_not_chase_one_another() -> None:
         engine.add(4, max_new=28)
     assert engine.run() <= 2 * 28 + 4
     stats = engine.scheduler.stats
-    assert stats.recomputed == 1
+    assert stats.preempted_recompute == 1
 
 
 def test_few_of_those_who_come_in_are_sent_away() -> None:
@@ -290,7 +292,7 @@ def test_few_of_those_who_come_in_are_sent_away() -> None:
     for _ in range(8):
         engine.add(8, max_new=8)
     engine.run()
-    assert 0 < engine.scheduler.stats.recomputed <= 3  # 6 with no blocks to spare
+    assert 0 < engine.scheduler.stats.preempted_recompute <= 3  # 6 with no blocks to spare
 
 
 def test_what_outgrows_the_pool_ends_with_a_warning_and_others_go_on(
@@ -325,8 +327,8 @@ def test_samples_share_their_prompt(length: int, copies: int, caching: bool) -> 
     group = engine.add(length, n=3, max_new=5)
     plans = engine.steps(2)
     assert [[work.count for work in plan.work] for plan in plans] == [[length], [1, 1, 1]]
-    assert engine.scheduler.stats.copies == copies
-    assert engine.scheduler.stats.hit_positions == 0
+    assert engine.scheduler.stats.copied_blocks == copies
+    assert engine.scheduler.stats.cached_positions == 0
     engine.run()
     assert len({tuple(seq.ids) for seq in group.sequences}) == 3
 
@@ -334,9 +336,8 @@ def test_samples_share_their_prompt(length: int, copies: int, caching: bool) -> 
 def test_samples_draw_with_keys_of_their_own() -> None:
     requests = Requests()
     key = DrawKey(5, Pass.REFINE, utterance=7, sample=2, attempt=1)
-    group = SequenceGroup(
-        "x", make_prompt([1]), make_sampling(n=3), key, end_id=END, seq_ids=requests.seq_ids
-    )
+    request = EngineRequest("x", make_prompt([1]), make_sampling(n=3), key)
+    group = SequenceGroup(request, end_id=END, seq_ids=requests.seq_ids)
     assert [seq.key for seq in group.sequences] == [replace(key, sample=i) for i in (2, 3, 4)]
     assert [seq.seq_id for seq in group.sequences] == [0, 1, 2]
 
@@ -358,7 +359,7 @@ def test_samples_whose_first_has_left_find_its_blocks() -> None:
     engine.add(10, n=2, max_new=3)
     plans = engine.steps(2)
     assert [(w.start, w.count) for w in plans[1].work] == [(8, 2)]
-    assert engine.scheduler.stats.hit_positions == 8
+    assert engine.scheduler.stats.cached_positions == 8
     engine.run()
 
 

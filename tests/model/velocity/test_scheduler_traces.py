@@ -170,7 +170,7 @@ def under_load(seen: Counter[str], seed: int) -> None:
         play(engine, event, detail)
     engine.run(most=longest_wait(engine))
     stats = engine.scheduler.stats
-    for name in ("hit_positions", "recomputed", "swapped", "copies"):
+    for name in ("cached_positions", "preempted_recompute", "preempted_swap", "copied_blocks"):
         seen[name] += getattr(stats, name) > 0
     for kind in MoveKind:
         seen[kind.value] += any(move.kind is kind for plan in engine.plans for move in plan.moves)

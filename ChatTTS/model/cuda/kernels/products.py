@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ....errors import ConfigError
 from .dependent_launch import TRITON, capability, launch_options, overlaps
+from .norm import rms_norm_torch
 from .product_kernels import (
     DEPTH,
     PARTS,
@@ -24,6 +25,7 @@ from .product_kernels import (
     product_in_tiles,
     product_in_turns,
 )
+from .swiglu import swiglu_torch
 
 # Inputs of one round over all parts.
 _ROUND = PARTS.value * DEPTH.value
@@ -226,13 +228,9 @@ def product_torch(
 ) -> Tensor:
     """Compute :func:`product` in plain torch."""
     if norm is not None:
-        norm_weight, eps = norm
-        wide = x.float()
-        scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
-        x = norm_weight * (wide * scale).to(x.dtype)
+        x = rms_norm_torch(x, *norm)
     dtype = (out_dtype or x.dtype) if residual is None else residual.dtype
     found = (x.float() @ weight.float().T).to(dtype)
     if gated:
-        gate, other = found.chunk(2, dim=-1)
-        found = torch.nn.functional.silu(gate) * other
+        found = swiglu_torch(found)
     return found if residual is None else residual.add_(found)

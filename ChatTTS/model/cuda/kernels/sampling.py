@@ -28,7 +28,7 @@ from torch import Tensor
 
 from ...draws import key_words, uniforms_of_words
 from ...processors import MIN_KEPT, PENALTY_WINDOW, count_repetitions
-from ...sampling import Draw, SamplingTensors, draw_finite
+from ...sampling import Draw, SamplingTensors, draw_ids
 from .philox import uniform_bits
 
 # Binary digits of the fixed point; fewer if a large vocabulary leaves less room in 64 bits.
@@ -173,7 +173,7 @@ def draw_codes_torch(
     powers = state.penalties[:rows].unsqueeze(1).expand(-1, num_codebooks, -1)
     number = state.generated[:rows]
     words = state.words[:rows].cpu().numpy().view(np.uint32).astype(np.uint64)
-    drawn, logprobs[:], sound = draw_finite(
+    drawn, logprobs[:], sound = draw_ids(
         logits,
         SamplingTensors(
             state.temperature[:rows].unsqueeze(-1),

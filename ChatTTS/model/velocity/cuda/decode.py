@@ -21,6 +21,7 @@ from ...cuda.kernels.sampling import DrawState, draw_codes, pack_draws
 from ...cuda.layers import AttentionMetadata
 from ...embed import Embed, RowKind
 from ...sampling import Draw
+from ..plan import Pending, StepResult
 from .llama import TritonLlama
 
 
@@ -39,51 +40,6 @@ class DecodeInput:
     position: int
     ids: NDArray[np.int32]
     draw: Draw
-
-
-@dataclass(frozen=True)
-class DecodeResult:
-    """The results of steps, on the host; see ``StepResult``.
-
-    Attributes:
-        ids: int64 [steps, rows, num_codebooks].
-        hiddens: float32 [steps, rows, hidden].
-        logprobs: float32 [steps, rows].
-        finite: bool [steps, rows].
-    """
-
-    ids: NDArray[np.int64]
-    hiddens: Tensor
-    logprobs: NDArray[np.float32]
-    finite: NDArray[np.bool_]
-
-
-class PendingSteps:
-    """Steps that were submitted to the device.
-
-    Args:
-        packed: int32 [steps, rows, width], host memory to which the device copies the results.
-        done: the event behind the copies; ``None`` where the copies are synchronous.
-        num_codebooks: number of codebooks.
-    """
-
-    def __init__(self, packed: Tensor, done: torch.cuda.Event | None, num_codebooks: int) -> None:
-        self._packed, self._done, self._num_codebooks = packed, done, num_codebooks
-
-    def wait(self) -> DecodeResult:
-        """Wait until the steps are done, and return their results."""
-        if self._done is not None:
-            self._done.synchronize()
-        hidden = self._packed.shape[2] - 2 * self._num_codebooks - 1
-        hiddens, ids, logprobs, finite = self._packed.split(
-            [hidden, self._num_codebooks, self._num_codebooks, 1], dim=2
-        )
-        return DecodeResult(
-            ids=ids.numpy().astype(np.int64),
-            hiddens=hiddens.view(torch.float32),
-            logprobs=logprobs.view(torch.float32).mean(dim=2).numpy(),
-            finite=finite[:, :, 0].numpy() != 0,
-        )
 
 
 class DecodeSteps:
@@ -166,8 +122,10 @@ class DecodeSteps:
         self._known[:count] = [()] * count
         self._batch = [row.seq_id for row in rows]
 
-    def run(self, tables: Sequence[tuple[int, ...]], steps: int) -> PendingSteps:
+    def run(self, tables: Sequence[tuple[int, ...]], steps: int) -> Pending:
         """Submit steps of the batch; the device carries them out after the earlier ones.
+
+        The returned function gives a row for each of the batch, step after step.
 
         Args:
             tables: the block table of each row, for all of these steps.
@@ -189,7 +147,7 @@ class DecodeSteps:
         if on_cuda:
             done = torch.cuda.Event()
             done.record()
-        return PendingSteps(packed, done, self._ids.shape[1])
+        return partial(_wait, packed.flatten(0, 1), done, self._ids.shape[1])
 
     def _update(self, tables: Sequence[tuple[int, ...]]) -> None:
         """Copy block tables that changed to the device."""
@@ -229,6 +187,27 @@ class DecodeSteps:
         self._state.generated[:rows] += 1
         bits = hiddens.float().view(torch.int32), logprobs.view(torch.int32)
         return torch.cat([bits[0], ids, bits[1], finite.int().unsqueeze(1)], dim=1)
+
+
+def _wait(packed: Tensor, done: torch.cuda.Event | None, num_codebooks: int) -> StepResult:
+    """Wait until steps are done, and return their results.
+
+    Args:
+        packed: int32 [rows, width], host memory to which the device copies the results; see
+            ``DecodeSteps._step``.
+        done: the event behind the copies; ``None`` where the copies are synchronous.
+        num_codebooks: number of codebooks.
+    """
+    if done is not None:
+        done.synchronize()
+    hidden = packed.shape[1] - 2 * num_codebooks - 1
+    hiddens, ids, logprobs, finite = packed.split([hidden, num_codebooks, num_codebooks, 1], dim=1)
+    return StepResult(
+        ids=ids.numpy().astype(np.int64),
+        hiddens=hiddens.view(torch.float32),
+        logprobs=logprobs.view(torch.float32).mean(dim=1).numpy(),
+        finite=finite[:, 0].numpy() != 0,
+    )
 
 
 def buckets(most: int) -> tuple[int, ...]:

@@ -7,13 +7,12 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...cuda.kernels.embedding import embed_rows
 from ...cuda.kernels.norm import rms_norm
 from ...cuda.kernels.prefill import tiles_of
-from ...cuda.kernels.products import product
-from ...cuda.layers import AttentionMetadata, LayerMatrices, TritonLayers, check_shape
+from ...cuda.layers import AttentionMetadata, TritonLayers
 from ...embed import Embed
 from ...llama_config import LlamaShape
 from ...llama_weights import LayerWeights
@@ -50,23 +49,10 @@ class TritonLlama:
         *,
         batch_invariant: bool,
     ) -> None:
-        check_shape(shape)
         self._shape = shape
         self._device, self._dtype = final_norm.device, final_norm.dtype
-        self._block_shape = (
-            shape.num_hidden_layers,
-            2,
-            shape.num_key_value_heads,
-            block_size,
-            shape.head_dim,
-        )
-        cosines, sines = (table.to(self._device).contiguous() for table in rotary)
-        self._layers = TritonLayers(
-            shape,
-            map(LayerMatrices.fuse, layers),
-            (cosines, sines),
-            row_independent=batch_invariant,
-        )
+        self._block_shape = shape.block_shape(block_size)
+        self._layers = TritonLayers(shape, layers, rotary, row_independent=batch_invariant)
         self._final_norm = final_norm
         self._embed = embed
 
@@ -122,14 +108,3 @@ class TritonLlama:
 
     def _put(self, values: NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self._device)
-
-
-class TritonLinear(nn.Module):
-    """A linear layer without bias and with float32 outputs; rows do not depend on each other."""
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(weight, requires_grad=False)
-
-    def forward(self, rows: Tensor) -> Tensor:
-        return product(rows, self.weight, out_dtype=torch.float32)

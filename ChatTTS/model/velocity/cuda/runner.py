@@ -6,6 +6,7 @@ replayed one by one.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,42 +22,37 @@ from ...embed import RowKind
 from ..configs import SchedulerConfig
 from ..model_loader import LoadedModel
 from ..model_runner import ModelRunner, SequenceState
-from ..plan import Pending, SequenceData, StepPlan, StepResult, Work
-from .decode import DecodeInput, DecodeSteps, PendingSteps
+from ..plan import Pending, StepPlan, StepResult, Work
+from .decode import DecodeInput, DecodeSteps
 from .llama import TritonLlama
 from .mixed_steps import RecordedLlama
 
 logger = logging.getLogger(__name__)
 
 
-class GraphRunner:
-    """See ``Runner`` in ``velocity/worker.py``.
+class GraphRunner(ModelRunner):
+    """Replays recorded steps; see ``Runner`` in ``velocity/worker.py``.
 
     Args:
-        eager: computes any step and waits for it; keeps the state of all sequences.
+        model: computes any step, and is waited for.
+        pool: the KV cache's blocks.
         decode: steps that decode frames.
     """
 
-    def __init__(self, eager: ModelRunner, decode: DecodeSteps) -> None:
-        self._eager = eager
+    def __init__(self, model: LoadedModel, pool: Tensor, decode: DecodeSteps) -> None:
+        super().__init__(model, pool)
         self._decode = decode
 
-    def forget(self, seq_ids: Sequence[int]) -> None:
-        self._eager.forget(seq_ids)
-
-    def add(self, new: Sequence[SequenceData]) -> None:
-        self._eager.add(new)
-
     def submit(self, plan: StepPlan) -> Pending:
-        states = [self._eager.states[work.seq_id] for work in plan.work]
+        states = [self.states[work.seq_id] for work in plan.work]
         if not self._only_decodes(plan, states):
             self._decode.forget()
-            result = _joined([self._eager.run(_later(plan.work, i)) for i in range(plan.steps)])
+            result = _joined([self.run(_later(plan.work, i)) for i in range(plan.steps)])
             return lambda: result
         if not self._decode.is_laid_out([work.seq_id for work in plan.work]):
             self._decode.lay_out(list(map(self._row, plan.work, states)))
         steps = self._decode.run([work.block_table for work in plan.work], plan.steps)
-        return lambda: _result(steps, states)
+        return lambda: _noted(steps(), states)
 
     def _only_decodes(self, plan: StepPlan, states: Sequence[SequenceState]) -> bool:
         return len(plan.work) <= self._decode.buckets[-1] and all(
@@ -68,22 +64,15 @@ class GraphRunner:
         )
 
     def _row(self, work: Work, state: SequenceState) -> DecodeInput:
-        draw = state.draw(self._eager.ends[Pass.CODE])
+        draw = state.draw(self.ends[Pass.CODE])
         return DecodeInput(work.seq_id, work.start, state.ids[work.start], draw)
 
 
-def _result(steps: PendingSteps, states: Sequence[SequenceState]) -> StepResult:
-    """Wait for steps, and bring the host's state of their sequences up to date."""
-    decoded = steps.wait()
-    for step in decoded.ids:
-        for state, ids in zip(states, step, strict=True):
-            state.append(ids)
-    return StepResult(
-        ids=decoded.ids.reshape(-1, decoded.ids.shape[2]),
-        hiddens=decoded.hiddens.flatten(0, 1),
-        logprobs=decoded.logprobs.flatten(),
-        finite=decoded.finite.flatten(),
-    )
+def _noted(result: StepResult, states: Sequence[SequenceState]) -> StepResult:
+    """Return the result of steps; bring the host's state of their sequences up to date."""
+    for state, ids in zip(itertools.cycle(states), result.ids, strict=False):
+        state.append(ids)
+    return result
 
 
 def _later(works: Sequence[Work], steps: int) -> list[Work]:
@@ -148,4 +137,4 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
         # another thread makes.
         torch.cuda.current_stream(pool.device).synchronize()
     logger.info("recorded %d steps in %.1f s", recorder.captures, recorder.seconds)
-    return GraphRunner(ModelRunner(replace(model, llama=prompts), pool), decode)
+    return GraphRunner(replace(model, llama=prompts), pool, decode)

@@ -126,8 +126,8 @@ def test_what_steps_give_lies_on_the_host(bare: DecodeSteps) -> None:
     recording: Any = SimpleNamespace(replay=lambda: None, result=torch.zeros(1, 25).int())
     bare._recordings[1] = recording
     with torch.device("meta"):
-        decoded = bare.run([(3,)], 2).wait()
-    assert decoded.ids.shape == (2, 1, 4)
+        decoded = bare.run([(3,)], 2)()
+    assert decoded.ids.shape == (2, 4)
 
 
 # ---------------------------------------------------------------- plans ahead

@@ -1,4 +1,4 @@
-"""Attention in plain torch: the reference, on any device.
+"""Attention over paged keys and values in plain torch: the reference, on any device.
 
 Every row is computed by itself from the blocks of its own sequence. That is slow and simple, and
 the result depends neither on the other rows of the step nor on how a prompt was cut into chunks.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...llama_config import LlamaShape
-from ..batch import InputBatch
+from ..llama_config import LlamaShape
+from .batch import InputBatch
 
 
 class TorchAttention:
@@ -23,19 +23,33 @@ class TorchAttention:
         self._groups = shape.num_attention_heads // shape.num_key_value_heads
         self._scale = shape.head_dim**-0.5
         self._block_size = block_size
-        self._block_shape = (shape.num_hidden_layers, 2, self._heads, block_size, shape.head_dim)
+        self._block_shape = shape.block_shape(block_size)
         self._dtype, self._device = dtype, device
 
     def new_pool(self, num_blocks: int) -> Tensor:
+        """Return memory for blocks; the first dimension counts them."""
         return torch.empty(num_blocks, *self._block_shape, dtype=self._dtype, device=self._device)
 
     @property
     def block_bytes(self) -> int:
+        """The size of a block in bytes."""
         return torch.Size(self._block_shape).numel() * self._dtype.itemsize
 
     def __call__(
         self, query: Tensor, key: Tensor, value: Tensor, pool: Tensor, layer: int, batch: InputBatch
     ) -> Tensor:
+        """Write the rows' keys and values into their blocks, then attend up to each row's own.
+
+        Args:
+            query: [rows, heads, head size], rotated.
+            key, value: [rows, kv heads, head size], keys rotated.
+            pool: from :meth:`new_pool`.
+            layer: index of the layer.
+            batch: positions and block tables.
+
+        Returns:
+            [rows, heads, head size].
+        """
         blocks = pool[:, layer]
         tables = torch.from_numpy(batch.tables).long()
         positions = torch.from_numpy(batch.positions).long()

@@ -2,22 +2,35 @@
 
 The engine's steps and the vocoder both use every core that the process may have. Running side by
 side, they would wait for each other at every barrier, which costs much more than taking turns.
+
+A fork waits for the present work as well. The libraries under torch have locks of their own, such
+as the one around MKL's buffers. A child that is forked while another thread holds one would wait
+for it for ever.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 from .locks import new_lock
-from .process_hooks import register_thread_owner
 
 T = TypeVar("T")
 
 # On Windows, Ctrl-C cannot interrupt a wait without a limit.
 _POLL_SECONDS = 1.0
+_FORK_POLL_SECONDS = 0.001
+
+# Hooks of the interpreter cannot be removed, so one hook of each kind serves all locks. It holds
+# them weakly.
+_LOCKS: WeakSet[FairLock] = WeakSet()
+_FORKING = threading.local()  # `stack`: what the thread that forks has to release
 
 
 class ComputeLock(ABC):
@@ -37,9 +50,11 @@ class FairLock(ComputeLock):
 
     def __init__(self) -> None:
         self._lock = new_lock()
-        self._computes = new_lock()
+        # A signal handler that forks within a work enters it again.
+        self._computes: Any = threading.RLock()
         self._last = threading.Lock()  # held until the last work in the queue is done
-        register_thread_owner(self)
+        self._forks: WeakSet[Any] = WeakSet()  # that wait, or are under way
+        _LOCKS.add(self)
 
     def run(self, work: Callable[[], T]) -> T:
         """Call ``work`` after all earlier calls are done, and return its result."""
@@ -50,6 +65,8 @@ class FairLock(ComputeLock):
                 before, self._last = self._last, mine
             while not before.acquire(timeout=_POLL_SECONDS):
                 pass
+            while self._forks:
+                time.sleep(_FORK_POLL_SECONDS)
             # Ctrl-C may remove a thread from the queue while an earlier work still runs. The next
             # thread would then come too early, and this lock holds it back.
             with self._computes:
@@ -57,12 +74,27 @@ class FairLock(ComputeLock):
         finally:
             mine.release()
 
-    def at_exit(self) -> None:
-        """Do nothing: there is no thread to end."""
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let the present work end, and begin no other before the block ends.
+
+        A work of the calling thread, which a signal handler has interrupted, does not count.
+        """
+        fork = _Fork()  # leaves the set with this frame, wherever Ctrl-C comes
+        self._forks.add(fork)
+        with self._computes:
+            yield
 
     def after_fork(self) -> None:
         """Forget the queue in a forked child: the parent's other threads never run there."""
         self._last = threading.Lock()
+        self._forks = WeakSet()
+        if not self._computes._is_owned():  # Ctrl-C ended the wait for another thread's work
+            self._computes = threading.RLock()
+
+
+class _Fork:
+    """A fork that must find no work in progress."""
 
 
 class NoLock(ComputeLock):
@@ -71,3 +103,28 @@ class NoLock(ComputeLock):
     def run(self, work: Callable[[], T]) -> T:
         """Call ``work`` now, and return its result."""
         return work()
+
+
+def _before_fork() -> None:
+    _FORKING.stack = ExitStack()
+    for lock in sorted(_LOCKS, key=id):  # one order, as several threads may fork at once
+        _FORKING.stack.enter_context(lock.paused())
+
+
+def _after_fork_in_parent() -> None:
+    # Freeing the stack releases all, in one instruction that Ctrl-C cannot divide.
+    _FORKING.stack = None
+
+
+def _after_fork_in_child() -> None:
+    _FORKING.stack = None
+    for lock in list(_LOCKS):
+        lock.after_fork()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

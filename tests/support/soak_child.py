@@ -126,6 +126,8 @@ class Soak:
         """Speak where only this thread has come along, and end."""
         self.is_child = True
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # A child that hangs shows where, then ends with the signal.
+        faulthandler.register(signal.SIGALRM, chain=True)
         signal.alarm(SILENCE_SECONDS)
         status = 1
         try:

@@ -80,26 +80,62 @@ print(len(held))
 
 
 @needs_fork
-def test_a_child_takes_its_turn_though_others_stood_in_line() -> None:
+def test_a_fork_waits_for_the_work_though_others_stand_in_line() -> None:
     run_watched("""
-import os, signal, threading
+import os, signal, threading, time
 from ChatTTS.utils.fair_lock import FairLock
-lock, inside, over = FairLock(), threading.Event(), threading.Event()
+lock, inside, running, over = FairLock(), threading.Event(), [], []
 def work():
+    running.append(1)
     inside.set()
-    over.wait()
-threads = [threading.Thread(target=lock.run, args=(work,)) for _ in range(3)]
+    time.sleep(0.01)
+    running.clear()
+def work_on():
+    while not over:
+        lock.run(work)
+threads = [threading.Thread(target=work_on) for _ in range(3)]
 for thread in threads:
     thread.start()
 inside.wait()
-child = os.fork()
-if child == 0:
-    signal.alarm(30)
-    os._exit(lock.run(lambda: 0))
-assert os.waitpid(child, 0)[1] == 0
-over.set()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        os._exit(len(running) + lock.run(lambda: 0))
+    assert os.waitpid(child, 0)[1] == 0
+over.append(1)
 for thread in threads:
     thread.join()
+lock.run(lambda: 0)
+""")
+
+
+@needs_fork
+def test_a_signal_handler_forks_within_a_work_and_within_the_wait_for_it() -> None:
+    run_watched("""
+import os, signal, threading, time
+from ChatTTS.utils.fair_lock import FairLock
+lock, inside, children = FairLock(), threading.Event(), []
+def fork(*_):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        os._exit(lock.run(lambda: 0))
+    children.append(child)
+def work():
+    inside.set()
+    time.sleep(0.2)
+signal.signal(signal.SIGALRM, fork)
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+lock.run(work)
+thread = threading.Thread(target=lock.run, args=(work,))
+inside.clear()
+thread.start()
+inside.wait()
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+lock.run(lambda: 0)
+thread.join()
+assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
 lock.run(lambda: 0)
 """)
 

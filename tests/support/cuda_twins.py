@@ -40,7 +40,8 @@ def use_twins(monkeypatch: pytest.MonkeyPatch) -> None:
         "rotate_and_store": rotary,
         "swiglu": swiglu,
     }
-    for user in (layers, te_llama, decode, llama, sampler):
+    # `products` itself, since the loader imports from it where it makes the heads.
+    for user in (layers, te_llama, decode, llama, sampler, products):
         for name, home in kernels.items():
             if hasattr(user, name):
                 monkeypatch.setattr(user, name, _strict(getattr(home, f"{name}_torch")))

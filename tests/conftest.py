@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,14 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return ModuleOfTests.from_parent(parent, path=module_path)
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        case = getattr(getattr(item, "callspec", None), "id", "")
+        patterns = [pattern for mark in item.iter_markers("slow_for") for pattern in mark.args]
+        if any(fnmatchcase(case, pattern) for pattern in patterns):
+            item.add_marker(pytest.mark.slow)
+
     gpu_tests = [item for item in items if item.get_closest_marker("gpu")]
     if not gpu_tests:
         return

@@ -360,6 +360,7 @@ def test_importing_is_cheap(module: str) -> None:
     assert [name for name in HEAVY if name in loaded] == []
 
 
+@pytest.mark.slow
 def test_everything_imports_without_triton_and_without_the_extras() -> None:
     core, extras = declared()
     # The server imports its extra at the top; other modules import extras where they use them.

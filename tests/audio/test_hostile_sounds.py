@@ -212,6 +212,7 @@ for path in sys.argv[1:]:
 
 
 @linux
+@pytest.mark.slow
 def test_strings_that_unpack_to_a_great_deal(tmp_path: Path) -> None:
     packed = bomb(200)
     paths = []

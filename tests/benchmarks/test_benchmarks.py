@@ -203,6 +203,7 @@ def test_child_answers_fails_and_dies_with_a_message(tmp_path: Path) -> None:
             child.call("die")
 
 
+@pytest.mark.slow
 def test_an_isolated_child_finds_the_package_of_its_own_environment(tmp_path: Path) -> None:
     """Not this project's, although the child runs a module of its benchmarks."""
     package = tmp_path / "ChatTTS"

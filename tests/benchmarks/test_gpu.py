@@ -144,6 +144,7 @@ def test_where_the_kernel_wins() -> None:
 
 
 @pytest.mark.parametrize("part", ["profile", "attention", "standard"])
+@pytest.mark.slow_for("attention")
 def test_other_figures(folder: Path, on_triton: None, part: str) -> None:
     found = do(part, folder, dtype="float32")
 
@@ -181,6 +182,7 @@ def test_kernels_are_right(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", ["wrong row", "no result", "one bit"])
+@pytest.mark.slow_for("wrong row", "one bit")
 def test_a_broken_kernel_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
     from benchmarks.gpu.scale import TINY
     from ChatTTS.model.cuda.kernels import attention, products
@@ -210,6 +212,7 @@ def test_a_broken_kernel_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch,
     assert wrong[0] in shown("kernels float32", found)
 
 
+@pytest.mark.slow
 def test_codes_are_compared_with_the_published_ones(folder: Path) -> None:
     found = do("codes", folder, models=["model-a"])
 

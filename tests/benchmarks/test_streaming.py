@@ -137,6 +137,7 @@ def check_record(record: dict[str, Any], streams: int) -> None:
     assert record["rtf_ratio"] == record["stream_s"] / record["offline_s"]
 
 
+@pytest.mark.slow
 def test_streaming_never_gives_a_text_twice(report: dict[str, Any]) -> None:
     """A prompt that the engine knows costs less."""
     own = "benchmarks.cpu.streaming.child"

@@ -58,6 +58,7 @@ def report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str
     chat_child.chat.unload()
 
 
+@pytest.mark.slow
 def test_velocity_reports_every_figure(report: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
 
@@ -115,6 +116,7 @@ def test_velocity_reports_every_figure(report: dict[str, Any], tmp_path: Path) -
     assert (tmp_path / "out.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_velocity_never_gives_a_text_twice(report: dict[str, Any]) -> None:
     """A prompt that the engine knows costs less."""
     asked = [

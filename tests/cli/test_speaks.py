@@ -52,6 +52,7 @@ def test_a_text_becomes_a_file(run: Run) -> None:
     assert "Warning" not in err
 
 
+@pytest.mark.slow
 def test_the_same_seed_the_same_file_and_the_same_stream(run: Run) -> None:
     common = ("say", TEXT, "--dtype", "float32", "-q", "--seed")
     for seed, name in (("3", "a.wav"), ("3", "b.wav"), ("4", "c.wav")):
@@ -69,6 +70,7 @@ def test_the_same_seed_the_same_file_and_the_same_stream(run: Run) -> None:
     np.testing.assert_array_equal(np.rint(read("d.wav")[0] * 32768), streamed)
 
 
+@pytest.mark.slow
 def test_what_is_played_is_what_a_file_holds(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     device = FakeLibrary.installed(monkeypatch)
     text = f"{TEXT} We went home."
@@ -88,6 +90,7 @@ def test_what_is_played_is_what_a_file_holds(run: Run, monkeypatch: pytest.Monke
     np.testing.assert_allclose(early[-12_000:], offline[-12_000:], atol=1 / 32768)
 
 
+@pytest.mark.slow
 def test_voices_that_were_kept_speak(run: Run) -> None:
     common = ("say", TEXT, "-q", "--seed", "3", "--dtype", "float32", "-o")
     string, _ = run("voice", "new", "--seed", "1", "--name", "anna")
@@ -112,6 +115,7 @@ def test_a_recording_is_kept_as_its_codes(run: Run) -> None:
     assert abs(len(codes) - len(samples) / 512) <= 1
 
 
+@pytest.mark.slow
 def test_both_engines_say_the_same(run: Run) -> None:
     for engine in ("velocity", "standard"):
         run(

@@ -84,7 +84,8 @@ def test_stream_async(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(any(f"in both-{n}.wav" in line for line in begun) for n in (1, 2))
 
 
-@pytest.mark.parametrize("recorded", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.slow
 def test_voices(recorded: bool, tmp_path: Path, bundled: Chat) -> None:
     recording = ROOT / "tests" / "references" / "sentence.flac"
     transcript = "good morning, how are you today?"
@@ -144,6 +145,7 @@ def with_code() -> list[Path]:
 
 
 @pytest.mark.parametrize("document", with_code(), ids=name)
+@pytest.mark.slow_for("docs/[!sv]*", "docs/streaming.md", "docs/voices.md")
 def test_the_code_of_the_documents_runs(document: Path) -> None:
     """The blocks of a document share their names; what `>>>` shows must be what comes."""
     if document.name == "serving.md":

@@ -99,6 +99,7 @@ def dice(seed: int, most: int) -> Iterator[int]:
 @pytest.mark.parametrize("use_decoder", [True, False])
 @pytest.mark.parametrize("name", TOLERANCES)
 @pytest.mark.parametrize("seeds", [SEEDS, pytest.param(MORE_SEEDS, marks=pytest.mark.slow)])
+@pytest.mark.slow_for("*-bundled-True")
 def test_pieces_are_the_whole(
     make: Callable[..., Case], name: str, use_decoder: bool, seeds: range
 ) -> None:

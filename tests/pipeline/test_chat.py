@@ -110,6 +110,7 @@ def test_lengths_follow_the_frames(small: Chat) -> None:
         assert len(wav) == (2 * frames - 1) * 256
 
 
+@pytest.mark.slow_for("standard*")
 def test_both_ways_to_sound(small: Chat) -> None:
     params = small.InferCodeParams(**LIVELY)
     ways = [
@@ -120,6 +121,7 @@ def test_both_ways_to_sound(small: Chat) -> None:
     assert not np.allclose(ways[0], ways[1])
 
 
+@pytest.mark.slow_for("standard*")
 def test_a_call_changes_nothing(small: Chat) -> None:
     params = small.InferCodeParams(**LIVELY)
     before = repr(params)
@@ -131,6 +133,7 @@ def test_a_call_changes_nothing(small: Chat) -> None:
     assert repr(small.InferCodeParams()) == repr(ChatTTS.InferCodeParams())
 
 
+@pytest.mark.slow_for("standard*")
 def test_seeds(small: Chat) -> None:
     assert equal(speak(small, TEXT), speak(small, TEXT))
     assert equal(speak(small, TEXT), speak(small, TEXT, manual_seed=np.int64(3)))
@@ -143,6 +146,7 @@ def test_seeds(small: Chat) -> None:
     assert not equal(drawn[0], drawn[2])
 
 
+@pytest.mark.slow_for("standard*")
 def test_threads_share_one_chat(small: Chat) -> None:
     jobs = [(f"come to the water {'good ' * n}day.", n) for n in range(6)]
     alone = [speak(small, text, manual_seed=seed) for text, seed in jobs]
@@ -151,6 +155,7 @@ def test_threads_share_one_chat(small: Chat) -> None:
     assert all(equal(a, b) for a, b in zip(alone, together, strict=True))
 
 
+@pytest.mark.slow_for("standard*")
 def test_long_texts_speak_with_one_voice(small: Chat) -> None:
     text = " ".join(f"come to the water on day number {n} my good friend." for n in "abcdefghij")
     with Recording(small) as recording:
@@ -167,6 +172,7 @@ def test_long_texts_speak_with_one_voice(small: Chat) -> None:
     assert len(waveforms[0]) == sum(u.samples for u in waveforms.rows[0].utterances)
 
 
+@pytest.mark.slow_for("standard*")
 def test_a_named_voice_stays_as_it_is(small: Chat) -> None:
     torch.manual_seed(1)
     voice = small.sample_random_speaker()
@@ -253,6 +259,7 @@ def test_a_checkpoint_without_refine_skips_it(
     assert "not trained to refine" in caplog.text
 
 
+@pytest.mark.slow
 def test_the_bundled_voice_speaks_by_its_defaults(bundled: Chat) -> None:
     params = bundled.InferCodeParams(manual_seed=1)
     with Recording(bundled) as recording:
@@ -281,6 +288,7 @@ def test_what_is_too_much_or_too_little(small: Chat) -> None:
         small.infer(TEXT, max_split_batch=0)
 
 
+@pytest.mark.slow_for("standard*")
 def test_names_of_old_versions(small: Chat) -> None:
     chat = Chat()
     assert chat.load_models(source="local", local_path=str(DATA / "model-a"), compile=False)
@@ -300,6 +308,7 @@ def test_registered_normalizers_outlive_a_load() -> None:
     assert "world" in chat.normalizer("hello world")
 
 
+@pytest.mark.slow
 def test_half_precision_on_request(bundled: Chat) -> None:
     chat = Chat()
     chat.load_or_raise("bundled", device="cpu", dtype="bfloat16")
@@ -342,6 +351,7 @@ def test_a_speaker_that_nobody_knows(bundled: Chat) -> None:
         speak(bundled, "Good morning.", spk_emb="anna")
 
 
+@pytest.mark.slow_for("standard*")
 def test_sample_prompts_are_not_made_for_models_that_cannot_follow_them(small: Chat) -> None:
     folder = AssetFolder(DATA / "model-a", "custom")
     model = load_model(folder, choose_placement("cpu"), EngineOptions())

@@ -12,7 +12,8 @@ from ..support.places import ROOT
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-@pytest.mark.parametrize("forks_in", [pytest.param("turn", marks=pytest.mark.slow), "lock"])
+@pytest.mark.parametrize("forks_in", ["turn", "lock"])
+@pytest.mark.slow
 def test_fork(forks_in: str) -> None:
     code = """
 import os, sys

@@ -173,6 +173,7 @@ def by_hand(own: Case, numbers: LowLatency) -> np.ndarray:
 
 
 @pytest.mark.parametrize("use_decoder", [True, False])
+@pytest.mark.slow_for("torch-False")
 def test_exact_pieces_are_the_whole(backend: str, use_decoder: bool) -> None:
     for seed, count in enumerate((0, 1, 2, 3, 18, 33, 70)):
         own = case(backend, use_decoder, count)
@@ -190,6 +191,7 @@ EARLY = [
 
 @pytest.mark.parametrize("numbers", EARLY)
 @pytest.mark.parametrize("use_decoder", [True, False])
+@pytest.mark.slow_for("torch-False-*", "torch-True-numbers3")
 def test_early_samples_depend_on_the_frames_alone(
     backend: str, use_decoder: bool, numbers: LowLatency
 ) -> None:

@@ -248,6 +248,7 @@ def beside(chat: Chat, work: Callable[[], object]) -> tuple[list[np.ndarray], ob
 
 
 @pytest.mark.parametrize("name", [*PARAMS, *CALLS])
+@pytest.mark.slow_for("torch-*")
 def test_other_callers_notice_nothing(chat: Chat, alone: list[np.ndarray], name: str) -> None:
     given = {"params": PARAMS[name]} if name in PARAMS else dict(CALLS[name])
     found, _ = beside(chat, lambda: ask(chat, **given))
@@ -382,6 +383,7 @@ REQUESTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.slow_for("torch-*")
 def test_hostile_requests_are_their_own_misfortune(
     chat: Chat, alone: list[np.ndarray], name: str
 ) -> None:

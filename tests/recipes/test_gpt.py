@@ -285,6 +285,7 @@ def test_muon_makes_singular_values_alike() -> None:
         Muon([torch.nn.Parameter(torch.zeros(3))])
 
 
+@pytest.mark.slow
 def test_a_tiny_model_learns_its_utterances_and_pairs(tmp_path: Path) -> None:
     torch.manual_seed(0)
     steps = make_steps(4, sample_share=0.0, corruption=0.0, refine_every=1)

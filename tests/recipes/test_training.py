@@ -264,6 +264,7 @@ def run(*arguments: str, out: Path) -> int:
 
 
 @pytest.mark.usefixtures("recipe")
+@pytest.mark.slow
 def test_stages_follow_one_another(tmp_path: Path) -> None:
     assert run("codec", "--steps", "2", out=tmp_path) == 0
     assert run("vocoder", "--steps", "2", out=tmp_path) == 0

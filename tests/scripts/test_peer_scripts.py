@@ -33,6 +33,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_script_speaks_with_the_bundled_voice(checkout: Path) -> None:
     script = Script("tests/speaks.py", makes="said.*")
     assert run(script, checkout) == Result("tests/speaks.py", "passed")

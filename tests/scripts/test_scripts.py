@@ -59,6 +59,7 @@ def test_it_does_not_take_the_others_with_it(small: Chat, caplog: pytest.LogCapt
     assert [message[:6] for message in warnings(caplog)] == ["text 0", "text 2", "text 4"]
 
 
+@pytest.mark.slow_for("standard*")
 def test_nor_in_a_stream(small: Chat) -> None:
     texts = ["!", TEXT, ""]
     stream = small.infer(texts, True, skip_refine_text=True, params_infer_code=LIVELY)
@@ -91,6 +92,7 @@ def test_a_text_that_is_the_whole_request_is_still_an_error(standard: Chat) -> N
 # ---------------------------------------------------------------- arguments
 
 
+@pytest.mark.slow_for("standard*")
 def test_a_batch_of_none_where_nothing_is_split(small: Chat) -> None:
     def infer(text: Any, **options: Any) -> Waveforms:
         options = {"skip_refine_text": True, "params_infer_code": LIVELY, **options}
@@ -103,6 +105,7 @@ def test_a_batch_of_none_where_nothing_is_split(small: Chat) -> None:
         infer(TEXT)
 
 
+@pytest.mark.slow_for("standard*")
 def test_odd_values_speak_as_their_meaning_does(small: Chat) -> None:
     changes: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
         ({"top_P": None}, {"top_P": 1.0}),

@@ -6,7 +6,7 @@ import contextlib
 import json
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -179,6 +179,7 @@ def fuzz(operation: Any, mode: Any, count: int) -> None:
 
 @pytest.mark.parametrize("count", [5, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("label", [*WITH_RULES, *WITHOUT_RULES])
+@pytest.mark.slow_for("GET /v1/*", "GET /health*", "GET /metrics*", "DELETE *")
 def test_rest_answers_as_described(operations: dict[str, Any], label: str, count: int) -> None:
     assert set(operations) == {*WITH_RULES, *WITHOUT_RULES}
     fuzz(operations[label], GenerationMode.POSITIVE, count)
@@ -335,7 +336,7 @@ def outcome(call: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(60), pytest.param(range(60, 1500), marks=pytest.mark.slow)]
+    "seeds", [range(20), pytest.param(range(20, 1500), marks=pytest.mark.slow)]
 )
 def test_bytes_of_all_kinds(server: WholeServer, seeds: range) -> None:
     outcomes = set()
@@ -385,10 +386,11 @@ def untouched(home: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("untouched")
-def test_names_of_voices_over_rest(server: WholeServer) -> None:
+@pytest.mark.parametrize("names", [NAMES[::5], pytest.param(NAMES, marks=pytest.mark.slow)])
+def test_names_of_voices_over_rest(server: WholeServer, names: Sequence[str]) -> None:
     consent = {"consent": "yes", "speaker": server.chat.config.defaults.speakers["slt"]}
     with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
-        for name in NAMES:
+        for name in names:
             kept = client.post("/v1/audio/voices", data=consent | {"name": name})
             assert kept.status_code == 400, (name, kept.text)
             for voice in (name, {"id": name}):

@@ -77,6 +77,7 @@ def test_what_takes_too_long_is_dropped_and_told(caplog: pytest.LogCaptureFixtur
     assert not [record for record in caplog.records if record.exc_info]
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_it_at_once(start: Start) -> None:
     process = start()
     with Reader(process.url, LONG * 40) as reader:
@@ -128,6 +129,7 @@ InProcessExecutor.execute_model = execute
 """
 
 
+@pytest.mark.slow
 def test_a_failed_engine_ends_the_process_once_all_are_told(start: Start, tmp_path: Path) -> None:
     """Every line of its output is JSON, lines of libraries too."""
     flag = tmp_path / "broken"

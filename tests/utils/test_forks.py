@@ -33,7 +33,8 @@ MODEL = str(DATA / "model-a")
 
 
 @needs_fork
-@pytest.mark.parametrize("engine", [pytest.param("standard", marks=pytest.mark.slow), "velocity"])
+@pytest.mark.parametrize("engine", ["standard", "velocity"])
+@pytest.mark.slow
 def test_a_child_speaks_whatever_lock_was_held_when_it_was_forked(engine: str) -> None:
     printed = run_watched(
         LOADED
@@ -162,7 +163,8 @@ print("ended", end="")
 
 
 @needs_fork
-@pytest.mark.parametrize("engine", ["standard", pytest.param("velocity", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", ["standard", "velocity"])
+@pytest.mark.slow
 def test_daemon_threads_that_speak_do_not_change_the_exit_status(engine: str) -> None:
     assert run_watched(LOADED + ENDING, MODEL, engine, seconds=120, by_alarm=True) == "ended"
 

@@ -155,6 +155,7 @@ def test_locks_turns_and_caches() -> None:
 
 
 @pytest.mark.parametrize("code", [ENGINE, MIXING, PLAYING], ids=["engine", "assembly", "playing"])
+@pytest.mark.slow_for("engine", "assembly")
 def test_what_threads_share(code: str) -> None:
     run_watched(PREAMBLE + code, "3", "131")
 

@@ -153,6 +153,7 @@ def test_no_rows_at_all() -> None:
 
 
 @pytest.mark.parametrize("dtype", ERRORS)
+@pytest.mark.slow_for("dtype[01]")
 def test_a_decoding_row_sees_neither_its_neighbours_nor_the_launch(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,7 @@ def computed(
 
 @pytest.mark.parametrize(("dtype", "configs"), CONFIGS)
 @pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.slow_for("*-configs[01]")
 def test_every_config_equals_the_twin(
     dtype: torch.dtype, configs: list[KernelConfig], gated: bool
 ) -> None:

@@ -53,6 +53,7 @@ def with_te_llama(chat: Chat, model: TELlamaModel, *, cached: bool = True) -> Ca
 
 
 @pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.slow_for("False")
 def test_the_same_sound(standard: Chat, model: TELlamaModel, cached: bool) -> None:
     """Rows of different lengths, some of which end sooner; prompts are padded on the left."""
     texts = [TEXT, "hello.", "come to the water, come now. hello the world, this is one good day."]

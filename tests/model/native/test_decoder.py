@@ -38,6 +38,7 @@ def decoder_of(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("use_decoder", [True, False])
+@pytest.mark.slow_for("False-*")
 def test_bits_do_not_depend_on_threads(use_decoder: bool, kind: str) -> None:
     mel_decoder, _ = modules(use_decoder)
     frames = some_frames(mel_decoder, 70)

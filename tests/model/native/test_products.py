@@ -345,9 +345,10 @@ busy.wait()
 """
 
 
-def test_the_end_of_the_interpreter_leaves_a_busy_team_alone() -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_the_end_of_the_interpreter_leaves_a_busy_team_alone(times: int) -> None:
     make_team(1)
-    for _ in range(3):
+    for _ in range(times):
         assert output_of(END) == ""
 
 

@@ -158,6 +158,7 @@ stream.close()
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+@pytest.mark.slow_for("the end of the interpreter", "an exception")
 def test_nothing_hangs(end: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SCRIPT + end, str(DATA / "model-a")],
@@ -174,9 +175,8 @@ def test_nothing_hangs(end: str) -> None:
 # ---------------------------------------------------------------- precision
 
 
-@pytest.mark.parametrize(
-    "dtype", ["bfloat16", "int8", "auto", pytest.param("float16", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8", "auto", "float16"])
+@pytest.mark.slow_for("bfloat16", "auto", "float16")
 def test_faster_dtypes_speak_and_repeat(dtype: str) -> None:
     chat = Chat()
     chat.load_or_raise("bundled", device="cpu", use_vllm=True, dtype=dtype, num_threads=2)

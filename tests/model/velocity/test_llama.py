@@ -193,6 +193,7 @@ BIT_SHAPES = [SHAPES["heads of 24, two groups"], SHAPES["heads of 64, one of key
 
 
 @pytest.mark.parametrize("shape", BIT_SHAPES, ids=["24", "64"])
+@pytest.mark.slow_for("torch float32-*", "torch bfloat16-64")
 def test_cuts_and_neighbours_change_no_bit(
     make_llama: Callable[..., LlamaModel], shape: LlamaShape
 ) -> None:
@@ -302,6 +303,7 @@ def test_other_defaults_of_torch_change_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.slow
 def test_a_forked_child_does_not_write_into_the_parents_blocks(tmp_path: Path) -> None:
     # In a process of its own: a child of this one would have everything that other tests left.
     run_watched(

@@ -189,6 +189,7 @@ def test_velocity_gives_what_the_standard_path_gives(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow_for("model-b")
 def test_torch_alone_gives_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelLoader, "_team", lambda self: None)
     with velocity(name) as whole, velocity(name, max_num_batched_tokens=7, block_size=8) as cut:
@@ -216,6 +217,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow_for("model-a-three threads")
 def test_no_setting_changes_a_bit(name: str, settings: dict[str, Any]) -> None:
     with velocity(name, **settings) as engine:
         for _ in range(2):  # the second time with what the prefix cache kept

@@ -43,6 +43,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 
 
 @needs_fork
+@pytest.mark.slow
 def test_a_forked_child_begins_anew_and_the_parent_goes_on() -> None:
     printed = run_script("""
 request, more = make_request(1, n=2, min_new=80), make_request(2)
@@ -97,6 +98,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize("consumer", ["main", "daemon thread"])
+@pytest.mark.slow_for("main")
 def test_the_interpreter_ends_in_mid_generation(consumer: str) -> None:
     begin = {
         "main": "items = engine.stream([endless()]); next(items)",

@@ -136,6 +136,7 @@ def assert_like_the_reference(
         ((1, 3000), 4, 4),
     ],
 )
+@pytest.mark.slow_for("triton-form4-*", "triton-form2-*", "native-form0-*")
 def test_the_kernels_draw_what_the_reference_draws(
     kernel: Subject, form: tuple[int, int], batches: int, few: int
 ) -> None:

@@ -105,15 +105,17 @@ def longest_wait(engine: Engine) -> int:
     return 2 * positions + 1
 
 
-@settings(quick, max_examples=600)
-@given(engines(), st.lists(events, min_size=2, max_size=14))
-def test_every_request_comes_to_what_it_would_alone(
-    settings: dict[str, Any], history: list[tuple[str, Any]]
-) -> None:
-    engine = Engine(model=MODEL, max_positions=LONGEST, **settings)
-    for event, detail in history:
-        play(engine, event, detail)
-    engine.run(most=longest_wait(engine))
+@pytest.mark.parametrize("traces", [100, pytest.param(600, marks=pytest.mark.slow)])
+def test_every_request_comes_to_what_it_would_alone(traces: int) -> None:
+    @settings(quick, max_examples=traces)
+    @given(engines(), st.lists(events, min_size=2, max_size=14))
+    def run(arguments: dict[str, Any], history: list[tuple[str, Any]]) -> None:
+        engine = Engine(model=MODEL, max_positions=LONGEST, **arguments)
+        for event, detail in history:
+            play(engine, event, detail)
+        engine.run(most=longest_wait(engine))
+
+    run()
 
 
 # ---------------------------------------------------------------- histories under load

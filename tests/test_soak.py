@@ -23,8 +23,8 @@ def test_soak(engine: str) -> None:
     soak = subprocess.Popen(
         [sys.executable, *command],
         cwd=ROOT,
-        # MKL's lock around its buffers is held for a moment where a thread ends. Threads end all the
-        # time here, and a child forked in that moment would hang.
+        # MKL's lock around its buffers is held for a moment where a thread ends. Threads end all
+        # the time here, and a child forked in that moment would hang.
         env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_DISABLE_FAST_MM": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

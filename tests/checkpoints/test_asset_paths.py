@@ -1,4 +1,4 @@
-"""Where a download goes if the caller names a folder."""
+"""The folder that a download goes to if the caller names one."""
 
 import shutil
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_only_a_download_that_was_cut_off_is_completed(hub: Hub, tmp_path: Path)
 
 
 def test_a_path_for_the_hub_is_its_cache(hub: Hub, tmp_path: Path) -> None:
-    hub.cached = tmp_path  # the usual cache is not looked at
+    hub.cached = tmp_path  # the default cache is not searched
     hub.online = MODEL_A
     mine = tmp_path / "caches"
     assert locate("huggingface", custom_path=mine) == AssetFolder(MODEL_A, "huggingface")

@@ -1,4 +1,4 @@
-"""Where a checkpoint is looked for, what is said of its hashes, and what clearing deletes."""
+"""The search for a checkpoint, the checks of its hashes, and the clearing of caches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def publish(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
-    """Make the files of a checkpoint the published ones."""
+    """Pretend that the files of a checkpoint are the published ones."""
 
     def make(path: Path) -> None:
         published = {
@@ -153,7 +153,7 @@ class TestLocate:
     def test_without_files_and_hub_it_fails_with_remedies(
         self, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        # Above all it does not take the bundled voice.
+        # In particular, it does not fall back to the bundled voice.
         monkeypatch.chdir(tmp_path)
         with pytest.raises(AssetError) as caught:
             locate()
@@ -235,7 +235,7 @@ class TestHashes:
     ) -> None:
         publish(model)
         names = ("asset/gpt/model.safetensors", "asset/tokenizer/tokenizer.json")
-        patched: Any = assets  # by the fixture, with the values of this model
+        patched: Any = assets  # patched by the fixture with the values of this model
         expected = {name: patched.published_facts()["sha256"][name] for name in names}
         for name in names:
             with (model / name).open("ab") as file:
@@ -305,7 +305,7 @@ class TestRememberedHashes:
         publish(model)
 
     def forge(self, path: Path) -> None:
-        """Change a file so that its size and time do not tell."""
+        """Change a file without a change of its size and time."""
         stat = path.stat()
         content = path.read_bytes()
         path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
@@ -315,7 +315,7 @@ class TestRememberedHashes:
         folder = AssetFolder(model, "huggingface")
         check_hashes(folder)
         self.forge(folder.gpt)
-        check_hashes(folder)  # believes what it remembers: nothing was read again
+        check_hashes(folder)  # trusts the remembered hash and reads no file
 
     def test_verify_hashes_always_and_corrects_the_memory(self, model: Path) -> None:
         folder = AssetFolder(model, "huggingface")
@@ -393,7 +393,7 @@ class TestCache:
 
     @pytest.fixture
     def filled(self, tmp_path: Path, own_cache: Path, outside: Path) -> dict[str, CacheEntry]:
-        """Both caches with files; the hub's as it makes them, with links, one of them astray."""
+        """Both caches with files; one link of the hub's cache leads outside."""
         ours = tmp_path / "hub" / "models--2Noise--ChatTTS"
         for path in (ours / "blobs", ours / "snapshots", own_cache):
             path.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Checkpoints from strangers: whatever stands in their files, there is speech or a clear error."""
+"""Untrusted checkpoints: whatever their files hold, the result is speech or a clear error."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_file_that_is_cut_off_while_it_is_read(tmp_path: Path, length: int) ->
     file = LlamaFile(path, make_shape())
     os.truncate(path, length if length >= 0 else path.stat().st_size - 1)
     with pytest.raises(AssetError, match=r"model\.safetensors was cut off while it was read"):
-        # In any order; the file's own puts one of these tensors last.
+        # One of these tensors is the last in the file, whatever the order there.
         _ = [file.final_norm(), *map(file.layer, range(file.shape.num_hidden_layers))]
 
 

@@ -59,7 +59,7 @@ print(json.dumps(answer))
 
 @dataclass
 class Repository:
-    """What the server serves, how it misbehaves, and what it was asked for."""
+    """The files of the server, its faults, and the requests that it got."""
 
     files: dict[str, bytes]
     exists: bool = True
@@ -67,11 +67,11 @@ class Repository:
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)
 
     def fetched(self) -> set[str]:
-        """The files whose bytes were asked for."""
+        """Return the names of the files whose bytes were requested."""
         return {path for method, path, _ in self.asked if method == "GET" and path in self.files}
 
     def ranges(self, name: str) -> list[str | None]:
-        """The Range header of each request for the bytes of ``name``."""
+        """Return the Range header of each request for the bytes of ``name``."""
         return [given for method, path, given in self.asked if (method, path) == ("GET", name)]
 
 
@@ -88,7 +88,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keep quiet."""
+        """Log nothing."""
 
     def answer(self) -> None:
         path = urlsplit(self.path).path
@@ -129,7 +129,7 @@ class Handler(BaseHTTPRequestHandler):
     def respond(
         self, status: int, body: bytes, headers: dict[str, str], send: int | None = None
     ) -> None:
-        """Answer; with ``send``, break the connection after so many bytes of the body."""
+        """Answer; with ``send``, break the connection after that many bytes of the body."""
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
@@ -146,7 +146,7 @@ def etag(content: bytes) -> str:
 
 @dataclass
 class Service:
-    """A running server, its repository, and clients that know no other hub."""
+    """A running server, its repository, and clients that use no other hub."""
 
     repository: Repository
     server: ThreadingHTTPServer
@@ -157,7 +157,7 @@ class Service:
         self.server.server_close()
 
     def client(self, call: str, **environment: str) -> dict[str, object]:
-        """Run ``call`` in a process of its own and give back what it found."""
+        """Run ``call`` in a process of its own and return its answer."""
         inherited = {
             name: value
             for name, value in os.environ.items()

@@ -69,7 +69,9 @@ def test_wrong_sizes_and_defaults_are_named(
         ("rope_parameters", {"rope_type": "nonsense"}),
     ],
 )
-def test_a_llama_that_nobody_can_build_is_named(tmp_path: Path, key: str, value: Any) -> None:
+def test_an_error_names_a_llama_config_that_describes_no_llama(
+    tmp_path: Path, key: str, value: Any
+) -> None:
     with pytest.raises(AssetError, match="describes no Llama"):
         load_changed(tmp_path, "gpt/config.json", (key,), value)
 

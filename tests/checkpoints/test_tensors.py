@@ -25,7 +25,7 @@ FILE = Path("some.safetensors")
 
 
 def with_header(header: str, data: bytes = b"") -> bytes:
-    """Bytes of a safetensors file with ``header`` as it is given."""
+    """Return the bytes of a safetensors file with exactly this ``header``."""
     return len(header).to_bytes(8, "little") + header.encode() + data
 
 
@@ -34,7 +34,7 @@ def one_tensor_header(**changes: Any) -> str:
 
 
 def refusal(path: Path) -> str:
-    """What :func:`read_tensors` says of ``path``; the file is always named."""
+    """Return the error message of :func:`read_tensors`; check that it names the file."""
     with pytest.raises(AssetError) as caught:
         read_tensors(path)
     assert str(path) in str(caught.value)
@@ -115,7 +115,7 @@ class TestReadTensors:
 
 
 class Bomb:
-    """Creates a file when it is unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = marker
@@ -131,7 +131,7 @@ class TestPickles:
         path.write_bytes(pickle.dumps(Bomb(marker), protocol=protocol))
         message = refusal(path)
         assert not marker.exists()
-        # The first two protocols have no magic bytes to be known by.
+        # Pickles of the first two protocols have no magic bytes.
         assert ("pickles are never opened" if protocol >= 2 else "not a safetensors") in message
         pickle.loads(path.read_bytes())
         assert marker.exists(), "the bomb is a dud, and the test shows nothing"

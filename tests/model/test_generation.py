@@ -60,7 +60,7 @@ def refine_request(model: Model, text: str, seed: int = 0) -> GenerationRequest:
 def run(
     model: Model, requests: Sequence[GenerationRequest], cancelled: Cancellation | None = None
 ) -> list[tuple[list[list[int]], FinishReason]]:
-    """Ids and finish reason of each request; checks that each ends exactly once."""
+    """Return ids and finish reason of each request; check that each ends exactly once."""
     ids: list[list[list[int]]] = [[] for _ in requests]
     finishes: dict[int, FinishReason] = {}
     for deltas in model.gpt.generate(requests, cancelled or Cancellation()):

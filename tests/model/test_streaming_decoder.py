@@ -1,4 +1,4 @@
-"""What every streaming decoder promises, whatever computes: torch, the CPU kernels or recordings.
+"""The contract of every streaming decoder: on torch, on the CPU kernels and of recorded launches.
 
 The CUDA decoder runs on a GPU where there is one, and elsewhere with a recorder that is as strict.
 """
@@ -176,7 +176,7 @@ def test_copies_continue_independently(backend: str, is_little: bool) -> None:
 
 @on_kernels
 def test_early_ends_of_copies_leave_their_originals_alone(backend: str) -> None:
-    """What a low-latency beginning does: the end is tried out on copies, in one batch."""
+    """A low-latency beginning does so: it ends copies of the states early, in one batch."""
     frames = [little_frames(40, seed) for seed in range(3)]
     outs: list[list[Tensor]] = []
     for decoder in (little_decoder(backend), TorchStreamingDecoder(*little())):
@@ -227,7 +227,7 @@ def test_a_state_that_has_ended_takes_nothing(backend: str) -> None:
                 decoder.advance(
                     [DecoderInput(going, frames[:5]), DecoderInput(ended, more, last=more is None)]
                 )
-    # The one beside it has not moved.
+    # The other state of the batch has not moved.
     assert_little(backend, frames, decoder.advance([DecoderInput(going, frames, last=True)])[0])
     assert len(decoder.advance([DecoderInput(before, frames[:5], last=True)])[0]) == 9 * 10
 

@@ -1,4 +1,4 @@
-"""Hostile ``tokenizer.json`` files: refused when they are loaded, in words."""
+"""Hostile ``tokenizer.json`` files: refused when they are loaded, by errors that say why."""
 
 import base64
 import contextlib
@@ -29,7 +29,7 @@ TEXTS = ["[Stts][spk_emb]Hello, don't.[uv_break] 5 ß İ 日本[Ptts]", "", "x" 
 
 
 def values() -> dict[str, Any]:
-    """A sound file's, to be damaged."""
+    """The values of a sound file, to be damaged."""
     read: dict[str, Any] = json.loads((ASSET / "tokenizer.json").read_text("utf-8"))
     return read
 
@@ -266,7 +266,7 @@ def test_ids_beyond_the_embeddings_are_refused(tmp_path: Path, use_vllm: bool) -
 
 
 class PanicException(BaseException):
-    """As the library's own, which cannot be imported."""
+    """A stand-in for the library's own exception, which cannot be imported."""
 
 
 class Panicking:

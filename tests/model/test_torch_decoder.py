@@ -26,13 +26,13 @@ SEEDS, MORE_SEEDS = range(10), range(10, 34)
 
 # Products round differently beside another number of frames. The random models hide that; the
 # trained voice turns it into single samples that are off by up to 1.5e-4, as two lengths in torch
-# differ by up to 1e-4. That nothing but rounding is left, the test in float64 shows.
+# differ by up to 1e-4. The test in float64 shows that all of the difference is rounding.
 TOLERANCES = {"model-a": 1e-5, "model-b": 1e-5, "bundled": 4e-4}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A synthesizer and what it may be given."""
+    """A synthesizer, and frames that it accepts."""
 
     synthesizer: Synthesizer
     frames: Tensor
@@ -41,7 +41,7 @@ class Case:
 
 @pytest.fixture(scope="module")
 def trained(bundled: Chat) -> dict[str, Tensor]:
-    """What the bundled voice generates for a text."""
+    """The frames that the bundled voice generates for a text."""
     return {name: spoken_frames(bundled, name, MOST_FRAMES) for name in ("ids", "hiddens")}
 
 
@@ -79,7 +79,7 @@ def push(
 
 
 def streamed(synthesizer: Synthesizer, parts: Sequence[Tensor]) -> Tensor:
-    """Joined samples; after each part, all that has its whole context is out."""
+    """Return the joined samples; check that no sample with its whole context is held back."""
     state, samples, seen, given = synthesizer.begin(), [], 0, 0
     for number, part in enumerate(parts, 1):
         samples.append(push(synthesizer, state, part, last=number == len(parts)))
@@ -151,7 +151,7 @@ def test_pieces_of_one_frame(make: Callable[..., Case], count: int, use_decoder:
 @pytest.mark.parametrize("use_decoder", [True, False])
 @pytest.mark.parametrize("name", TOLERANCES)
 def test_only_rounding_is_left(make: Callable[..., Case], name: str, use_decoder: bool) -> None:
-    """In float64 nothing is left but the rounding of the samples."""
+    """In float64, pieces and the whole differ only by the rounding of the samples."""
     case = make(name, use_decoder)
     synthesizer = Synthesizer(
         copy.deepcopy(case.synthesizer.mel_decoder).double(),
@@ -164,7 +164,7 @@ def test_only_rounding_is_left(make: Callable[..., Case], name: str, use_decoder
 
 @contextmanager
 def counted() -> Iterator[dict[str, int]]:
-    """Frames that each kind of layer gives."""
+    """Count the frames that each kind of layer gives."""
     counts: dict[str, int] = {}
 
     def add(kind: str, frames: int) -> None:

@@ -98,7 +98,7 @@ def test_a_second_try_starts_from_nothing(torchaudio: MakeTorchaudio) -> None:
         ensure_torchaudio()
     finally:
         sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Spy)]
-    assert before == [[], ["torchaudio.lib._torchaudio"]]  # the mark that it is not there
+    assert before == [[], ["torchaudio.lib._torchaudio"]]  # the mark of a module that is absent
 
 
 @pytest.mark.parametrize("error", [OSError, ImportError, RuntimeError, ValueError])

@@ -1,4 +1,4 @@
-"""Rows of samples: in order, none lost, none twice, silence only behind the end."""
+"""Assembly of rows of samples: in order, none lost, none twice, silence only after the end."""
 
 import asyncio
 import random
@@ -67,7 +67,7 @@ MADE: list[WaveformAssembler] = []
 
 @pytest.fixture(autouse=True)
 def _leave() -> Iterator[None]:
-    """Threads that still decode would be seen by other tests."""
+    """Wait for the decoding threads, which other tests would see."""
     yield
     while MADE:
         MADE.pop().leave()
@@ -89,7 +89,7 @@ def assembler_of(
 
 
 def sounds(utterance: Utterance, frames: int) -> np.ndarray:
-    """What an utterance sounds like when decoded at once."""
+    """The samples of an utterance that is decoded at once."""
     first = 100_000 * utterance.text_index + 10_000 * utterance.index + 1
     values = first + 2 * HOP * np.arange(frames)[:, None] + np.arange(2 * HOP)
     return values.flatten()[: max(0, 2 * frames - 1) * HOP].astype(np.float32)
@@ -246,10 +246,10 @@ def test_what_is_far_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     thread.start()
     for _ in range(2 * 300):
         assert pushed.acquire(timeout=10)
-    assert not pushed.acquire(timeout=0.1)  # no output has been taken yet
+    assert not pushed.acquire(timeout=0.1)  # the reader has taken no output yet
     (spoken,) = assembler.texts[0].utterances
     deadline = time.monotonic() + 10
-    while spoken.samples < 80 and time.monotonic() < deadline:  # a waiting reader is not behind
+    while spoken.samples < 80 and time.monotonic() < deadline:  # poll: a wait lifts the limit
         time.sleep(0.01)
     # A turn that began with room may go beyond the limit, but not by more than a turn.
     assert 80 <= spoken.samples <= (10 + MOST_FRAMES) * 2 * HOP
@@ -262,7 +262,7 @@ def test_what_is_far_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(joined[row], sounds(u, 500))
 
 
-def test_who_waits_is_never_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_reader_gets_more_than_the_limit_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly, "_DECODED_AHEAD", 10 * 2 * HOP)
     monkeypatch.setattr(assembly, "_GENERATED_AHEAD", 30 * 2 * HOP)
     first, second = Utterance(0, 0, "a"), Utterance(0, 1, "b")
@@ -277,7 +277,7 @@ def test_who_waits_is_never_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     thread = threading.Thread(target=generate, daemon=True)
     thread.start()
     chunks = []
-    # A chunk that is larger than what may lie ready.
+    # A chunk that is larger than the limit of samples that lie ready.
     while (chunk := assembler.wait(lambda: assembler.take(150 * 2 * HOP))) is not None:
         chunks.append(chunk)
     thread.join(10)
@@ -300,7 +300,7 @@ def test_what_comes_just_before_the_loop_waits_is_not_missed(
         def __exit__(self, *error: object) -> None:
             lock.release()
             with lock:
-                assembler.notify()  # the look is behind us, the wait has not begun
+                assembler.notify()  # after the last check, before the wait begins
 
     monkeypatch.setattr(assembler.worker, "lock", Late())
 
@@ -325,7 +325,7 @@ def test_an_error_comes_behind_what_was_ready() -> None:
     assembler.push(update(utterance, 10, 1, None))  # this has no effect
 
 
-def test_who_leaves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generation_does_not_wait_for_a_reader_that_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly, "_GENERATED_AHEAD", 1)
     utterance = Utterance(0, 0, "a")
     assembler = assembler_of([utterance], waits_for_consumer=True)
@@ -340,7 +340,7 @@ def test_who_leaves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert assembler.wait(assembler.take) is None
 
 
-def test_a_generation_ends_once_nothing_of_it_is_taken() -> None:
+def test_a_generation_ends_once_no_reader_takes_from_it() -> None:
     utterance = Utterance(0, 0, "a")
     assembler = assembler_of([utterance])
     assembler.fail(ValueError("broken"))

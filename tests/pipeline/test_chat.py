@@ -44,7 +44,7 @@ def test_load_answers_as_scripts_expect(tmp_path: Path, caplog: pytest.LogCaptur
     assert chat.has_loaded(use_decoder=True)
     before = chat.gpt
     assert chat.load("custom", custom_path=str(tmp_path)) is False
-    assert chat.gpt is before  # a failed load leaves what was there
+    assert chat.gpt is before  # a failed load keeps the model that was loaded
     chat.unload()
     assert not chat.has_loaded()
 
@@ -242,7 +242,7 @@ def test_refined_text_keeps_its_published_shapes(small: Chat) -> None:
 
 
 def never_trained(what: str, folder: Path) -> Chat:
-    """A model that says so of itself."""
+    """Load a copy of model-a whose ``config.json`` sets the default ``what`` to false."""
     copied = copy_checkpoint(folder)
     change_json(copied / "asset" / "config.json", defaults={what: False})
     chat = Chat()
@@ -346,7 +346,7 @@ def test_a_table_of_homophones(tmp_path: Path) -> None:
         chat.load_or_raise("bundled", homophones=tmp_path / "none.json")
 
 
-def test_a_speaker_that_nobody_knows(bundled: Chat) -> None:
+def test_the_error_for_an_unknown_speaker_names_the_known_ones(bundled: Chat) -> None:
     with pytest.raises(VoiceError, match="rms, slt"):
         speak(bundled, "Good morning.", spk_emb="anna")
 

@@ -117,7 +117,7 @@ def test_stream_settings_of_scripts(small: Chat) -> None:
     assert len(lengths(stream_batch=8)) > len(lengths(stream_batch=48))
 
 
-def test_a_stream_that_nobody_finishes_frees_its_work(small: Chat) -> None:
+def test_a_stream_that_is_left_unfinished_frees_its_work(small: Chat) -> None:
     closed = threading.Event()
     with Recording(small) as recording:
         inner = recording.inner
@@ -183,7 +183,7 @@ def test_pieces_are_the_waveform(small: Chat, use_decoder: bool, max_split_batch
 
 @pytest.mark.slow_for("standard*")
 def test_a_text_in_parts_sounds_like_the_whole(small: Chat) -> None:
-    # Named: else each part would choose a voice of its own.
+    # The speaker is named, else each part would choose a voice of its own.
     voice: dict[str, Any] = {"spk_emb": small.sample_random_speaker()}
     _, whole = pieces_of(small, STORY, params=voice)
     texts = list(dict.fromkeys(piece.text for piece in whole))
@@ -216,7 +216,7 @@ def test_streams_of_velocity_are_exact_to_the_bit() -> None:
 
 
 def zip_streams(streams: Sequence[Any]) -> list[list[np.ndarray]]:
-    """Samples of streams that are read by turns."""
+    """Read streams by turns; return the samples of each."""
     parts: list[list[np.ndarray]] = [[] for _ in streams]
     running = set(range(len(streams)))
     while running:
@@ -279,7 +279,7 @@ def ends(threads: set[threading.Thread]) -> bool:
 
 @pytest.mark.parametrize("leaves", ["closes", "lets go", "leaves the loop", "with an error"])
 @pytest.mark.slow_for("standard-[!c]*")
-def test_who_leaves_ends_the_work(small: Chat, leaves: str) -> None:
+def test_a_reader_that_leaves_ends_the_work(small: Chat, leaves: str) -> None:
     before = workers()
     settings: dict[str, Any] = {
         "skip_refine_text": True,
@@ -316,7 +316,7 @@ def test_who_leaves_ends_the_work(small: Chat, leaves: str) -> None:
     assert speak(small, TEXT).finish_reasons == ["length"]
 
 
-def test_a_stream_that_is_closed_ends_for_whoever_waits(small: Chat) -> None:
+def test_closing_a_stream_ends_the_wait_of_its_reader(small: Chat) -> None:
     async def close_while_another_task_waits() -> list[Any]:
         stream = small.stream(TEXT, skip_refine_text=True, params_infer_code={**LIVELY, **ENDLESS})
 
@@ -355,7 +355,7 @@ def test_the_work_begins_when_the_first_piece_is_asked_for(small: Chat) -> None:
     assert list(stream) == []
 
 
-def test_errors_of_the_engine_reach_who_listens(small: Chat) -> None:
+def test_errors_of_the_engine_reach_the_reader(small: Chat) -> None:
     with Recording(small) as recording:
         inner = recording.inner
 

@@ -46,7 +46,7 @@ CASES = (
 
 
 class Conformance:
-    """A model, and what is expected of it."""
+    """A model and its expected values."""
 
     def __init__(self, name: str, engine: str) -> None:
         self.tensors = load_file(DATA / name / "expected.safetensors")

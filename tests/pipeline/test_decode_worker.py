@@ -1,4 +1,4 @@
-"""The decode worker: which job is next, how much of it is decoded, and which job gets an error."""
+"""The decode worker: the order of jobs, the size of a turn, and the jobs that get an error."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_tracks_that_are_due_share_a_turn(
     assert synthesizer.advances == [[5, 1, 20], [4]]
 
 
-def test_a_turn_is_short_and_who_comes_too_late_is_first_next_time(
+def test_a_turn_is_bounded_and_the_first_job_left_out_is_first_in_the_next(
     worker: DecodeWorker, synthesizer: FakeSynthesizer
 ) -> None:
     assert MOST_FRAMES == 64
@@ -84,7 +84,7 @@ def test_a_turn_is_short_and_who_comes_too_late_is_first_next_time(
             worker.add(job)
     for job in jobs:
         job.check()
-    # 40 of the first and 24 of the second; then the third, the fourth and the second are in line.
+    # 40 frames of the first job and 24 of the second; then come the third, fourth and second.
     assert synthesizer.advances == [[40, 24], [64], [7, 6, 36]]
 
 
@@ -150,10 +150,10 @@ def test_nothing_is_decoded_before_the_schedule_wants_it(
 
 
 class Clockwork:
-    """Wants a piece at a time of the clock.
+    """A schedule that wants a piece at a time of the clock.
 
     Attributes:
-        at: of ``time.monotonic``; ``None`` to wait for more frames.
+        at: the time of ``time.monotonic``; ``None`` to wait for more frames.
     """
 
     def __init__(self, at: float | None) -> None:
@@ -197,7 +197,9 @@ def test_a_delay_begins_when_a_piece_is_due(worker: DecodeWorker) -> None:
     worker.drop([late])
 
 
-def test_who_has_no_room_waits(worker: DecodeWorker, synthesizer: FakeSynthesizer) -> None:
+def test_a_job_without_room_for_output_waits(
+    worker: DecodeWorker, synthesizer: FakeSynthesizer
+) -> None:
     job, other = FakeJob(synthesizer), FakeJob(synthesizer)
     job.room = False
     with worker.lock:
@@ -214,7 +216,7 @@ def test_who_has_no_room_waits(worker: DecodeWorker, synthesizer: FakeSynthesize
     assert job.delays[0] < SECONDS
 
 
-def test_who_is_not_wanted_is_forgotten(worker: DecodeWorker, synthesizer: FakeSynthesizer) -> None:
+def test_an_unwanted_job_is_forgotten(worker: DecodeWorker, synthesizer: FakeSynthesizer) -> None:
     job, other = FakeJob(synthesizer), FakeJob(synthesizer)
     job.wanted = False
     with worker.lock:
@@ -228,7 +230,7 @@ def test_who_is_not_wanted_is_forgotten(worker: DecodeWorker, synthesizer: FakeS
 
 @pytest.mark.usefixtures("quick_polls")
 @pytest.mark.parametrize("waits_for", ["frames", "room"])
-def test_who_leaves_and_wakes_nobody_is_forgotten(
+def test_a_job_that_is_left_without_a_wake_is_forgotten(
     worker: DecodeWorker, synthesizer: FakeSynthesizer, waits_for: str
 ) -> None:
     job = FakeJob(synthesizer)
@@ -276,7 +278,7 @@ def test_an_error_ends_the_tracks_of_its_turn_alone(worker: DecodeWorker) -> Non
     with worker.lock:
         worker.add(others[1].push(2, STOP, 4))
     others[1].check()
-    assert first.advances[0] == [50, 14]  # the third had no share of it
+    assert first.advances[0] == [50, 14]  # the third job had no share of this turn
     assert [str(job.error) for job in jobs[:2]] == ["a broken turn"] * 2
     jobs[2].check()
     assert all(not job.pieces for job in jobs[:2])
@@ -287,7 +289,7 @@ class Broken(FixedSize):
         raise ValueError("a broken schedule")
 
 
-def test_a_broken_schedule_leaves_nobody_waiting(
+def test_a_broken_schedule_ends_its_job_with_an_error(
     worker: DecodeWorker, synthesizer: FakeSynthesizer
 ) -> None:
     job = FakeJob(synthesizer, Broken(1, 1))
@@ -333,7 +335,7 @@ def test_a_thread_that_ctrl_c_left_behind_while_it_started_ends(
 
     is_alive = threading.Thread.is_alive
     monkeypatch.setattr(threading.Thread, "start", interrupted)
-    # In the moment of the interrupt it has not said yet that it has begun.
+    # At the moment of the interrupt, the thread has not yet said that it has begun.
     monkeypatch.setattr(
         threading.Thread, "is_alive", lambda self: self is not begun[0] and is_alive(self)
     )
@@ -345,7 +347,7 @@ def test_a_thread_that_ctrl_c_left_behind_while_it_started_ends(
         for job in jobs:
             worker.add(job)
     synthesizer.gate.wait()
-    begun[0].join(SECONDS)  # while the other one decodes
+    begun[0].join(SECONDS)  # while the other thread decodes
     assert not is_alive(begun[0])
     synthesizer.gate.open()
     for job in jobs:
@@ -410,7 +412,7 @@ def test_what_was_decoded_is_not_kept(worker: DecodeWorker, synthesizer: FakeSyn
         gc.collect()
         return known() is None
 
-    wait_until(is_gone)  # though the thread goes on for the other one
+    wait_until(is_gone)  # though the thread goes on for the other job
     assert threads()
     worker.drop([waiting])
 

@@ -1,4 +1,4 @@
-"""One utterance on its way to samples: what is decoded, and what goes out of it."""
+"""The decoding of one utterance: the frames that are decoded, and the samples that go out."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ def case(backend: str, use_decoder: bool, count: int) -> Case:
 
 
 def same(joined: np.ndarray, expected: np.ndarray, synthesizer: Synthesizer) -> None:
-    """Equal to the bit where that is promised, else but for roundings."""
+    """Check equality: to the bit where the decoder is exact, else up to rounding."""
     atol = 0 if synthesizer.is_exact else 1e-5
     np.testing.assert_allclose(joined, expected, rtol=0, atol=atol)
 
 
 class Whenever:
-    """Decodes what is there, now or later, as the dice say."""
+    """A schedule that decodes the frames that are there now or later, at random."""
 
     def __init__(self, dice: random.Random) -> None:
         self._dice, self._eagerness = dice, dice.choice([0.1, 0.5, 1])
@@ -114,7 +114,7 @@ class Whenever:
 
 
 def turns(decoder: UtteranceDecoder, most: Callable[[], int]) -> Iterator[np.ndarray]:
-    """What goes out while there is something to decode."""
+    """Decode as long as work is due; yield the samples of each turn."""
     while decoder.wait() == 0:
         work = decoder.next(most())
         [(final, flushed)] = decode([(decoder, work)])
@@ -128,7 +128,7 @@ def decoded(
     seed: int | None = None,
     finish: FinishReason = FinishReason.STOP,
 ) -> np.ndarray:
-    """The joined samples, of frames and turns that come as the dice say, or one by one."""
+    """The joined samples, from frames and turns at random, or one by one without a seed."""
     dice = random.Random(seed)
     eager = Whenever(dice) if seed is not None else FixedSize(1, own.synthesizer.samples_per_frame)
     decoder = UtteranceDecoder(own.synthesizer, eager, low_latency)
@@ -153,7 +153,7 @@ def decoded(
 
 
 def by_hand(own: Case, numbers: LowLatency) -> np.ndarray:
-    """What the low-latency mode is to give: chunks of utterances that end early, and fades."""
+    """The expected samples of the low-latency mode: chunks that were ended early, and fades."""
     synthesizer, frames = own.synthesizer, own.frames
     joined: np.ndarray = own.whole().copy()
     chunks = [c for c in numbers.chunks(synthesizer.reach / 2) if c[0] <= len(frames)]
@@ -221,7 +221,7 @@ def test_an_utterance_may_end_at_any_frame(backend: str, finish: FinishReason) -
         own = case(backend, True, 60).until(count)
         joined = decoded(own, numbers, finish=finish)
         np.testing.assert_allclose(joined, by_hand(own, numbers), rtol=0, atol=1e-5)
-        if count < needed[0]:  # there was no early chunk
+        if count < needed[0]:  # too few frames for an early chunk
             same(joined, own.whole(), own.synthesizer)
         for seed in range(2):
             same(decoded(own, numbers, seed=seed, finish=finish), joined, own.synthesizer)
@@ -244,7 +244,7 @@ def test_the_first_chunk_needs_no_more_than_its_frames(backend: str) -> None:
     for frame in range(4):
         decoder.push(own.delta(frame, frame + 1))
         assert decoder.wait() is None
-    decoder.push(own.delta(4, 40))  # more is there than it may know
+    decoder.push(own.delta(4, 40))  # more frames than the first chunk may use
     [first] = [piece for piece, _ in zip(turns(decoder, lambda: 64), range(1), strict=False)]
     assert len(first) == 3 * SPF
     alone = UtteranceDecoder(own.synthesizer, FixedSize(1, SPF), numbers)

@@ -1,6 +1,6 @@
 """Values that callers should not give: each is an error or a result of its caller alone.
 
-Another caller of the engine gets what it gets alone, beside each of them and afterwards.
+Another caller of the engine gets its usual result, at the same time and afterwards.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SAMPLE = encode_sample(np.arange(40).reshape(4, 10))
 
 
 class MischiefError(Exception):
-    """Raised by values of a caller."""
+    """An error that a caller's value raises."""
 
 
 def _raise(*_: object, **__: object) -> Any:
@@ -64,7 +64,7 @@ _METHODS = (
 
 
 def sly(value: Any) -> Any:
-    """A number or text that raises as soon as another thread looks at it."""
+    """Make a number or text that raises as soon as another thread uses it."""
     base, owner = type(value), threading.get_ident()
 
     def trap(name: str) -> Callable[..., Any]:
@@ -81,7 +81,7 @@ def sly(value: Any) -> Any:
 
 
 def broken(base: type, value: Any) -> Any:
-    """A number or text, all of whose methods raise."""
+    """Make a number or text that raises in every method."""
     body = {name: _raise for name in _METHODS if hasattr(base, name)}
     return type(f"Broken{base.__name__}", (base,), body)(value)
 
@@ -99,7 +99,7 @@ class Raising:
 
 
 class Late(Raising):
-    """An event that raises wherever the engine's own thread asks it."""
+    """An event that raises when the engine's own thread asks it."""
 
     def is_set(self) -> Any:
         return super().is_set() if threading.current_thread().name == "velocity" else False
@@ -201,7 +201,7 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 def ask(chat: Chat, **given: Any) -> object:
-    """One call with what is given beside the usual; its result, or its error."""
+    """Make one call with the usual arguments and those given; return its result or its error."""
     params = SHORT | {"manual_seed": 1} | given.pop("params", {})
     arguments: dict[str, Any] = {"text": "one good day", "skip_refine_text": True} | given
     try:
@@ -213,7 +213,7 @@ def ask(chat: Chat, **given: Any) -> object:
 
 @pytest.fixture(scope="module", params=["kernels", "torch"])
 def chat(request: pytest.FixtureRequest) -> Iterator[Chat]:
-    """Velocity, on the kernels' sampler and on torch's."""
+    """A chat on velocity, with the sampler of the kernels or of torch."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "torch":
 
@@ -237,7 +237,7 @@ def victim(chat: Chat) -> list[np.ndarray]:
 
 
 def beside(chat: Chat, work: Callable[[], object]) -> tuple[list[np.ndarray], object]:
-    """What another caller gets while ``work`` is done, and what ``work`` gives."""
+    """Do ``work`` beside another caller; return that caller's sounds and the result of ``work``."""
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(victim(chat)))
     thread.start()
@@ -321,7 +321,7 @@ def engine_of(chat: Chat) -> AsyncLLMEngine:
 
 
 def run(engine: AsyncLLMEngine, request: EngineRequest, cancelled: Any = None) -> Any:
-    """The ids of one request, or its error."""
+    """Run one request; return its ids or its error."""
     try:
         outputs = [o for step in engine.stream([request], cancelled) for o in step]
     except (ChatTTSError, MischiefError) as error:
@@ -330,7 +330,7 @@ def run(engine: AsyncLLMEngine, request: EngineRequest, cancelled: Any = None) -
 
 
 class Moving(np.ndarray):
-    """An array all of whose methods raise."""
+    """An array that raises in the methods that the engine uses."""
 
     __array_ufunc__ = _raise
     __getitem__ = _raise
@@ -342,7 +342,7 @@ def _moving(values: Any) -> Any:
 
 
 class SlyParams(SamplingParams):
-    """Settings that raise when another thread looks at them."""
+    """Settings that raise when the engine's thread reads them."""
 
     def __getattribute__(self, name: str) -> Any:
         return (
@@ -384,7 +384,7 @@ REQUESTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", REQUESTS)
 @pytest.mark.slow_for("torch-*")
-def test_hostile_requests_are_their_own_misfortune(
+def test_hostile_requests_harm_no_other_request(
     chat: Chat, alone: list[np.ndarray], name: str
 ) -> None:
     found, result = beside(chat, lambda: run(engine_of(chat), REQUESTS[name]))
@@ -436,7 +436,7 @@ def test_arrays_may_change_once_a_request_is_taken(chat: Chat) -> None:
 
 
 def test_ids_without_a_sign_share_no_blocks_with_a_speaker(chat: Chat) -> None:
-    """``~id`` of an unsigned id is another id, which a prompt of these ids would be taken for."""
+    """For an unsigned id, ``~id`` is a valid id: such a prompt must not match a speaker's slot."""
     engine = engine_of(chat)
     slots = np.zeros(64, np.bool_)
     slots[1] = True

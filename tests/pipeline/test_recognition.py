@@ -37,7 +37,7 @@ def heard(path: Path) -> list[str]:
 
 
 def errors(expected: list[str], found: list[str]) -> int:
-    """Word errors: the edit distance."""
+    """The number of word errors: the edit distance."""
     row = list(range(len(found) + 1))
     for i, word in enumerate(expected, 1):
         row, above = [i], row

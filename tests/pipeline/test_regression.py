@@ -1,4 +1,4 @@
-"""The bundled voice says what it said, sample for sample within the stated bounds.
+"""The bundled voice gives the samples of its references, within the stated bounds.
 
 The references are 16-bit FLAC files. ``make references`` makes them again, on purpose.
 """
@@ -11,7 +11,7 @@ from ChatTTS.core import Chat
 from ..make_references import REFERENCES, Reference, bundled
 
 # 16-bit storage alone costs half a step, 1.5e-5; the rest is rounding that differs from one
-# processor to the next. A single other code is some 0.05 off.
+# processor to the next. One different code changes samples by some 0.05.
 MAX_DIFFERENCE = 2e-3
 MIN_SNR_DB = 40.0
 

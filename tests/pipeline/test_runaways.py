@@ -1,4 +1,4 @@
-"""Speech is bounded by the length of its text, and breaks at its borders are silence."""
+"""The length of a text bounds its speech, and breaks at its borders are silence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When pieces are decoded, how low-latency streams begin, and how chunks are faded."""
+"""Schedules of pieces, the beginning of low-latency streams, and fades between chunks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FRAME = SPF / SAMPLE_RATE  # seconds
 
 
 class Clock:
-    """Seconds that go on when they are told to."""
+    """A clock in seconds that moves when the test moves it."""
 
     now = 100.0
 
@@ -34,12 +34,12 @@ class Clock:
 
 @dataclass
 class Heard:
-    """What came of a play.
+    """The result of a simulated playback.
 
     Attributes:
         first: seconds to the first sound.
         pieces: frames of each piece.
-        leads: seconds of sound that the playback had left when it came; negative after a pause.
+        leads: seconds of sound that were left when each piece came; negative after a pause.
     """
 
     first: float = 0.0
@@ -48,7 +48,7 @@ class Heard:
 
     @property
     def pauses(self) -> list[float]:
-        """Frames of the pieces that ended a pause."""
+        """The sizes, in frames, of the pieces that ended a pause."""
         return [n for n, lead in zip(self.pieces, self.leads, strict=True) if lead < -1e-9]
 
 
@@ -64,11 +64,11 @@ def play(
     is_held_up: bool = False,
     frames: int = 500,
 ) -> Heard:
-    """An engine, and a vocoder that stops it while it decodes.
+    """Simulate an engine, and a vocoder that stops the engine while it decodes.
 
     Args:
         step: seconds in which the engine makes a frame.
-        cost: seconds that decoding so many frames takes.
+        cost: seconds for decoding a number of frames.
         is_held_up: whether the next step has always begun when a frame arrives.
     """
     clock, heard = Clock(), Heard()
@@ -113,7 +113,7 @@ def costs(fixed: float, per_frame: float = 0.0005) -> Callable[[int], float]:
 @pytest.mark.parametrize("speed", [1.05, 1.2, 1.5, 2, 5])
 def test_no_pause_where_real_time_is_possible(speed: float, fixed: float, is_held_up: bool) -> None:
     heard = play(lambda _: FRAME / speed, costs(fixed), is_held_up=is_held_up)
-    # Real time is possible if pieces of the largest size keep up.
+    # Real time is possible where pieces of the largest size keep up with the playback.
     if 1 / speed + costs(fixed)(24) / (24 * FRAME) < 1:
         assert heard.pauses == []
     if speed >= 2:  # a fast device begins at once, and its pieces grow
@@ -155,11 +155,11 @@ def test_after_a_pause_whole_first_pieces_come_and_no_other_pause() -> None:
     assert heard.pieces[-2] >= 24
 
 
-def test_whoever_is_too_slow_pauses_seldom() -> None:
+def test_a_device_below_real_time_pauses_seldom() -> None:
     heard = play(lambda _: FRAME * 1.25, costs(0.005), frames=600)
     assert all(frames >= 24 for frames in heard.pauses)
     assert 0 < len(heard.pauses) <= 600 / 24
-    # A few small pieces before each pause, and that is all.
+    # Only a few small pieces come before each pause.
     assert len(heard.pieces) < 600 / 4
 
 
@@ -180,7 +180,7 @@ def test_what_there_is_to_wait_for() -> None:
     assert paced.wait(24 * SPF, 24, 36) == 0
     clock.now += lead - 0.02
     assert paced.wait(SPF, 1, 13) == 0
-    clock.now += 0.011  # too late in any case
+    clock.now += 0.011  # too late, whatever the size of the piece
     assert paced.wait(SPF, 1, 13) is None
     assert paced.wait(24 * SPF, 24, 36) == 0
 
@@ -207,7 +207,7 @@ def test_a_listener_hears_from_the_first_sample_on() -> None:
     assert playback.lead == pytest.approx(0.75)
     clock.now += 10
     assert playback.lead == pytest.approx(-9.25)
-    playback.give(SAMPLE_RATE, 0)  # what was not there in time is heard later
+    playback.give(SAMPLE_RATE, 0)  # the late samples are played later
     assert playback.lead == pytest.approx(1)
     # The longest delay, slowly forgotten.
     assert playback.delay == pytest.approx(0.25 * 0.9**2)
@@ -252,13 +252,13 @@ def test_chunks_grow_until_the_reach(numbers: LowLatency, reach: float) -> None:
     assert (np.diff(sizes) >= 0).all()
     assert (np.diff(lookaheads) >= 0).all()
     assert (lookaheads >= numbers.lookahead).all()
-    # None is held back until its samples are final, and one more would be.
+    # No chunk waits until its samples are final; one more chunk would.
     assert lookaheads[-1] < reach
     assert numbers.lookahead * numbers.growth ** len(chunks) >= reach * (1 - 1e-9)
 
 
 def pauses(numbers: LowLatency, speed: float) -> int:
-    """How often a playback waits whose frames come so many times as fast as they are heard."""
+    """Count the waits of a playback; frames come ``speed`` times as fast as real time."""
     chunks, count, dry = list(numbers.chunks(REACH / 2)), -1, 0.0
     before = 0
     for needed, given in chunks:
@@ -332,12 +332,12 @@ def test_a_cross_fade_begins_as_the_old_and_ends_as_the_new(length: int) -> None
         whole[:length], (1 - weights) * old + weights * new[:length], 0, 1e-6
     )
     np.testing.assert_array_equal(whole[length:], new[length:])
-    fade = CrossFade(old)  # in whatever portions
+    fade = CrossFade(old)  # portions of any size
     parts = [fade(part) for part in np.array_split(new, dice.integers(2, 30))]
     np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
-def test_nobody_hears_a_cross_fade() -> None:
+def test_a_cross_fade_has_no_audible_step() -> None:
     seconds = np.arange(2000, dtype=np.float32) / SAMPLE_RATE
     old, new = np.sin(600 * seconds), -np.sin(900 * seconds + 1)
     joined = np.concatenate([old[:1000], CrossFade(old[1000:1256])(new[1000:])])

@@ -1,4 +1,4 @@
-"""What the page, the documents and the examples say is spoken well, whatever the seed."""
+"""The texts of the page, the documents and the examples are spoken well with any seed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def words(chat: Chat, text: str) -> str:
 
 
 def test_the_teacher_was_asked_for_all_of_them() -> None:
-    """``python -m tests.support.spoken_examples`` asks anew."""
+    """Run ``python -m tests.support.spoken_examples`` to ask the teacher anew."""
     assert list(teacher_seconds()) == all_examples()
     assert len(page_examples()) >= 4
 

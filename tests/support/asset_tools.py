@@ -1,4 +1,4 @@
-"""A hub library that is asked and downloads nothing."""
+"""A fake of the hub library, which downloads nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PUBLISHED = tuple(published_facts()["sha256"])
 
 @dataclass
 class Hub:
-    """Stands for the hub library: what it has cached, what is online, what it was asked."""
+    """A fake of the hub library: its cache, its files online, and the requests that it got."""
 
     cached: Path | None = None
     online: Path | None = None
@@ -56,7 +56,7 @@ class Hub:
             raise ConnectionError("the cable is out")
 
     def instead_of_the_real_one(self, monkeypatch: pytest.MonkeyPatch) -> Hub:
-        """Have it asked in this test."""
+        """Replace the functions of the hub library until the test ends."""
         monkeypatch.setattr(huggingface_hub, "snapshot_download", self.snapshot_download)
         monkeypatch.setattr(huggingface_hub, "model_info", self.model_info)
         return self

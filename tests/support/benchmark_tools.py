@@ -57,7 +57,7 @@ def peer_python() -> str:
 def arguments(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType, *given: str
 ) -> argparse.Namespace:
-    """Return what the command in ``module`` makes of its arguments."""
+    """Return the arguments as the command in ``module`` parses them."""
     monkeypatch.setattr(sys, "argv", [f"{module.__name__}.py", *given])
     parsed = module.parse()
     assert isinstance(parsed, argparse.Namespace)
@@ -65,7 +65,7 @@ def arguments(
 
 
 class FakePublishedChat:
-    """The published package's handlers; everything takes a thousand seconds."""
+    """A fake of the published package's ``Chat``, in which all work takes a thousand seconds."""
 
     @staticmethod
     def load(folder: str, threads: int, dtype: str) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class FakePublishedChat:
 
 
 class InProcessChild:
-    """A child that needs no process. Its answers are real, and are turned into JSON and back."""
+    """A child in this process. Its answers are real, and pass through JSON."""
 
     calls: list[tuple[str, str, dict[str, Any]]]
     published: type[FakePublishedChat] = FakePublishedChat

@@ -1,4 +1,4 @@
-"""Children in which hostile files are opened: with a bounded memory, and watched."""
+"""Child processes that open hostile files, with bounded memory and a time limit."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Recording:
 
 
 class FailsAtFirst(Recording):
-    """An engine whose first ``times`` attempts fail. Subclasses say how they fail and succeed."""
+    """An engine whose first ``times`` attempts fail; subclasses define failure and success."""
 
     def __init__(self, chat: Chat, times: int) -> None:
         super().__init__(chat)
@@ -84,7 +84,7 @@ class FailsAtFirst(Recording):
 
 
 class EndsAtOnce(FailsAtFirst):
-    """Failed attempts end at their first frame."""
+    """An engine whose failed attempts end at their first frame."""
 
     def fail(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation
@@ -94,7 +94,7 @@ class EndsAtOnce(FailsAtFirst):
 
 
 class FindsNoEnd(FailsAtFirst):
-    """Failed attempts go on to their limit; the others draw the end there."""
+    """An engine whose failed attempts run to their limit; the others draw the end there."""
 
     def succeed(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation

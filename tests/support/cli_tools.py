@@ -1,4 +1,4 @@
-"""What the tests of ``chattts say`` share: a Chat that only records what it is asked for."""
+"""Fakes for the tests of ``chattts say``: a ``Chat`` that records the arguments of its calls."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TONE = (0.5 * np.sin(np.arange(RATE) / 10)).astype(np.float32)
 
 
 class FakeChat:
-    """Speaks a second of a tone, in three pieces when it streams.
+    """A ``Chat`` that speaks a second of a tone, in three pieces when it streams.
 
     Attributes:
         loaded, asked: the arguments of the latest ``load_or_raise``, and ``infer`` or ``stream``.
-        streamed: what the latest ``stream`` gave.
+        streamed: the stream that the latest ``stream`` returned.
     """
 
     finish = FinishReason.STOP
@@ -63,11 +63,11 @@ class FakeChat:
 
 
 class FakeStream:
-    """Three pieces, then an error if there is to be one.
+    """A stream of three pieces, and then of the chat's ``failure`` if it has one.
 
     Attributes:
-        is_left: whether the command is through with it.
-        events: what had happened to the sound device before.
+        is_left: whether the command has left its context.
+        events: the events of the sound device until then.
     """
 
     def __init__(self, chat: FakeChat, row: SpokenText) -> None:

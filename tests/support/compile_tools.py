@@ -51,7 +51,7 @@ from ChatTTS.params import InferCodeParams
 
 from .recorder_tools import EagerRecorder
 
-# Triton brings it; where it says so differs from release to release.
+# Triton ships it; the module that knows its path differs from release to release.
 _CUOBJDUMP = Path(nvidia.__path__[0]) / "bin" / "cuobjdump"
 
 
@@ -61,11 +61,11 @@ class Compiled:
 
     Attributes:
         kernel: module and name.
-        arguments: those that it was compiled for.
-        error: why it could not be compiled; empty if it was, and the rest is about nothing else.
-        registers: of a thread.
-        stack: bytes of a thread in memory: registers that were spilled, above all.
-        shared: bytes of a program.
+        arguments: the dtypes, constants and options that it was compiled for.
+        error: why it could not be compiled; empty if it was. The numbers are 0 on an error.
+        registers: registers of a thread.
+        stack: bytes of local memory of a thread, mainly for spilled registers.
+        shared: bytes of shared memory of a program.
     """
 
     kernel: str
@@ -77,10 +77,10 @@ class Compiled:
 
 
 class Compiler:
-    """Stands in for the CUDA driver: launches compile, and run nothing.
+    """A stand-in for the CUDA driver: launches compile a kernel and run nothing.
 
     Args:
-        capability: of the GPU to compile for, 90 for 9.0.
+        capability: the compute capability of the GPU to compile for, 90 for 9.0.
     """
 
     def __init__(self, capability: int) -> None:
@@ -89,7 +89,7 @@ class Compiler:
         self._seen: set[str] = set()
 
     def install(self) -> None:
-        """From now on, in all of this process."""
+        """Replace the driver and the launches in this process, for good."""
         is_compiled = isinstance(product_in_turns, JITFunction)
         assert is_compiled, "kernels of the interpreter cannot be compiled"
         driver.set_active(self)
@@ -99,7 +99,7 @@ class Compiler:
             self._note(kernel, args, options, launch)
 
         JITFunction.run = run
-        # Launchers ask for it where the interpreter needs another way.
+        # Launchers check it, since the interpreter on a CPU needs other launches.
         torch.Tensor.is_cuda = True
 
     def get_current_target(self) -> GPUTarget:
@@ -122,7 +122,7 @@ class Compiler:
         arguments = _describe(kernel, args, options)
         try:
             built = launch(kernel, *args, **(options | {"warmup": True}))
-        except Exception as error:  # whatever it is: the others are to be compiled as well
+        except Exception as error:  # of any kind: the other kernels are to be compiled as well
             key, found = name + arguments, Compiled(name, arguments, str(error) or repr(error))
         else:
             if built.hash in self._seen:
@@ -136,7 +136,7 @@ class Compiler:
 
 
 def _describe(kernel: JITFunction[Any], args: tuple[Any, ...], options: dict[str, Any]) -> str:
-    """The dtypes of the tensors, the constants and the options."""
+    """Return the dtypes of the tensors, the constants and the options."""
     given = dict(zip(kernel.arg_names, args, strict=False)) | options
     tensors = [value for value in given.values() if isinstance(value, Tensor)]
     dtypes = dict.fromkeys(str(x.dtype)[6:] for x in tensors if x.is_floating_point())
@@ -146,7 +146,7 @@ def _describe(kernel: JITFunction[Any], args: tuple[Any, ...], options: dict[str
 
 
 def _resources(cubin: bytes) -> tuple[int, int]:
-    """Registers, and bytes on the stack, of a thread."""
+    """Return the registers and the stack bytes of a thread."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
@@ -172,7 +172,7 @@ PUBLISHED = LlamaShape(
     num_key_value_heads=12,
     head_dim=64,
 )
-# No power of two but the number of heads.
+# No size but the number of heads is a power of two.
 SMALL = LlamaShape(
     hidden_size=96,
     intermediate_size=192,
@@ -189,21 +189,21 @@ TEXT_IDS, CODEBOOKS, CODES = 21178, 4, 626
 
 
 def launch_little(dtype: torch.dtype) -> None:
-    """Each kernel at least once, in the published model's size."""
+    """Launch each kernel at least once, in the published model's size."""
     _steps(PUBLISHED, 32, dtype, (1,), batch_invariant=True)
     _products(dtype)
     _standard_path(PUBLISHED, dtype, (20,))
 
 
 def launch_published(dtype: torch.dtype) -> None:
-    """All that the package does with the published model."""
+    """Launch all kernels in every way that the package uses for the published model."""
     _engine(PUBLISHED, 32, dtype)
     _standard_path(PUBLISHED, dtype, (1, 3, 40))
     _draws()
 
 
 def launch_sizes(dtype: torch.dtype) -> None:
-    """The engine in sizes of no published model."""
+    """Launch the engine's kernels in sizes of no published model."""
     for kv_heads in (4, 1):
         _engine(replace(PUBLISHED, num_key_value_heads=kv_heads), 32, dtype)
     for shape, block_size in ((SMALL, 8), (SMALL, 64), (WIDE, 16)):
@@ -211,7 +211,7 @@ def launch_sizes(dtype: torch.dtype) -> None:
 
 
 def _engine(shape: LlamaShape, block_size: int, dtype: torch.dtype) -> None:
-    """Decode steps, prompts and logits."""
+    """Launch decode steps, prompts and logits."""
     for batch_invariant in (True, False):
         llama, embed = _steps(shape, block_size, dtype, ROWS, batch_invariant=batch_invariant)
         for rows in ROWS:
@@ -227,7 +227,7 @@ def _steps(
     *,
     batch_invariant: bool,
 ) -> tuple[TritonLlama, Embed]:
-    """The engine's decode steps of so many rows."""
+    """Launch the engine's decode steps with each number of rows."""
     embed = _embed(shape, dtype)
     llama = TritonLlama(
         shape,
@@ -252,7 +252,7 @@ def _steps(
 
 
 def _standard_path(shape: LlamaShape, dtype: torch.dtype, batches: tuple[int, ...]) -> None:
-    """Prompts and decode steps of ``experimental=True``."""
+    """Launch prompts and decode steps of ``experimental=True``."""
     model = TELlamaModel(
         shape,
         [_layer(shape, dtype)],
@@ -272,7 +272,7 @@ def _standard_path(shape: LlamaShape, dtype: torch.dtype, batches: tuple[int, ..
 
 
 def _draws() -> None:
-    """Draws where steps are not recorded, from codes and from the ids of a small text model."""
+    """Launch draws outside of recorded steps, of codes and of the ids of a small text model."""
     for rows in (1, 3):
         for num_codebooks, vocabulary in ((CODEBOOKS, CODES), (1, 4096)):
             sampling = Sampling.from_params(
@@ -284,7 +284,7 @@ def _draws() -> None:
 
 
 def _products(dtype: torch.dtype) -> None:
-    """Those that a step of one row does not need."""
+    """Launch the products that a step of one row does not need."""
     for rows, own in ((64, dtype), (128, dtype), (1, torch.float32)):
         x, weight = torch.zeros(rows, 768, dtype=own), torch.zeros(2304, 768, dtype=own)
         product(x, weight, norm=(torch.zeros(768, dtype=own), 1e-6))
@@ -335,8 +335,10 @@ LAUNCHES = {"little": launch_little, "published": launch_published, "sizes": lau
 
 
 def never_launched(compiled: list[Compiled]) -> Iterator[str]:
-    """Kernels of the package that nothing compiled. Only kernels take something and give nothing
-    back."""
+    """Yield the kernels of the package that no launch compiled.
+
+    Of its JIT functions, only kernels take arguments and return nothing.
+    """
     known = {found.kernel for found in compiled}
     for module in iter_modules(kernels.__path__):
         for value in vars(import_module(f"{kernels.__name__}.{module.name}")).values():
@@ -349,10 +351,10 @@ def never_launched(compiled: list[Compiled]) -> Iterator[str]:
 
 
 def main(capability: str, dtype: str, launches: str, out: str) -> None:
-    """Write what was compiled, and which kernels never were, as JSON to ``out``.
+    """Write the compiled kernels, and the names of the missing ones, as JSON to ``out``.
 
     Args:
-        launches: which, of ``LAUNCHES``.
+        launches: a key of ``LAUNCHES``.
     """
     compiler = Compiler(int(capability))
     compiler.install()

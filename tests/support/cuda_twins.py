@@ -1,5 +1,8 @@
-"""The torch twins in place of the kernels: what is around the kernels is tested without waiting
-for Triton's interpreter, and each kernel is held against its twin in tests of its own."""
+"""The torch twins in place of the kernels.
+
+The code around the kernels is so tested without waiting for Triton's interpreter. Each kernel is
+compared with its twin in tests of its own.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +51,10 @@ def use_twins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _strict(twin: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the twin, which refuses tensors that a kernel would read by wrong addresses: kernels
-    take every tensor as contiguous, and torch does not mind."""
+    """Return the twin with a check that its tensors are contiguous.
+
+    Kernels take every tensor as contiguous and would read wrong addresses; torch does not.
+    """
 
     @wraps(twin)
     def checked(*args: Any, **kwargs: Any) -> Any:

@@ -21,13 +21,13 @@ from ChatTTS.utils.fair_lock import ComputeLock
 
 T = TypeVar("T")
 
-SECONDS = 20  # what takes longer hangs
+SECONDS = 20  # longer than this counts as a hang
 HOP = 4
 STOP = FinishReason.STOP
 
 
 class Gate:
-    """Lets threads pass, or holds them."""
+    """A gate that lets threads pass, or holds them."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -72,7 +72,7 @@ class HeldLock(ComputeLock):
 
 
 class Counter:
-    """A state of the chain: the frames of an utterance so far."""
+    """A fake of the decoder's state: the frames of an utterance so far."""
 
     ended = False
 
@@ -84,7 +84,9 @@ class Counter:
 
 
 class FakeSynthesizer:
-    """A frame of value v sounds as 2 HOP samples of v, all at once final but for the last HOP.
+    """A synthesizer that makes 2 HOP samples of value v from a frame of value v.
+
+    All samples but the last HOP are final at once.
 
     Attributes:
         advances: for each batch, how many frames each of its utterances had.
@@ -142,11 +144,11 @@ class FakeSynthesizer:
 
 
 class FakeJob(DecodeJob):
-    """Keeps what it is given.
+    """A job that keeps the samples that it gets.
 
     Attributes:
-        delays: of the pieces.
-        done: set when nothing more comes.
+        delays: seconds that each piece was late.
+        done: set when no more samples come.
     """
 
     def __init__(self, synthesizer: FakeSynthesizer, schedule: Schedule | None = None) -> None:
@@ -181,13 +183,13 @@ class FakeJob(DecodeJob):
         return samples
 
     def push(self, count: int, finish: FinishReason | None = STOP, first: float = 0) -> FakeJob:
-        """More frames: first, first + 1, ..."""
+        """Push ``count`` frames of the values first, first + 1, ..."""
         hiddens = (first + torch.arange(count)).unsqueeze(1).float()
         self.decoder.push(Delta(0, torch.zeros(count, 4, dtype=torch.int64), hiddens, finish))
         return self
 
     def expected(self) -> list[float]:
-        """All samples, of frames 0, 1, ..."""
+        """Return all samples of the frames 0, 1, ..."""
         count = self.decoder.frames
         kept = max(0, 2 * count - 1) * HOP
         samples: list[float] = np.repeat(np.arange(count), 2 * HOP)[:kept].tolist()
@@ -201,7 +203,7 @@ class FakeJob(DecodeJob):
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait until ``holds`` returns true, but not for ever."""
+    """Wait until ``holds`` returns true, for at most ``SECONDS``."""
     deadline = time.monotonic() + SECONDS
     while not holds():
         assert time.monotonic() < deadline, "this takes too long"
@@ -218,7 +220,7 @@ def threads() -> list[threading.Thread]:
 
 
 class FakeClient(DecodeClient):
-    """Counts the forks that it hears of."""
+    """A client that counts the forks."""
 
     forks = 0
 

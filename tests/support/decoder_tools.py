@@ -88,12 +88,12 @@ def by_torch(mel_decoder: MelDecoder, vocoder: Vocoder, frames: Tensor) -> Tenso
 
 @cache
 def little() -> tuple[MelDecoder, Vocoder]:
-    """Modules of sizes that fill no vector, and decode quickly."""
+    """Small modules whose sizes fill no whole vector."""
     return random_modules(hop=10, overlap=4, mels=9, width=19)
 
 
 def spoken_frames(chat: Chat, name: str, count: int = 60) -> Tensor:
-    """``ids`` or ``hiddens`` of so many frames that the voice generates for a text."""
+    """Return ``ids`` or ``hiddens`` of ``count`` frames that the voice generates for a text."""
     with Recording(chat) as seen:
         speak(chat, TEXT, min_new_token=count, max_new_token=count)
     steps = chat.gpt.generate(seen.requests[:1], Cancellation())
@@ -105,7 +105,7 @@ def spoken_frames(chat: Chat, name: str, count: int = 60) -> Tensor:
 
 @cache
 def kernel_team(size: int = 2) -> Team:
-    """Threads on the kernels; the test is skipped where there is no compiler."""
+    """Return a team of threads of the kernels; skip the test where there is no compiler."""
     try:
         return Team(size)
     except BuildError as error:
@@ -117,7 +117,7 @@ def kernel_team(size: int = 2) -> Team:
 def native_decoder(
     mel_decoder: MelDecoder, vocoder: Vocoder, kind: str = "float32", threads: int = 2
 ) -> NativeStreamingDecoder:
-    """The CPU kernels with copies of the modules."""
+    """Make a decoder of copies of the modules on the CPU kernels."""
     team = kernel_team(threads)
     mel_decoder, vocoder = copy.deepcopy((mel_decoder, vocoder))
     accelerate(mel_decoder, team, kind)
@@ -132,7 +132,7 @@ def cuda_decoder(
     dtype: torch.dtype = torch.float32,
     shapes: LaunchShapes | None = SHAPES,
 ) -> CudaStreamingDecoder:
-    """Recorded launches with copies of the modules, on the GPU where there is one."""
+    """Make a decoder of copies of the modules with recorded launches, on a GPU if there is one."""
     mel_decoder = copy.deepcopy(mel_decoder).to(DEVICE)
     vocoder = copy.deepcopy(vocoder).to(DEVICE)
     layers = cuda_layers(vocoder_layers(vocoder), dtype)
@@ -145,9 +145,9 @@ class Backend:
     """One way to decode.
 
     Attributes:
-        make: a decoder from modules, which it leaves alone.
-        is_exact: whether no bit depends on pieces and company.
-        is_float32: whether its samples are those of the modules, but for roundings.
+        make: makes a decoder of modules, which it does not change.
+        is_exact: whether no bit depends on the pieces or on the other utterances of a batch.
+        is_float32: whether its samples equal those of the modules up to rounding.
     """
 
     make: Callable[[MelDecoder, Vocoder], StreamingDecoder]
@@ -162,7 +162,7 @@ class Backend:
         samples: Tensor,
         tolerance: float = 2e-5,
     ) -> None:
-        """Refuse samples that are not those of the frames."""
+        """Raise unless the samples are those of the frames."""
         if self.is_float32:
             expected = by_torch(*modules, frames)
             torch.testing.assert_close(samples, expected, rtol=0, atol=tolerance)
@@ -190,7 +190,7 @@ def whole(decoder: StreamingDecoder, frames: Tensor) -> Tensor:
 def streamed(
     decoder: StreamingDecoder, parts: Sequence[Tensor], reach: int, hop: int = HOP
 ) -> Tensor:
-    """Joined samples; checks that after each part all samples with their whole context are out."""
+    """Return the joined samples; check that no sample with its whole context is held back."""
     state, samples, seen, given = decoder.begin(), [], 0, 0
     for number, part in enumerate(parts, 1):
         (piece,) = decoder.advance([DecoderInput(state, part, last=number == len(parts))])
@@ -220,7 +220,7 @@ def pieces(frames: Tensor, sizes: Iterator[int]) -> list[Tensor]:
 def in_company(
     decoder: StreamingDecoder, utterances: Sequence[Tensor], seed: int | str
 ) -> list[Tensor]:
-    """The samples of each; each time some of them go on, of whatever age, in whatever order."""
+    """Decode utterances in batches of random members; return the samples of each utterance."""
     generator = random.Random(seed)
     waiting = {number: pieces(frames, dice(number, 20)) for number, frames in enumerate(utterances)}
     states = [decoder.begin() for _ in utterances]
@@ -241,17 +241,17 @@ def in_company(
 def copies_going_their_own_ways(
     decoder: StreamingDecoder, frames: Tensor
 ) -> list[tuple[Tensor, Tensor]]:
-    """The samples of three copies of a state, and the frames that each was given in the end.
+    """Return the samples of three copies of a state, and the frames that each one got.
 
     Args:
-        frames: 90 of them.
+        frames: the 90 frames that the copies take parts of.
     """
     ways = [frames[:60], torch.cat([frames[:30], frames[80:]]), frames[:30]]
     state = decoder.begin()
     start = decoder.advance([DecoderInput(state, frames[:30])])[0]
     states = [state, state.copy(), state.copy()]
     samples: list[list[Tensor]] = [[start], [start], [start]]
-    for step in range(30, 65, 5):  # in turn, so that one would show in another
+    for step in range(30, 65, 5):  # by turns, so that an effect of one copy on another would show
         for way, own, out in zip(ways, states, samples, strict=True):
             if step <= len(way):
                 part = way[step : step + 5]

@@ -15,7 +15,7 @@ TOP_PS = (1e-6, 0.1, 0.5, 0.7, 0.95, 1.0)
 TOP_KS = (1, 2, 3, 4, 20, 10_000)
 PENALTIES = (0.5, 1.0, 1.05, 2.0, 1e30)
 PLAIN = Sampling((1.0,) * 4, 1.0, 10_000, 1.0, 0, 100)
-# The fourth codebook's number is 0 exactly: the least probable id must not come of it.
+# The random number of the fourth codebook is exactly 0: it must not draw an impossible id.
 ZERO_SEED = 1_343_428
 
 
@@ -32,7 +32,7 @@ def make_key(rng: np.random.Generator) -> DrawKey:
 def make_rows(
     seed: int, count: int, form: tuple[int, int], history: int | None = None
 ) -> tuple[Tensor, list[Draw]]:
-    """Logits [count, num_codebooks, vocabulary] and rows with settings of their own, but one end.
+    """Make logits [count, num_codebooks, vocabulary] and rows with various settings and one end id.
 
     The end is probable, so that forbidding it makes a difference.
     """
@@ -46,7 +46,7 @@ def make_rows(
     rows = []
     for row in range(count):
         length = int(rng.integers(0, 17)) if history is None else history
-        # Histories repeat themselves, and hold what is probable.
+        # Histories repeat ids, and hold probable ones.
         few = np.concatenate([best[row, :, :4], rng.integers(0, size, (num_codebooks, 3))], axis=1)
         places = rng.integers(0, few.shape[1], (length, num_codebooks))
         window = np.zeros((length, num_codebooks + 1), dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Files of other users, without other users."""
+"""Files that seem to belong to another user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ANOTHER = 4242
 
 
 def give_to_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make ``path`` belong to another user; without the right to that, become another one."""
+    """Make ``path`` belong to another user; without that right, pretend to be another user."""
     if os.geteuid() == 0:
         os.chown(path, ANOTHER, -1)
     else:

@@ -1,4 +1,4 @@
-"""What strangers may write into a checkpoint: a table of cases for ``test_hostile_checkpoints``."""
+"""The table of hostile changes to a checkpoint for ``test_hostile_checkpoints``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NO_SIZES = [
 
 
 def size_case(key: str, value: object) -> Case:
-    # The library's own reader stops at what is no JSON, and says where that stands.
+    # The JSON reader of the library stops at invalid JSON, and its error names the position.
     readable = not isinstance(value, Raw)
     return Case(CONFIG, key, value, says=(key.rpartition(".")[2],) if readable else ())
 
@@ -58,7 +58,7 @@ def sizes() -> list[Case]:
 
 
 def neighbours() -> list[Case]:
-    """Sizes that are possible, of other checkpoints."""
+    """Cases with sizes that other checkpoints could have."""
     return [
         Case(CONFIG, key, value, says=None)
         for key in SIZES
@@ -67,7 +67,7 @@ def neighbours() -> list[Case]:
 
 
 def agreeing() -> list[Case]:
-    """Sizes that agree with one another in all files that name them, and with no weight."""
+    """Cases with sizes on which all configs agree, but which match no weight."""
 
     def both(key: str, value: object, says: str | None = None) -> Case:
         words = (says or key,)
@@ -190,7 +190,7 @@ def llama() -> list[Case]:
 
 
 def speaking() -> list[Case]:
-    """What the checkpoint says of voices and requests."""
+    """Cases of settings for voices and requests."""
     refused: list[tuple[str, object, str]] = [
         ("spk_stat", value, "spk_stat")
         for value in _values(
@@ -258,7 +258,7 @@ def speaking() -> list[Case]:
 
 
 def structure() -> list[Case]:
-    """Parts that are no objects, that are missing or unknown, and text that is no JSON."""
+    """Cases of parts that are no objects, missing or unknown, and of text that is no JSON."""
     parts = ("gpt", "embed", "decoder", "dvae", "vocos", "dvae.encoder", "dvae.decoder", "dvae.vq")
     inner = ("feature_extractor", "backbone", "head")
     refused: list[tuple[str, object, str]] = [
@@ -270,7 +270,7 @@ def structure() -> list[Case]:
         for part in inner
         for rest in ("", ".class_path", ".init_args")
         for value in _values(5, None, [], "ab", {}, True, [["a", 1]], "x" * 10**6)
-        if (rest, value) != (".init_args", {})  # then the published sizes hold
+        if (rest, value) != (".init_args", {})  # then the published sizes are used
     ]
     refused += [(f"{part}.evil", 1, "evil") for part in parts if part != "vocos"]
     refused += [
@@ -326,7 +326,7 @@ def _with_header(header: str | bytes, data: bytes = b"") -> bytes:
 
 
 def _sparse(size: int) -> Callable[[Path], None]:
-    """A maker of a file that takes no room and is that long, with a header at its beginning."""
+    """Return a maker of a sparse file with a valid header and ``size`` bytes of data."""
 
     def make(path: Path) -> None:
         header = {"w": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}
@@ -347,7 +347,7 @@ def _empty_terabyte(path: Path) -> None:
 
 
 def files() -> list[Case]:
-    """What is no file, or another one, where a file should be."""
+    """Cases with no regular file, or a foreign one, in the place of a file."""
     kinds: dict[str, Callable[[Path], object]] = {
         "pipe": os.mkfifo,
         "endless": lambda path: path.symlink_to("/dev/zero"),
@@ -358,7 +358,7 @@ def files() -> list[Case]:
         "sparse": _empty_terabyte,
         "noise": lambda path: path.write_bytes(bytes(range(256)) * 64),
     }
-    # A loop or a lost link is a file that is not there, and config.json need not be.
+    # A loop of links is a missing file, and config.json may be missing.
     optional = {(CONFIG, "loop")}
     headers = {
         "a million names": lambda path: path.write_bytes(_names(10**6)),
@@ -415,7 +415,7 @@ TENSORS = {
 
 
 def poisons() -> list[Case]:
-    """Weights that are no numbers, or that make none."""
+    """Cases of weights that are not finite, or that overflow."""
 
     def case(
         file: str,

@@ -1,8 +1,8 @@
-"""Loads checkpoints that mean harm, one after another, and speaks with those that load.
+"""A child that loads hostile checkpoints, one after another, and speaks with those that load.
 
-Run as ``python -m tests.support.hostile_child``: reads lines of JSON with the id, the folder and
-the engine of each, and answers one line to each. It never catches what would
-end a program of a user's.
+Run it as ``python -m tests.support.hostile_child``. It reads lines of JSON with the id, the folder
+and the engine of each checkpoint, and answers each with one line. It catches no error that would
+end a user's program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 from ChatTTS.core import Chat
 from ChatTTS.errors import ChatTTSError
 
-# Beyond what is mapped at the start: a backstop that no good load comes near.
+# Bytes beyond the address space at the start: a backstop far above any good load.
 _ROOM = 2 << 30
 _TEXT = "hi there"
 _SPEECH = {
@@ -37,26 +37,26 @@ _FIELDS = {"VmHWM": "peak", "VmSize": "mapped"}
 
 
 def memory() -> dict[str, int]:
-    """Bytes of the highest resident memory since :func:`forget_peak`, and of all that is mapped."""
+    """Return bytes: peak resident memory since :func:`forget_peak`, and mapped memory."""
     try:
         lines = Path("/proc/self/status").read_text("ascii").splitlines()
-    except OSError:  # a system that does not tell
+    except OSError:  # a system without this file
         return {"peak": 0, "mapped": 0}
     fields = dict(line.split(":", 1) for line in lines)
     return {name: int(fields[key].split()[0]) << 10 for key, name in _FIELDS.items()}
 
 
 def forget_peak() -> None:
-    """Let the peak begin anew, and what was freed go back to the system."""
+    """Reset the peak of resident memory, and return freed memory to the system."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5", "ascii")
     except (OSError, AttributeError):
-        pass  # then the peak of all counts for each
+        pass  # then each case counts from the overall peak
 
 
 def use(chat: Chat) -> None:
-    """Everything that computes with a checkpoint's numbers, once."""
+    """Run every computation with a checkpoint's weights once."""
     given: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": _SPEECH}
     for use_decoder in (True, False):
         (samples,) = chat.infer(_TEXT, use_decoder=use_decoder, **given)
@@ -70,7 +70,7 @@ def use(chat: Chat) -> None:
 
 
 def tried(folder: str, engine: str, dtype: str) -> dict[str, Any]:
-    """What loading and speaking came to."""
+    """Load a checkpoint and speak with it; return the stage that was reached and the error."""
     chat = Chat()
     answer: dict[str, Any] = {"stage": "load", "error": None, "message": "", "own": True}
     try:
@@ -106,7 +106,7 @@ def main() -> None:
     for case in cases:
         forget_peak()
         before = memory()["peak"]
-        # The system ends this process there, also in the midst of native code.
+        # At this limit the system ends the process, even within native code.
         signal.setitimer(signal.ITIMER_PROF, case["seconds"])
         answer = tried(case["folder"], case["engine"], case["dtype"])
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -1,5 +1,4 @@
-"""Checkpoints that mean harm: a small good one with one thing changed, and a child that tries
-them."""
+"""Hostile checkpoints: a small good one with one change, and a child process that tries them."""
 
 from __future__ import annotations
 
@@ -20,30 +19,30 @@ from .places import DATA, ROOT
 GOOD = DATA / "model-a"
 CONFIG, LLAMA = "config.json", "gpt/config.json"
 ENGINES = ("standard", "velocity")
-# Of the processor, for one checkpoint; a load of the good one takes 0.1.
+# Seconds of CPU time for one checkpoint; a load of the good one takes 0.1 s.
 SECONDS = 2.0
-# Resident memory that a checkpoint of 4 MB may take more while it is tried.
+# Bytes that resident memory may grow while a checkpoint of 4 MB is tried.
 MOST_GROWN = 300 << 20
 PATIENCE = 240
 
 
 class Raw(str):
-    """A piece of JSON as it stands there, which no value of Python gives."""
+    """A piece of literal JSON that ``json.dumps`` makes of no Python value."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One thing that is changed.
+    """One change to the good checkpoint.
 
     Attributes:
-        file: below ``asset``.
-        key: in a JSON file the way to the value, parted by dots; else what it is called.
-        value: what stands there instead.
+        file: path of the file, relative to ``asset``.
+        key: in a JSON file the dotted path to the value; else the name of the change.
+        value: the new value.
         says: what the error must name besides the file's last name; ``None`` where speech is fine
             as well.
-        make: puts something else at the path of the file.
-        also: other files, with the key and the value that is changed there.
-        dtype: to load with.
+        make: creates something else at the path of the file.
+        also: further changes, each (file, key, value).
+        dtype: the dtype that the checkpoint is loaded with.
     """
 
     file: str
@@ -61,7 +60,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the child says of a case; see ``hostile_child``."""
+    """The child's answer to a case; see ``hostile_child``."""
 
     id: str
     stage: str
@@ -72,7 +71,7 @@ class Answer:
 
 
 def build(case: Case, folder: Path) -> Path:
-    """A checkpoint whose other files are links to the good ones."""
+    """Make a checkpoint with the changes of a case; its other files are links to the good ones."""
     changed = {case.file, *(file for file, _, _ in case.also)}
     for path in sorted((GOOD / "asset").rglob("*")):
         name = path.relative_to(GOOD / "asset")
@@ -93,7 +92,7 @@ def build(case: Case, folder: Path) -> Path:
 
 
 def changed_json(file: str, changes: Sequence[tuple[str, Any]]) -> str:
-    """The text of the good file with values changed; a key of nothing is the whole text."""
+    """Return the text of the good file with changes; an empty key replaces the whole text."""
     source = GOOD / "asset" / file
     values = json.loads(source.read_text("utf-8")) if source.exists() else {}
     raw: dict[str, Raw] = {}
@@ -116,7 +115,7 @@ def changed_json(file: str, changes: Sequence[tuple[str, Any]]) -> str:
 
 
 def weights(**changes: Callable[[Tensor], Tensor]) -> Callable[[Path], None]:
-    """A maker of the good file of weights, where each tensor whose name ends so is changed."""
+    """Return a maker of the weights file; it changes the first tensor with each name ending."""
 
     def make(path: Path) -> None:
         asset = next(parent for parent in path.parents if parent.name == "asset")
@@ -130,7 +129,7 @@ def weights(**changes: Callable[[Tensor], Tensor]) -> Callable[[Path], None]:
 
 
 def run(cases: Sequence[Case], engines: Iterable[str], room: Path) -> dict[str, list[Answer]]:
-    """What a child makes of each case on each engine, by the engine; it must live through all."""
+    """Run a child on each case; return its answers by engine. It must survive all cases."""
     lines, ids = [], []
     folders = [build(case, room / str(number)) for number, case in enumerate(cases)]
     for engine in engines:
@@ -165,7 +164,7 @@ def run(cases: Sequence[Case], engines: Iterable[str], room: Path) -> dict[str, 
 
 
 def complaint(case: Case, answer: Answer) -> str | None:
-    """What is wrong with an answer; ``None`` where nothing is."""
+    """Return what is wrong with an answer, or ``None``."""
     if answer.grown > MOST_GROWN:
         return f"takes {answer.grown >> 20} MB"
     if answer.stage == "spoke":

@@ -1,8 +1,8 @@
 """Ctrl-C at every instruction: a signal that is pending from the n-th one on, for every n.
 
-CPython looks for signals after some instructions and not after others, and that is what locks count
-on. So the signal must become pending without Python code that would handle it: by a subscript,
-which looks for none, and in a tracing function that no instruction calls any more.
+CPython checks for signals after some instructions only, and locks rely on that. So the signal must
+become pending without Python code that would handle it. A tracing function does that by a
+subscript, after which CPython does not check, and no later instruction calls the function.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-SECONDS = 20  # what takes longer hangs
+SECONDS = 20  # longer than this counts as a hang
 
 
 class _Interrupt:
@@ -26,10 +26,10 @@ _INTERRUPT: Any = _Interrupt()
 
 
 class Interrupted:
-    """Calls work in the main thread, and interrupts it at its n-th instruction.
+    """Call ``work`` in the main thread, and interrupt it at its n-th instruction.
 
     Attributes:
-        has_come: whether the work had so many.
+        has_come: whether the work had that many instructions.
     """
 
     def __init__(self, work: Callable[[], object], instruction: int) -> None:
@@ -37,15 +37,15 @@ class Interrupted:
         self._left = instruction
         tracer = sys.gettrace()  # of a coverage run
         try:
-            sys._getframe().f_trace_opcodes = True  # 3.12 asks for it before the first event
+            sys._getframe().f_trace_opcodes = True  # Python 3.12 needs it before the first event
             sys.settrace(self._trace)
             try:
                 work()
             finally:
                 sys.settrace(None)
-            for _ in range(10):  # the loop looks for signals
+            for _ in range(10):  # the loop makes CPython check for signals
                 pass
-        except (KeyboardInterrupt, Exception):  # Python's own code may fail of it otherwise
+        except (KeyboardInterrupt, Exception):  # Python's own code may turn it into another error
             sys.settrace(None)
         sys.settrace(tracer)
 
@@ -64,10 +64,10 @@ class Interrupted:
 def at_every_instruction(
     work: Callable[[], object], check: Callable[[], object], first: int = 1, step: int = 1
 ) -> int:
-    """Interrupt ``work`` everywhere, and call ``check`` in another thread each time.
+    """Interrupt ``work`` at every instruction, and call ``check`` in another thread each time.
 
     Returns:
-        How often it was interrupted.
+        How often ``work`` was interrupted.
     """
     work()
     instruction, count = first, 0

@@ -25,7 +25,7 @@ COPY = 'for last; do :; done; echo run >> "$LOG"; cp "$KERNELS" "$last"'
 
 @functools.cache
 def _compiled() -> bytes:
-    """The real kernels of this machine; the test is skipped where nothing compiles them."""
+    """Return the real kernels of this machine; skip the test where there is no compiler."""
     make_team(1)
     return build.library().code
 
@@ -33,11 +33,11 @@ def _compiled() -> bytes:
 class Workshop:
     """An empty cache, an empty folder of temporary files, and a script for a compiler.
 
-    What this process has loaded already does not count.
+    Kernels that this process has loaded already are not used.
 
     Attributes:
-        cache: where kernels are kept.
-        temporary: of this process and of those that it starts.
+        cache: the folder where kernels are kept.
+        temporary: the temporary folder of this process and of its children.
         compiled: the real kernels of this machine.
         log: a line for each run of ``COPY``.
     """
@@ -69,12 +69,12 @@ class Workshop:
 
     @property
     def runs(self) -> int:
-        """How often ``COPY`` ran."""
+        """The number of runs of ``COPY``."""
         return self.log.read_text().count("run\n")
 
 
 def load() -> LoadedModel:
-    """A small model on the engine, as a start loads it."""
+    """Load a small model on the engine, as at a start."""
     args = EngineArgs(DATA / "model-a", device="cpu", num_threads=1)
     return ModelLoader(args.create_engine_config()).load()
 
@@ -99,7 +99,7 @@ def output_of(code: str, *arguments: str, timeout: float = 60) -> str:
 
 
 def assert_falls_back(caplog: pytest.LogCaptureFixture, why: str) -> None:
-    """Torch computes, and one warning says why the kernels do not."""
+    """Check that torch computes, and that one warning says why the kernels do not."""
     caplog.clear()
     assert isinstance(load().llama, TorchLlama)
     warnings = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]

@@ -1,4 +1,4 @@
-"""A stand-in for the server behind the web page: its answers are as a test wants them."""
+"""A stand-in for the server behind the web page, whose answers a test sets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def refusal(status: int, message: str, **headers: str) -> JSONResponse:
 
 
 async def as_async(pieces: Any) -> AsyncIterator[bytes]:
-    """Give the pieces of either kind of iterator; it is closed with this one."""
+    """Yield the pieces of a sync or async iterator; an async one is closed with this one."""
     if not hasattr(pieces, "aclose"):
         for piece in pieces:
             yield piece
@@ -51,7 +51,7 @@ async def as_async(pieces: Any) -> AsyncIterator[bytes]:
 
 
 class StandIn:
-    """What the page asks of a server; a test changes the fields."""
+    """The routes that the page requests of a server; a test changes the fields."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -72,7 +72,7 @@ class StandIn:
         self.go_on = threading.Event()
 
     async def speak(self, body: dict[str, Any], request: Request) -> Response:
-        """All of the sound, in pieces of an odd number of bytes."""
+        """Answer with the whole sound, in pieces of an odd number of bytes."""
         sound = self.sound
         return self.stream((sound[i : i + 4801] for i in range(0, len(sound), 4801)), body)
 

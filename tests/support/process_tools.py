@@ -41,7 +41,7 @@ class Reader:
         assert not self._thread.is_alive()
 
     def whole(self) -> bool:
-        """Return whether all came, once it is over."""
+        """Wait for the end; return whether the sound came without an error."""
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
         return self._error is None and self._bytes > 0
@@ -62,8 +62,8 @@ class Process:
     """``chattts serve`` on free ports.
 
     Args:
-        folder: of its voices.
-        options: of the command.
+        folder: the folder of its voices.
+        options: further options of the command.
         before: code that the process runs first.
     """
 
@@ -89,7 +89,7 @@ class Process:
         self.url = self.said(r"ready: (http://[^ \"]+)").group(1)
 
     def said(self, pattern: str) -> re.Match[str]:
-        """Wait until it says so."""
+        """Wait until a line of its log matches; return the match."""
 
         def found() -> re.Match[str] | None:
             return next(filter(None, (re.search(pattern, line) for line in self._lines)), None)
@@ -108,7 +108,7 @@ class Process:
 
     @contextlib.contextmanager
     def riva_client(self) -> Iterator[riva.client.SpeechSynthesisService]:
-        """Riva's client until the end of the block."""
+        """Yield Riva's client until the end of the block."""
         auth = riva.client.Auth(uri=self.said(r"(127\.0\.0\.1:\d+) \(gRPC").group(1))
         try:
             yield riva.client.SpeechSynthesisService(auth)
@@ -116,16 +116,16 @@ class Process:
             auth.channel.close()
 
     def status(self) -> int:
-        """Of its exit."""
+        """Wait for the end of the process; return its exit status."""
         return self._process.wait(PATIENCE)
 
     def words(self) -> str:
-        """All that it said, once it is over."""
+        """Wait for the end of the log; return all of it."""
         self._reader.join(PATIENCE)
         return "".join(self._lines)
 
     def close(self) -> None:
-        """Be sure that it is gone."""
+        """Kill the process and wait for its end."""
         self._process.kill()
         self._process.wait()
         self._reader.join()

@@ -1,4 +1,4 @@
-"""What the tests of the bundled voice's recipe share: tones for speech, small networks."""
+"""Helpers for the tests of the bundled voice's recipe: tones for speech, and small networks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tones() -> list[Spoken]:
 
 
 def _tone(index: int, seconds: float) -> Spoken:
-    """A tone that glides, with noise: as much of speech as these tests need."""
+    """Return a gliding tone with noise, which stands for speech."""
     random = np.random.default_rng(index)
     time = np.arange(int(seconds * 24_000)) / 24_000
     tone = np.sin(2 * np.pi * (150 + 80 * index % 400 + 60 * time) * time)
@@ -43,12 +43,12 @@ def _tone(index: int, seconds: float) -> Spoken:
 
 
 def trained(task: Any, out: Path, budget: Budget, **options: Any) -> bool:
-    """``train`` on the CPU with a seed."""
+    """Run ``train`` on the CPU with a seed."""
     return train(task, out, budget, device=CPU, seed=7, **options)
 
 
 def lines(out: Path, name: str) -> list[dict[str, Any]]:
-    """The log of a stage."""
+    """Return the lines of a stage's log."""
     return [json.loads(line) for line in (out / "log" / f"{name}.jsonl").read_text().splitlines()]
 
 

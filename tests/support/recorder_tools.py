@@ -28,20 +28,20 @@ def record_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def new_recorder(device: torch.device, *, advice: str = "a test") -> Recorder:
-    """Return what records on ``device``; without CUDA, what does the work again."""
+    """Return a recorder for ``device``; without CUDA, one that does the work again."""
     return CudaRecorder(device, advice=advice) if device.type == "cuda" else EagerRecorder()
 
 
 class EagerRecording(Generic[T]):
-    """Work that is called again, with its results where they were the first time.
+    """Work that is called again, with its results at their first addresses.
 
     Attributes:
         result: see :class:`Recording`.
 
     Args:
-        work: to be called.
-        result: what it gave at first.
-        own: of the result's tensors those that the work makes anew each time.
+        work: the work that is called again.
+        result: the result of the first call.
+        own: the tensors of the result that each call makes anew.
         before_replay: called before each replay.
     """
 
@@ -70,7 +70,7 @@ class EagerRecording(Generic[T]):
 
     @torch.inference_mode()
     def spoil(self) -> None:
-        """Overwrite what a graph's own results would share with other graphs."""
+        """Overwrite the results, whose memory a graph would share with other graphs."""
         for tensor in self._own:
             if tensor.is_floating_point():
                 tensor.fill_(math.nan)
@@ -112,7 +112,7 @@ class EagerRecorder:
 
 
 class ForgetfulRecorder(EagerRecorder):
-    """Notes what recorded work reads and did not make itself; nothing can be replayed."""
+    """A recorder that notes the tensors that the work reads and did not make; it cannot replay."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,14 +126,14 @@ class ForgetfulRecorder(EagerRecorder):
         self.captures += 1
 
     def lost(self) -> int:
-        """How many tensors a graph would read that are gone by now."""
+        """Count the tensors that a graph would read although they are freed."""
         gc.collect()
         assert self._read, "the work reads nothing"
         return sum(storage.expired() for storage in self._read.values())
 
 
 class _Inputs(TorchDispatchMode):
-    """The memory that operators are given and none of them made."""
+    """A mode that notes the inputs of operators that no operator made."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

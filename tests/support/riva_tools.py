@@ -30,12 +30,12 @@ NATIVE: dict[str, Any] = {"sample_rate_hz": RATE, "encoding": PCM, "custom_confi
 
 
 class Client:
-    """Riva's client, and what lies beneath it, for one gRPC server.
+    """Riva's client with its stub and channel, for one gRPC server.
 
     Attributes:
         speech: the client.
         stub: its generated methods.
-        channel: for bytes that are no message.
+        channel: sends bytes that are no valid message.
     """
 
     def __init__(self, server: RunningServer, listening: GrpcServer) -> None:
@@ -46,7 +46,7 @@ class Client:
         self.channel = self._auth.channel
 
     def refused(self, request: tts.SynthesizeSpeechRequest, **how: Any) -> Any:
-        """The error that ``Synthesize`` answers with."""
+        """Return the error that ``Synthesize`` answers with."""
         with pytest.raises(grpc.RpcError) as caught:
             self.stub.Synthesize(request, timeout=PATIENCE, **how)
         return caught.value
@@ -56,14 +56,14 @@ class Client:
         self._server.run(self._listening.stop(PATIENCE))
 
     def close(self) -> None:
-        """Stop both."""
+        """Close the channel and stop the server."""
         self.channel.close()
         self._server.run(self._listening.stop(1.0))
 
 
 @contextlib.contextmanager
 def connected(server: RunningServer, keys: tuple[str, ...] = (), **limits: Any) -> Iterator[Client]:
-    """A gRPC server on the running service, and its client."""
+    """Run a gRPC server on the running service; yield its client."""
     settings = replace(server.settings, grpc_port=0, limits=replace(Limits(), **limits))
     client = Client(server, server.run(serve_grpc(server.service, Authenticator(keys), settings)))
     try:
@@ -73,12 +73,12 @@ def connected(server: RunningServer, keys: tuple[str, ...] = (), **limits: Any) 
 
 
 def ask(text: str = TEXT, **fields: Any) -> tts.SynthesizeSpeechRequest:
-    """A request, with a seed."""
+    """Make a request with a seed."""
     return tts.SynthesizeSpeechRequest(**{"text": text, "custom_configuration": SEED} | fields)
 
 
 def zero_shot(text: str = TEXT, **fields: Any) -> tts.SynthesizeSpeechRequest:
-    """A request with a recording."""
+    """Make a zero-shot request, which has a recording."""
     data = tts.ZeroShotData(**{"transcript": "what is said"} | fields)
     return ask(text, zero_shot_data=data, voice_name="rms")
 
@@ -88,7 +88,7 @@ def samples(audio: bytes) -> NDArray[np.int16]:
 
 
 def same(first: NDArray[np.int16], second: NDArray[np.int16]) -> bool:
-    """Within 1 LSB."""
+    """Return whether two sounds have one length and differ by at most 1 LSB."""
     wide = first.astype(np.int64)
     return len(first) == len(second) and bool(np.abs(wide - second).max() <= 1)
 

@@ -29,7 +29,7 @@ T = TypeVar("T")
 # Adds routes to the app, such as those of WebSockets.
 Extend = Callable[[FastAPI, SpeechService, Authenticator, Settings], None]
 
-PATIENCE = 120.0  # seconds; more than anything needs, on a busy machine too
+PATIENCE = 120.0  # seconds; more than any call needs, even on a busy machine
 
 
 class RunningServer:
@@ -53,7 +53,7 @@ class RunningServer:
 
     @property
     def address(self) -> str:
-        """Host and port."""
+        """The host and port of the server."""
         return self.url.partition("://")[2]
 
     @property

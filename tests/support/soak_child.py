@@ -1,8 +1,8 @@
-"""Uses ``Chat`` in every way at once, at random; ``tests/test_soak.py`` runs it in a process.
+"""A child process that uses ``Chat`` in every way at once, at random, for ``tests/test_soak.py``.
 
     python -m tests.support.soak_child FOLDER ENGINE SEED SECONDS
 
-Every result that was finished is compared with what a lone run gave. It prints what it did.
+Every finished result is compared with that of a lone run. The child prints counts of its work.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from ChatTTS.errors import EngineDeadError, NotLoadedError
 Sound = NDArray[np.float32]
 TEXTS = ("hello the world", "water and stone", "the time is now", "a new day")
 FRAMES = (6, 15, 40)
-SILENCE_SECONDS = 60  # in which something must end, or all hangs
+SILENCE_SECONDS = 60  # some work must end within this time, else the child hangs
 
 
 class Soak:
-    """One process' work.
+    """The work of one process.
 
     Attributes:
-        counts: of what was done.
-        failures: what was not as it should be.
+        counts: the number of each kind of work done.
+        failures: descriptions of wrong results.
     """
 
     def __init__(self, folder: str, engine: str, seed: int, seconds: float) -> None:
@@ -114,7 +114,7 @@ class Soak:
         self.await_children()
 
     def await_children(self) -> None:
-        """Also those that Ctrl-C kept from being awaited before."""
+        """Wait for all children, including those whose wait Ctrl-C cut off."""
         with contextlib.suppress(ChildProcessError):
             while True:
                 status = os.wait()[1]
@@ -123,7 +123,7 @@ class Soak:
                     self.failures.append(f"a child ended with {status}")
 
     def in_child(self, keys: list[tuple[str, int]]) -> None:
-        """Speak where only this thread has come along, and end."""
+        """Speak in a forked child, which has only this thread, and exit."""
         self.is_child = True
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         # A child that hangs shows where, then ends with the signal.
@@ -158,7 +158,7 @@ class Soak:
     # ------------------------------------------------------------ how it is done
 
     def compare(self, key: tuple[str, int], sound: Sound) -> None:
-        """A call that another thread ended gives the beginning, or less; all else gives all."""
+        """Compare a sound with that of a lone run; a call that was ended may be shorter."""
         expected = self.expected[key]
         if len(sound) == len(expected) and not np.allclose(sound, expected, atol=1e-5):
             self.failures.append(f"{key} sounds otherwise than alone")
@@ -167,7 +167,7 @@ class Soak:
         self.counts["whole" if len(sound) == len(expected) else "ended early"] += 1
 
     def once(self, work: Callable[[random.Random], None], dice: random.Random) -> None:
-        """Do something; nothing but Ctrl-C, and a model that was unloaded, may come between."""
+        """Do some work; only Ctrl-C or an unloaded model may end it early."""
         try:
             work(dice)
             self.counts[work.__name__] += 1
@@ -185,7 +185,7 @@ class Soak:
                 self.failures.append(traceback.format_exc())
 
     def main(self) -> None:
-        """What the main thread does, which is the one that Ctrl-C interrupts."""
+        """Run the work of the main thread, which Ctrl-C interrupts."""
         dice = random.Random(self.seed)
         works = [
             *[self.infer, self.stream, self.leave_a_stream, self.interrupt_one, self.fork] * 6,
@@ -204,7 +204,7 @@ class Soak:
                     self.lives()
                 self.once(dice.choice(works), dice)
                 if not self.chat.has_loaded():
-                    self.load()  # Ctrl-C came before
+                    self.load()  # Ctrl-C interrupted the last load
             except KeyboardInterrupt:
                 self.counts["Ctrl-C"] += 1
             except BaseException:
@@ -223,14 +223,14 @@ class Soak:
         self.chat.unload()
 
     def lives(self) -> None:
-        """Put the watchdog off."""
+        """Reset the watchdog."""
         faulthandler.dump_traceback_later(SILENCE_SECONDS, exit=True)
 
     def press_ctrl_c(self) -> None:
         dice = random.Random(f"{self.seed} ctrl-c")
         while time.monotonic() < self.deadline:
             time.sleep(dice.expovariate(4))
-            # Loading takes long: pressed as often there it would never come to its end.
+            # Loading takes long: with Ctrl-C as often, it would never end.
             if not self.is_loading or dice.random() < 0.02:
                 os.kill(os.getpid(), signal.SIGINT)
 

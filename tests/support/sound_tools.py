@@ -15,20 +15,20 @@ import pytest
 
 
 class PortAudioError(Exception):
-    """As the library's own."""
+    """A stand-in for the library's error."""
 
 
 class CallbackStop(Exception):  # noqa: N818
-    """As the library's own."""
+    """A stand-in for the library's exception that ends a stream."""
 
 
 class FakeStream:
-    """A stream to the device, which asks for samples when there are some.
+    """A stream to a device that asks for samples when there are some.
 
     Attributes:
-        settings: it was opened with these.
+        settings: the settings that it was opened with.
         events: ``start``, ``finished``, ``abort`` and ``close``, in order.
-        blocks: what the device got, [n, channels].
+        blocks: the samples that the device got, float32 [n, channels] each.
     """
 
     latency = 0.1
@@ -60,7 +60,7 @@ class FakeStream:
         self.events.append("close")
 
     def ask(self, frames: int) -> np.ndarray:
-        """Let the device ask once; what it got."""
+        """Let the device ask for ``frames`` samples once; return what it got."""
         out = np.full((frames, self.settings["channels"]), np.nan, np.float32)
         status = SimpleNamespace(output_underflow=next(self._flags, False))
         try:
@@ -71,19 +71,19 @@ class FakeStream:
         return out
 
     def fail(self) -> None:
-        """As where the device is pulled out."""
+        """End the stream, as when the device is unplugged."""
         self._end()
 
     @property
     def frames(self) -> np.ndarray:
-        """All that it got, [n, channels]."""
+        """All samples that the device got, float32 [n, channels]."""
         return np.concatenate(self.blocks)
 
     @property
     def heard(self) -> np.ndarray:
-        """The sound of one channel, without the silence at the end that the last sound needs."""
+        """The sound of one channel, without the silence that flushes the last samples."""
         assert self.events == ["start", "finished", "abort", "close"]
-        # The last frame is that of the question which told it that there are no more.
+        # One more frame: the device asked once more and learned of the end.
         silence = round(self.latency * self.settings["samplerate"]) + 1
         assert not self.frames[-silence:].any()
         return self.frames[:-silence, 0]
@@ -96,7 +96,7 @@ class FakeStream:
     def _run(self) -> None:
         taken, most = 0, self._library.ctrl_c_after
         while not self._has_ended.wait(0.0005):
-            # Never more than there is: a device that is always in time.
+            # The device asks for no more than there is, as if it were always in time.
             while (waiting := self._queue.waiting) and (most is None or taken < most):
                 taken += len(self.ask(min(waiting, 256)))
             if most is not None and taken >= most and self._queue.is_full:
@@ -112,11 +112,11 @@ class FakeLibrary(ModuleType):
     Attributes:
         takes: the pairs of rate and channels that the device accepts.
         asks: whether the device asks for samples by itself.
-        underflows: what its flag is each time that it asks.
-        ctrl_c_after: frames after which it stops asking, and presses Ctrl-C once the player is
+        underflows: the underflow flag of each request for samples.
+        ctrl_c_after: frames after which it stops asking and sends Ctrl-C once the player is
             full; ``None`` for never.
         error_at_start: raised when a stream is started.
-        streams: those that were opened.
+        streams: the streams that were opened.
     """
 
     PortAudioError = PortAudioError
@@ -134,14 +134,14 @@ class FakeLibrary(ModuleType):
 
     @classmethod
     def installed(cls, monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
-        """One that is imported in the place of the library."""
+        """Return a fake that is imported in the place of the library."""
         library = cls()
         monkeypatch.setitem(sys.modules, "sounddevice", library)
         return library
 
     @property
     def stream(self) -> FakeStream:
-        """The only one that was opened."""
+        """The only stream that was opened."""
         (only,) = self.streams
         return only
 
@@ -175,7 +175,7 @@ class FakeLibrary(ModuleType):
 
 
 class _NoPortAudio:
-    """Finds the library, which does not find its own."""
+    """An importer of a library that does not find PortAudio."""
 
     def find_spec(self, name: str, *_: object) -> None:
         if name == "sounddevice":
@@ -183,6 +183,6 @@ class _NoPortAudio:
 
 
 def hide_portaudio(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let importing the library fail as it does on Linux without PortAudio."""
+    """Make the import of the library fail as on Linux without PortAudio."""
     monkeypatch.delitem(sys.modules, "sounddevice", raising=False)
     monkeypatch.setattr(sys, "meta_path", [_NoPortAudio(), *sys.meta_path])

@@ -1,4 +1,4 @@
-"""Everything that the page, the documents and the examples say, and how long a teacher takes."""
+"""The texts of the page, the documents and the examples, and the length of a teacher's speech."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .places import ROOT
 TEACHER = ROOT / "tests" / "data" / "examples.json"
 _PAGE = ROOT / "ChatTTS" / "serving" / "web" / "index.html"
 _EXAMPLE = re.compile(r'<button(?P<more>[^>]*) data-example="(?P<text>[^"]*)"')
-# A sentence in quotation marks; three of them begin a docstring.
+# A sentence in quotation marks, but not a docstring's first line.
 _QUOTED = re.compile(r'(?<!")"([A-Z][^"\n]{10,}[.?!\]])"(?!")')
 
 
@@ -22,7 +22,7 @@ def page_examples() -> list[str]:
 
 
 def all_examples() -> list[str]:
-    """Return these and all sentences in quotation marks, each once, in the order of files."""
+    """Return the page's texts and all quoted sentences, each once, in the order of files."""
     files = [ROOT / "README.md", ROOT / "examples" / "README.md"]
     files += sorted((ROOT / "docs").glob("*.md"))
     files += sorted(f for f in (ROOT / "examples").glob("*/*") if f.suffix in (".py", ".sh"))
@@ -31,13 +31,13 @@ def all_examples() -> list[str]:
 
 
 def teacher_seconds() -> dict[str, float]:
-    """Return how long the recipe's teacher takes over each text."""
+    """Return the seconds that the recipe's teacher speaks for each text."""
     found: dict[str, float] = json.loads(TEACHER.read_text(encoding="utf-8"))
     return found
 
 
 def main() -> None:
-    """Ask the teacher (flite, see ``recipes/bundled_voice``) for all of them anew."""
+    """Measure all texts anew with the teacher (flite, see ``recipes/bundled_voice``)."""
     from ChatTTS.core import Chat
     from ChatTTS.text import prepare
     from recipes.bundled_voice.speech import speak

@@ -1,4 +1,4 @@
-"""Sequences that are moved through a worker by hand, plan by plan."""
+"""A driver that moves sequences through a worker, plan by plan."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def make_data(
 
 @dataclass
 class Told:
-    """What a sequence gave."""
+    """The results of a sequence."""
 
     ids: list[list[int]] = field(default_factory=list)
     hiddens: list[Tensor] = field(default_factory=list)
@@ -61,14 +61,14 @@ class Told:
     finite: list[bool] = field(default_factory=list)
 
     def assert_equal(self, other: Told) -> None:
-        """Every bit."""
+        """Check that every bit is equal."""
         assert self.ids == other.ids
         assert self.logprobs == other.logprobs
         assert torch.stack(self.hiddens).equal(torch.stack(other.hiddens))
 
 
 class Driver:
-    """Sequences on a worker, and which blocks are whose."""
+    """Sequences on a worker, and their block tables."""
 
     def __init__(self, worker: Worker, datas: Iterable[SequenceData], first_block: int = 0) -> None:
         self.worker = worker
@@ -82,7 +82,7 @@ class Driver:
             self.new_table(seq_id)
 
     def new_table(self, seq_id: int) -> list[int]:
-        """Other blocks for a sequence, not in their order; gives the old ones."""
+        """Give a sequence new blocks, in reverse order; return the old table."""
         old = self.tables.get(seq_id, [])
         data = self.data[seq_id]
         count = -(-(len(data.prompt) + 2 * STEPS) // BLOCK)
@@ -123,7 +123,7 @@ class Driver:
         return result
 
     def run(self, steps: int, **how: Any) -> dict[int, Told]:
-        """Until each sequence drew so many more."""
+        """Step until each sequence has drawn ``steps`` more ids."""
         goals = {seq_id: len(told.ids) + steps for seq_id, told in self.told.items()}
         while todo := [i for i, told in self.told.items() if len(told.ids) < goals[i]]:
             self.step(todo, **how)
@@ -135,7 +135,7 @@ def alone(worker: Worker, data: SequenceData, steps: int = STEPS) -> Told:
 
 
 def everything() -> list[SequenceData]:
-    """Both kinds, with and without a speaker or sample codes, and settings of their own."""
+    """Make text and code sequences with various speakers, sample codes and settings."""
     return [
         make_data(0, length=20),
         make_data(1, kind=Pass.REFINE, length=9, speaker=False, temperature=(0.6,)),

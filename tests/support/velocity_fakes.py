@@ -1,4 +1,4 @@
-"""An executor whose model is a mere function, and that can be held, broken and watched."""
+"""A fake executor whose model is a plain function; tests can hold, break and watch it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CODES = 100  # the last one ends
 TEXT_TOKENS = 500
 POSITIONS = 10_000
 END_OF_TEXT = 7
-SECONDS = 20  # what takes longer hangs
+SECONDS = 20  # longer than this counts as a hang
 
 CONFIG = Config(
     gpt=GPTConfig(
@@ -56,27 +56,27 @@ CONFIG = Config(
 
 
 def _hash(key: DrawKey, what: str) -> int:
-    # As repr(key), which Ctrl-C can break for good: a dataclass notes in there which objects it is
-    # at, and an interrupted one stays noted.
+    # The text of repr(key), which Ctrl-C can break for good: the repr of a dataclass notes the
+    # objects that it is at, and an interrupted one stays noted.
     said = ", ".join(f"{name}={value!r}" for name, value in vars(key).items())
     text = f"DrawKey({said}) {what}"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 def natural_length(key: DrawKey) -> int:
-    """After how many ids a sample ends by itself."""
+    """Return the number of ids after which a sample ends by itself."""
     return 3 + _hash(key, "length") % 20
 
 
 def row_of(key: DrawKey, position: int) -> list[int]:
-    """The ids [NUM_CODEBOOKS] that are drawn at a position of the answer; no end is among them."""
+    """Return the ids [NUM_CODEBOOKS] that are drawn at a position of the answer, without ends."""
     if key.kind is Pass.REFINE:
         return [10 + _hash(key, str(position)) % (TEXT_TOKENS - 10), 0, 0, 0]
     return [_hash(key, f"{position} {codebook}") % (CODES - 1) for codebook in range(NUM_CODEBOOKS)]
 
 
 def hidden_of(key: DrawKey, position: int) -> torch.Tensor:
-    """The hidden state [HIDDEN] that they are drawn from."""
+    """Return the hidden state [HIDDEN] that the ids of a position are drawn from."""
     return torch.tensor([float(_hash(key, "hidden") % 2**20), float(position)] * (HIDDEN // 2))
 
 
@@ -85,7 +85,7 @@ def logprob_of(key: DrawKey, position: int) -> float:
 
 
 def expected(key: DrawKey, sampling: Sampling) -> tuple[list[list[int]], FinishReason]:
-    """What a sample gives, whatever runs beside it."""
+    """Return the ids and the finish reason that a sample gives in any batch."""
     num_codebooks = NUM_CODEBOOKS if key.kind is Pass.CODE else 1
     natural = max(natural_length(key), sampling.min_new)
     count = min(natural, sampling.max_new)
@@ -94,16 +94,16 @@ def expected(key: DrawKey, sampling: Sampling) -> tuple[list[list[int]], FinishR
 
 
 class FakeExecutor(ExecutorBase):
-    """Computes the functions above.
+    """An executor that computes :func:`row_of`, :func:`hidden_of` and :func:`logprob_of`.
 
     Args:
-        blocks: of the pool, of 4 positions each.
-        host_blocks: of the host's pool.
+        blocks: number of blocks in the pool, of 4 positions each.
+        host_blocks: number of blocks in the host's pool.
 
     Attributes:
-        steps: how many were begun.
-        broken: raised by every step.
-        bad_seeds: of requests whose first sample has no finite logits from the third id on.
+        steps: the number of steps begun.
+        broken: an error that every step raises.
+        bad_seeds: seeds of requests whose first sample has broken logits from the third id on.
         on_step: called in every step.
         pause: seconds that a step takes.
     """
@@ -130,7 +130,7 @@ class FakeExecutor(ExecutorBase):
         return self._cache
 
     def hold(self) -> None:
-        """From now on no step returns; waits until one is held."""
+        """Hold all steps from now on; wait until one is held."""
         with self._gate:
             self._is_open = False
             assert self._gate.wait_for(lambda: self._is_inside, SECONDS)
@@ -175,7 +175,7 @@ class FakeExecutor(ExecutorBase):
         position = work.start + work.count - len(data.prompt)
         ids = row_of(key, position)
         if position >= max(natural_length(key), data.sampling.min_new):
-            # The end, in whichever codebook.
+            # The end id, in a codebook that depends on the position.
             ids[position % NUM_CODEBOOKS if key.kind is Pass.CODE else 0] = (
                 CODES - 1 if key.kind is Pass.CODE else END_OF_TEXT
             )
@@ -203,7 +203,7 @@ def make_engine(
 def make_async(
     executor: FakeExecutor | None = None, **scheduler: Any
 ) -> tuple[AsyncLLMEngine, FakeExecutor]:
-    """An engine whose steps take a little, so that threads have time to do something in one."""
+    """Make an engine with slow steps, so that other threads can act within a step."""
     engine, executor = make_engine(executor, **scheduler)
     executor.pause = 0.0005
     return AsyncLLMEngine(engine), executor
@@ -243,7 +243,7 @@ def make_request(
 
 
 def endless(seed: int = 0, **changes: Any) -> EngineRequest:
-    """A request that goes on for as long as the model can."""
+    """Make a request that runs until the model's last position."""
     return make_request(seed, min_new=POSITIONS, max_new=POSITIONS, **changes)
 
 
@@ -291,7 +291,7 @@ class Joined:
 
 
 def run_all(engine: LLMEngine, joined: Joined | None = None) -> Joined:
-    """Step until nothing is left."""
+    """Step until no request is left; return the joined outputs."""
     joined = joined or Joined()
     for _ in range(10_000):
         if not engine.has_unfinished_requests():
@@ -305,7 +305,7 @@ def engine_threads() -> list[threading.Thread]:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait, but not for ever."""
+    """Wait until ``holds`` returns true, for at most ``SECONDS``."""
     deadline = time.monotonic() + SECONDS
     while not holds():
         assert time.monotonic() < deadline, "this takes too long"
@@ -313,7 +313,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 def in_thread(work: Callable[[], T]) -> Callable[[], T]:
-    """Start ``work`` in a thread; the answer waits for its result, but not for ever."""
+    """Start ``work`` in a thread; return a function that waits up to ``SECONDS`` for its result."""
     result: list[T] = []
     errors: list[BaseException] = []
 

@@ -1,5 +1,4 @@
-"""Small Llamas of any shape, a slow double-precision one that the fast ones are held against, and
-sequences that are moved through the models by hand."""
+"""Small Llamas of any shape, a slow reference in double precision, and sequences to run on them."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ CPU = torch.device("cpu")
 
 
 def make_team(size: int) -> Team:
-    """Threads on the kernels; the test is skipped where nothing compiles them."""
+    """Return a team of threads of the kernels; skip the test where there is no compiler."""
     try:
         return Team(size)
     except BuildError as error:
@@ -155,10 +154,10 @@ def native_llama(
 
 
 def recompute(tensors: dict[str, Tensor], shape: LlamaShape, x: Tensor, rope: float = 1) -> Tensor:
-    """Hidden states [positions, hidden] of inputs [positions, hidden], all at once, in double.
+    """Return hidden states [positions, hidden] of inputs of that shape, all at once, in float64.
 
     Args:
-        rope: what positions are divided by.
+        rope: the divisor of the positions.
     """
     weights = {name: tensor.double() for name, tensor in tensors.items()}
     length, size = len(x), shape.head_dim
@@ -211,7 +210,7 @@ class Inputs:
         return len(self.kinds)
 
     def embedded(self, embed: Embed) -> Tensor:
-        """Vectors [positions, hidden], in double."""
+        """Return the embeddings, float64 [positions, hidden]."""
         rows = []
         for kind, ids in zip(self.kinds.tolist(), self.ids.tolist(), strict=True):
             if kind == RowKind.VECTOR:
@@ -225,7 +224,7 @@ class Inputs:
 
 
 def make_inputs(length: int, hidden: int, seed: int) -> Inputs:
-    """Text with the speaker's vector in two places, then codes, then text and codes mixed."""
+    """Make text with the speaker's vector in two places, then codes, then text and codes mixed."""
     rng = np.random.default_rng(seed)
     kinds = rng.integers(0, 2, length).astype(np.uint8)
     kinds[: length // 3] = RowKind.TEXT
@@ -242,7 +241,7 @@ class Machine:
     """A model whose blocks are dealt out in a scrambled order, over memory full of NaN.
 
     Attributes:
-        hiddens: of every sequence, all positions that were computed.
+        hiddens: hidden states of each sequence, one tensor [positions, hidden] for each step.
     """
 
     llama: LlamaModel
@@ -260,7 +259,7 @@ class Machine:
         self.hiddens = [[] for _ in self.sequences]
 
     def step(self, work: Sequence[tuple[int, int]]) -> None:
-        """Move sequences forward, each (index, positions)."""
+        """Move sequences forward; ``work`` has (index, number of positions) of each."""
         starts = [sum(len(part) for part in self.hiddens[index]) for index, _ in work]
         own = [
             (self.sequences[index], slice(start, start + count))
@@ -291,7 +290,7 @@ class Machine:
             self.hiddens[index].append(part)
 
     def run(self, chunk: int) -> list[Tensor]:
-        """All sequences to their ends, side by side, so many positions at a time."""
+        """Run all sequences to their ends, side by side, ``chunk`` positions at a time."""
         done = 0
         while work := [(i, chunk) for i, s in enumerate(self.sequences) if len(s) > done]:
             self.step(work)

@@ -1,8 +1,8 @@
-"""Requests, a model that is a mere function, and a worker whose key-value memory can be read.
+"""Requests, a model that is a plain function, and a worker that checks its KV cache.
 
-The worker keeps in every slot of its memory which prefix the slot was computed for. Before a
-sequence moves forward, all that it is about to read is compared with what it ought to find: every
-wrong share, copy, swap or stale hit shows there.
+Every slot of the worker's KV cache names the prefix that the slot was computed for. Before a
+sequence moves forward, all slots that it is about to read are compared with its own prefixes. Every
+wrong share, copy, swap or stale hit fails that check.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ChatTTS.model.velocity.sequence import SequenceGroup, SequenceStatus
 NUM_CODEBOOKS = 4
 END = 99
 MAX_POSITIONS = 64
-LOGPROB = -0.5  # of every row; a sum of these is exact
+LOGPROB = -0.5  # of every row; sums of it are exact
 Row = tuple[int, ...]
 
 
@@ -44,7 +44,7 @@ def make_prompt(
     speaker: Sequence[float] | None = None,
     slots: Iterable[int] = (),
 ) -> Prompt:
-    """Text ids, sample codes, a speaker vector and where in the text it stands."""
+    """Make a prompt of text ids, sample codes, a speaker vector and its slots in the text."""
     ids = np.array(list(text), dtype=np.int64)
     return Prompt(
         text=ids,
@@ -61,7 +61,7 @@ def make_sampling(max_new: int = 4, n: int = 1, kind: Pass = Pass.CODE) -> Sampl
 
 @dataclass
 class Requests:
-    """Makes groups; no two have a request id or a sequence id in common."""
+    """A maker of sequence groups, whose request ids and sequence ids are unique."""
 
     seq_ids: Iterator[int] = field(default_factory=itertools.count)
     made: list[SequenceGroup] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Requests:
         priority: float = 0,
         request_id: str | None = None,
     ) -> SequenceGroup:
-        """``prompt`` may be a number of positions; no two such prompts begin alike."""
+        """Make a group; a ``prompt`` that is a number of positions shares no prefix with others."""
         if isinstance(prompt, int):
             prompt = make_prompt([1000 + len(self.made)] * prompt)
         request = EngineRequest(
@@ -93,7 +93,7 @@ class Requests:
 
 
 def make_result(rows: Sequence[Row], finite: Sequence[bool] | None = None) -> StepResult:
-    """Ids [n, num_codebooks], all with one log-probability; hidden states are missing."""
+    """Make a result of ids [n, num_codebooks] with one log-probability and no hidden states."""
     hiddens: Any = None
     return StepResult(
         ids=np.array(rows, dtype=np.int64).reshape(-1, NUM_CODEBOOKS),
@@ -104,7 +104,7 @@ def make_result(rows: Sequence[Row], finite: Sequence[bool] | None = None) -> St
 
 
 def count_positions(plan: StepPlan) -> int:
-    """Positions that a plan computes."""
+    """Return the number of positions that a plan computes."""
     return sum(work.count for work in plan.work) + (plan.steps - 1) * len(plan.work)
 
 
@@ -112,17 +112,17 @@ def count_positions(plan: StepPlan) -> int:
 
 
 def draw(key: DrawKey, index: int) -> Row:
-    """What a sample draws as its ``index``-th: few ids, so that prefixes meet again."""
+    """Return the ``index``-th ids of a sample; there are few ids, so that prefixes repeat."""
     mixed = hash((key.seed, key.sample, key.kind.value, index))
     return tuple(mixed >> (3 * codebook) & 1 for codebook in range(NUM_CODEBOOKS))
 
 
 @dataclass(frozen=True)
 class FakeModel:
-    """Draws that depend on the key and the index alone.
+    """A model whose draws depend on the key and the index alone.
 
     Attributes:
-        ends: at which index a sample draws its end; ``None`` for never.
+        ends: the index at which a sample draws its end; ``None`` for never.
         breaks: whether a sample's logits at an index are not finite.
     """
 
@@ -139,7 +139,7 @@ class FakeModel:
         return row
 
     def alone(self, seq: Sample, most: int) -> tuple[list[Row], FinishReason]:
-        """What a sample must come to, and why it must end, if it may have ``most`` positions."""
+        """Return the ids and the finish reason of a sample that has up to ``most`` positions."""
         group = seq.group
         limit = min(group.sampling.max_new, most - len(group.prompt))
         num_codebooks = NUM_CODEBOOKS if group.key.kind is Pass.CODE else 1
@@ -157,12 +157,12 @@ class FakeModel:
 
 
 class _Known:
-    """What the worker keeps of a sequence: its ids, and the identity of every prefix of it."""
+    """The worker's record of a sequence: its data, and the identity of each of its prefixes."""
 
     def __init__(self, data: SequenceData) -> None:
         self.data = data
         self.drawn = 0
-        self.is_broken = False  # what it writes is never read any more
+        self.is_broken = False  # no sequence may read what it writes from now on
         speaker = data.prompt.speaker
         self.prefixes = [hash(("root", None if speaker is None else speaker.tobytes()))]
         for token, is_slot in zip(
@@ -180,7 +180,7 @@ class _Known:
 
 
 class FakeWorker:
-    """Carries plans out on a memory that knows what lies in it."""
+    """A worker that runs plans on a KV cache whose slots name their prefixes."""
 
     def __init__(self, cache: CacheConfig, model: FakeModel) -> None:
         self._size = cache.block_size
@@ -212,7 +212,7 @@ class FakeWorker:
         return make_result([row for row, _ in rows], [finite for _, finite in rows])
 
     def _check_writes(self, plan: StepPlan) -> None:
-        """Check that a block that is written by a sequence is read by no other sequence."""
+        """Check that a block that a sequence writes is read by no other sequence."""
         readers: dict[int, int] = {}
         for block in itertools.chain.from_iterable(work.block_table for work in plan.work):
             readers[block] = readers.get(block, 0) + 1
@@ -253,7 +253,7 @@ class FakeWorker:
 
 
 class Engine:
-    """A scheduler and a worker; checks everything that can be checked after every step."""
+    """A scheduler and a worker, with checks of all invariants after every step."""
 
     def __init__(
         self,
@@ -276,7 +276,7 @@ class Engine:
         )
         self.config = SchedulerConfig(**scheduler)
         self.model = model or FakeModel()
-        # Positions that one sequence can have: what is drawn last needs no place in the cache.
+        # Most positions of one sequence: the last ids drawn need no place in the KV cache.
         self.most = min(max_positions, block_size * num_blocks + 1)
         self.scheduler = Scheduler(
             self.config,
@@ -286,7 +286,7 @@ class Engine:
         )
         self.worker = FakeWorker(self.cache, self.model)
         self.requests = Requests()
-        self.ahead = ahead  # steps that are planned before those before have returned
+        self.ahead = ahead  # most steps planned while earlier ones are in flight
         self.in_flight: deque[StepPlan] = deque()
         self.plans: list[StepPlan] = []
         self.ended: dict[int, Sample] = {}
@@ -302,7 +302,7 @@ class Engine:
         check(self.scheduler)
 
     def begin(self) -> StepPlan | None:
-        """Plan a step and leave it in flight, perhaps with what comes after it."""
+        """Plan a step and leave it in flight, with steps planned ahead if ``ahead`` is set."""
         if not self.in_flight:
             running = list(self.scheduler._running)
             plan = self.scheduler.schedule()
@@ -325,7 +325,7 @@ class Engine:
         self.in_flight.append(plan)
 
     def finish(self) -> list[Advance]:
-        """Carry out the step that is longest in flight."""
+        """Run the plan that has been in flight longest."""
         plan = self.in_flight.popleft()
         result = self.worker.run(plan)
         before = {seq.seq_id: len(seq.ids) for seq in self.scheduler._running}
@@ -344,25 +344,25 @@ class Engine:
         return advances
 
     def step(self) -> bool:
-        """One whole step; False where there was nothing to do."""
+        """Run one whole step; return whether there was work."""
         if self.begin() is None:
             return False
         self.finish()
         return True
 
     def steps(self, number: int) -> list[StepPlan]:
-        """So many steps; gives their plans."""
+        """Run ``number`` steps; return their plans."""
         for _ in range(number):
             assert self.step()
         return self.plans[-number:]
 
     def step_until(self, condition: Callable[[SchedulerStats], object]) -> None:
-        """Step until the counts are so; they must come to it."""
+        """Step until ``condition`` holds for the stats; fail if the work ends before."""
         while not condition(self.scheduler.stats):
             assert self.step()
 
     def run(self, most: int = 2000) -> int:
-        """Step until all is done; gives the number of steps."""
+        """Step until all work is done; return the number of steps."""
         for steps in range(most):
             if not self.step():
                 self.check_done()
@@ -370,7 +370,7 @@ class Engine:
         raise AssertionError("it goes on for ever")
 
     def check_done(self) -> None:
-        """Everything ended, exactly as it would have alone, and nothing is left behind."""
+        """Check that every sample ended exactly as it would alone, and that no block is left."""
         for group in self.requests.made:
             for seq in group.sequences:
                 assert self.ended.get(seq.seq_id) is seq, "everyone ends, once"
@@ -387,7 +387,7 @@ class Engine:
         assert self.scheduler._blocks.host.num_used == 0
 
     def works_on(self, group: SequenceGroup, plan: StepPlan) -> list[Work]:
-        """The group's part of a plan."""
+        """Return the group's part of a plan."""
         ids = {seq.seq_id for seq in group.sequences}
         return [work for work in plan.work if work.seq_id in ids]
 
@@ -411,7 +411,7 @@ class Engine:
 
 
 def check(scheduler: Scheduler) -> None:
-    """Everything that holds between any two calls."""
+    """Check the invariants that hold between any two calls."""
     running = scheduler._running
     blocks = scheduler._blocks
     size = blocks._size
@@ -450,7 +450,7 @@ def check(scheduler: Scheduler) -> None:
 
 
 def check_pool(pool: BlockPool, tables: list[list[int]]) -> None:
-    """Each block is in one state, and held as often as it stands in a table."""
+    """Check that each block is in one state, and held as often as block tables name it."""
     held = [0] * pool.size
     for block in itertools.chain.from_iterable(tables):
         held[block] += 1

@@ -1,4 +1,4 @@
-"""Scripts in processes of their own, which say where every thread is if they hang."""
+"""Scripts in processes of their own, which print the stack of every thread if they hang."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .places import ROOT
 
 
 def run_watched(code: str, *arguments: str, seconds: int = 60, by_alarm: bool = False) -> str:
-    """What a script prints; it must end well, in time, with nothing on standard error.
+    """Return what a script prints; it must succeed, in time, with nothing on standard error.
 
     Args:
-        by_alarm: how a script is watched whose children end as usual: at the end of a child, the
-            other watchdog waits for its thread, which has stayed with the parent.
+        by_alarm: whether SIGALRM ends a script that hangs. Scripts whose forked children exit as
+            usual need this: the other watchdog would wait in a child for a thread of the parent.
     """
     watchdog = f"import faulthandler; faulthandler.dump_traceback_later({seconds}, exit=True)\n"
     if by_alarm:

@@ -22,7 +22,7 @@ from ChatTTS.serving.websocket import PATH, add_to
 
 from .serving_tools import PATIENCE, RunningServer, eventually, loaded_chat
 
-SPOKEN = ("stop", "length")  # how an utterance ends that was spoken
+SPOKEN = ("stop", "length")  # finish reasons of a spoken utterance
 SENTENCES = ["The lamp was lit.", " Nobody knew why.", " We went home."]
 TEXT = "".join(SENTENCES)
 LONG = "The lighthouse had been dark for eleven years. Then somebody lit the lamp again. " * 8
@@ -31,14 +31,14 @@ EXTEND = [add_to]
 
 @dataclass
 class Brief(InferCodeParams):
-    """Utterances of at most half a second."""
+    """Parameters for utterances of at most half a second."""
 
     max_new_token: int = 24
 
 
 @contextlib.contextmanager
 def brief_chat() -> Iterator[Chat]:
-    """A chat with short utterances, loaded until the end of the block."""
+    """Yield a chat with short utterances, loaded until the end of the block."""
     chat = loaded_chat()
     chat.InferCodeParams = Brief
     try:
@@ -48,11 +48,11 @@ def brief_chat() -> Iterator[Chat]:
 
 
 class Speaker:
-    """One socket.
+    """A client on one socket.
 
     Attributes:
-        messages: all that were received, without sound.
-        audio: the bytes of each context since it was last forgotten.
+        messages: all messages received, except binary frames of sound.
+        audio: the PCM bytes of each context since :meth:`samples` last took them.
     """
 
     def __init__(self, connection: ClientConnection) -> None:
@@ -67,7 +67,7 @@ class Speaker:
         self.connection.send(json.dumps({"type": kind, **name, **fields}))
 
     def hear(self) -> dict[str, Any]:
-        """The next message; sound is stored, and returned as a message of type ``sound``."""
+        """Return the next message; sound is stored, and returned as a message of type ``sound``."""
         frame = self.connection.recv(PATIENCE)
         if isinstance(frame, bytes):
             owner, length = self._owner or (None, len(frame))
@@ -86,7 +86,7 @@ class Speaker:
         return message
 
     def until(self, kind: str, context: str | None = None) -> dict[str, Any]:
-        """Listen until a message of this type comes."""
+        """Listen until a message of this type comes; return it."""
         while True:
             message = self.hear()
             assert kind == "error" or message["type"] != "error", message
@@ -94,24 +94,24 @@ class Speaker:
                 return message
 
     def until_closed(self) -> int | None:
-        """Listen until the socket is closed; gives the code."""
+        """Listen until the socket is closed; return the close code."""
         with contextlib.suppress(ConnectionClosed):
             while True:
                 self.hear()
         return self.connection.close_code
 
     def samples(self, context: str | None = None) -> NDArray[np.int16]:
-        """The PCM of a context so far, int16 (n,); it is forgotten."""
+        """Take the PCM of a context so far, int16 (n,)."""
         return np.frombuffer(bytes(self.audio.pop(context, b"")), "<i2")
 
     def all(self, kind: str, context: str | None = None) -> list[dict[str, Any]]:
-        """The messages of this type that came."""
+        """Return the messages of this type that came."""
         return [m for m in self.messages if m["type"] == kind and m.get("context_id") == context]
 
 
 @contextlib.contextmanager
 def speaker(server: RunningServer, query: str = "", **options: Any) -> Iterator[Speaker]:
-    """A socket until the end of the block."""
+    """Yield a client on an open socket until the end of the block."""
     url = f"ws://{server.address}{PATH}{query}"
     with connect(url, proxy=None, open_timeout=PATIENCE, **options) as connection:
         assert isinstance(connection, ClientConnection)

@@ -1,4 +1,4 @@
-"""Forks while others hold locks, ends in mid-call, and threads that do not come."""
+"""Forks while other threads hold locks, exits during calls, and threads that cannot start."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ print(len(held))
 
 
 @needs_fork
-def test_a_fork_waits_for_the_work_though_others_stand_in_line() -> None:
+def test_a_fork_waits_for_running_work_while_other_threads_queue() -> None:
     run_watched("""
 import os, signal, threading, time
 from ChatTTS.utils.fair_lock import FairLock
@@ -112,7 +112,7 @@ lock.run(lambda: 0)
 
 
 @needs_fork
-def test_a_signal_handler_forks_within_a_work_and_within_the_wait_for_it() -> None:
+def test_a_signal_handler_may_fork_during_work_and_while_it_waits() -> None:
     run_watched("""
 import os, signal, threading, time
 from ChatTTS.utils.fair_lock import FairLock
@@ -141,7 +141,7 @@ lock.run(lambda: 0)
 """)
 
 
-# What a daemon thread does at the interpreter's end is a matter of moments, so several are tried.
+# The state of a daemon thread at the interpreter's end depends on the time; several are tried.
 ENDING = """
 children = []
 for delay in (0.0, 0.01, 0.03):

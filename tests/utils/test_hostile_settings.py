@@ -32,7 +32,7 @@ def test_devices_that_are_none(device: Any) -> None:
 
 @pytest.mark.parametrize("num_threads", [0, -1, 1.5, 2**31, 2**32 + 1, "2", True, math.inf])
 @pytest.mark.parametrize("use_vllm", [False, True])
-def test_threads_that_nobody_can_start(num_threads: Any, use_vllm: bool) -> None:
+def test_impossible_numbers_of_threads_are_refused(num_threads: Any, use_vllm: bool) -> None:
     before = torch.get_num_threads()
     with pytest.raises(ConfigError, match="num_threads must be a whole number from 1 to"):
         Chat().load_or_raise(
@@ -68,7 +68,7 @@ def test_threads_that_nobody_can_start(num_threads: Any, use_vllm: bool) -> None
         1j,
     ],
 )
-def test_memory_that_nobody_has(memory: Any) -> None:
+def test_impossible_sizes_of_memory_are_refused(memory: Any) -> None:
     with pytest.raises(ConfigError, match="kv_memory must be bytes or text") as caught:
         parse_memory(memory, "kv_memory")
     assert len(str(caught.value)) < 300

@@ -1,4 +1,4 @@
-"""Ctrl-C at every instruction: no lock stays taken, and whatever comes next works."""
+"""Ctrl-C at every instruction: no lock stays taken, and the next calls work."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_a_lack_of_threads_while_an_interrupt_is_handled_is_one(
 def test_a_cache_whose_values_were_dropped_in_mid_work_goes_on() -> None:
     cache: LRU[str, str] = LRU(2, len)
     cache.put("a", "aa")
-    cache._entries.pop("a")  # and here the interrupt came
+    cache._entries.pop("a")  # the interrupt came here
     for value in ("b", "cc", "d"):
         cache.put(value, value)
     assert (cache.counts.size, cache.counts.weight) == (1, 1)
@@ -206,13 +206,13 @@ def test_a_cache_whose_values_were_dropped_in_mid_work_goes_on() -> None:
 
 # ---------------------------------------------------------------- the rules of utils/locks.py
 
-# Of `threading`, what takes its lock in Python code, or is not renewed in a forked child.
+# Names of `threading` that lock in Python code, or are not renewed in a forked child.
 UNSAFE = {"Condition", "Semaphore", "BoundedSemaphore", "Barrier", "Lock", "RLock"}
-# The locks themselves; and those that stay in one thread's hands, or are renewed by their owners.
+# The lock modules; locks that only one thread uses; locks that their owners renew.
 ALLOWED = {"utils/locks.py", "utils/process_hooks.py", "utils/fair_lock.py"}
 
 
-def test_all_locks_are_of_the_kind_that_bears_signals_and_forks() -> None:
+def test_all_locks_are_safe_for_signals_and_forks() -> None:
     package = ROOT / "ChatTTS"
     made = {
         f"{path.relative_to(package)}: {node.func.attr}"

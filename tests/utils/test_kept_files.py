@@ -1,4 +1,4 @@
-"""Files between runs: whole or not there, and never another user's."""
+"""Kept files: whole or absent, and never those of another user."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_folder_of_another_user(
 def test_a_folder_whose_mode_cannot_be_set(
     folder: KeptFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on disks of Windows: whose files they are is nowhere to be seen."""
+    """Some disks ignore modes, such as Windows disks: their files have no visible owner."""
     write(folder, "a")
     folder.path.chmod(0o777)
     monkeypatch.setattr(Path, "chmod", lambda *_: None)
@@ -128,7 +128,7 @@ def test_a_folder_whose_mode_cannot_be_set(
 
 
 def test_a_folder_of_the_administrator(folder: KeptFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a container whose image was made with the cache, and whose user has any number."""
+    """A container's image may bring the cache, while its user has an arbitrary number."""
     path = write(folder, "a")
     if path.stat().st_uid != 0:
         pytest.skip("only the administrator has such files")
@@ -164,7 +164,7 @@ def test_what_is_no_file(folder: KeptFolder) -> None:
 
 
 def test_a_folder_behind_a_link(folder: KeptFolder, tmp_path: Path) -> None:
-    """As on machines whose homes are small."""
+    """Machines with small homes have such links to larger disks."""
     (tmp_path / "large").mkdir()
     (tmp_path / "cache").symlink_to(tmp_path / "large")
     write(folder, "a")

@@ -1,4 +1,4 @@
-"""The bounded memory."""
+"""The bounded LRU cache."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_weights_are_what_is_bounded() -> None:
     assert cache.counts.weight == 10
     cache.put("c", b"1")
     assert cache.get("a") is None
-    cache.put("d", b"x" * 11)  # would push everything out, and then itself
+    cache.put("d", b"x" * 11)  # would evict all entries, and then itself
     assert cache.get("d") is None
     assert cache.get("b") == b"1234"
     cache.clear()

@@ -1,4 +1,4 @@
-"""Progress bars beside those of others."""
+"""Progress bars beside those of other code."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ KINDS = [
 
 @dataclass(frozen=True)
 class Case:
-    """Rows of some sequences, as the kernels take them."""
+    """The inputs of an attention kernel: the rows of some sequences and their block tables."""
 
     query: Tensor
     pool: Tensor
@@ -83,9 +83,9 @@ def make_case(
     size: int = 64,
     block_size: int = 16,
 ) -> Case:
-    """A sequence for each span (first position, number of rows); one that starts at -1 is padding.
+    """Make a case with one sequence for each span (first position, number of rows).
 
-    Whatever no row may read is not a number.
+    A span that starts at -1 is padding. The memory that no row may read holds NaN.
     """
     random = torch.Generator().manual_seed(len(spans) + block_size + size)
     lengths = [first + count if first >= 0 else 0 for first, count in spans]

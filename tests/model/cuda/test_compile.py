@@ -1,6 +1,7 @@
-"""Every kernel compiles for GPUs, just as the package launches it, and fits them. None is needed.
+"""Every kernel compiles, as the package launches it, and fits the supported GPUs.
 
-``-s`` shows the registers, the memory and the spills of each.
+No GPU is needed.
+``-s`` shows the registers, the memory and the spills of each kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ STACK = {"little": 64, "published": 64, "sizes": 1024}
 
 
 def compile_kernels(capability: int, dtype: str, launches: str, folder: Path) -> dict[str, Any]:
-    """What :mod:`tests.support.compile_tools` tells. Its kernels are not the interpreter's."""
+    """Return the report of :mod:`tests.support.compile_tools`, which runs as a child process."""
     out = folder / "compiled.json"
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(
@@ -51,7 +52,7 @@ def compile_kernels(capability: int, dtype: str, launches: str, folder: Path) ->
 
 
 def check(capability: int, dtype: str, launches: str, folder: Path) -> dict[str, Any]:
-    """Compile, show, and refuse what does not compile or does not fit."""
+    """Compile, print the report, and fail where a kernel does not compile or does not fit."""
     told = compile_kernels(capability, dtype, launches, folder)
     print(f"\ntriton {told['triton']}, compute capability {capability / 10}")
     print("registers  shared  stack  kernel")

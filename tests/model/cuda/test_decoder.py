@@ -1,6 +1,6 @@
-"""The decoder of recorded launches, beyond what all streaming decoders promise.
+"""The decoder of recorded launches, beyond the contract of all streaming decoders.
 
-What they all promise is tested in ``test_streaming_decoder.py``.
+That contract is tested in ``test_streaming_decoder.py``.
 """
 
 import math
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:At least one mel filterbank")
 
 
 class Counting(EagerRecorder):
-    """Also counts what is replayed."""
+    """A recorder that also counts the replays."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Counting(EagerRecorder):
 @pytest.mark.parametrize("size", [1, 7])
 @pytest.mark.parametrize("count", [70, 140])
 def test_work_is_linear(count: int, size: int) -> None:
-    """Each frame is in one launch; how many bring the end out does not depend on the length."""
+    """Each frame is in one launch; the launches that flush the end do not depend on the length."""
     mel_decoder, vocoder = little()
     recorder, reach = Counting(), mel_decoder.reach + vocoder.reach
     device = cuda_decoder(mel_decoder, vocoder, recorder)
@@ -78,7 +78,7 @@ def test_only_what_is_needed_is_recorded() -> None:
         device.advance([DecoderInput(device.begin(), frames[:1])])
         assert recorder.captures == 1
     device.warm_up((1, 2))
-    assert recorder.captures == 6  # for each, three chunks
+    assert recorder.captures == 6  # three chunks for each of the two
     for count in (1, 2, 5, 8):
         device.advance([DecoderInput(device.begin(), frames[:count], last=True) for _ in range(2)])
     assert recorder.captures == 6
@@ -119,7 +119,7 @@ def test_smaller_weights_stay_near(dtype: torch.dtype) -> None:
 
 
 def test_products_have_all_their_bits() -> None:
-    """Whatever the process allows itself elsewhere."""
+    """Products keep full float32, whatever precision the process allows elsewhere."""
     seen = []
 
     class Watching(EagerRecorder):

@@ -109,7 +109,7 @@ def test_embedding_without_vectors() -> None:
 
 
 class Rows:
-    """Rows of several sequences, prompts and single ones, with padding among them."""
+    """Rows of several sequences: prompts and single positions, with padding rows among them."""
 
     def __init__(self, lengths: list[int], size: int, block_size: int) -> None:
         generator = torch.Generator().manual_seed(sum(lengths))
@@ -120,7 +120,7 @@ class Rows:
         count = len(lengths)
         blocks = torch.randperm(count * widest + 2, generator=generator, dtype=torch.int32)
         self.blocks = len(blocks)
-        # Two columns that mean nothing: a table may be wider than what is used of it.
+        # Two unused columns: a block table may be wider than the blocks in use.
         self.tables = torch.full((count, widest + 2), 1 << 30, dtype=torch.int32)
         self.tables[:, :widest] = blocks[: count * widest].view(count, widest)
         sequences, positions = [-1], [-1]
@@ -175,7 +175,7 @@ def test_rotation_and_storing(
         assert_near(found, expected)
         assert not found[rows.table_of == -1].any()
     assert_near(pool, expected_pool)
-    # What nothing was written to is as it was, to the bit.
+    # Slots that no row was written to are unchanged, to the bit.
     untouched = expected_pool == before
     assert pool[untouched].equal(before[untouched])
     # The values are copied, and the layer between is left alone.

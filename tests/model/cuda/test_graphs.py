@@ -1,4 +1,4 @@
-"""Recorded work: the stand-in is as strict as a graph, and messages have the numbers."""
+"""Recorded work: the stand-in is as strict as a CUDA graph, and errors name the memory sizes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,7 +81,7 @@ def test_results_are_good_until_the_next_replay() -> None:
     assert numbers.isnan().all()
     assert whole.tolist() == [2**31 - 1] * 2
     assert truth.tolist() == [False, False]
-    assert own.tolist() == [1, 1]  # an input, which lies elsewhere
+    assert own.tolist() == [1, 1]  # an input, which lies in memory of its own
     assert second.result.tolist() == [3, 3]
 
 
@@ -100,7 +100,7 @@ def test_results_are_tensors() -> None:
 
 
 class FakeCuda:
-    """What a recorder uses of ``torch.cuda``, in the order of its use."""
+    """The part of ``torch.cuda`` that a recorder uses; it notes the calls in their order."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.log: list[Any] = []
@@ -127,7 +127,7 @@ class FakeCuda:
             try:
                 yield
             except RuntimeError as error:
-                if name == "graph":  # what torch raises as well
+                if name == "graph":  # torch raises this one, too
                     raise RuntimeError("operation failed due to a previous error") from error
                 raise
             finally:
@@ -155,7 +155,7 @@ def test_a_capture_is_warmed_up_on_its_own_stream(monkeypatch: pytest.MonkeyPatc
     recording = recorder.record(lambda: cuda.log.append("work"))
     recording.replay()
     assert cuda.modes == [True]
-    # Not "cuda", which means another device in a thread that has another current one.
+    # Not "cuda": in a thread with another current device, that is another device.
     assert cuda.devices == [torch.device("cuda:1")] * 2
     pool, *options = ("pool", "pool"), ("stream", cuda.side), ("capture_error_mode", "thread_local")
     assert cuda.log == [

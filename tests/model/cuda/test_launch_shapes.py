@@ -1,4 +1,4 @@
-"""Which recorded launches a batch takes."""
+"""The choice of the recorded launches that decode a batch."""
 
 import random
 from typing import Any

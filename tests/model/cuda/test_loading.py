@@ -1,4 +1,4 @@
-"""What a checkpoint on CUDA is decoded with; its modules are on the CPU here."""
+"""The decoders of a checkpoint that is placed on CUDA; its modules are on the CPU here."""
 
 import copy
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def load_synthesizers(
     recorder: Callable[[], Recorder] = EagerRecorder,
     dtype: torch.dtype = torch.float32,
 ) -> tuple[Any, Any]:
-    """The synthesizers of a placement on CUDA, whose modules are elsewhere."""
+    """Load the synthesizers of a placement on CUDA, with their modules on the CPU."""
     monkeypatch.setattr(loading, "CudaRecorder", lambda device, advice: recorder())
     cuda = torch.device("cuda")
     return loading._synthesizers(
@@ -69,7 +69,7 @@ def test_a_model_of_less_than_float32_gets_a_decoder_of_less(
         errors.append((own.samples(frames) - precise.samples(frames)).abs().max().item())
     from_hiddens, from_codes = errors
     assert 1e-5 < from_hiddens < 1e-2
-    assert 0 < from_codes < 1e-5  # the DVAE stays, the vocoder is of less
+    assert 0 < from_codes < 1e-5  # the DVAE stays in float32, the vocoder has fewer bits
 
 
 def test_too_little_memory_is_no_reason_to_go_on_slowly(monkeypatch: pytest.MonkeyPatch) -> None:

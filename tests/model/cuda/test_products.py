@@ -37,7 +37,7 @@ def normal(*shape: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Te
 def weights(outputs: int, inputs: int, dtype: torch.dtype) -> Tensor:
     made: Tensor = (normal(outputs, inputs, seed=1) * inputs**-0.5).to(dtype)
     if DEVICE.type == "cuda":
-        # A product reads its weights before the launch before it is done.
+        # A product reads its weights before the preceding launch has ended.
         torch.cuda.synchronize()
     return made
 
@@ -126,7 +126,7 @@ CONFIGS = [
 def computed(
     config: KernelConfig, x: Tensor, weight: Tensor, gain: Tensor, *, gated: bool
 ) -> Tensor:
-    """A gated or an added product of ``x`` after its norm, in one config."""
+    """Compute the gated or the added product of ``x`` after its norm, with one launch config."""
     out = normal(len(x), len(weight) // (1 + gated), dtype=x.dtype, seed=3)
     compute(config, x, weight, out, norm=(gain, EPS), gated=gated, added=not gated)
     return out
@@ -166,7 +166,7 @@ def test_every_config_gives_the_same_bits(
 
 
 def test_a_way_for_every_number_of_rows() -> None:
-    """More rows and more outputs take larger tiles, and what does not fit is done in turns."""
+    """More rows and more outputs take larger tiles; rows beyond the largest tile run in turns."""
     wide, long = normal(200, 512, dtype=torch.float16), normal(1, 9000, dtype=torch.float16)
 
     def kernels(x: Tensor, outputs: int, *, normed: bool) -> list[str]:
@@ -188,7 +188,7 @@ def test_logits_in_single_precision() -> None:
     x, weight = normal(4, 96, dtype=torch.float16), weights(30, 96, torch.float16)
     found = product(x, weight, out_dtype=torch.float32)
     assert found.dtype == torch.float32
-    # No rounding to half precision: far closer than that could be.
+    # Nothing is rounded to half precision: the error is far below half precision's.
     assert_near(found, product_torch(x, weight, out_dtype=torch.float32), 1e-5)
 
 

@@ -1,4 +1,7 @@
-"""The CUDA sampler's kernel and state; ``velocity/test_sampler.py`` has what all samplers do."""
+"""The kernel and the state of the CUDA sampler.
+
+The contract of all samplers is tested in ``velocity/test_sampler.py``.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ CODE = (4, 626)
 
 @pytest.fixture(autouse=True)
 def _quiet_interpreter() -> Iterator[None]:
-    """NumPy, on which the interpreter computes, tells of every overflow and NaN."""
+    """Silence NumPy, on which the interpreter computes: it warns of every overflow and NaN."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
@@ -54,7 +57,7 @@ def make_state(rows: list[Draw], num_codebooks: int = 4) -> DrawState:
 
 
 def draw(logits: Tensor, state: DrawState, end: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Ids, log-probabilities and what is finite, on the CPU."""
+    """Draw; return ids, log-probabilities and the flags of finite rows, on the CPU."""
     rows, num_codebooks, _ = logits.shape
     ids = torch.full((rows, num_codebooks), -7, dtype=torch.int32, device=DEVICE)
     logprobs = torch.full((rows, num_codebooks), math.nan, device=DEVICE)
@@ -118,7 +121,7 @@ def test_the_twin_does_all_that_the_kernel_does() -> None:
 
 
 def test_an_id_goes_into_the_window_and_nothing_else_changes() -> None:
-    """Twenty steps on the device draw what twenty calls of the reference do."""
+    """Twenty steps on the device draw the ids of twenty calls of the reference."""
     sampling = Sampling((0.7, 0.0), 0.9, 20, 1.4, 4, 100)
     row = Draw(sampling, make_key(np.random.default_rng(9)), 0, np.zeros((0, 2), np.int32), 5)
     state = make_state([row], 2)

@@ -1,4 +1,4 @@
-"""Return whether kernels can run, and what is said where they cannot."""
+"""The check for kernels: whether they can run, and the reason that is given where they cannot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ARGS = EngineArgs(DATA / "model-a", device="cpu")
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """As if there were a good one."""
+    """Pretend that a GPU of compute capability 9.0 is there; yield the monkeypatch."""
     support._why_none_is_launched.cache_clear()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))

@@ -40,7 +40,7 @@ def model(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> TELlamaModel:
 
 
 def with_te_llama(chat: Chat, model: TELlamaModel, *, cached: bool = True) -> Callable[[], None]:
-    """Put it into a chat; what is given takes it out again."""
+    """Put the accelerated Llama into a chat; return a function that takes it out again."""
     engine: Any = chat.gpt.engine
     before = engine.model, engine.new_cache
 
@@ -138,7 +138,7 @@ def test_a_store_that_cannot_grow_says_the_numbers() -> None:
 
 
 def on_cuda(monkeypatch: pytest.MonkeyPatch, reason: str | None) -> Placement:
-    """A placement that says CUDA; nothing is put there."""
+    """A placement that names CUDA; no tensor is moved to the device."""
     monkeypatch.setattr(gpt, "why_no_kernels", lambda device: reason)
     return Placement(torch.device("cuda"), torch.float32, torch.device("cuda"))
 

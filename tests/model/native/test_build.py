@@ -1,5 +1,8 @@
-"""The kernels are compiled once and kept, and where that cannot be the engine says why and goes
-on without them. A script stands in for the compiler where its result does not matter."""
+"""The kernels are compiled once and kept.
+
+Where they cannot be compiled, the engine says why and goes on without them. A script stands in for
+the compiler where its result does not matter.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def test_kept_kernels_are_not_compiled_again(workshop: Workshop) -> None:
     assert first.code == second.code == workshop.compiled.read_bytes()
     assert (first.new, second.new) == (True, False)
     assert workshop.runs == 1
-    # Nothing else is left there.
+    # No other file is left in the cache.
     assert list(workshop.cache.iterdir()) == [first.path] == [second.path]
     team = library.Team(1)
     held = torch.empty(team.packed_bytes("float32", 2, 3), dtype=torch.uint8)

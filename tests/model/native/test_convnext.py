@@ -118,7 +118,7 @@ def test_views_and_other_types_are_taken(team: Team) -> None:
 
 
 def test_gelu_is_exact_to_a_millionth(team: Team) -> None:
-    # With a norm of zero weight the first product gives its bias, and the second passes that on.
+    # With a norm of zero weight, the first product gives its bias, and the second passes it on.
     points = torch.linspace(-14, 14, 2048)
     block: Any = of_vocos(2048, intermediate=2048)
     for parameter in block.parameters():
@@ -146,7 +146,7 @@ def test_a_frame_depends_on_its_reach_alone(
         start, end = max(0, first - reach), min(200, last + reach)
         part = stack(x[:, :, start:end])[:, :, first - start : last - start]
         assert torch.equal(part, whole[:, :, first:last])
-    # One frame less, and it shows.
+    # With one frame less of context, the frame differs.
     short = stack(x[:, :, 61 - reach : 103])
     assert not torch.equal(short[:, :, reach + 41], whole[:, :, 102])
 
@@ -233,7 +233,7 @@ def test_other_kinds_and_inputs_are_refused(team: Team) -> None:
 
 
 def both(mel_decoder: MelDecoder, vocoder: Vocoder, team: Team) -> tuple[Synthesizer, Synthesizer]:
-    """The modules in torch, and copies on the kernels."""
+    """Return the modules in torch, and their copies on the kernels."""
     fast = copy.deepcopy(mel_decoder), copy.deepcopy(vocoder)
     for module in fast:
         accelerate(module, team)
@@ -254,7 +254,7 @@ def test_waveforms_of_the_conformance_models(name: str, team: Team) -> None:
 
 @torch.inference_mode()
 def exact_samples(mel_decoder: MelDecoder, vocoder: Vocoder, frames: Tensor) -> Tensor:
-    """In float64, from frames as :class:`Synthesizer` takes them."""
+    """Return the samples in float64, of frames as :class:`Synthesizer` takes them."""
     columns = frames.T.unsqueeze(0)
     if isinstance(mel_decoder, DVAE):
         columns = mel_decoder.vq_layer.embed(columns)

@@ -1,6 +1,6 @@
-"""The decoder on the CPU kernels, beyond what all streaming decoders promise.
+"""The decoder on the CPU kernels, beyond the contract of all streaming decoders.
 
-What they all promise is tested in ``test_streaming_decoder.py``.
+That contract is tested in ``test_streaming_decoder.py``.
 """
 
 import copy

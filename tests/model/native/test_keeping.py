@@ -1,5 +1,7 @@
-"""Kept kernels are whole and of this user. Where none can be kept they are compiled at every start,
-and one warning says why."""
+"""Kept kernels are whole and belong to this user.
+
+Where none can be kept, they are compiled at every start, and one warning says why.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
 
 
 def damage(cache: Path, how: Callable[[bytes], bytes]) -> Path:
-    """Change what is kept in place, as a disk does."""
+    """Damage the kept kernels in place, as a failing disk does."""
     (file,) = cache.iterdir()
     file.write_bytes(how(file.read_bytes()))
     return file
@@ -98,7 +100,7 @@ print(team.about)
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system loads files by their path")
 def test_kernels_that_are_cut_while_they_are_loaded(workshop: Workshop) -> None:
-    """In a process of its own, which the signal of a missing page would end."""
+    """The child process would be ended by the signal of a missing page (SIGBUS)."""
     done = run_python(CUT_WHILE_LOADED)
     assert (done.returncode, done.stdout.strip()) == (0, library.Team(1).about), done.stderr
 
@@ -115,7 +117,7 @@ def test_kernels_of_a_system_without_files_in_memory(
     else:
         monkeypatch.setattr(os, "memfd_create", refuse, raising=False)
     assert library.load().velocity_build()
-    monkeypatch.setattr(KeptFolder, "_check", refuse)  # nor where they may be kept
+    monkeypatch.setattr(KeptFolder, "_check", refuse)  # nor where kernels may be kept
     assert library.load().velocity_build()
 
 
@@ -142,7 +144,7 @@ def test_kernels_of_another_user_are_compiled_anew(
 def test_a_cache_folder_of_another_user(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing there is read or written; the kernels still work, and one warning says so."""
+    """The folder is neither read nor written; the kernels still work, and one warning says so."""
     build.library()
     before = {path: path.stat() for path in workshop.cache.iterdir()}
     give_to_another_user(workshop.cache, monkeypatch)
@@ -157,7 +159,7 @@ def test_a_cache_folder_of_another_user(
 
 
 def test_what_is_kept_by_another_system(workshop: Workshop) -> None:
-    """Whole, and yet not loaded here: it is compiled once more, for good."""
+    """A whole library that this system cannot load is compiled anew once, and kept."""
     other = Path(_umath_linalg.__file__).read_bytes()
     build._keep(KeptFolder("kernels"), build.name(), other)
     for _ in range(2):
@@ -212,7 +214,7 @@ def test_a_cache_folder_that_takes_nothing(
     caplog: pytest.LogCaptureFixture,
     error: int,
 ) -> None:
-    """Read-only from the first byte, or full at the last one."""
+    """The disk is read-only from the first byte, or full at the last one."""
 
     def refuse(handle: int) -> None:
         raise OSError(error, os.strerror(error))
@@ -260,7 +262,7 @@ except build.BuildError as error:
 
 
 def test_files_may_be_no_longer(workshop: Workshop) -> None:
-    """The compiler fails half-way, in a process of its own."""
+    """The limit on file sizes ends the compiler half-way, in a process of its own."""
     workshop.compiler(COPY + " || exit 1")
     done = run_python(LITTLE_ROOM)
     assert re.search(r"File (too large|size limit exceeded)", done.stdout), done.stderr
@@ -274,7 +276,7 @@ build.library()
 
 
 def test_a_build_that_was_killed(workshop: Workshop) -> None:
-    """What it left is cleared away once it is old; what is new may belong to a build at work."""
+    """Old leftovers are removed; new files stay, since they may belong to a running build."""
     workshop.compiler("kill -9 $PPID; sleep 0.2")
     assert run_python(KILLED).returncode == -signal.SIGKILL
     (left,) = workshop.temporary.iterdir()
@@ -296,8 +298,8 @@ def test_the_compiler_keeps_its_own_files_there(workshop: Workshop) -> None:
 
 
 def test_two_at_once_make_it_whole(workshop: Workshop) -> None:
-    """Both compile, and the last one replaces a whole file by a whole file."""
-    # Each waits until the other has begun, too.
+    """Both processes compile, and the last one replaces a whole file by a whole file."""
+    # Each process waits until the other one has begun, too.
     workshop.compiler(
         COPY.replace("cp ", 'while [ $(wc -l < "$LOG") -lt 2 ]; do sleep 0.01; done; cp ')
     )

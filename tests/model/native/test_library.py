@@ -1,4 +1,4 @@
-"""Sizes and counts on their way to the kernels: refused where ctypes would cut off their heads."""
+"""Sizes and counts for the kernels: refused where ctypes would cut off their upper bits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_threads_that_are_no_number_of_threads(size: int) -> None:
 
 @pytest.mark.parametrize("size", TOO_MANY)
 def test_a_block_of_a_size_that_would_be_cut(tmp_path: Path, size: int) -> None:
-    """2^32 + 1 positions would be one."""
+    """A block of 2^32 + 1 positions would be taken for a block of one."""
     team, file = make_team(1), save_llama(tmp_path, make_shape())
     weights = packed_weights(team, file, "float32")
     embed, rotary = make_embed(64), rotary_tables(file.shape)

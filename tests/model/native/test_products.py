@@ -50,12 +50,12 @@ def product(team: Team, rows: Tensor, weight: Tensor, kind: str) -> Tensor:
 
 
 def int8_scales(weight: Tensor) -> Tensor:
-    """What each output's whole numbers are multiplied by, [outputs, 1]."""
+    """The int8 scale of each output, [outputs, 1]."""
     return weight.abs().amax(dim=1, keepdim=True) / 127
 
 
 def kept(weight: Tensor, kind: str) -> Tensor:
-    """What a kind keeps of weights, in double."""
+    """The weights in double, after they were rounded to a kind of storage."""
     if kind == "bfloat16":
         return weight.bfloat16().double()
     if kind == "int8":
@@ -65,15 +65,17 @@ def kept(weight: Tensor, kind: str) -> Tensor:
 
 
 def given(team: Team, rows: Tensor, kind: str) -> Tensor:
-    """What a kind makes of inputs, in double."""
+    """The inputs in double, after they were rounded for a kind of product."""
     rounds = kind != "float32" and "bfloat16 products" in team.about
     return (rows.bfloat16() if rounds else rows).double()
 
 
 @pytest.mark.parametrize("kind", KINDS_OF_WEIGHTS)
 @pytest.mark.parametrize(("outputs", "inputs"), SHAPES)
-def test_as_in_double(teams: dict[int, Team], kind: str, outputs: int, inputs: int) -> None:
-    """Each of ``inputs`` sums rounds once or twice: 2^-22 of the sum of all magnitudes each."""
+def test_products_equal_those_in_double_precision(
+    teams: dict[int, Team], kind: str, outputs: int, inputs: int
+) -> None:
+    """Each of ``inputs`` additions rounds once or twice, by 2^-22 of the sum of all magnitudes."""
     rows, weight = make_case(outputs, inputs)
     found = product(teams[2], rows, weight, kind).double()
     x, w = given(teams[2], rows, kind), kept(weight, kind)
@@ -153,7 +155,7 @@ def test_damaged_inputs_show_in_their_row_alone(
 
 
 def plain_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Whole numbers and scales of rows, in double: the float32 arithmetic, one step at a time."""
+    """Return int8 values and scales of rows, in double, by float32 arithmetic step by step."""
     peak = weight.abs().amax(dim=1, keepdim=True)
     scale = (peak.double() / 127).float().clamp(min=torch.finfo(torch.float32).tiny)
     scale[peak == 0] = 1
@@ -163,7 +165,7 @@ def plain_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def test_eight_bits_of_extreme_rows(teams: dict[int, Team]) -> None:
-    """Zeros, weights that are no normal numbers, the largest ones, and what is none at all."""
+    """Rows of zeros, of subnormal and of the largest numbers, and with infinity and NaN."""
     smallest, tiny, huge = 2.0**-149, torch.finfo(torch.float32).tiny, 3.4028234e38
     _, weight = make_case(96, 20)
     weight = weight / weight.abs().amax(dim=1, keepdim=True)
@@ -181,7 +183,7 @@ def test_eight_bits_of_extreme_rows(teams: dict[int, Team]) -> None:
     assert ((whole * scale - weight.double()).abs() <= 0.5001 * scale)[scale.isfinite()[:, 0]].all()
     found = product(teams[1], torch.eye(20), weight, "int8").double().T
     expected = whole * scale
-    # What is next to nothing may be flushed to 0 by the processor; all else has one value.
+    # The processor may flush subnormal numbers to 0; all other numbers have one value.
     expected = expected.float().double()
     same = (found == expected) | ((expected.abs() < tiny) & (found == 0))
     assert (same | expected.isnan() & found.isnan()).all()
@@ -211,7 +213,7 @@ def test_a_layer_takes_any_float_and_gives_float32(teams: dict[int, Team]) -> No
 
 
 def count_threads_of_teams() -> None:
-    """Make teams and let them go; they take as many threads as they have members but one."""
+    """Make teams and let them go; a team of n members takes n - 1 threads."""
 
     def threads() -> int:
         return len(list(Path("/proc/self/task").iterdir()))
@@ -238,7 +240,7 @@ def count_threads_of_teams() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="this system lists no threads")
 def test_teams_take_their_threads_with_them() -> None:
-    # In a process of its own: what other tests have left behind may start threads at any time.
+    # In a process of its own: objects that other tests left may start threads at any time.
     code = "from tests.model.native.test_products import *; count_threads_of_teams()"
     output_of(code, timeout=120)
 
@@ -259,7 +261,7 @@ def test_a_team_serves_one_thread_after_another(teams: dict[int, Team]) -> None:
 
 
 def test_a_team_serves_threads_that_come_at_once(teams: dict[int, Team]) -> None:
-    """They wait for their turn."""
+    """The threads wait for their turn."""
     rows, weight = make_case(100, 33)
     held = packed(teams[1], weight, "float32")
     expected = teams[1].product(rows, held, "float32", 100)
@@ -278,7 +280,7 @@ def test_a_team_serves_threads_that_come_at_once(teams: dict[int, Team]) -> None
 
 
 def test_many_small_steps_one_after_another(teams: dict[int, Team]) -> None:
-    """Members sleep and wake in every order; none is lost and none comes too early."""
+    """Members of the team sleep and wake in every order; none is lost or comes too early."""
     rows, weight = make_case(100, 5)
     held = packed(teams[3], weight, "float32")
     expected = teams[1].product(rows, held, "float32", 100)

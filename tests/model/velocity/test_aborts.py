@@ -1,4 +1,4 @@
-"""Requests that are taken back, in every state; what the worker is told, and what if it fails."""
+"""Aborts of requests in every state, and what the scheduler tells the worker of them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """As ``asyncio.run``, but not for ever."""
+    """Run like ``asyncio.run``, with a limit on the time."""
     return asyncio.run(asyncio.wait_for(work, SECONDS))
 
 
@@ -57,7 +57,7 @@ async def generate(engine: AsyncLLMEngine, request: EngineRequest) -> Joined:
 
 
 def assert_idle(engine: AsyncLLMEngine) -> None:
-    """Nothing is left of any request, and no thread."""
+    """Check that nothing is left of any request, and that no engine thread runs."""
     wait_until(lambda: not engine_threads())
     metrics = engine.metrics()
     assert (metrics.running, metrics.waiting, metrics.used_blocks) == (0, 0, 0)
@@ -140,7 +140,7 @@ def test_a_loop_that_ended_takes_its_requests_along() -> None:
     assert engine.metrics().requests_aborted == 1
 
 
-def test_a_slow_reader_blocks_nobody() -> None:
+def test_a_slow_reader_blocks_no_other_reader() -> None:
     engine, _ = make_async()
     slow, quick = make_request(1, min_new=100, max_new=100), make_request(2)
     threaded = make_request(3, min_new=100, max_new=100)
@@ -205,7 +205,7 @@ def test_many_threads_share_the_batch() -> None:
     assert_idle(engine)
 
 
-def test_all_that_a_step_gives_a_call_is_one_item() -> None:
+def test_a_call_gets_one_item_for_each_step() -> None:
     engine, executor = make_async()
     requests = [make_request(seed, min_new=5, max_new=5) for seed in range(4)]
     items = list(engine.stream(requests))
@@ -244,7 +244,7 @@ def test_cancelling_ends_a_call_within_a_step() -> None:
     assert engine.metrics().waiting == 1
     cancelled.set()
     steps = executor.steps
-    last = next(items)  # although the step still runs, and others lie there unread
+    last = next(items)  # although the step still runs, and other items are unread
     assert [output.request_id for output in last] == [running.request_id, waiting.request_id]
     for output in last:
         (delta,) = output.deltas
@@ -257,7 +257,7 @@ def test_cancelling_ends_a_call_within_a_step() -> None:
     assert engine.metrics().requests_aborted == 2
 
 
-def test_cancelling_wakes_who_waits() -> None:
+def test_cancelling_wakes_a_waiting_caller() -> None:
     engine, _ = make_async(max_num_seqs=1)
     blocking, cancelled = endless(1), Cancellation()
     others = engine.stream([blocking])
@@ -292,7 +292,7 @@ def test_cancelling_names_only_the_samples_that_still_run() -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "forget", "raise"])
-def test_who_goes_away_is_not_computed_for(how: str) -> None:
+def test_requests_of_a_caller_that_left_are_not_computed(how: str) -> None:
     engine, executor = make_async()
     other = make_request(1, min_new=60, max_new=60)
     wait = in_thread(lambda: stream(engine, other))
@@ -387,7 +387,7 @@ def test_a_thread_that_is_about_to_end_takes_nothing_on(monkeypatch: pytest.Monk
     assert_idle(engine)
 
 
-def test_an_error_of_the_worker_reaches_everybody() -> None:
+def test_an_error_of_the_worker_reaches_every_caller() -> None:
     engine, executor = make_async(max_num_seqs=2)
     waits = [in_thread(partial(stream, engine, endless(seed))) for seed in range(3)]
     wait_until(lambda: engine.metrics().running == 2 and engine.metrics().waiting == 1)

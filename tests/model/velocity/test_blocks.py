@@ -24,7 +24,7 @@ def requests() -> Requests:
 
 
 def manager(num_blocks: int, num_host_blocks: int = 0, caching: bool = True) -> BlockSpaceManager:
-    """With blocks of four positions."""
+    """Make a manager with blocks of four positions."""
     return BlockSpaceManager(
         CacheConfig(
             block_size=4,
@@ -43,7 +43,7 @@ def begin(blocks: BlockSpaceManager, seq: Sequence) -> Sequence:
 
 
 def state(blocks: BlockSpaceManager, *sequences: Sequence) -> Any:
-    """All that a failure must leave as it was."""
+    """The state that a failure must leave unchanged."""
     pools = [
         (
             list(p.references),
@@ -88,7 +88,7 @@ def test_blocks_count_as_touched_from_their_first_use_on() -> None:
 def test_requests_one_after_another_take_the_blocks_of_those_before(
     requests: Requests, caching: bool
 ) -> None:
-    """Only the blocks of their prompts stay, for others that begin alike."""
+    """Only the blocks of the prompts stay in the prefix cache."""
     blocks = manager(1000, caching=caching)
     rounds, prompt, drawn = 20, 9, 31
     for number in range(rounds):
@@ -128,14 +128,14 @@ def test_every_block_is_free_cached_or_used() -> None:
     check_pool(pool, [[used]])
 
 
-def test_what_is_remembered_is_evicted_only_when_nothing_is_free_and_the_oldest_first() -> None:
+def test_cached_blocks_are_evicted_oldest_first_and_only_when_none_is_free() -> None:
     pool = BlockPool(3)
     known = [CachedBlock(i, BlockKey(b"", ())) for i in range(2)]
     for i, block in enumerate(pool.allocate()[0] for _ in range(2)):
         pool.cached[block] = known[i]
     pool.release(1)
     pool.release(0)
-    pool.hold(1)  # touched: now it is the younger one
+    pool.hold(1)  # touched: now it is the more recently used one
     pool.release(1)
     assert [pool.allocate() for _ in range(3)] == [(2, None), (0, known[0]), (1, known[1])]
     assert pool.cached == [None] * 3
@@ -200,7 +200,7 @@ def test_a_fork_shares_the_prompt_and_copies_the_block_it_writes_into(
     begin(blocks, donor)
     donor.ids += [(0, 0, 0, 0)] * 2
     assert blocks.extend(donor)
-    blocks.commit(donor, 13)  # the block that both part in is full by now, and known
+    blocks.commit(donor, 13)  # the block in which the samples diverge is full by now, and cached
     assert blocks.fork(donor, follower, 0)
     assert follower.computed == 10
     assert follower.block_table[:2] == donor.block_table[:2]

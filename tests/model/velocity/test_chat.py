@@ -1,4 +1,4 @@
-"""``Chat`` on velocity: what only an engine that all calls share can get wrong."""
+"""``Chat`` on velocity: faults that only an engine shared by all calls can have."""
 
 from __future__ import annotations
 

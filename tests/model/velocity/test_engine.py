@@ -1,4 +1,4 @@
-"""The engine, step by step: what goes in, what comes out, and how requests end."""
+"""The engine, step by step: its requests, its outputs, and how requests end."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_prompts_that_do_not_fit(prompt: Prompt, error: type[ChatTTSError], mess
         engine.add([good, replace(make_request(), prompt=prompt)])
     assert not engine.has_unfinished_requests()
     assert is_idle(engine)
-    engine.add([good])  # nothing was taken
+    engine.add([good])  # no request was accepted
     run_all(engine).check(good)
 
 
@@ -260,7 +260,7 @@ def test_a_request_id_is_taken_until_its_request_ends() -> None:
     run_all(engine).check(request)
 
 
-def test_a_prompt_beyond_the_pool_is_refused_with_what_came_with_it() -> None:
+def test_a_prompt_beyond_the_pool_is_refused_with_all_requests_of_its_call() -> None:
     engine, _ = make_engine(FakeExecutor(blocks=10))
     good = make_request()
     says = "41 positions and the key-value cache 40: raise kv_memory"
@@ -282,7 +282,7 @@ def test_an_error_ends_one_request() -> None:
     joined = Joined()
     while not joined.errors:
         joined.take(engine.step())
-    assert engine.metrics().running == 1  # its other samples ended with it
+    assert engine.metrics().running == 1  # the request's other samples ended with it
     run_all(engine, joined).check(good)
     assert list(joined.errors) == [bad.request_id]
     assert "not finite" in joined.errors[bad.request_id]
@@ -345,7 +345,7 @@ def test_a_request_that_comes_while_a_step_runs() -> None:
     joined.check(second)
 
 
-def test_abort_of_somebody_swapped_out() -> None:
+def test_abort_of_a_request_that_is_swapped_out() -> None:
     engine, _ = make_engine(FakeExecutor(blocks=14, host_blocks=40))
     requests = [make_request(seed, min_new=30) for seed in range(4)]
     engine.add(requests)
@@ -355,7 +355,7 @@ def test_abort_of_somebody_swapped_out() -> None:
         if engine.metrics().swapped:
             break
     assert engine.metrics().swapped
-    for request in requests[1:]:  # the first never makes room for others
+    for request in requests[1:]:  # the first request is never preempted
         joined.take([aborted(engine, request)])
     assert engine.metrics().swapped == 0
     run_all(engine, joined).check(requests[0])

@@ -1,4 +1,4 @@
-"""Velocity behind the interface of generation, and for scripts: texts and prompts."""
+"""Velocity behind the generator interface, and ``LLM`` for scripts: texts and prompts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def request_of(seed: int, kind: Pass = Pass.CODE, **settings: Any) -> Generation
 def run(
     generator: VelocityGenerator, requests: Sequence[GenerationRequest]
 ) -> list[tuple[list[list[int]], FinishReason]]:
-    """Ids and finish reason of each request; checks that each ends exactly once."""
+    """Return ids and finish reason of each request; check that each ends exactly once."""
     ids: list[list[list[int]]] = [[] for _ in requests]
     finishes: dict[int, FinishReason] = {}
     for deltas in generator.generate(requests, Cancellation()):
@@ -240,7 +240,7 @@ def test_prompts_as_they_are_and_a_speaker() -> None:
     assert spoken.speaker is not None
     assert np.allclose(spoken.speaker, vector / vector.norm())
     assert spoken.speaker_slots.sum() == 1
-    # Without seeds: from torch's global generator, another one for each prompt.
+    # Without seeds, each prompt draws a seed of its own from torch's global generator.
     torch.manual_seed(5)
     again = llm.generate([prompt, "hello"], params, speaker=vector, tags="", use_tqdm=False)
     ids = [[c.completions[0].ids.tolist() for c in results] for results in (first, again)]
@@ -305,7 +305,7 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
     tokens = TokenizerGroup(Tokenizer(MODEL / "asset" / "tokenizer"))
     asyncio.run(tokens.prompt_async("hello"))
     first = tokens._pool
-    tokens.after_fork()  # what the hook calls
+    tokens.after_fork()  # the fork hook calls this
     assert tokens._pool is None
     asyncio.run(asyncio.wait_for(tokens.prompt_async("hello"), SECONDS))
     assert tokens._pool is not first

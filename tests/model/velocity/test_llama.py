@@ -1,5 +1,7 @@
-"""The engine's Llamas against a slow one in double precision, and the promise that no bit of a
-sequence depends on how it was cut or on what runs beside it."""
+"""The engine's Llamas against a slow one in double precision.
+
+No bit of a sequence depends on how its prompt was cut or on the sequences that run beside it.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ MAKERS: dict[str, Callable[..., LlamaModel]] = {"native": native_llama, "torch":
 
 
 def error_of(found: Tensor, expected: Tensor) -> float:
-    """Relative, of the root mean square."""
+    """The root mean square of the difference, relative to that of the expected values."""
     return float((found.double() - expected).norm() / expected.norm())
 
 
@@ -63,7 +65,7 @@ def expected_of(machine: Machine, shape: LlamaShape, rope: float = 1) -> list[Te
 
 
 def mixed_steps(machine: Machine) -> list[Tensor]:
-    """Prompts in pieces beside single rows, sequences that come and go."""
+    """Steps that mix pieces of prompts and single rows, while sequences come and go."""
     a, b, c = range(3)
     machine.step([(a, 5)])
     machine.step([(a, 1), (b, 11)])
@@ -164,7 +166,7 @@ def test_products_without_tiles(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- bits
 
 
-# Each as ModelLoader pairs them: how weights are kept, and embeddings.
+# Kinds of weights and of embeddings, as ModelLoader pairs them.
 PRECISIONS = {
     "native float32": ("float32", torch.float32),
     "native bfloat16": ("bfloat16", torch.bfloat16),
@@ -208,7 +210,7 @@ def test_cuts_and_neighbours_change_no_bit(
     for place in (0, 2, 3):
         together = Machine(llama, 16, [*others[:place], alone, *others[place:]], seed=place)
         assert together.run(9)[place].equal(expected), place
-    # Another row of a tile each time, beside a neighbour that moves otherwise.
+    # Each time in another row of a tile, beside a neighbour in chunks of another size.
     machine = Machine(llama, 16, [alone, others[1]], seed=9)
     for step in range(20):
         machine.step([(1, step % 5), (0, 3)] if step % 5 else [(0, 3)])
@@ -241,7 +243,7 @@ def test_an_input_that_is_no_number_stays_in_its_sequence(tmp_path: Path, name: 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_steps_that_draw_nothing_or_little(tmp_path: Path, name: str) -> None:
-    """Only the rows that are asked for come back."""
+    """Only the rows that draw come back."""
     shape = SHAPES["heads of 16"]
     llama = MAKERS[name](save_llama(tmp_path, shape), make_embed(64), 8)
     machine = Machine(llama, 8, three_sequences(64))
@@ -305,7 +307,7 @@ def test_other_defaults_of_torch_change_nothing(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.slow
 def test_a_forked_child_does_not_write_into_the_parents_blocks(tmp_path: Path) -> None:
-    # In a process of its own: a child of this one would have everything that other tests left.
+    # In a process of its own: a child of this process would inherit what other tests left.
     run_watched(
         """
 import os, sys
@@ -316,7 +318,7 @@ llama = native_llama(save_llama(Path(sys.argv[1]), shape), make_embed(shape.hidd
 pool = llama.new_pool(2).zero_()
 child = os.fork()
 if child == 0:
-    pool.numpy()[:] = 1  # without torch, whose threads may have stayed behind
+    pool.numpy()[:] = 1  # without torch: its threads may be missing in the child
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 assert not pool.any()

@@ -1,5 +1,7 @@
-"""From a checkpoint's files to parts that compute: what is checked, packed, kept and fallen back
-to, and how much of the machine is taken."""
+"""The model loader: from a checkpoint's files to parts that compute.
+
+Tested are its checks, packing, fallbacks, and the share of the machine's memory that it takes.
+"""
 
 from __future__ import annotations
 
@@ -215,7 +217,7 @@ def test_unasked_it_takes_the_cores_there_are(monkeypatch: pytest.MonkeyPatch) -
 def test_no_second_set_of_the_weights_stays(
     dtype: str, quantization: str | None, most: int
 ) -> None:
-    """All that is alive after loading takes a number's own bytes, with little beside."""
+    """After loading, the live tensors take ``most`` bytes for each weight, and little more."""
 
     def alive() -> dict[int, int]:
         gc.collect()

@@ -49,7 +49,7 @@ BLOCK_OF_8 = {"block_size": 8}
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a request."""
+    """The result of a request."""
 
     ids: torch.Tensor
     hiddens: torch.Tensor
@@ -58,7 +58,7 @@ class Result:
 
 @cache
 def chat(name: str) -> Chat:
-    """On the standard path."""
+    """The model on the standard path."""
     loaded = Chat()
     loaded.load_or_raise("custom", custom_path=FOLDERS[name], device="cpu")
     return loaded
@@ -92,7 +92,7 @@ def make_requests(model: Model) -> list[GenerationRequest]:
 
 
 def collect(generator: Generator, requests: Sequence[GenerationRequest]) -> list[Result]:
-    """Run requests as one call."""
+    """Run the requests as one call; return their results."""
     gained: list[list[Delta]] = [[] for _ in requests]
     for deltas in generator.generate(requests, Cancellation()):
         for delta in deltas:
@@ -116,13 +116,13 @@ def requests_of(name: str) -> tuple[GenerationRequest, ...]:
 
 @cache
 def expected(name: str) -> list[Result]:
-    """On the standard path."""
+    """The results of the requests on the standard path."""
     return collect(chat(name).gpt.engine, requests_of(name))
 
 
 @cache
 def plain(name: str) -> list[Result]:
-    """On velocity with its defaults."""
+    """The results of the requests on velocity with its defaults."""
     with velocity(name) as engine:
         return collect(engine.generator, requests_of(name))
 
@@ -150,7 +150,7 @@ class Engine:
 
 
 def velocity(name: str, **arguments: Any) -> Engine:
-    """An engine with these ``EngineArgs``; ``num_blocks`` is put into the config instead."""
+    """Make an engine with these ``EngineArgs``; ``num_blocks`` goes into its cache config."""
     blocks = arguments.pop("num_blocks", None)
     given = {"kv_memory": "64MB", "num_threads": 1, **arguments}
     config = EngineArgs(model=FOLDERS[name], **given).create_engine_config()
@@ -161,13 +161,13 @@ def velocity(name: str, **arguments: Any) -> Engine:
 
 
 def tight_pool(name: str) -> dict[str, Any]:
-    """Blocks for the longest request and hardly more."""
+    """The number of blocks for the longest request and hardly more."""
     longest = max(len(r.prompt) + r.sampling.max_new for r in requests_of(name))
     return {**BLOCK_OF_8, "num_blocks": -(-longest // 8) + 2}
 
 
 def check_same(found: Sequence[Result], wanted: Sequence[Result]) -> None:
-    """Codes and finish reasons are equal, hidden states up to rounding."""
+    """Check that codes and finish reasons are equal, and hidden states but for rounding."""
     for own, other in zip(found, wanted, strict=True):
         assert torch.equal(own.ids, other.ids)
         assert own.finish is other.finish

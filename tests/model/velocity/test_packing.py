@@ -1,5 +1,7 @@
-"""Packed weights in a file: made once, mapped from then on, and done without where there is no
-place for them."""
+"""Packed weights in a file: made once, and mapped from then on.
+
+Where there is no place for the file, the weights are packed in memory.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def team() -> Team:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where packed weights lie, also those of small models."""
+    """The folder of packed weights; here small models have files as well."""
     monkeypatch.setattr(packing, "_LEAST_CACHED", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "chattts-velocity" / "packed"
@@ -105,7 +107,7 @@ def test_kinds_have_files_of_their_own(team: Team, tmp_path: Path, cache: Path) 
 def test_another_checkpoint_of_equal_path_size_and_time(
     team: Team, tmp_path: Path, cache: Path
 ) -> None:
-    """Every single tensor makes a difference."""
+    """A change of any single tensor is noticed."""
     shape = make_shape()
     tensors = make_tensors(shape)
     path = tmp_path / "model.safetensors"
@@ -122,7 +124,7 @@ def test_another_checkpoint_of_equal_path_size_and_time(
 def test_a_copy_of_a_checkpoint_is_known_again(
     team: Team, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As another container or machine has it: other folder, other number, other change of state."""
+    """The copy of another container: its folder, inode number and change time differ."""
     file = save_llama(tmp_path, make_shape())
     first = packed_weights(team, file, "float32")
     (tmp_path / "other").mkdir()
@@ -133,7 +135,7 @@ def test_a_copy_of_a_checkpoint_is_known_again(
 
 
 def pieces(values: Tensor) -> list[slice]:
-    """What a fingerprint reads of a long tensor, in its numbers of four bytes."""
+    """The slices that a fingerprint reads of a long tensor, in numbers of four bytes."""
     middle = (len(values) - 1024) // 2
     return [slice(0, 1024), slice(middle, middle + 1024), slice(len(values) - 1024, None)]
 
@@ -239,7 +241,7 @@ def open_files() -> int:
 def assert_made_in_memory(
     team: Team, file: LlamaFile, cache: Path, caplog: pytest.LogCaptureFixture, why: str
 ) -> None:
-    """The weights are there, one warning says why they are not kept, and nothing is left behind."""
+    """Check that weights are packed in memory, with one warning of why, and no file is left."""
     before = open_files()
     caplog.clear()
     weights = packed_weights(team, file, "float32")
@@ -274,14 +276,14 @@ def test_a_disk_that_fills(
     caplog: pytest.LogCaptureFixture,
     place: str,
 ) -> None:
-    """After any look at its room: in the middle, when data reaches the disk, or at the name."""
+    """The disk fills after the check of its room: at a write, at the flush or at the rename."""
 
     def fill(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     file = save_llama(tmp_path, make_shape())
     if place == "write":
-        monkeypatch.setattr(PageChecksum, "digest", fill)  # what is written last
+        monkeypatch.setattr(PageChecksum, "digest", fill)  # the checksum is written last
     else:
         monkeypatch.setattr(*{"fsync": (os, "fsync"), "replace": (Path, "replace")}[place], fill)
     assert_made_in_memory(team, file, cache, caplog, "No space left on device")
@@ -305,7 +307,7 @@ assert len(weights.data) > 100_000 and weights.data.count_nonzero() > 40_000
 
 @pytest.mark.skipif(os.name != "posix", reason="this system limits no files")
 def test_a_file_that_may_be_no_longer(team: Team, tmp_path: Path) -> None:
-    """In a process of its own, whose limit is found while the file is written."""
+    """A child process reaches its limit on file sizes while it writes the file."""
     done = run_python(LITTLE_ROOM, str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("packed weights are not kept") == 1
@@ -314,7 +316,7 @@ def test_a_file_that_may_be_no_longer(team: Team, tmp_path: Path) -> None:
 
 
 def test_what_was_killed_is_cleared_away(team: Team, tmp_path: Path, cache: Path) -> None:
-    """Once it is old, also by a start that has nothing to pack."""
+    """Old leftovers of a killed process are removed, even by a start that packs nothing."""
     file = save_llama(tmp_path, make_shape())
     packed_weights(team, file, "float32")
     (path,) = cache.iterdir()
@@ -329,7 +331,7 @@ def test_what_was_killed_is_cleared_away(team: Team, tmp_path: Path, cache: Path
 def test_a_folder_that_may_only_be_read(
     team: Team, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is kept there is used."""
+    """The files in the folder are used."""
 
     def refuse_time(*_: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))

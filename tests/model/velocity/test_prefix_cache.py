@@ -18,7 +18,7 @@ CODES = ((1, 2, 3, 4), (5, 6, 7, 8), (1, 2, 3, 4), (5, 6, 7, 8))
 
 
 def hits(engine: Engine, prompt: Prompt, **request: Any) -> int:
-    """Positions of one more request that were known already."""
+    """Run one more request; return how many of its positions were in the prefix cache."""
     before = engine.scheduler.stats.cached_positions
     engine.add(prompt, **request)
     engine.run()
@@ -49,7 +49,7 @@ def test_as_many_blocks_as_begin_alike(same: int) -> None:
     assert hits(engine, make_prompt(other)) == same // 4 * 4
 
 
-def test_without_it_nothing_is_found() -> None:
+def test_a_prefix_cache_that_is_off_finds_nothing() -> None:
     engine = Engine(enable_prefix_caching=False)
     assert [hits(engine, make_prompt(range(12))) for _ in range(2)] == [0, 0]
     assert engine.scheduler.stats.cached_blocks == 0
@@ -161,7 +161,7 @@ def test_tails_are_evicted_before_heads() -> None:
     prompt = make_prompt(range(13))
     engine.add(prompt, max_new=1)
     engine.run()
-    engine.add(11, max_new=1)  # three blocks: one was never used, one is not remembered
+    engine.add(11, max_new=1)  # three blocks: one was never used, one is not cached
     engine.run()
     assert hits(engine, prompt) == 8
 
@@ -202,7 +202,7 @@ def test_the_oldest_in_the_host_makes_room() -> None:
     assert hits(engine, prompts[0], max_new=1) == 0
 
 
-def test_what_gave_no_numbers_is_not_found_again() -> None:
+def test_blocks_of_a_sequence_with_broken_logits_are_not_found() -> None:
     engine = Engine(model=FakeModel(breaks=lambda key, index: key.seed == 1 and index == 0))
     prompt = make_prompt(range(10))
     engine.add(prompt, seed=1)
@@ -211,7 +211,7 @@ def test_what_gave_no_numbers_is_not_found_again() -> None:
     assert hits(engine, prompt, seed=2) == 0
 
 
-def test_nor_what_it_computed_in_the_steps_before() -> None:
+def test_earlier_blocks_of_a_sequence_with_broken_logits_are_not_found() -> None:
     engine = Engine(
         model=FakeModel(breaks=lambda key, index: key.seed == 1 and index == 5),
         max_num_batched_tokens=4,

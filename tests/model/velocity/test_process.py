@@ -26,7 +26,7 @@ def stream(*requests):
 
 
 def run_script(code: str) -> str:
-    """What a script prints; it must end well, in time, and say nothing else."""
+    """Return what a script prints; it must succeed, in time, with nothing on standard error."""
     done = subprocess.run(
         [sys.executable, "-c", PREAMBLE + code],
         cwd=ROOT,

@@ -1,5 +1,7 @@
-"""A worker moved by plans written by hand: what it computes is what the standard path computes,
-and no bit depends on what was lost, moved, shared or run beside it."""
+"""A worker that runs plans written by hand computes what the standard path computes.
+
+No bit depends on blocks that were lost, moved or shared, or on the sequences that ran beside.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def make_worker(
 
 
 def standard_chat(folder: Path | None) -> Chat:
-    """A checkpoint, or the bundled voice, on the standard engine."""
+    """Load a checkpoint, or the bundled voice, on the standard engine."""
     chat = Chat()
     source = "bundled" if folder is None else "custom"
     chat.load_or_raise(source, custom_path=folder, device="cpu", use_vllm=False)
@@ -92,7 +94,7 @@ def standard(chat: Chat, datas: Sequence[SequenceData]) -> dict[int, tuple[Tenso
 def test_the_ids_of_the_standard_path(
     make_worker: Callable[..., Worker], reference: Chat, chunk: int
 ) -> None:
-    """Two kinds in one step, and windows of the penalty that are full."""
+    """Texts and codes share a step, and the windows of the repetition penalty are full."""
     told = Driver(make_worker(), everything()).run(STEPS, chunk=chunk)
     for seq_id, (ids, hiddens) in standard(reference, everything()).items():
         num_codebooks = ids.shape[1]
@@ -109,7 +111,7 @@ def test_the_bundled_voice(make_worker: Callable[..., Worker]) -> None:
     own: dict[str, Any] = {"hidden": sizes.hidden_size, "texts": sizes.num_text_tokens}
     data = [make_data(0, speaker=False, **own), make_data(1, length=33, **own)]
     driver = Driver(worker, data)
-    driver.tables = {0: [3, 1, 0], 1: [2, 5, 4]}  # of 32, so that fewer would do
+    driver.tables = {0: [3, 1, 0], 1: [2, 5, 4]}  # blocks of 32 positions, more than needed
     told = driver.run(STEPS)
     for seq_id, (ids, _) in standard(standard_chat(None), data).items():
         assert told[seq_id].ids == ids.tolist()
@@ -189,7 +191,7 @@ def test_moved_blocks_are_whole(make_worker: Callable[..., Worker]) -> None:
 
 
 def test_moves_are_carried_out_one_after_another(make_worker: Callable[..., Worker]) -> None:
-    """A block that is emptied and filled again in one plan: what comes last stays."""
+    """A block that is emptied and filled again in one plan holds the data of the last move."""
     worker = make_worker()
     pool, host = worker._pool, worker._host
     for block in range(3):

@@ -1,5 +1,7 @@
-"""The contract of the samplers: ids equal those of the reference and of the standard engine, and
-every row is drawn as if it were alone."""
+"""The contract of the samplers.
+
+Ids equal those of the reference and of the standard engine, and a row is drawn as if it were alone.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ class Subject:
 
     Attributes:
         sampler: the sampler.
-        alone: one that draws single rows.
-        is_slow: Triton's interpreter, which takes long over a row.
+        alone: a sampler that draws single rows.
+        is_slow: whether Triton's interpreter computes, which takes long for a row.
     """
 
     sampler: Sampler
@@ -48,12 +50,12 @@ class Subject:
     is_slow: bool = False
 
     def few(self, count: int, slow_count: int) -> int:
-        """Return a number of rows or batches that are drawn in a moment."""
+        """Return a number of rows or batches that this sampler draws quickly."""
         return slow_count if self.is_slow else count
 
 
 class TritonOnDevice:
-    """The CUDA sampler, of logits on the CPU."""
+    """The CUDA sampler, for logits on the CPU."""
 
     def __init__(self) -> None:
         from ChatTTS.model.velocity.cuda.sampler import TritonSampler
@@ -85,7 +87,7 @@ def subject(request: pytest.FixtureRequest) -> Subject:
 
 @pytest.fixture(scope="module", params=["native", "triton"])
 def kernel(request: pytest.FixtureRequest) -> Subject:
-    """Those that are held against the reference."""
+    """Every sampler that is compared with the reference."""
     return make_subject(request.param)
 
 
@@ -95,7 +97,7 @@ def native() -> Sampler:
 
 
 def with_settings(rows: list[Draw], **settings: Any) -> list[Draw]:
-    """Return rows with plain settings, but for their first ids and for what is given."""
+    """Return rows with plain settings, except their first ids and the settings that are given."""
     return [
         replace(row, sampling=replace(PLAIN, min_new=row.sampling.min_new, **settings))
         for row in rows
@@ -113,7 +115,7 @@ def assert_same(found: Drawn, expected: Drawn, rtol: float = 0) -> None:
 def assert_like_the_reference(
     subject: Subject, logits: Tensor, rows: list[Draw], rtol: float = 0
 ) -> Drawn:
-    """The draws, once they are found to be right."""
+    """Draw, check the draws against the reference, and return them."""
     found, expected = subject.sampler(logits, rows), TorchSampler()(logits, rows)
     assert expected.finite.all()
     assert_same(found, expected, rtol)
@@ -213,21 +215,20 @@ def test_extreme_settings(kernel: Subject, extreme: dict[str, Any]) -> None:
 
 
 def test_logits_near_the_end_of_float32(kernel: Subject) -> None:
-    """A low temperature drives many of them over it, and there they are equal."""
+    """A low temperature makes many logits infinite, and there they are equal."""
     logits, rows = make_rows(11, kernel.few(64, 2), CODE)
     for scale in (1e19, 1e36):
         assert_like_the_reference(kernel, logits * scale, rows, rtol=1e-5)
 
 
 def test_logits_below_zero(kernel: Subject) -> None:
-    """Their bits are in the opposite order."""
+    """The bits of negative floats are in the opposite order of their values."""
     logits, rows = make_rows(12, kernel.few(32, 1), CODE)
     assert_like_the_reference(kernel, logits - 100, with_settings(rows, top_k=4))
 
 
 def test_a_forbidden_end_that_was_nearly_certain(kernel: Subject) -> None:
-    """What is left beside it was next to nothing, and is drawn from as if the end had never been
-    there."""
+    """The other ids had next to no probability; they are drawn as if there were no end."""
     logits, rows = make_rows(6, kernel.few(64, 2), CODE)
     logits[..., 5] += 60
     rows = [replace(row, end=5) for row in rows]
@@ -319,7 +320,7 @@ def test_exponentials_are_right_to_single_precision(native: Sampler) -> None:
 
 
 def test_every_lane_of_a_vector_counts(native: Sampler) -> None:
-    """Vocabularies of all sizes about whole vectors."""
+    """Vocabulary sizes around whole vectors."""
     sampling = Sampling((0.0,), 1.0, 1, 1.0, 0, 10)
     row = Draw(sampling, DrawKey(0, Pass.REFINE), 0, np.zeros((0, 1), dtype=np.int32), 0)
     generator = torch.Generator().manual_seed(0)

@@ -29,13 +29,13 @@ from ...support.velocity_tools import (
 
 
 def counts(engine: Engine, plan: StepPlan | None, *groups: SequenceGroup) -> list[int]:
-    """Positions that each group moves in a plan."""
+    """The number of positions that each group moves in a plan."""
     assert plan is not None
     return [sum(work.count for work in engine.works_on(group, plan)) for group in groups]
 
 
 class Clock:
-    """Goes on when told to."""
+    """A clock that moves when the test moves it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -104,7 +104,7 @@ def test_nothing_to_do_is_no_plan() -> None:
 
 
 def first_steps(engine: Engine, groups: list[SequenceGroup]) -> list[SequenceGroup]:
-    """The groups in the order of their first work."""
+    """The groups, sorted by the step of their first work."""
     order = [work.seq_id for plan in engine.plans for work in plan.work]
     return sorted(groups, key=lambda group: order.index(group.sequences[0].seq_id))
 
@@ -123,7 +123,7 @@ def test_lower_priorities_first_and_equal_ones_by_their_arrival() -> None:
     assert first_steps(engine, groups) == [groups[i] for i in (4, 1, 3, 2, 0)]
 
 
-def test_nobody_starves_behind_a_stream_of_lower_priorities() -> None:
+def test_a_request_does_not_starve_behind_a_stream_of_lower_priorities() -> None:
     clock = Clock()
     engine = Engine(max_num_seqs=1, policy="priority", ageing=10.0, clock=clock)
     patient = engine.add(2, max_new=1, priority=3)
@@ -287,7 +287,7 @@ def test_two_that_need_the_whole_pool_each_do_not_chase_one_another() -> None:
     assert stats.preempted_recompute == 1
 
 
-def test_few_of_those_who_come_in_are_sent_away() -> None:
+def test_few_admitted_requests_are_preempted() -> None:
     engine = Engine(num_blocks=10, max_num_seqs=8, enable_prefix_caching=False)
     for _ in range(8):
         engine.add(8, max_new=8)

@@ -25,17 +25,17 @@ quick = settings(deadline=None, derandomize=True, database=None)
 
 @pytest.fixture(autouse=True)
 def _no_warnings(caplog: pytest.LogCaptureFixture) -> None:
-    """Many of these requests outgrow their pool, and would say so."""
+    """Silence the warnings of requests that outgrow their pool: many of these do."""
     caplog.set_level(logging.ERROR)
 
 
 def ends(key: DrawKey) -> int | None:
-    """Some samples end by themselves, early or late."""
+    """The index at which a sample ends by itself; ``None`` for a sample that does not."""
     return (None, 0, 3, 7, None, 12)[(key.seed + key.sample) % 6]
 
 
 def breaks(key: DrawKey, index: int) -> bool:
-    """Some come to logits that are not finite, early or late."""
+    """Whether a sample's logits at an index are not finite; seed 6 breaks, early or late."""
     return key.seed == 6 and index == 3 * key.sample
 
 
@@ -45,7 +45,7 @@ MODEL = FakeModel(ends, breaks)
 
 
 def engines() -> st.SearchStrategy[dict[str, Any]]:
-    """Tiny ones, in which everything is short."""
+    """Settings of tiny engines, in which every resource is short."""
     return st.fixed_dictionaries(
         {
             "block_size": st.integers(1, 8),
@@ -99,14 +99,17 @@ def play(engine: Engine, event: str, detail: Any) -> None:
 
 
 def longest_wait(engine: Engine) -> int:
-    """Steps in which all must be done, though each moves but one position, and some move twice."""
+    """The most steps that all requests may take, if each step moves one position.
+
+    A position may be computed twice.
+    """
     groups = engine.requests.made
     positions = sum(len(group.sequences) * (group.prompt_length + group.limit) for group in groups)
     return 2 * positions + 1
 
 
 @pytest.mark.parametrize("traces", [100, pytest.param(600, marks=pytest.mark.slow)])
-def test_every_request_comes_to_what_it_would_alone(traces: int) -> None:
+def test_every_request_gives_the_result_that_it_gives_alone(traces: int) -> None:
     @settings(quick, max_examples=traces)
     @given(engines(), st.lists(events, min_size=2, max_size=14))
     def run(arguments: dict[str, Any], history: list[tuple[str, Any]]) -> None:
@@ -140,7 +143,7 @@ def random_engine(random: Random) -> Engine:
 
 
 def random_prompt(random: Random) -> Prompt:
-    """Few are distinct, and many begin alike."""
+    """Make a prompt; few prompts are distinct, and many share a prefix."""
     text = [1, *random.choices([1, 2], weights=[5, 1], k=random.randint(0, 6))]
     codes = random.choices(FRAMES, weights=[5, 1, 1], k=random.choice([0, 0, 0, 2, 4]))
     speaker = random.choice([None, None, None, (1.0,), (2.0,)])
@@ -182,7 +185,7 @@ def under_load(seen: Counter[str], seed: int) -> None:
 
 
 @pytest.mark.parametrize("traces", [200, pytest.param(2000, marks=pytest.mark.slow)])
-def test_so_it_does_under_load_and_every_path_is_taken(traces: int) -> None:
+def test_results_hold_under_load_and_every_path_is_taken(traces: int) -> None:
     seen: Counter[str] = Counter()
 
     @settings(quick, max_examples=traces)

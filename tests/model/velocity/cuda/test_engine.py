@@ -1,4 +1,4 @@
-"""The engine on the way that it takes on a GPU: recorded steps, and plans that go ahead."""
+"""The engine as it runs on a GPU: recorded steps, and plans of several steps ahead."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MODEL = DATA / "model-a"
 
 
 def take_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the CPU as well."""
+    """Use the Triton path on the CPU as well."""
     monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
     monkeypatch.setattr(ModelLoader, "_has_triton", lambda loader: True)
     record_anywhere(monkeypatch)
@@ -57,7 +57,7 @@ def make_worker(**changes: Any) -> Worker:
 
 @pytest.mark.parametrize("chunk", [3, 10_000])
 def test_the_ids_of_the_reference(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    """Texts and codes, with and without a speaker or a sample, mixed with each other's prompts."""
+    """Requests for texts and codes, with and without a speaker or a sample, share their steps."""
     expected = Driver(make_worker(), everything()).run(STEPS)
     take_triton(monkeypatch)
     use_twins(monkeypatch)
@@ -75,7 +75,7 @@ def test_the_ids_of_the_reference(monkeypatch: pytest.MonkeyPatch, chunk: int) -
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["model-a", "model-b"])
 def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Greedy codes of a prompt and three steps behind it, two rows of different length."""
+    """Two rows of different length: their prompts and three steps, with greedy codes."""
     hidden = {"model-a": 64, "model-b": 96}[name]
     greedy: dict[str, Any] = {"temperature": (0.0,) * 4, "hidden": hidden}
     datas = [make_data(0, length=5, **greedy), make_data(1, length=4, codes=2, **greedy)]
@@ -102,7 +102,7 @@ def test_what_steps_read_outlives_their_recording(monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def bare() -> DecodeSteps:
-    """Steps of at most three rows, which compute nothing; one row is laid out."""
+    """Steps of at most three rows that compute nothing; one row is laid out."""
     embed: Any = SimpleNamespace(num_codebooks=4, num_audio_tokens=626, code=nn.Embedding(8, 16))
     none: Any = None
     steps = DecodeSteps(
@@ -116,13 +116,13 @@ def bare() -> DecodeSteps:
     return steps
 
 
-def test_padding_never_comes_to_the_end_of_its_numbers(bare: DecodeSteps) -> None:
+def test_counters_of_padding_rows_are_reset(bare: DecodeSteps) -> None:
     assert bare._positions.tolist() == [5, 0, 0]
     assert bare._state.generated.tolist() == [2, 0, 0]
 
 
-def test_what_steps_give_lies_on_the_host(bare: DecodeSteps) -> None:
-    """Whatever device the caller's thread makes tensors on by default."""
+def test_results_of_steps_lie_on_the_host(bare: DecodeSteps) -> None:
+    """The default device of the caller's thread makes no difference."""
     recording: Any = SimpleNamespace(replay=lambda: None, result=torch.zeros(1, 25).int())
     bare._recordings[1] = recording
     with torch.device("meta"):
@@ -134,7 +134,7 @@ def test_what_steps_give_lies_on_the_host(bare: DecodeSteps) -> None:
 
 
 class WatchedExecutor(InProcessExecutor):
-    """Notes the plans, and how many were in flight when each was begun."""
+    """An executor that notes the plans, and how many were in flight when each was begun."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -195,7 +195,7 @@ NO_CODES = np.zeros((0, 0), dtype=np.int64)
 
 
 def run_staggered(engine: LLMEngine, requests: list[EngineRequest]) -> Joined:
-    """Some come while others run."""
+    """Run requests, of which some arrive while others run."""
     joined = Joined()
     for request in requests:
         engine.add([request])
@@ -238,7 +238,7 @@ def test_going_ahead_changes_no_id(
     assert metrics.used_blocks == 0
 
 
-def test_who_waits_for_blocks_does_not_hold_up_those_that_run(
+def test_a_request_that_waits_for_blocks_does_not_hold_up_running_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     take_triton(monkeypatch)
@@ -254,7 +254,7 @@ def test_who_waits_for_blocks_does_not_hold_up_those_that_run(
     assert engine.metrics().used_blocks == 0
 
 
-def test_a_chat_on_it(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> None:
+def test_a_chat_on_recorded_steps(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> None:
     take_triton(monkeypatch)
     use_twins(monkeypatch)
     chat = Chat()

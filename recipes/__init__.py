@@ -1,1 +1,1 @@
-"""How things that the package ships are made."""
+"""Recipes that make the data that the package ships."""

@@ -1,4 +1,4 @@
-"""What every test relies on: only the local network, and GPU tests only with a GPU."""
+"""Fixtures of all tests. Tests use the local network only, and GPU tests need a GPU."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell starts its background jobs so. Tests of Ctrl-C need the default handler.
+    # A shell starts background jobs with SIGINT ignored; tests of Ctrl-C need the default handler.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -91,7 +91,7 @@ def _small(use_vllm: bool) -> Chat:
 
 @pytest.fixture(scope="session")
 def standard() -> Chat:
-    """A conformance model on the standard engine: quick, but its random weights give noise."""
+    """A conformance model on the standard engine; its random weights give noise."""
     return _small(use_vllm=False)
 
 

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent / "references"
 
 @dataclass(frozen=True)
 class Reference:
-    """A text and the settings that the bundled voice speaks it with."""
+    """A text, and the settings with which the bundled voice speaks it."""
 
     name: str
     text: str

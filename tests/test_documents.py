@@ -101,7 +101,7 @@ def test_lost_links_are_found(tmp_path: Path) -> None:
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """Reads YAML and ignores the Python tags of MkDocs."""
+    """A YAML loader that ignores the Python tags of MkDocs."""
 
 
 _Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda loader, suffix, node: None)

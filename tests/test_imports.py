@@ -25,7 +25,7 @@ PACKAGE = ROOT / "ChatTTS"
 
 @dataclass(frozen=True)
 class Import:
-    """One imported name, absolute: `ChatTTS.model.dvae`, `torch.nn`."""
+    """One imported name in absolute form, such as `ChatTTS.model.dvae` or `torch.nn`."""
 
     name: str
     lazy: bool  # inside a function
@@ -37,7 +37,7 @@ class Import:
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module of the package by its dotted name."""
+    """Return the file of every module of the package, by its dotted name."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -73,7 +73,7 @@ def _imports(
 
 
 def _base(node: ast.ImportFrom, package: str) -> str:
-    """The absolute name of the X in `from X import y`."""
+    """Return the absolute name of the X in `from X import y`."""
     if node.level == 0:
         return node.module or ""
     parents = package.split(".")
@@ -197,7 +197,7 @@ RULES = [
 
 
 def reached(module: str, rule: Rule, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Chains of imports from `module` to a name that the rule forbids."""
+    """Yield chains of imports from `module` to a name that the rule forbids."""
     path = (*path, module)
     for item in imports_of(module):
         if item.typing_only and not is_in(item.name, ("ChatTTS",)):
@@ -209,7 +209,7 @@ def reached(module: str, rule: Rule, path: tuple[str, ...] = ()) -> Iterator[tup
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.why)
-def test_who_may_import_whom(rule: Rule) -> None:
+def test_no_module_breaks_an_import_rule(rule: Rule) -> None:
     broken = [
         " -> ".join(chain)
         for module in modules()
@@ -280,7 +280,7 @@ def distribution(requirement: str) -> str:
 
 
 def declared() -> tuple[set[str], set[str]]:
-    """Distributions of a plain install, and those of all extras."""
+    """Return the distributions of a plain install, and those of all extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     core = {distribution(line) for line in project["dependencies"]}
     extras = {
@@ -334,7 +334,7 @@ def test_every_declared_dependency_is_used() -> None:
     assert (core | extras) - used - by_string - by_servers == set()
 
 
-# ---------------------------------------------------------------- what importing costs
+# ---------------------------------------------------------------- cost of importing
 
 
 def run(code: str) -> str:
@@ -422,7 +422,7 @@ def test_a_device_is_never_named_by_a_call() -> None:
     assert calls == []
 
 
-def test_no_file_names_a_place_on_somebodys_machine() -> None:
+def test_no_file_names_a_path_of_one_machine() -> None:
     place = re.compile(r"(?<![\w.:/-])/(?:home|root|tmp|opt|mnt|srv|work\w*|Users)/\w")
     others = ["Makefile", ".ci/run", "pyproject.toml", "constraints.txt"]
     found = {

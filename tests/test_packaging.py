@@ -31,7 +31,7 @@ PROJECT = PYPROJECT["project"]
 
 
 def install_published(site: Path, files: list[str] | None, version: str = "0.2.5") -> None:
-    """Leave the traces of an installed `ChatTTS`; without files, it came without their list."""
+    """Write the metadata of an installed `ChatTTS`; with `files` None it lacks a list of files."""
     info = site / f"chattts-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: ChatTTS\nVersion: {version}\n")
@@ -63,7 +63,9 @@ def test_both_in_one_folder_is_seen_through_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("files", [["ChatTTS/__init__.py"], ["__editable__.chattts.pth"]])
-def test_elsewhere_or_editable_is_a_warning(tmp_path: Path, files: list[str]) -> None:
+def test_the_published_package_in_another_folder_is_a_warning(
+    tmp_path: Path, files: list[str]
+) -> None:
     install_published(tmp_path / "site", files)
     editable = files[0].startswith("__editable__")
     package = tmp_path / ("site" if editable else "checkout") / "ChatTTS"
@@ -71,7 +73,7 @@ def test_elsewhere_or_editable_is_a_warning(tmp_path: Path, files: list[str]) ->
         check_single_distribution(package, [str(tmp_path / "site")])
 
 
-def test_alone_there_is_nothing_to_say(tmp_path: Path) -> None:
+def test_without_the_published_package_there_is_no_warning(tmp_path: Path) -> None:
     info = tmp_path / "chattts_velocity-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: chattts-velocity\nVersion: 1.0\n")
@@ -127,7 +129,7 @@ def test_every_dependency_is_pinned_once_and_within_its_range(python: str) -> No
     for line in [line for group in groups for line in group]:
         wanted = Requirement(line)
         if wanted.name == PROJECT["name"]:
-            continue  # its own extra, whose lines are here as well
+            continue  # an extra of the package itself, whose requirements are checked as well
         if wanted.marker is not None and not wanted.marker.evaluate(environment(python)):
             continue
         pinned = pins[canonicalize_name(wanted.name)]
@@ -143,7 +145,7 @@ def test_constraints_are_plain_exact_pins() -> None:
 def test_constraints_hold_with_either_build_of_torch() -> None:
     pins = {pin.name: str(pin.specifier) for pin in constraints()}
     assert pins["torch"] == "==2.13.0"  # without +cpu or +cu
-    assert pins["triton"] == "==3.7.1"  # what its CUDA build asks for
+    assert pins["triton"] == "==3.7.1"  # requirements of the CUDA build of torch
 
 
 # ---------------------------------------------------------------- files

@@ -1,4 +1,4 @@
-"""Request parameters: what the caller named stays, the rest may come from the checkpoint."""
+"""Request parameters: fields that the caller sets stay; others may come from the checkpoint."""
 
 import copy
 import inspect
@@ -99,7 +99,7 @@ def test_code_params_extend_refine_params() -> None:
 
 
 class Request(pydantic.BaseModel):
-    """As a dozen public servers declare it."""
+    """A request body as a dozen public servers declare it."""
 
     text: list[str]
     refine: Chat.RefineTextParams = None  # type: ignore[assignment]
@@ -120,7 +120,7 @@ def test_pydantic_makes_params_and_what_differs_is_named() -> None:
     effective = request.code.with_defaults(CHECKPOINT)
     assert (effective.temperature, effective.manual_seed, effective.stream_batch) == (0.5, 4, 1)
     assert (effective.prompt, effective.top_K) == ("[speed_9]", 7)
-    request.code.top_K = 20  # the server's own words, though they are the default
+    request.code.top_K = 20  # the server set these fields, although to the default values
     assert request.code.with_defaults(CHECKPOINT).top_K == 20
     assert request.refine is None
     assert "_named" not in str(request.model_dump())
@@ -190,7 +190,7 @@ def test_a_tensor_as_speaker_is_named() -> None:
 
 def test_other_attributes_of_scripts_do_no_harm() -> None:
     params = InferCodeParams()
-    params.speed = 3  # as scripts for other models do
+    params.speed = 3  # scripts for other models set such an attribute
     assert params.with_defaults(CHECKPOINT).prompt == "[speed_9]"
 
 
@@ -213,7 +213,7 @@ def test_values_that_the_published_package_accepts(
     assert {name: getattr(sampling, name) for name in meant} == meant
 
 
-def test_no_prompt_is_none_of_the_checkpoints() -> None:
+def test_an_empty_prompt_is_not_replaced_by_the_checkpoints() -> None:
     assert InferCodeParams(prompt=cast(Any, None)).with_defaults(CHECKPOINT).prompt == ""
 
 

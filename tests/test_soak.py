@@ -1,4 +1,4 @@
-"""All at once for a while: threads, streams, interrupts, Ctrl-C, forks, unloading and loading."""
+"""Use threads, streams, interrupts, Ctrl-C, forks, loading and unloading at once for a while."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_soak(engine: str) -> None:
     soak = subprocess.Popen(
         [sys.executable, *command],
         cwd=ROOT,
-        # MKL's lock around its buffers is held for a moment where a thread ends. Threads end all
-        # the time here, and a child forked in that moment would hang.
+        # MKL locks its buffers for a moment when a thread ends. Threads end all the time here, and
+        # a child that is forked in that moment would hang.
         env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_DISABLE_FAST_MM": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

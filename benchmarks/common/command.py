@@ -1,4 +1,4 @@
-"""What the commands have in common: their parser, checks of its options, and what they give."""
+"""The common parts of the commands: parser, checks of options, and the written report."""
 
 from __future__ import annotations
 

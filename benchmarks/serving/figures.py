@@ -48,7 +48,7 @@ class LoadFigures:
         first_p50, first_p95: milliseconds to the first sound of served requests.
         underruns: pauses of all players.
         paused: players that paused at least once.
-        megabytes, files, threads: what the server holds after the load and did not hold before.
+        megabytes, files, threads: growth of memory, open files and threads over the load.
     """
 
     times: float
@@ -78,7 +78,7 @@ class LeaveFigures:
         clients: number of clients.
         whole: number of those that had the whole answer before they disconnected.
         running, waiting, blocks: requests and KV blocks that the server holds.
-        megabytes, files, threads: what the server holds after and did not hold before.
+        megabytes, files, threads: growth of memory, open files and threads.
     """
 
     clients: int

@@ -1,4 +1,4 @@
-"""The numbers of ``compare``, held against closed forms."""
+"""The figures of ``compare``, checked against closed forms."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_silent_reference_has_no_signal() -> None:
     assert compare(np.zeros(5000), np.zeros(5000)).identical
 
 
-def test_what_no_one_hears_is_no_spectral_distance() -> None:
+def test_inaudible_differences_are_no_spectral_distance() -> None:
     a = noise()
     a[:8_000] = 0
     b = a.copy()

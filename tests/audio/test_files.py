@@ -102,7 +102,7 @@ def test_clipping_is_counted_once_and_never_wraps(
 
 
 def test_minutes_of_vorbis_do_not_crash() -> None:
-    # libsndfile's Vorbis writer overruns the stack on one large write: in a process of its own.
+    # libsndfile's Vorbis writer overruns the stack on one large write, so a child process writes.
     code = (
         "import numpy as np; from ChatTTS.audio import encode;"
         "print(len(encode(np.zeros(24_000 * 240, np.float32), 'ogg')))"

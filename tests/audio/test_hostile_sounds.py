@@ -1,4 +1,4 @@
-"""Small files that hold or promise a great deal: sounds, speakers, samples and voices."""
+"""Small files that unpack to, or announce, a lot of data: sounds, speakers, samples, voices."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="caps the memory as L
 
 
 def silence(path: Path, seconds: int, rate: int, channels: int) -> Path:
-    """A file that is small, since nothing happens in it."""
+    """Write a small file of many samples, whose silence compresses well, and return its path."""
     block = np.zeros((rate // 10, channels), np.int16)
     with soundfile.SoundFile(path, "w", rate, channels, "PCM_16", format="FLAC") as sound:
         for _ in range(10 * seconds):
@@ -101,7 +101,7 @@ def test_a_header_alone_is_no_sound(tmp_path: Path) -> None:
 
 
 def repack(path: Path, method: int, pickled: bytes | None = None) -> None:
-    """Write the archive again, perhaps compressed, or with another pickle."""
+    """Write the archive again, optionally compressed or with another pickle."""
     with zipfile.ZipFile(path) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w", method, compresslevel=1) as archive:
@@ -124,7 +124,7 @@ for path in sys.argv[1:]:
 
 
 class Hungry:
-    """Asks for a gigabyte when it is unpickled, by a call that torch allows."""
+    """An object whose unpickling allocates a gigabyte, through a call that torch allows."""
 
     def __reduce__(self) -> tuple[type[bytearray], tuple[int]]:
         return (bytearray, (2**30,))
@@ -152,7 +152,7 @@ def test_speakers_of_old_versions_take_no_more_than_they_have(tmp_path: Path) ->
         torch.randn(WIDTH).double(),
         torch.nn.Parameter(torch.randn(WIDTH)),
         torch.randn(3, WIDTH)[1],
-        torch.randn((3 << 20) // (4 * WIDTH), WIDTH)[5],  # saved with all the others
+        torch.randn((3 << 20) // (4 * WIDTH), WIDTH)[5],  # a view, saved with its whole storage
     ],
 )
 @pytest.mark.parametrize("protocol", [2, 4])
@@ -226,7 +226,7 @@ def test_strings_that_unpack_to_a_great_deal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "\u3d06", "\u3d01\u3d06", "\u4e00\u3d06\u3d06", "\ud800", "a" * (5 << 20), 5, None]
 )
-def test_strings_that_are_none(text: str) -> None:
+def test_malformed_strings_are_refused(text: str) -> None:
     speaker = Speaker(WIDTH, "", CPU)
     for work in (lambda: speaker.vector(text), lambda: decode_sample(text, 4, 625)):
         with pytest.raises(VoiceError) as caught:
@@ -235,7 +235,7 @@ def test_strings_that_are_none(text: str) -> None:
 
 
 @pytest.mark.parametrize("statistics", ["\u3d06", "abc", "\u4e00" * 9, "\ud800"])
-def test_statistics_that_are_none(statistics: str) -> None:
+def test_malformed_statistics_are_refused(statistics: str) -> None:
     with pytest.raises(VoiceError, match="spk_stat"):
         Speaker(WIDTH, statistics, CPU)
 

@@ -1,4 +1,4 @@
-"""Playing on a sound device that only remembers what it got."""
+"""The player, on a fake sound device that records the samples that it gets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ChatTTS.errors import AudioError
 
 from ..support.sound_tools import FakeLibrary, PortAudioError, hide_portaudio
 
-FULL = 7200  # samples that wait for the device before a writer does
+FULL = 7200  # samples that wait for the device before a write blocks
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
 
 @pytest.fixture
 def slow(device: FakeLibrary) -> FakeLibrary:
-    """One that asks only when the test lets it."""
+    """A fake device that asks for samples only when the test makes it."""
     device.asks = False
     return device
 
@@ -104,10 +104,10 @@ def test_silence_fills_what_is_missing_and_gaps_are_counted(slow: FakeLibrary) -
     np.testing.assert_array_equal(ask(200)[:, 0], samples[:200])
     np.testing.assert_array_equal(ask(100)[:, 0], samples[200:300])
     player.write(samples[300:400])
-    assert player.underruns == 0  # it was just in time
+    assert player.underruns == 0  # the write came just in time
     np.testing.assert_array_equal(ask(150)[:, 0], [*samples[300:400], *np.zeros(50)])
     assert not ask(64).any()
-    assert player.underruns == 0  # perhaps that was all
+    assert player.underruns == 0  # the speech may have ended here
     player.write(samples[400:600])
     assert player.underruns == 1
     player.write(samples[600:])
@@ -175,7 +175,7 @@ def test_closing_waits_until_all_is_heard(slow: FakeLibrary) -> None:
     while not player._queue.is_last:
         assert closer.is_alive()
     slow.stream.ask(1000)
-    slow.stream.ask(2400)  # what the device holds at once, so that nothing of the sound is cut off
+    slow.stream.ask(2400)  # one buffer of the device, so that the end of the sound is not cut off
     assert slow.stream.events == ["start"]
     slow.stream.ask(1)
     assert ended(closer)
@@ -192,7 +192,7 @@ def test_abort_from_elsewhere_ends_a_write(slow: FakeLibrary) -> None:
     assert ended(writer)
     assert [str(error) for error in errors] == ["the player is closed; nothing more can be played"]
     assert slow.stream.events == ["start", "abort", "close"]
-    assert not slow.stream.ask(100).any()  # what waited is not heard
+    assert not slow.stream.ask(100).any()  # samples that waited are not played
 
 
 def test_leaving_by_an_exception_stops_at_once(slow: FakeLibrary) -> None:

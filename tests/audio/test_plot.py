@@ -1,4 +1,4 @@
-"""Pictures: they are drawn, show what they should, and fail clearly."""
+"""Plots: they show the right data, and their errors name the cause."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ChatTTS.audio.plot import _COLOUR_A, _COLOUR_B, _COLOUR_DIFFERENCE
 from ChatTTS.errors import AudioError
 
 pytest.importorskip("matplotlib")
-# The lowest Matplotlib calls names of pyparsing that are deprecated by now.
+# The lowest supported Matplotlib calls functions of pyparsing that are now deprecated.
 pytestmark = pytest.mark.filterwarnings("error::UserWarning", "ignore:.* deprecated - use ")
 
 
@@ -24,14 +24,14 @@ def tone(seconds: float = 1.0, frequency: float = 1_000.0) -> np.ndarray:
 
 
 def pixels(path: Path) -> np.ndarray:
-    """Height x width x 3, in 0 to 1."""
+    """Return the pixels of a picture: floats [height, width, 3] in 0 to 1."""
     from matplotlib.image import imread
 
     return np.asarray(imread(path))[..., :3]
 
 
 def like(picture: np.ndarray, colour: str) -> np.ndarray:
-    """Which pixels have about this colour."""
+    """Return a mask [height, width] of the pixels of about this colour."""
     from matplotlib.colors import to_rgb
 
     found: np.ndarray = np.abs(picture - to_rgb(colour)).max(axis=-1) < 0.02

@@ -1,4 +1,4 @@
-"""Reference audio for voices: every shape and rate in, 24 kHz mono out, or a clear refusal."""
+"""Reference audio of any shape and rate becomes 24 kHz mono, or is refused with the reason."""
 
 from __future__ import annotations
 

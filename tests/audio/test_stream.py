@@ -1,4 +1,4 @@
-"""A WAV file that grows, and bare PCM."""
+"""A WAV file that is written piece by piece, and PCM without a header."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_stream_is_written_from_where_it_stands() -> None:
 
 def test_sizes_past_4_gib_stay_at_the_largest() -> None:
     class Large(io.BytesIO):
-        """Accepts a seek past 4 GiB, and keeps only the header."""
+        """A file that accepts a seek past 4 GiB, and keeps only the header."""
 
         def seek(self, position: int, whence: int = 0) -> int:
             return super().seek(min(position, 100), whence)

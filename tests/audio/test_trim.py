@@ -1,4 +1,4 @@
-"""Silence is cut at the ends, and only there."""
+"""Trimming: silence is cut at both ends, and nowhere else."""
 
 from __future__ import annotations
 

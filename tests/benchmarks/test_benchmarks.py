@@ -50,7 +50,7 @@ def test_standard_reports_every_figure(tmp_path: Path) -> None:
         assert set(result["medians"]["ours"]) == FIGURES
         assert all(value > 0 for value in result["medians"]["ours"].values())
         assert len(result["rounds"]["ours"]) == 2
-        # Audio is made beside the frames: the whole takes longer than its part.
+        # `infer` also makes audio, so it takes longer than generation alone.
         assert all(
             r["infer_frames_per_s"] < r["generate_frames_per_s"] for r in result["rounds"]["ours"]
         )
@@ -104,7 +104,7 @@ def test_default_sizes_are_the_published_ones() -> None:
     assert config_from(parser.parse_args([])) == Config()
 
 
-def test_figures_are_what_they_say() -> None:
+def test_figures_follow_their_definitions() -> None:
 
     # Four streams of 375 frames are 32 seconds of audio.
     figures = Round(streams=4, frames=375, generate_s=30.0, infer_s=40.0).figures
@@ -205,7 +205,7 @@ def test_child_answers_fails_and_dies_with_a_message(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_isolated_child_finds_the_package_of_its_own_environment(tmp_path: Path) -> None:
-    """Not this project's, although the child runs a module of its benchmarks."""
+    """The child runs a module of the benchmarks, but does not import this project's package."""
     package = tmp_path / "ChatTTS"
     package.mkdir()
     (package / "__init__.py").write_text("raise RuntimeError('this is another package')\n")

@@ -83,7 +83,7 @@ def test_steps(folder: Path, on_triton: None, batch_invariant: bool) -> None:
         assert own["finite"]
         assert own["frames_per_s"] == pytest.approx(1000 * int(streams) / own["step_ms"]["median"])
         assert own["share_of_limit"] == pytest.approx(own["floor_ms"] / own["step_ms"]["median"])
-    # Two layers and the heads, and 40 positions of a stream, all in four bytes.
+    # Two layers, the heads, and the KV cache of 40 positions, four bytes an element.
     weights = 4 * (2 * (4 * 64 * 64 + 3 * 64 * 128) + 4 * 626 * 64)
     read = weights + 3 * 40 * 2 * 2 * 64 * 4
     assert found["streams"]["3"]["floor_ms"] == pytest.approx(read / found["copy_gb_s"] / 1e6)
@@ -92,7 +92,7 @@ def test_steps(folder: Path, on_triton: None, batch_invariant: bool) -> None:
 
 
 def test_steps_are_timed_where_they_should_be(folder: Path, on_triton: None) -> None:
-    """Around the length that is asked for, every sequence in blocks of its own."""
+    """Steps are timed around the requested length, with separate KV blocks for each sequence."""
     from benchmarks.gpu.scale import TINY, Record, Task
     from benchmarks.gpu.steps import load
 
@@ -163,7 +163,7 @@ def test_sound(folder: Path) -> None:
     found = do("sound", folder, dtype="float32")
 
     assert set(found["first_sound_ms"]) == {"stream", "low_latency"}
-    # Eight frames of a 46.875th of a second.
+    # Eight frames of 1 / 46.875 s each.
     own = found["streams"]["1"]
     assert own["rtf"] == pytest.approx(own["infer_s"]["median"] / (8 / 46.875))
     assert "RTF" in shown("sound float32", found)
@@ -198,7 +198,7 @@ def test_a_broken_kernel_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch,
         return result
 
     monkeypatch.setattr(attention, "attend_rows", broken)
-    # What is not to be broken goes the quick way.
+    # The products, which are to stay right, use their quick torch twin.
     monkeypatch.setattr(products, "product", products.product_torch)
     with pytest.raises(RuntimeError, match="wrong in float32"):
         do("kernels", folder, replace(TINY, check_rows=(1, 2)), dtype="float32")
@@ -284,7 +284,7 @@ def test_the_tests_are_run(folder: Path) -> None:
 
 
 class FakePublishedChild:
-    """A child that takes a second for every frame."""
+    """A fake child process that reports a second of generation per frame."""
 
     def __init__(self, *given: Any, isolated: bool) -> None:
         assert isolated

@@ -1,4 +1,4 @@
-"""The GPU benchmark as a whole: its parts' processes, their time, the report, the command."""
+"""The whole GPU benchmark: the processes of its parts, time limits, report and command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..support.places import ROOT
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, scripts: dict[str, str]) -> None:
-    """Have parts run ``scripts`` by their module; a script's argument is the file of the result."""
+    """Replace the modules of parts by ``scripts``; a script gets the result file as argument."""
 
     def command(run: Any, part: Any, file: Path) -> list[str]:
         script = scripts.get(part.module, "")
@@ -161,7 +161,7 @@ def test_a_dry_run(tmp_path: Path) -> None:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Callable[..., list[str]]:
-    """Run gpu.sh with an interpreter that logs its arguments and says that safetensors is there."""
+    """Run gpu.sh with a fake interpreter that logs its arguments and reports safetensors."""
     log, python = tmp_path / "log", tmp_path / "python"
     python.write_text(
         '#!/bin/sh\n[ "$1" = -c ] && { [ "$3" = safetensors ]; exit; }\n'

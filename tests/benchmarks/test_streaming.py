@@ -51,7 +51,7 @@ def _threads() -> Iterator[None]:
 
 
 class StreamingPublishedChat(FakePublishedChat):
-    """Streams all samples in two chunks, 1000 and 2000 seconds after the call."""
+    """A fake published ``Chat`` that streams two chunks, 1000 s and 2000 s after the call."""
 
     @staticmethod
     def stream(texts: list[str], frames: int) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def test_streaming_reports_every_figure(report: dict[str, Any], tmp_path: Path) 
 
 
 def check_record(record: dict[str, Any], streams: int) -> None:
-    """All sound is there, in the order of time, and figures say where they come from."""
+    """Check that chunks are complete and in order of time, and that figures match them."""
     assert set(record) == FIGURES | {"stream_s", "offline_s", "generate_s", "chunks"}
     assert len(record["chunks"]) == streams
     for chunks in record["chunks"]:
@@ -139,7 +139,7 @@ def check_record(record: dict[str, Any], streams: int) -> None:
 
 @pytest.mark.slow
 def test_streaming_never_gives_a_text_twice(report: dict[str, Any]) -> None:
-    """A prompt that the engine knows costs less."""
+    """A repeated prompt would be in the prefix cache and cost less."""
     own = "benchmarks.cpu.streaming.child"
     asked = {own: list[str](), PUBLISHED: list[str]()}
     handlers = set()
@@ -163,7 +163,7 @@ def chunks_at(*times: float, samples: int = 12000) -> list[Chunk]:
 
 
 def test_player_pauses_where_nothing_is_there() -> None:
-    # Half a second each. The second comes in time, the third 0.5 late, the fourth with it.
+    # Chunks of 0.5 s. The second comes in time, the third 0.5 s late, the fourth with the third.
     played = Playback.of(chunks_at(1.0, 1.25, 2.5, 2.5))
 
     assert (played.underruns, played.silent_s, played.delay_s) == (1, 0.5, 0.5)
@@ -171,7 +171,7 @@ def test_player_pauses_where_nothing_is_there() -> None:
         *((1.0, 0.0), (1.5, 0.5), (2.0, 1.0)),
         *((2.5, 1.0), (3.0, 1.5), (3.5, 2.0)),
     )
-    # A pause moves all that follows: the fourth would have been late without it.
+    # A pause delays all later chunks: without it the fourth would have been late.
     again = Playback.of(chunks_at(1.0, 1.75, 2.25, 3.0))
     assert (again.underruns, again.silent_s, again.delay_s) == (2, 0.5, 0.5)
 
@@ -189,7 +189,7 @@ def test_players_delay_is_just_enough() -> None:
             assert Playback.of(chunks, delay - 1e-6).underruns > 0
 
 
-def test_stream_figures_are_what_they_say() -> None:
+def test_stream_figures_follow_their_definitions() -> None:
     # Two streams of 375 frames are 16 seconds of audio.
     figures = Streamed(
         streams=2,

@@ -94,7 +94,7 @@ def test_velocity_reports_every_figure(report: dict[str, Any], tmp_path: Path) -
     assert len(again["rounds"]) == 2
     for one in again["rounds"]:
         assert one["prompt"] == 136
-        # The second time whole blocks are known, and the last position never is.
+        # The second time whole blocks are cached; the last position is always computed.
         assert one["computed"][0] == one["prompt"]
         assert 1 <= one["computed"][1] <= 32
     assert again["ratio"]["min"] <= again["ratio"]["median"] <= again["ratio"]["max"]
@@ -118,7 +118,7 @@ def test_velocity_reports_every_figure(report: dict[str, Any], tmp_path: Path) -
 
 @pytest.mark.slow
 def test_velocity_never_gives_a_text_twice(report: dict[str, Any]) -> None:
-    """A prompt that the engine knows costs less."""
+    """A repeated prompt would be in the prefix cache and cost less."""
     asked = [
         given["texts"]
         for module, _, given in InProcessChild.calls
@@ -167,7 +167,7 @@ def test_limit_of_a_step_is_bytes_or_operations() -> None:
 
     slow_products = Rates(read=1e18, products=1e12)
     limit = work.limit(slow_products, streams=2, prompt=2, frames=2)
-    attention = 20 * 4 * 768  # for a position: products with keys and with values
+    attention = 20 * 4 * 768  # operations per position: products with keys and with values
     assert limit["prompt_ms"] == pytest.approx(2 * (2 * 2 * llama + 2 * head + 3 * attention) / 1e9)
     assert limit["decode_ms"] == pytest.approx(2 * (2 * (llama + head) + 3 * attention) / 1e9)
     assert limit["read_bound"] == 0
@@ -236,7 +236,7 @@ def test_many_requests_reports_every_figure(
     assert "spread" in many_requests.table(report)
 
 
-def test_many_requests_finds_out_who_does_less() -> None:
+def test_many_requests_rejects_an_engine_that_does_less() -> None:
     class Lazy:
         """An engine that has no unfinished requests and finishes none."""
 
@@ -280,7 +280,7 @@ def test_products_report_the_price_of_invariance(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_every_way_of_a_product_gives_the_same(dtype: torch.dtype) -> None:
-    """Otherwise the prices would compare different work."""
+    """All methods must compute equal results, or the prices would compare different work."""
     torch.manual_seed(0)
     weight, rows = torch.randn(48, 32), torch.randn(5, 32)
     name = str(dtype).removeprefix("torch.")

@@ -85,7 +85,7 @@ def test_verify_shows_what_is_different_and_missing(run: Run, tmp_path: Path) ->
     assert "not the published model" in err
 
 
-def test_verify_what_is_not_there(run: Run) -> None:
+def test_verify_names_a_missing_model(run: Run) -> None:
     status, out, err = run("verify", "huggingface")
     assert (status, out) == (1, "")
     assert "chattts download" in err

@@ -1,4 +1,4 @@
-"""``chattts doctor``: what it finds, on this machine and on invented ones."""
+"""``chattts doctor``: its report on this machine and on simulated ones."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def write(root: Path, files: dict[str, str]) -> Path:
         ({}, None),
         ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"}, None),
         ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "150000 100000\n"}, 1.5),
-        # The tightest of a group and those around it holds.
+        # The tightest limit of a control group and its ancestors applies.
         (
             {
                 "proc/self/cgroup": "0::/outer/inner\n",
@@ -273,7 +273,7 @@ def write(root: Path, files: dict[str, str]) -> Path:
             },
             2.0,
         ),
-        # A container sees its own group as the root, under the path that the host knows.
+        # A container sees its own control group as the root, although its path is that of the host.
         (
             {
                 "proc/self/cgroup": "0::/docker/abc\n",

@@ -1,4 +1,4 @@
-"""The command as a whole: help, errors, noise, pipes; and what it costs to start."""
+"""The command as a whole: help, errors, log lines, pipes, and the cost of its start."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"chattts-velocity {__version__}\n"
 
 
-def test_nothing_at_all_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "chattts say Hello" in capsys.readouterr().out
 
@@ -99,7 +99,7 @@ def test_how_much_of_the_log_is_shown(
     assert "later" not in capsys.readouterr().err
 
 
-def test_the_noise_of_others_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_lines_of_other_packages_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     with console_logging(Console()):
         warnings.warn_explicit("old", DeprecationWarning, "x.py", 1, module="torch.nn")
         warnings.warn_explicit("mixed up", UserWarning, "x.py", 1, module="ChatTTS.core")
@@ -169,7 +169,7 @@ print(status, "torch" in sys.modules, file=sys.stderr)
 
 
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
-    # Closed before the first byte: what `| head` does, without the race.
+    # The pipe is closed before the first byte: `| head` does that too, but at a random moment.
     read_end, write_end = os.pipe()
     os.close(read_end)
     done = subprocess.run(
@@ -178,7 +178,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
-        # Unbuffered, nothing would be left to fail at the interpreter's end.
+        # With unbuffered output, no flush could fail when the interpreter exits.
         env=environment(tmp_path, PYTHONUNBUFFERED=""),
         check=False,
     )

@@ -1,4 +1,4 @@
-"""``chattts say`` and ``refine`` with a Chat that only records what it is asked for."""
+"""``chattts say`` and ``refine``, with a fake Chat that records its calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Run = Callable[..., tuple[int, bytes, str]]
 
 @pytest.fixture
 def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """The command: exit status, standard output, standard error."""
+    """Run the command; return its exit status, standard output and standard error."""
 
     def command(*arguments: str) -> tuple[int, bytes, str]:
         status = main(arguments)
@@ -177,7 +177,7 @@ def test_the_defaults(chat: FakeChat, run: Run) -> None:
     assert asked["do_text_normalization"] is True
     assert asked["split_text"] is True
     assert asked["lang"] is None
-    # What the caller does not name is left to the checkpoint.
+    # Settings that the caller does not name come from the checkpoint.
     assert set(asked["params_infer_code"]) == {"manual_seed", "show_tqdm"}
     assert "voice rms" in err
     assert "--model huggingface" in err
@@ -305,7 +305,7 @@ def test_interrupted(stream: bool, chat: FakeChat, run: Run) -> None:
     assert status == 130
     assert err.endswith("chattts: interrupted\n")
     assert "Traceback" not in err
-    # A stream's file holds what was spoken; otherwise what was there stays.
+    # A stream leaves a file with the speech so far; without a stream an earlier file stays.
     assert len(read("a.wav")[0]) == (RATE if stream else 100)
     assert sorted(path.name for path in Path().glob("*.*")) == ["a.wav"]
 
@@ -326,7 +326,7 @@ def test_what_was_spoken_is_kept_though_a_sentence_is_missing(chat: FakeChat, ru
     assert not Path("b.wav").exists()
 
 
-def test_what_nobody_expected_is_one_line_too(chat: FakeChat, run: Run) -> None:
+def test_an_unexpected_error_is_one_line_too(chat: FakeChat, run: Run) -> None:
     chat.failure = RuntimeError("out of\n  luck")
     status, _, err = run("say", "hi")
     assert status == 1
@@ -345,7 +345,7 @@ def bundled_config() -> dict[str, Any]:
 
 
 def model_files(folder: Path, refines: bool) -> Path:
-    """The files of a model that can refine or cannot, as far as the command looks at them."""
+    """Make the model files that the command checks; ``refines`` says whether it can refine."""
     bundled = assets.locate("bundled").asset
     asset = folder / "asset"
     for file in bundled.rglob("*"):

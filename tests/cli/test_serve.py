@@ -1,4 +1,4 @@
-"""``chattts serve`` with a server that only records what it is told."""
+"""``chattts serve``, with a fake server that records its settings."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ logger = logging.getLogger("ChatTTS.serving.service")
 
 
 class FakeServe:
-    """In place of ``serve``.
+    """A replacement for ``serve`` that records its arguments.
 
     Attributes:
-        chat, settings: what it was given; ``None`` where it was not called.
-        failure: what it raises once it has announced itself.
+        chat, settings: the arguments of the call; ``None`` before it.
+        failure: the exception that it raises after its announcement; ``None`` for none.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class FakeServe:
 
     @property
     def told(self) -> Settings:
-        """The settings, of a server that was started."""
+        """The settings of the server, which must have been started."""
         assert self.settings is not None
         return self.settings
 
@@ -188,7 +188,7 @@ def test_what_is_refused(
     chat: FakeChat,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """One line, before the model is loaded."""
+    """The refusal is one line, before the model is loaded."""
     Path("binary.txt").write_bytes(b"\xff\xfe\xff")
     Path("empty.txt").write_text("# nothing\n\n")
     assert main(["serve", *arguments]) == status

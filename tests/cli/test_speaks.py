@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("empty_home")
 
 @pytest.fixture
 def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """A command that must succeed: what it wrote to standard output and standard error."""
+    """Run a command that must succeed; return its standard output and standard error."""
 
     def command(*arguments: str) -> tuple[bytes, str]:
         status = main(arguments)

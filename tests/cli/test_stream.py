@@ -1,4 +1,4 @@
-"""``chattts say --stream`` and ``--play`` with a Chat that only records what it is asked for."""
+"""``chattts say --stream`` and ``--play``, with a fake Chat that records its calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Run = Callable[..., tuple[int, bytes, str]]
 
 @pytest.fixture
 def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """The command: exit status, standard output, standard error."""
+    """Run the command; return its exit status, standard output and standard error."""
 
     def command(*arguments: str) -> tuple[int, bytes, str]:
         status = main(arguments)
@@ -213,14 +213,14 @@ def test_ctrl_c_stops_the_sound_before_anything_else(
     status, _, err = run("say", "--play", "hello", "-o", "a.wav")
     assert status == 130
     lines = err.splitlines()
-    # What waited for the device is included.
+    # Samples that waited for the device are included.
     assert re.search(r"^a\.wav, played: 0\.(3[89]|4[0-2]) s of speech, ", err, re.MULTILINE)
     assert "stopped in 'hello'" in lines
     assert lines[-1] == "chattts: interrupted"
     assert chat.streamed is not None
     assert chat.streamed.is_left
     assert chat.streamed.events == ["start", "abort", "close"]
-    # The file is never behind what is heard, and is whole as far as it goes.
+    # The file holds at least the samples that were played, and is a valid file.
     assert len(read("a.wav")[0]) == 2 * RATE // 3
 
 
@@ -244,9 +244,7 @@ def test_what_was_spoken_is_heard_though_a_sentence_is_missing(
     assert "nothing was spoken for 'hm'" in err
 
 
-def test_what_nobody_expected_stops_the_sound(
-    chat: FakeChat, run: Run, device: FakeLibrary
-) -> None:
+def test_an_unexpected_error_stops_the_sound(chat: FakeChat, run: Run, device: FakeLibrary) -> None:
     chat.failure = RuntimeError("out of luck")
     status, _, err = run("say", "--play", "hello")
     assert status == 1

@@ -114,7 +114,7 @@ def test_good_names(name: str, library: VoiceLibrary) -> None:
     assert library.load(name).name == name
 
 
-def test_a_copied_file_is_called_what_it_is_called(library: VoiceLibrary) -> None:
+def test_a_copied_voice_has_the_name_of_its_file(library: VoiceLibrary) -> None:
     path = library.save(ANNA)
     path.with_name("eve.json").write_bytes(path.read_bytes())
     path.with_name("not a name.json").write_bytes(path.read_bytes())
@@ -217,7 +217,9 @@ def test_a_speaker_string(library: VoiceLibrary, config: Config) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["nobody", "../anna", "", "x" * 5000, "a\0b"])
-def test_what_is_nothing_of_these(wanted: str, library: VoiceLibrary, config: Config) -> None:
+def test_a_voice_that_is_neither_name_file_nor_string_is_refused(
+    wanted: str, library: VoiceLibrary, config: Config
+) -> None:
     library.save(ANNA)
     names = ", ".join(["anna", *config.defaults.speakers])
     with pytest.raises(VoiceError, match=rf"no name \({names}\)") as caught:
@@ -344,7 +346,7 @@ def test_from_audio(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert VoiceLibrary().load("me").transcript == "my words"
 
 
-def test_from_audio_refuses_what_cannot_be_before_loading(
+def test_from_audio_refuses_bad_arguments_before_loading(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ChatTTS.core, "Chat", lambda: pytest.fail("a model was loaded"))

@@ -1,4 +1,4 @@
-"""The examples run, and so does every piece of code in the documents; links lead somewhere."""
+"""Run the examples and every piece of code in the documents, and check the links."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LINK = re.compile(r"\]\((?!https?:)([^()\s#]*)(?:#([^()\s]+))?\)")
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files and voices that are made lie in a folder of the test's own."""
+    """Put the files and voices that a test makes into a folder of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
@@ -79,7 +79,7 @@ def test_stream_async(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     ends = [f"both-{n}.wav: {seconds(f'both-{n}.wav'):.2f} s (stop)" for n in (1, 2)]
     assert set(ends) < set(lines)
-    # Both have begun before one of them is through.
+    # Both texts have begun before either is finished.
     begun = lines[: min(map(lines.index, ends))]
     assert all(any(f"in both-{n}.wav" in line for line in begun) for n in (1, 2))
 
@@ -133,7 +133,7 @@ def name(document: Path) -> str:
 
 
 def blocks(document: Path, *kinds: str) -> Iterator[tuple[str, str, int]]:
-    """Kind, code and line number of the blocks that are not marked `not run`."""
+    """Return kind, code and line number of each block that is not marked `not run`."""
     text = document.read_text(encoding="utf-8")
     for match in _BLOCK.finditer(text):
         if match["kind"] in kinds and not match["skip"]:
@@ -147,7 +147,7 @@ def with_code() -> list[Path]:
 @pytest.mark.parametrize("document", with_code(), ids=name)
 @pytest.mark.slow_for("docs/[!sv]*", "docs/streaming.md", "docs/voices.md")
 def test_the_code_of_the_documents_runs(document: Path) -> None:
-    """The blocks of a document share their names; what `>>>` shows must be what comes."""
+    """The blocks of a document share one namespace; output after `>>>` must be as shown."""
     if document.name == "serving.md":
         pytest.importorskip("fastapi")
     names: dict[str, object] = {"__name__": "__main__"}
@@ -163,7 +163,7 @@ def test_the_code_of_the_documents_runs(document: Path) -> None:
 
 
 def command_lines(document: Path) -> Iterator[list[str]]:
-    """The words of every `chattts ...` in the shell blocks."""
+    """Return the words of every `chattts ...` command in the shell blocks."""
     for _, code, _ in blocks(document, "sh"):
         for line in code.splitlines():
             words = shlex.split(line.replace("|", " | ").replace(">", " > "), comments=True)
@@ -188,7 +188,7 @@ def test_the_command_lines_are_found() -> None:
 
 
 def anchors(document: Path) -> set[str]:
-    """What the headings of a document are called in links."""
+    """Return the anchors of the headings of a document."""
     titles = re.findall(r"^#+ (.*)$", document.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 

@@ -1,4 +1,4 @@
-"""The examples for the server, and the snippets of its document, on a server that runs."""
+"""Run the examples for the server, and the snippets of its document, on a real server."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _SNIPPET = re.compile(
 
 
 class Asked:
-    """Notes the method and path of every request that passes."""
+    """ASGI middleware that records the method and path of every request."""
 
     def __init__(self, app: ASGIApp, log: set[tuple[str, str]]) -> None:
         self._app, self._log = app, log
@@ -63,8 +63,8 @@ class Running:
     """A server with all interfaces.
 
     Attributes:
-        server: REST and WebSocket.
-        grpc: address of gRPC.
+        server: the server of REST and WebSocket.
+        grpc: address of the gRPC server.
         asked: method and path of the HTTP requests so far.
     """
 
@@ -76,7 +76,7 @@ class Running:
         return self.server.address
 
     def here(self, code: str) -> str:
-        """A snippet that asks this server, and not one on the usual ports."""
+        """Return a snippet with the addresses of this server in place of the usual ports."""
         code = code.replace("127.0.0.1:8000", self.address)
         return code.replace("127.0.0.1:50051", self.grpc)
 
@@ -97,13 +97,13 @@ def running() -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def offline(running: Running) -> NDArray[np.int16]:
-    """What the library itself speaks of TEXT."""
+    """The samples of TEXT that the library gives without a server."""
     return to_int16(running.server.offline(TEXT, 7))
 
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files lie in a folder of the test's own, and no proxy stands between."""
+    """Put the files of a test into a folder of its own, and use no proxy."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -116,7 +116,7 @@ def run(script: str, *arguments: str) -> None:
 
 @contextlib.contextmanager
 def live_text(running: Running) -> Iterator[Talk]:
-    """The example, until the end of the block; what hangs is ended, and so fails."""
+    """Start the example; kill it if it hangs, so that the test fails."""
     url = f"ws://{running.address}/v1/audio/speech/stream"
     pipe = subprocess.PIPE
     command = [sys.executable, str(EXAMPLES / "live_text.py"), "--url", url]
@@ -131,35 +131,35 @@ def live_text(running: Running) -> Iterator[Talk]:
 
 
 class Talk:
-    """A process that is written to and read from.
+    """A running example, with its standard input and output.
 
     Attributes:
-        process: see there.
+        process: the child process of the example.
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
 
     def type(self, text: str) -> None:
-        """Write to it, at once."""
+        """Write ``text`` to the standard input of the process, and flush it."""
         assert self.process.stdin is not None
         self.process.stdin.write(text)
         self.process.stdin.flush()
 
     def line(self, beginning: str = "") -> str:
-        """Its next line that begins so; empty when there is none."""
+        """Return the next output line that starts with ``beginning``; empty if there is none."""
         assert self.process.stdout is not None
         return next((line for line in self.process.stdout if line.startswith(beginning)), "")
 
     def end(self) -> str:
-        """Close its input; gives the rest of its lines."""
+        """Close the standard input of the process, and return the rest of its output."""
         said, errors = self.process.communicate()
         assert (self.process.returncode, errors) == (0, "")
         return said
 
 
 def samples(path: str) -> NDArray[np.int16]:
-    """Of a WAV file, which may tell no length."""
+    """Return the int16 samples [n] of a WAV file, whose header may lack the length."""
     data = Path(path).read_bytes()
     return np.frombuffer(data[data.index(b"data") + 8 :], "<i2")
 
@@ -186,7 +186,7 @@ def test_openai_client(
         assert len(ChatTTS.read("one.wav")[0]) == len(offline)
 
 
-def test_openai_client_gives_a_player_what_comes(
+def test_openai_client_streams_to_standard_output(
     running: Running, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     where = ("--url", f"http://{running.address}/v1", "--mode", "stream", "--out", "-")
@@ -203,13 +203,13 @@ def test_live_text_is_spoken_while_it_comes(running: Running) -> None:
         assert talk.line() == f"{SENTENCE}\n"
         talk.type("came to see us.")
         said = talk.end()
-    # What comes late may be spoken in two parts.
+    # Text that comes late may be spoken in two parts.
     assert said.replace("\n", " ") == "So we stayed at home all day, and nobody came to see us. "
     assert is_speech("live.wav", 1.0)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
-def test_live_text_falls_silent_when_somebody_interrupts(running: Running) -> None:
+def test_live_text_falls_silent_at_ctrl_c(running: Running) -> None:
     with live_text(running) as talk:
         talk.type(f"{SENTENCE} " * 20)
         talk.line()
@@ -226,14 +226,15 @@ def test_live_text_falls_silent_when_somebody_interrupts(running: Running) -> No
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
-def test_live_text_ends_when_somebody_interrupts_the_silence(running: Running) -> None:
+def test_live_text_ends_at_ctrl_c_in_silence(running: Running) -> None:
     with live_text(running) as talk:
         talk.type(f"{SENTENCE} " * 20)
         talk.line()
         talk.process.send_signal(signal.SIGINT)
         assert talk.line("[")
         talk.process.send_signal(signal.SIGINT)
-        assert talk.process.wait(PATIENCE) == 0  # although its input is still open
+        # The process ends although its standard input is still open.
+        assert talk.process.wait(PATIENCE) == 0
         assert talk.end() == ""
 
 
@@ -322,7 +323,7 @@ def test_help_shows_how_to_call_it(script: str) -> None:
 
 
 def routes(description: dict[str, Any]) -> list[tuple[str, str]]:
-    """Method and path of all that a description of an API has."""
+    """Return method and path of every operation in an OpenAPI description."""
     paths: dict[str, dict[str, Any]] = description["paths"]
     return [(method.upper(), path) for path, methods in paths.items() for method in methods]
 
@@ -375,7 +376,7 @@ def test_the_metrics_of_the_document_are_those_of_the_server(text: str, running:
     metrics = running.server.service.metrics.render().decode()
     kinds = {family.name: family.type for family in families(metrics)}
     named = {name + "_total" * (kind == "counter") for name, kind in kinds.items()}
-    # When a series began is told beside each, and says nothing by itself.
+    # The `_created` samples give only the time at which a series began.
     named = {n for n in named if n.startswith("chattts_") and not n.endswith("_created")}
     assert set(re.findall(r"`(chattts_\w+)`", text)) == named
 

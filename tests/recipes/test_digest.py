@@ -1,4 +1,4 @@
-"""Names of kept speech: they change with all that the speech depends on, and with nothing else."""
+"""Names of speech shards: they change if and only if the speech would change."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the bundled voice's evaluation measures, on sounds whose answers are known."""
+"""The measurements of the bundled voice's evaluation, on sounds with known results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RATE = 24_000
 
 
 def tone(frequency: float, seconds: float, seed: int = 0) -> NDArray[np.float32]:
-    """A tone with overtones and a little noise."""
+    """Make a tone with overtones and a little noise."""
     rng = np.random.default_rng(seed)
     times = np.arange(int(RATE * seconds)) / RATE
     overtones = [np.sin(2 * np.pi * frequency * n * times) / n for n in range(1, 6)]
@@ -72,7 +72,7 @@ def test_voices_are_told_apart_whatever_their_loudness() -> None:
 
 
 class FakeSubject(Subject):
-    """Speaks a tone whose length follows the speed; at a break it is silent for a while."""
+    """A fake subject that speaks a tone; its length follows the speed, and breaks are silent."""
 
     checksum = "5ee"
     pause = 0.4
@@ -168,7 +168,7 @@ def test_faults_of_requests_are_named() -> None:
     assert behaviour._fault(wave, "stop", len(wave) * 2) == "early"
 
 
-def test_a_table_has_lines_for_what_was_measured_alone(tmp_path: Path) -> None:
+def test_a_table_has_lines_for_measured_parts_only(tmp_path: Path) -> None:
     assert table({}).count("\n") == 2
     voice = {"to": dict.fromkeys(("rms", "slt", "awb", "kal16"), 0.1), "steady": 0.9}
     voice |= {"identified": 100.0, "identified_from_sample": 95.0}

@@ -1,4 +1,4 @@
-"""What the bundled voice's recipe exports is what the package computes."""
+"""The exported checkpoint: the package computes the results of the trained networks."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_checkpoint_that_is_too_large_is_refused(
 def test_parts_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     present = {"codec": "a", "gpt": "b"}
     run = Run(tmp_path, torch.device("cpu"), 1, [], {"decoder": Budget(steps=1)}, adversarial=False)
-    export._check_origins(run, present)  # nothing is known of it
+    export._check_origins(run, present)  # a part without an origin
     state = run.state("decoder")
     part = torch.nn.Linear(2, 2)
     for origin in ({}, present):

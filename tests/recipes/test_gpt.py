@@ -1,4 +1,4 @@
-"""The language model's stage of the bundled voice, on sizes of a toy."""
+"""The language model's stage of the bundled voice, at tiny sizes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_refined_answer_decodes_to_its_text(tmp_path: Path) -> None:
     answer = sequence.ids[sequence.given :]
     assert answer[-1] == packaged.end_of_refine
     assert packaged.decode_refined(answer) == pair.refined
-    # What only asks is no text.
+    # Tokens of the prompt are no text.
     settings = packaged.ids("[oral_1][laugh_2][break_0][speed_5][Stts]")
     assert packaged.decode_refined(settings) == ""
 
@@ -95,7 +95,7 @@ def test_frames_know_the_characters_that_they_speak() -> None:
     spoken = [[letters[p] for p in pair] for pair in sequence.spoken]
     a, b, c = (["a"] * 2), (["##b"] * 2), (["c"] * 2)
     assert spoken == [a, a, b, b, c, c]
-    # Silent letters are spoken with the one before them.
+    # Silent letters belong to the letter before them.
     together = PROMPTS.speech(replace(item, starts=np.array([0, 0, 4, 4], np.int32))).spoken
     assert together is not None
     assert [letters[p] for p in together[0]] == ["a", "##b"]
@@ -182,7 +182,7 @@ def test_steps_repeat_and_hold_their_budget_and_samples() -> None:
 
 
 def test_the_llama_is_that_of_transformers() -> None:
-    ensure_torchaudio()  # before transformers looks for it
+    ensure_torchaudio()  # before transformers is imported
     from transformers import LlamaModel
 
     torch.manual_seed(0)
@@ -346,7 +346,7 @@ def test_codes_are_made_once_and_read_again(
     assert checksum(other) != checksum(codec)
 
 
-def test_codes_do_not_depend_on_who_is_longer_beside_them() -> None:
+def test_codes_do_not_depend_on_longer_utterances_in_the_batch() -> None:
     codec, _ = make_codec()
     short, *others = make_speech(5)
     longer = replace(others[0], samples=np.tile(others[0].samples, 8))

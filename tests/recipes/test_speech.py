@@ -1,4 +1,4 @@
-"""The recipe's speech: pauses, rates, times of characters, and a corpus that repeats itself."""
+"""The recipe's speech: pauses, rates, times of characters, and a reproducible corpus."""
 
 import ctypes
 from itertools import groupby, pairwise
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(not has_flite(), reason="flite is not installed"
 
 
 def silences(spoken: Spoken) -> list[float]:
-    """Lengths in seconds of the true silences inside the speech."""
+    """Return the lengths in seconds of the exact silences inside the speech."""
     sound = np.flatnonzero(np.abs(spoken.samples) > 1e-4)
     return [gap / SAMPLE_RATE for gap in np.diff(sound) if gap > 0.02 * SAMPLE_RATE]
 

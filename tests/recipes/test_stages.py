@@ -239,7 +239,7 @@ def test_the_discriminator_takes_part_from_its_phase_on(corpus: list[Spoken]) ->
     assert not torch.isclose(late[0].losses["discriminator"], of_equals)
 
 
-def test_equals_match_inside_the_discriminator() -> None:
+def test_equal_sounds_have_equal_features_in_the_discriminator() -> None:
     discriminator, samples = Discriminator(channels=4), torch.randn(1, 4096)
     _, matching = generator_losses(discriminator, samples, samples)
     assert matching == 0
@@ -276,7 +276,7 @@ def test_the_vocoder_is_given_the_codecs_mels_at_last(corpus: list[Spoken]) -> N
 
 
 def hiddens(utterances: Sequence[Spoken]) -> list[Tensor]:
-    """What a language model would give: here, pairs of mel frames as they are."""
+    """Return fake hidden states of an utterance: pairs of its mel frames."""
     found = []
     for item in utterances:
         mel = log_mel()(fitted(item.samples, item.frames)[None])[0]
@@ -297,7 +297,7 @@ def test_the_decoder_learns(corpus: list[Spoken], tmp_path: Path) -> None:
     assert found[-1]["mel_l1"] < 0.7 * found[0]["mel_l1"]
 
 
-def test_a_decoder_starts_as_the_codecs_but_for_what_it_reads() -> None:
+def test_a_decoder_starts_with_the_codecs_weights_except_its_input() -> None:
     codec = new_codec(SMALL, torch.ones(1, MEL.n_mels, 1) * 3)
     decoder = new_decoder(replace(SMALL.decoder, idim=20), codec)
     frames = torch.randn(2, 40, 5)

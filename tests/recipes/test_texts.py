@@ -1,4 +1,4 @@
-"""The recipe's sentences: their characters, their variety, and what they must never hold."""
+"""The recipe's sentences: characters, variety, and words that they must never contain."""
 
 import re
 from collections import Counter
@@ -57,7 +57,7 @@ def test_the_packages_normaliser_leaves_sentences_as_they_are(some: list[str]) -
 
 @needs_dictionary
 def test_words_are_many_and_lengths_differ(some: list[str]) -> None:
-    # and no end is in sight: the second half adds many more
+    # the variety does not end: the second half adds many more words
     assert len(spoken_words(some)) > 8_000
     assert len(spoken_words(some)) > 1.4 * len(spoken_words(some[: COUNT // 2]))
     lengths = Counter(min(len(text.split()) // 10, 4) for text in some)

@@ -37,7 +37,7 @@ def corpus() -> list[Spoken]:
 
 
 class Line:
-    """Learns y = 3x from noisy points; its updates depend on batch, generator and learning rate."""
+    """A task that learns y = 3x; its updates depend on batch, generator and learning rate."""
 
     name = "line"
 
@@ -211,7 +211,7 @@ def test_a_raised_budget_ends_no_phase_unless_it_was_a_trial(tmp_path: Path) -> 
     assert spent[30:] == [step / 200 for step in range(30, 200)]
 
 
-def test_a_stage_knows_what_it_learned_from(
+def test_a_changed_origin_of_a_stage_is_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     trained(Line(), tmp_path, Budget(steps=2), origin={"codec": "a"})

@@ -33,7 +33,7 @@ def keep_off_the_network() -> None:
 
 
 def take_the_bundled_voice() -> None:
-    """Have the bundled voice found wherever the published checkpoint would be downloaded."""
+    """Replace the download of the published checkpoint by the bundled voice."""
     locate = assets.locate
 
     def found(
@@ -46,7 +46,7 @@ def take_the_bundled_voice() -> None:
     assets.locate = found
 
 
-# ------------------------------------------------- packages that the scripts want beside ChatTTS
+# ------------------------------------------------- packages that the scripts import beside ChatTTS
 
 
 def unchanged(text: str, **_: Any) -> str:
@@ -61,7 +61,7 @@ class TextPackage:
 
 
 class Speaker:
-    """An audio output that nothing is heard of."""
+    """An audio output that plays nothing."""
 
     def __init__(self, **_: Any) -> None:
         self.heard = 0
@@ -76,7 +76,7 @@ class Speaker:
         self.heard += len(data)
 
     def stop_stream(self) -> None:
-        """Nothing goes on."""
+        """Do nothing."""
 
     def close(self) -> None:
         print(f"heard {self.heard} bytes")
@@ -86,7 +86,7 @@ def as_it_is(**_: Any) -> Callable[[Any], Any]:
     return lambda function: function
 
 
-# What is not installed is stood in for by these few names of it.
+# Packages that are not installed are replaced by these few names.
 STAND_INS: dict[str, dict[str, Any]] = {
     "numba": {"jit": as_it_is},
     "pydub": {},

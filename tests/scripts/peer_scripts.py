@@ -2,12 +2,12 @@
 
 ``python -m tests.scripts.peer_scripts CHECKOUT``, or ``make peer-scripts REPO=CHECKOUT``. The
 scripts run in a copy without the published package, so that the checkout stays as it is. The
-bundled voice takes the place of the download, and sockets reach this machine alone. Packages that
-are not installed and of which a script wants a name or two are stood in for; see ``peer_child``.
+bundled voice replaces the download, and sockets reach this machine alone. ``peer_child`` replaces
+packages that are not installed, if the scripts need only a few names of them.
 
-A script has *passed* if it ends without an error and leaves what it should. It *runs* if it does
-all its work and then ends as it would with the published package, or finds that the bundled voice
-is not the published model. The exit status is 1 if any has *failed*.
+A script has *passed* if it ends without an error and leaves the expected files and output. It
+*runs* if it does all its work and then fails as it would with the published package, or because the
+bundled voice is not the published model. The exit status is 1 if any script has *failed*.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pathlib import Path
 from ..support.places import ROOT
 
 CHILD = Path(__file__).with_name("peer_child.py")
-SECONDS = 900  # a voice that knows no Chinese may talk for long
+SECONDS = 900  # the voice knows no Chinese, so it may generate for long
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Script:
 
     Attributes:
         makes: a pattern of files that it must leave, none of them empty.
-        says: a pattern that its output must have.
-        ends: patterns of the output of a failure that is not this package's, with what it is.
+        says: a pattern that its output must contain.
+        ends: output patterns of failures that this package does not cause, with their reasons.
     """
 
     path: str
@@ -106,12 +106,12 @@ SKIPPED = {
 
 
 def command(*arguments: str) -> list[str]:
-    """The command line of a child."""
+    """Return the command line of a child."""
     return [sys.executable, "-u", str(CHILD), *arguments]
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What a child may know: this package, the checkout's own modules behind it, and no hub."""
+    """Return a child's variables: this package before the checkout's modules, and no model hub."""
     path = os.pathsep.join((str(ROOT), str(folder)))
     return {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
 
@@ -142,7 +142,7 @@ def run(script: Script, folder: Path, variables: dict[str, str] | None = None) -
 
 
 def _failure(script: Script, folder: Path, done: subprocess.CompletedProcess[str]) -> str | None:
-    """What a script that ended did not do; ``None`` if it did all."""
+    """Return the missing result or the error of an ended script; ``None`` if it succeeded."""
     made = list(folder.glob(script.makes)) if script.makes else []
     if script.makes and not (made and all(file.stat().st_size for file in made)):
         return f"no {script.makes}: {last_line(done.stdout)}"
@@ -153,10 +153,10 @@ def _failure(script: Script, folder: Path, done: subprocess.CompletedProcess[str
 
 @contextmanager
 def served(path: str, folder: Path) -> Iterator[int]:
-    """The FastAPI application of a script, on a port of this machine.
+    """Serve the FastAPI application of a script, and yield its port on this machine.
 
     Raises:
-        RuntimeError: it ended, or does not answer.
+        RuntimeError: the application ended, or does not answer.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -183,7 +183,7 @@ def served(path: str, folder: Path) -> Iterator[int]:
 
 
 def status(url: str, body: dict[str, object] | None = None) -> int:
-    """The status of an answer; 0 if there is none or it is empty."""
+    """Return the HTTP status of an answer; 0 if there is no answer or it is empty."""
     request = urllib.request.Request(url, headers={"Content-Type": "application/json"})
     request.data = None if body is None else json.dumps(body).encode()
     try:
@@ -196,7 +196,7 @@ def status(url: str, body: dict[str, object] | None = None) -> int:
 
 
 def clients(folder: Path) -> Iterator[Result]:
-    """The example server and its clients."""
+    """Run the example server and its clients, and yield their results."""
     path = "examples/api/main.py"
     try:
         with served(path, folder) as port:
@@ -210,7 +210,7 @@ def clients(folder: Path) -> Iterator[Result]:
 
 
 def openai(folder: Path) -> Iterator[Result]:
-    """The example server in the manner of OpenAI."""
+    """Run the example server with OpenAI's API, and yield its result."""
     path = "examples/api/openai_api.py"
     try:
         with served(path, folder) as port:
@@ -227,13 +227,13 @@ def openai(folder: Path) -> Iterator[Result]:
 
 
 def last_line(text: str) -> str:
-    """What a failure comes down to."""
+    """Return the last line of the output of a failure, at most 160 characters."""
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1][:160] if lines else "it said nothing"
 
 
 def others(repo: Path) -> Iterator[Script]:
-    """The scripts in ``tests/`` for which nothing special is known."""
+    """Yield the scripts in ``tests/`` that ``SCRIPTS`` does not list."""
     known = {script.path for script in SCRIPTS}
     for file in sorted((repo / "tests").glob("*.py")):
         if (path := file.relative_to(repo).as_posix()) not in known:
@@ -241,7 +241,7 @@ def others(repo: Path) -> Iterator[Script]:
 
 
 def everything(repo: Path, folder: Path) -> Iterator[Result]:
-    """Every script of the checkout ``repo``, run in its copy ``folder``."""
+    """Run every script of the checkout ``repo`` in its copy ``folder``, and yield the results."""
     for script in (*others(repo), *SCRIPTS):
         if (repo / script.path).exists():
             yield run(script, folder)

@@ -1,4 +1,4 @@
-"""The runner of the published repository's scripts, on scripts of our own."""
+"""The runner of the published repository's scripts, on scripts that the tests write."""
 
 from pathlib import Path
 

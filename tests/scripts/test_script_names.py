@@ -1,4 +1,4 @@
-"""The names on a model's parts that scripts for the published package reach for."""
+"""The names on a model's parts that scripts for the published package use."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What scripts for the published package do with ``Chat``, on the small models."""
+"""Calls of ``Chat`` that scripts for the published package make, on the small models."""
 
 import logging
 from collections.abc import Iterator
@@ -50,7 +50,9 @@ def test_a_lone_text_of_marks_is_an_empty_row(standard: Chat) -> None:
     assert [len(row) for row in speak(standard, "!")] == [0]
 
 
-def test_it_does_not_take_the_others_with_it(small: Chat, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unspeakable_row_does_not_fail_the_others(
+    small: Chat, caplog: pytest.LogCaptureFixture
+) -> None:
     rows = speak(small, ["", TEXT, ":)", "one good day.", "😀"])
     spoken = speak(small, [TEXT, "one good day."])
     assert [len(row) > 0 for row in rows] == [False, True, False, True, False]
@@ -60,7 +62,7 @@ def test_it_does_not_take_the_others_with_it(small: Chat, caplog: pytest.LogCapt
 
 
 @pytest.mark.slow_for("standard*")
-def test_nor_in_a_stream(small: Chat) -> None:
+def test_an_unspeakable_row_does_not_fail_the_others_in_a_stream(small: Chat) -> None:
     texts = ["!", TEXT, ""]
     stream = small.infer(texts, True, skip_refine_text=True, params_infer_code=LIVELY)
     chunks = list(stream)

@@ -1,4 +1,4 @@
-"""Admission: the order of turns, and tickets that are released or cancelled."""
+"""Admission: the order in which requests get their turn; released and cancelled tickets."""
 
 import asyncio
 from collections.abc import Callable
@@ -63,7 +63,7 @@ def test_batch_that_waited_long_counts_as_interactive(
     play(scenario, ageing=10)
 
 
-def test_one_clients_batch_that_waited_long_goes_before_what_it_asked_later() -> None:
+def test_a_batch_that_waited_long_goes_before_later_requests_of_its_client() -> None:
     async def scenario(hall: Hall) -> None:
         hall.ask("x")
         hall.ask("b", priority=BATCH, client="one")
@@ -111,7 +111,7 @@ def test_clients_share_by_cost() -> None:
             hall.ask(f"h{n}", client="heavy", cost=60)
         order = (await hall.end_all())[1:]
         light = sum(name.startswith("l") for name in order[:35])
-        assert light == pytest.approx(30, abs=1)  # of 35, with 5 heavy ones: 300 to 300
+        assert light == pytest.approx(30, abs=1)  # of 35: they cost as much as the 5 heavy ones
 
     play(scenario)
 
@@ -130,7 +130,7 @@ def test_shares_stay_fair_over_three_classes_of_clients_in_any_prefix() -> None:
     play(scenario)
 
 
-def test_endless_newcomers_do_not_keep_out_who_has_had_much() -> None:
+def test_endless_new_clients_do_not_keep_out_a_client_that_was_served_much() -> None:
     async def scenario(hall: Hall) -> None:
         hall.ask("old1", client="old", cost=50)
         hall.ask("old2", client="old", cost=50)
@@ -145,7 +145,7 @@ def test_endless_newcomers_do_not_keep_out_who_has_had_much() -> None:
     play(scenario)
 
 
-# Leaving
+# Requests that leave the queue
 
 
 def test_cancelling_leaves_the_queue() -> None:
@@ -163,7 +163,9 @@ def test_cancelling_leaves_the_queue() -> None:
 
 
 @pytest.mark.parametrize("cancel_first", [True, False])
-def test_cancelled_in_the_moment_of_its_turn_it_passes_the_turn_on(cancel_first: bool) -> None:
+def test_a_ticket_cancelled_at_the_moment_of_its_turn_passes_the_turn_on(
+    cancel_first: bool,
+) -> None:
     async def scenario(hall: Hall) -> None:
         for name in "abc":
             hall.ask(name)
@@ -181,7 +183,7 @@ def test_cancelled_in_the_moment_of_its_turn_it_passes_the_turn_on(cancel_first:
     play(scenario)
 
 
-def test_cancelled_before_it_ever_waited_or_while_it_runs() -> None:
+def test_a_ticket_can_be_cancelled_before_it_waits_or_while_it_runs() -> None:
     async def scenario(hall: Hall) -> None:
         hall.ask("a")
         await spin()
@@ -199,7 +201,7 @@ def test_cancelled_before_it_ever_waited_or_while_it_runs() -> None:
 
 
 @pytest.mark.parametrize("had_turn", [True, False])
-def test_who_left_has_no_turn_even_where_it_had_come(had_turn: bool) -> None:
+def test_a_released_ticket_has_no_turn_even_if_its_turn_had_come(had_turn: bool) -> None:
     async def scenario(hall: Hall) -> None:
         if not had_turn:
             hall.ask("a")
@@ -226,7 +228,7 @@ def test_a_ticket_is_good_once() -> None:
     play(scenario)
 
 
-def test_draining_takes_nobody_and_serves_who_waits() -> None:
+def test_draining_admits_no_request_and_serves_those_that_wait() -> None:
     async def scenario(hall: Hall) -> None:
         for name in "ab":
             hall.ask(name)
@@ -241,7 +243,7 @@ def test_draining_takes_nobody_and_serves_who_waits() -> None:
     play(scenario)
 
 
-def test_aborting_ends_the_waiting_of_all_and_of_nobody_else() -> None:
+def test_aborting_ends_all_waiting_and_no_running_request() -> None:
     async def scenario(hall: Hall) -> None:
         for name in "abc":
             hall.ask(name, priority=BATCH)
@@ -275,7 +277,7 @@ def test_snapshot() -> None:
     play(scenario)
 
 
-# Any history
+# Any sequence of events
 
 STEPS = st.lists(
     st.one_of(
@@ -295,7 +297,7 @@ STEPS = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(STEPS, st.integers(1, 3), st.integers(0, 5))
-def test_whatever_happens_places_are_kept_and_everybody_comes_to_an_end(
+def test_after_any_history_limits_hold_and_every_request_ends(
     steps: list[tuple[Any, ...]], running: int, waiting: int
 ) -> None:
     longest = 9.0
@@ -366,7 +368,7 @@ def queue_of(*asked: tuple[str, float]) -> FairQueue[Item]:
         max_size=80,
     )
 )
-def test_a_fair_queue_keeps_its_books(steps: list[tuple[str, int]]) -> None:
+def test_a_fair_queue_counts_items_and_costs(steps: list[tuple[str, int]]) -> None:
     queue: FairQueue[Item] = FairQueue()
     inside: list[Item] = []
     for number, (step, which) in enumerate(steps):
@@ -387,7 +389,7 @@ def test_a_fair_queue_keeps_its_books(steps: list[tuple[str, int]]) -> None:
             assert own - 1e-9 <= queue.ahead(client) <= queue.cost + 1e-9
 
 
-def test_nothing_is_saved_up_by_being_away() -> None:
+def test_an_idle_client_saves_up_no_share() -> None:
     queue = queue_of(("away", 5))
     queue.pop()  # so that the queue knows the client
     fill(queue, *[("busy", 5)] * 20, first=1)
@@ -397,14 +399,14 @@ def test_nothing_is_saved_up_by_being_away() -> None:
     assert 3 <= [queue.pop().client for _ in range(8)].count("away") <= 5
 
 
-def test_what_is_taken_back_costs_nothing() -> None:
+def test_a_removed_item_costs_its_client_nothing() -> None:
     queue = queue_of(("a", 1), ("a", 100), ("b", 10), ("b", 10), ("a", 1))
     queue.pop()
     queue.remove(Item("a", 1, 100))
     assert [queue.pop().client for _ in range(3)] == ["b", "a", "b"]
 
 
-def test_what_is_due_later_is_not_ahead() -> None:
+def test_the_cost_ahead_leaves_out_items_that_are_due_later() -> None:
     queue = queue_of(("old", 100), ("old", 10), ("old", 10))
     assert queue.ahead("new") == pytest.approx(40)  # one item of about that size: both are due now
     queue.pop()

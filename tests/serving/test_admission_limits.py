@@ -44,7 +44,7 @@ def test_a_client_has_a_limit_of_its_own() -> None:
         assert caught.value.code == "rate_limit_exceeded"
         hall.ask("b")
         await hall.end("a0")
-        await hall.end("b")  # it has the turn
+        await hall.end("b")  # the ticket has its turn at once
         hall.ask("a4")
 
     play(scenario, own=2)
@@ -124,7 +124,7 @@ def test_a_deadline_that_has_passed_takes_no_place() -> None:
     play(scenario)
 
 
-def test_who_would_wait_too_long_is_refused_at_once() -> None:
+def test_a_request_that_would_wait_too_long_is_refused_at_once() -> None:
     async def scenario(hall: Hall) -> None:
         await teach(hall, cost=100, seconds=10)  # 10 a second
         hall.ask("a", cost=30)
@@ -150,7 +150,7 @@ def test_the_longest_wait_refuses_at_once_too() -> None:
             hall.ask(f"b{n}", cost=20)
         with pytest.raises(OverloadedError, match="too late"):
             hall.ask("b7")
-        hall.ask("c")  # takes turns with b, and need not wait for all of it
+        hall.ask("c")  # this client takes turns with b, so it does not wait for all of b
 
     play(scenario, seconds=15)
 
@@ -197,7 +197,7 @@ def test_retry_after_follows_from_the_throughput(cost: float, seconds: float, to
     play(scenario, waiting=1)
 
 
-def test_the_throughput_forgets_and_learns_only_of_what_was_finished() -> None:
+def test_the_throughput_forgets_and_counts_finished_requests_only() -> None:
     async def scenario(hall: Hall) -> None:
         await teach(hall, cost=10, seconds=10)
         for n in range(200):

@@ -1,4 +1,4 @@
-"""Keys: where they come from, and what clients may give as one; addresses."""
+"""API keys: how they are read from a file, and which keys of a client are accepted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_file_without_keys_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "with space", "schlüssel", "line\nbreak"])
-def test_keys_that_no_header_brings(key: str) -> None:
+def test_keys_that_cannot_stand_in_a_header_are_refused(key: str) -> None:
     with pytest.raises(ConfigError, match="API key"):
         Settings(api_keys=(key,))
 
@@ -38,7 +38,7 @@ def test_a_host_that_is_left_out_is_not_all_addresses() -> None:
 
 
 @pytest.mark.parametrize("given", [None, "", "Bearer ", "Bearer wrong", "\ud800"])
-def test_what_does_not_open(given: str | None) -> None:
+def test_wrong_keys_are_refused(given: str | None) -> None:
     with pytest.raises(AuthenticationError):
         Authenticator(["key"]).client(given, "127.0.0.1")
 

@@ -1,4 +1,4 @@
-"""Clients that programs already use, and one request through all of them."""
+"""OpenAI's client on the server, and one request over every interface."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def check(data: bytes, kind: str, offline: NDArray[np.int16]) -> None:
         assert rate == RATE
         assert apart(sound, offline) <= 1
         return
-    if kind == "opus":  # it always decodes at 48 kHz
+    if kind == "opus":  # Opus always decodes at 48 kHz
         assert rate == 2 * RATE
         sound = sound[::2]
     assert abs(len(sound) - len(offline)) < RATE // 5
@@ -139,7 +139,7 @@ def test_events(client: openai.OpenAI, offline: NDArray[np.int16]) -> None:
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"] > 0
 
 
-def test_a_file_is_what_most_programs_save(client: openai.OpenAI) -> None:
+def test_create_gives_mp3_by_default(client: openai.OpenAI) -> None:
     data = client.audio.speech.create(model="tts-1", voice="alloy", input=SHORT).content
     assert decoded(data)[1] == RATE
     assert soundfile.info(io.BytesIO(data)).format == "MP3"
@@ -185,7 +185,7 @@ def test_models(client: openai.OpenAI) -> None:
         client.models.retrieve("gpt-4")
 
 
-# ------------------------------------------------------------------ its errors
+# ------------------------------------------------------------------ errors of openai
 
 
 @pytest.mark.parametrize(
@@ -236,10 +236,10 @@ def speak(client: openai.OpenAI, text: str = SHORT) -> bytes:
 
 
 def occupy(server: WholeServer, *clients: str) -> Callable[[], None]:
-    """Take the only place, and then one in the queue for each of these clients.
+    """Take the only running place, and then a place in the queue for each of ``clients``.
 
     Returns:
-        What gives all of them back.
+        A function that releases all these places.
     """
 
     def enter(client: str) -> Callable[[], None]:
@@ -289,7 +289,9 @@ def test_a_full_server_and_a_limit_of_ones_own(small: WholeServer, keyed: openai
     assert small.becomes_idle()
 
 
-def test_it_comes_again_when_it_is_told_to(small: WholeServer, offline: NDArray[np.int16]) -> None:
+def test_the_client_retries_after_the_time_that_it_is_told(
+    small: WholeServer, offline: NDArray[np.int16]
+) -> None:
     statuses: list[int] = []
 
     def saw(response: httpx.Response) -> None:

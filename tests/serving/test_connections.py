@@ -36,7 +36,7 @@ NO_BODY = (
 )
 
 
-# ------------------------------------------------------------------ which may stay
+# ------------------------------------------------------------------ which connections stay open
 
 
 class Clock:
@@ -95,7 +95,7 @@ def books(**settings: Any) -> Iterator[Books]:
         made.close()
 
 
-def test_the_one_that_is_silent_longest_makes_room() -> None:
+def test_the_connection_that_is_idle_longest_makes_room() -> None:
     with books() as b, b.admitted().request() as is_whole:
         is_whole()
         b.clock.now += 1
@@ -149,7 +149,7 @@ def test_a_connection_that_ends_leaves_its_place() -> None:
         assert (len(b.all), b.closed) == (0, [])
 
 
-def test_time_is_over_only_for_those_that_owe_a_request() -> None:
+def test_only_connections_that_owe_a_request_run_out_of_time() -> None:
     limits = Limits()
     with books() as b:
         b.admitted()
@@ -197,7 +197,7 @@ def test_a_client_that_reads_slowly_may_go_on() -> None:
         assert transport.is_aborted
 
 
-def test_a_crowd_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_many_closed_connections_are_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with books(most=1) as b:
         b.admitted()
         for _ in range(500):
@@ -207,10 +207,10 @@ def test_a_crowd_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> Non
     assert "1 connections are open" in caplog.records[0].getMessage()
 
 
-# ------------------------------------------------------------------ no more files
+# ------------------------------------------------------------------ no free file descriptor
 
 
-def test_where_no_file_is_left_room_is_made_and_the_log_stays_short(
+def test_without_free_file_descriptors_room_is_made_and_the_log_stays_short(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The idle connection is closed; without one, the new connection is dropped at once."""
@@ -370,7 +370,7 @@ def test_half_of_a_second_request_is_cut(server: WholeServer) -> None:
     assert eventually(lambda: closed(server, "slow") > before)
 
 
-def test_a_socket_is_no_silent_connection(server: WholeServer) -> None:
+def test_a_websocket_is_no_idle_connection(server: WholeServer) -> None:
     with speaker(server) as client:
         # The limit of an idle WebSocket is longer than that of a request's head.
         assert client.until_closed() == 4408

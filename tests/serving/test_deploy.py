@@ -73,7 +73,7 @@ def test_the_image_listens_where_it_says() -> None:
     assert args.host == "0.0.0.0"
 
 
-def test_the_image_asks_for_keys_or_a_word_that_it_is_open() -> None:
+def test_the_image_asks_for_keys_or_the_option_open() -> None:
     assert entry().needs_keys is True
     _, *arguments = json.loads(instructions("ENTRYPOINT")[-1])
     assert _parse([*arguments, "--open"]).needs_keys is False
@@ -81,7 +81,7 @@ def test_the_image_asks_for_keys_or_a_word_that_it_is_open() -> None:
     assert compose()["environment"][_KEYS_VARIABLE].startswith(f"${{{_KEYS_VARIABLE}:?")
 
 
-def test_what_ends_by_itself_is_started_again() -> None:
+def test_a_failed_server_is_restarted() -> None:
     assert unit()["Service"]["Restart"] == "on-failure"
     assert compose()["restart"] == "unless-stopped"
 
@@ -98,7 +98,7 @@ def test_the_image_keeps_voices_and_caches_in_volumes_of_its_user() -> None:
     assert lines().index(f"USER {user}") < lines().index(f"VOLUME {json.dumps(volumes)}")
 
 
-def test_all_that_is_copied_is_there_and_gets_through_the_list() -> None:
+def test_every_copied_file_exists_and_passes_dockerignore() -> None:
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     let_through = {line[1:] for line in ignored if line.startswith("!")}
     assert ignored[1] == "*"
@@ -113,7 +113,7 @@ def test_all_that_is_copied_is_there_and_gets_through_the_list() -> None:
     assert all((ROOT / source).exists() for source in sources)
 
 
-def test_what_is_installed_first_is_the_version_that_was_tested() -> None:
+def test_the_image_installs_the_pinned_torch() -> None:
     install = next(line for line in instructions("RUN") if "TORCH_INDEX" in line)
     pattern = re.search(r"grep '(.*?)'", install)
     assert pattern is not None

@@ -1,4 +1,4 @@
-"""Speech to bytes of a format, piece by piece, read again by decoders that are not ours."""
+"""Encode speech in every format, piece by piece, and decode it with other libraries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Samples = NDArray[np.float32]
 
 
 def voice(seconds: float = 1.0, seed: int = 0) -> Samples:
-    """Something like a voice: a melody with overtones, loudness that changes, breath."""
+    """Make a sound like a voice: a melody with overtones, changing loudness and breath noise."""
     times = np.arange(round(seconds * RATE)) / RATE
     phase = 2 * np.pi * np.cumsum(170 + 60 * np.sin(2 * np.pi * 1.3 * times)) / RATE
     tone = sum(np.sin(k * phase) / k for k in range(1, 9))
@@ -40,7 +40,7 @@ def sine(frequency: float, seconds: float) -> Samples:
 
 
 def pieces(samples: Samples, seed: int) -> list[Samples]:
-    """Cuts at random, with empty pieces, pieces of one sample and long ones."""
+    """Cut samples at random into empty pieces, pieces of one sample and long pieces."""
     draws = np.random.default_rng(seed)
     near = np.arange(draws.integers(2, 40))
     anywhere = draws.integers(0, len(samples), 12)
@@ -57,12 +57,12 @@ def whole(format: Format, samples: Samples, rate: int = RATE, speed: float = 1.0
 
 
 def spoken(samples: Samples, rate: int = RATE, speed: float = 1.0) -> Samples:
-    """What comes through as PCM, as float."""
+    """Encode samples as PCM, and return the decoded samples as floats."""
     return (np.frombuffer(whole(Format.PCM, samples, rate, speed), "<i2") / 32768).astype("f4")
 
 
 def decoded(data: bytes) -> tuple[NDArray[np.generic], int]:
-    """Samples (n,) and their rate, as ffmpeg reads the file."""
+    """Return samples [n] and their rate in Hz, as ffmpeg reads the file."""
     with av.open(io.BytesIO(data)) as file:
         rate = file.streams.audio[0].rate
         frames = [frame.to_ndarray() for frame in file.decode(audio=0)]
@@ -76,7 +76,7 @@ def heard_frequency(samples: Samples, rate: int) -> float:
 
 
 def best_match(reference: Samples, found: NDArray[np.generic]) -> tuple[float, int]:
-    """The highest correlation, and the delay of ``found`` where it is."""
+    """Return the highest correlation, and the delay of ``found`` at which it occurs."""
     size = 1 << (len(reference) + len(found)).bit_length()
     products = np.fft.irfft(np.fft.rfft(found, size) * np.fft.rfft(reference, size).conj())
     delay = int(np.argmax(products[: len(found)]))
@@ -137,7 +137,7 @@ class TestExactFormats:
     def test_flac_by_another_decoder(self) -> None:
         data = bytearray(whole(Format.FLAC, voice()))
         assert struct.unpack_from(">I", data, 22) == (0,)  # the length is not known
-        struct.pack_into(">I", data, 22, RATE)  # libsndfile reads none without it
+        struct.pack_into(">I", data, 22, RATE)  # libsndfile refuses a file without a length
         samples, _ = soundfile.read(io.BytesIO(data), dtype="int16")
         assert np.array_equal(samples, to_int16(voice()))
 
@@ -150,7 +150,7 @@ class TestExactFormats:
             io.BytesIO(data), samplerate=8_000, channels=1, format="RAW", subtype=subtype
         )
         assert len(samples) == len(expected)
-        # Steps are a 32nd of the loudness at most, and small near silence.
+        # A quantisation step is at most a 32nd of the amplitude, and small near silence.
         assert np.all(np.abs(samples - expected) <= np.abs(expected) / 32 + 1 / 2048)
 
 
@@ -234,9 +234,9 @@ class TestPieces:
         ],
     )
     def test_first_sound_comes_early(self, format: Format, needed: int) -> None:
-        """After so many samples a frame of sound is there, not only a head."""
+        """After so many samples the encoder has given a frame of sound, not only the header."""
         target = Encoder(format)
-        target.push(voice()[:0])  # the head
+        target.push(voice()[:0])  # the header
         assert not target.push(voice()[: needed - 1])
         assert target.push(voice()[needed - 1 : needed])
         ready = target.push(voice()[needed:])
@@ -248,7 +248,7 @@ class TestPieces:
             ready = Encoder(format, rate, speed).push(voice())
             assert len(ready) > 0.4 * len(whole(format, voice(), rate, speed)), (rate, speed)
 
-    def test_streams_do_not_meet(self) -> None:
+    def test_encoders_do_not_influence_each_other(self) -> None:
         for format in FORMATS:
             sounds = [voice(0.5, seed) for seed in (1, 2)]
             encoders = [Encoder(format, 16_000, 1.5) for _ in sounds]
@@ -279,7 +279,7 @@ class TestPieces:
         target = Encoder(format)
         loose = samples.copy()
         data = target.push(loose)
-        loose[:] = 0  # it was taken, so this changes nothing
+        loose[:] = 0  # the encoder has read the samples, so this changes nothing
         assert data + target.finish() == whole(format, samples)
 
 
@@ -314,7 +314,7 @@ class TestTempo:
         assert loudness[1:-3].min() > 0.25
 
     @pytest.mark.parametrize("speed", SPEEDS)
-    def test_things_happen_when_they_should(self, speed: float) -> None:
+    def test_a_sound_comes_at_its_time_divided_by_the_speed(self, speed: float) -> None:
         high = spoken(np.concatenate([sine(300, 1), sine(1200, 1)]), speed=speed)
         cut = round(RATE / speed)
         slack = 1500

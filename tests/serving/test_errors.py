@@ -1,4 +1,4 @@
-"""What a server answers with for every error."""
+"""The answer of the server to every error."""
 
 import asyncio
 

@@ -29,8 +29,8 @@ from ..support.serving_tools import PATIENCE, eventually, with_limits
 from ..support.websocket_tools import Speaker, speaker
 
 LONG = "The lighthouse had been dark for eleven years. Then somebody lit the lamp again. " * 40
-# Seconds. A turn that would come later than a client's deadline is refused, and a busy machine may
-# expect that of a long text, however many these are by any measure of a person.
+# Seconds. A request is refused if its expected turn lies beyond its deadline. A busy machine may
+# expect very long waits for a long text, so this deadline is far beyond any real wait.
 LATE = 10**6
 SECRET = "the secret of a worker"
 # Threads of bounded pools, which stay.
@@ -49,8 +49,8 @@ class Told:
     """How a request ended for its client.
 
     Attributes:
-        code: of the error; ``broken off`` where an answer that had begun was left unfinished.
-        words: of the error.
+        code: the error's code; ``broken off`` for an answer that began and was left unfinished.
+        words: the error's message.
     """
 
     code: str
@@ -130,7 +130,7 @@ CLIENTS = (
 
 
 @pytest.mark.parametrize("shift", [0, 4])
-def test_everybody_is_told_when_the_engine_breaks(
+def test_every_client_is_told_when_the_engine_breaks(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, shift: int
 ) -> None:
     def broken(*_: object) -> None:
@@ -185,8 +185,8 @@ class Footprint:
     """The resources of a server.
 
     Attributes:
-        tasks, threads: by name.
-        files: that are open, sockets among them.
+        tasks, threads: numbers of asyncio tasks and of threads, by name.
+        files: number of open file descriptors, sockets included.
     """
 
     tasks: Counter[str]
@@ -212,7 +212,7 @@ class Leaver:
     """A client that disconnects at a random moment and in a random way.
 
     Attributes:
-        has_heard: whether it was sent anything before.
+        has_heard: whether the client received any data before it left.
     """
 
     def __init__(self, server: WholeServer, seed: int) -> None:
@@ -308,11 +308,11 @@ def server() -> Iterator[WholeServer]:
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.slow)])
-def test_who_leaves_at_any_moment_leaves_nothing(
+def test_a_client_that_leaves_at_any_moment_leaves_nothing_behind(
     server: WholeServer, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     spoken: list[RequestRecord] = []
-    for seed in range(5):  # so that one-time resources exist
+    for seed in range(5):  # so that resources that are allocated once exist
         Leaver(server, seed)()
     assert server.becomes_idle()
     before = Footprint.of(server)

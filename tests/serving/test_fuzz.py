@@ -1,4 +1,4 @@
-"""Random messages in random order: the server survives, holds nothing, answers as documented."""
+"""Send random messages: the server survives, holds nothing and answers as documented."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_rest_answers_as_described(operations: dict[str, Any], label: str, count
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
 )
-def test_what_is_no_http(server: WholeServer, head: bytes) -> None:
+def test_data_that_is_no_http_is_refused(server: WholeServer, head: bytes) -> None:
     host, _, port = server.address.partition(":")
     with socket.create_connection((host, int(port)), PATIENCE) as connection:
         connection.sendall(head)
@@ -228,7 +228,7 @@ def damaged(draw: random.Random, data: bytes) -> bytes:
 
 
 def any_message(draw: random.Random) -> bytes:
-    """Messages that are well-formed, wrong or damaged."""
+    """Draw a message that is well-formed, wrong or damaged."""
     values: list[Any] = [
         "",
         TEXT,
@@ -260,7 +260,7 @@ def any_message(draw: random.Random) -> bytes:
 
 
 def any_frame(draw: random.Random) -> bytes:
-    """Data to send, mostly one message."""
+    """Draw data to send, mostly one message."""
     chance = draw.random()
     if chance < 0.9:
         return Frame(Opcode.TEXT, any_message(draw)).serialize(mask=True)
@@ -302,7 +302,7 @@ def ask(**fields: Any) -> bytes:
 
 
 def any_request(draw: random.Random) -> bytes:
-    """Data that are a message, a damaged one, or none."""
+    """Draw a message, a damaged message, or data that is no message."""
     given: dict[str, Any] = {
         "voice_name": draw.choice(["", "slt", "x.slt", "nobody", "../x"]),
         "encoding": draw.choice([0, 1, 2, 3, 4, 20, 99]),

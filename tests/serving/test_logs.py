@@ -79,7 +79,9 @@ def test_each_refusal_is_a_line(
     assert "sesame" not in str(facts)
 
 
-def test_so_is_that_of_a_socket(server: WholeServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_refusal_of_a_websocket_is_a_line(
+    server: WholeServer, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, "ChatTTS.serving"):
         with pytest.raises(InvalidStatus) as caught:
             connect(f"ws://{server.address}/nowhere", proxy=None, open_timeout=PATIENCE)
@@ -129,7 +131,7 @@ def test_spoken_requests_are_never_left_out() -> None:
     assert all(throttle.filter(record("%s", name, finish="stop")) for _ in range(100))
 
 
-def test_what_is_said_seldom_tells_how_often_it_was_not(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_rate_limited_line_counts_the_lines_left_out(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     seldom = RateLimitedLogger(logging.getLogger("ChatTTS.serving.test"), 60, clock)
     for _ in range(5):
@@ -150,7 +152,7 @@ def test_what_is_said_seldom_tells_how_often_it_was_not(caplog: pytest.LogCaptur
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_all_lines_have_one_form(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines of libraries, warnings and failing threads have it too."""
+    """Lines of libraries, of warnings and of failing threads have the form too."""
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
     for name in ("uvicorn", "uvicorn.error"):  # an earlier test may have configured them

@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from ChatTTS.serving.errors import DeadlineError
 from ChatTTS.serving.rest.middleware import BodyMiddleware
 
-SOUND = bytes(range(256)) * 1000  # more than one part
+SOUND = bytes(range(256)) * 1000  # the server sends these bytes in more than one part
 
 
 async def stream(scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,7 +41,7 @@ def test_a_client_that_takes_nothing_is_cut_off() -> None:
         asyncio.run(run(send, patience=0.02))
 
 
-def test_each_part_has_its_own_patience() -> None:
+def test_each_part_has_its_own_time_limit() -> None:
     taken: list[bytes] = []
 
     async def send(message: Message) -> None:

@@ -25,7 +25,7 @@ def test_the_server_knows_its_names(host: str) -> None:
     "headers",
     [{"host": "evil.example:8000"}, {"host": "127.0.0.1.evil"}, {"host": "[::1"}, {}],
 )
-def test_a_name_of_somebody_else_is_refused(headers: dict[str, str]) -> None:
+def test_a_foreign_host_name_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(ForeignPageError, match="--name"):
         OriginPolicy(Settings()).check_name(headers)
     with pytest.raises(ForeignPageError):
@@ -36,7 +36,7 @@ def test_a_name_of_somebody_else_is_refused(headers: dict[str, str]) -> None:
     "settings",
     [Settings(names=("evil.example",)), Settings(api_keys=("k",)), Settings(host="0.0.0.0")],
 )
-def test_names_do_not_count_where_keys_or_networks_are(settings: Settings) -> None:
+def test_host_names_are_not_checked_with_keys_or_on_a_network(settings: Settings) -> None:
     OriginPolicy(settings).check_name({"host": "evil.example"})
 
 

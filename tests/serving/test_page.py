@@ -1,4 +1,4 @@
-"""The web page, in a headless Chromium, with a stand-in for the server behind it."""
+"""The web page in a headless Chromium, with a stand-in for the server."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(server: StandIn, context: BrowserContext) -> Iterator[Page]:
-    """The page, opened; at the end nothing was wrong in the console and no other host was asked."""
+    """Open the page; at the end check that the console has no error and no other host was asked."""
     page = context.new_page()
     wrong: list[str] = []
     hosts: set[str] = set()
@@ -82,7 +82,7 @@ def page(server: StandIn, context: BrowserContext) -> Iterator[Page]:
     page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
     page.goto(server.url)
     yield page
-    # Chromium writes refused and broken requests there, which is no fault of the page.
+    # Chromium writes refused and broken requests to the console, which is no fault of the page.
     ours = [text for text in wrong if not text.startswith("Failed to load resource")]
     assert ours == []
     assert hosts - {""} <= {urlsplit(server.url).netloc}  # a blob has no host
@@ -102,7 +102,7 @@ def figure(page: Page, name: str) -> float:
 
 
 def tallest_bar(page: Page) -> float:
-    """Height of the tallest column that is painted, as a share of the canvas."""
+    """Return the height of the tallest painted column, as a share of the canvas."""
     share: float = page.evaluate(
         """() => {
             const canvas = document.getElementById("wave");
@@ -180,7 +180,7 @@ def test_stopping_lets_the_server_go(server: StandIn, page: Page, again: bool) -
     server.answer = server.endless
     speak(page)
     wait_for(page, "playing")
-    if again:  # the newest request takes the place of the one before
+    if again:  # the newest request replaces the one before
         server.answer = server.speak
         speak(page)
     else:
@@ -232,7 +232,7 @@ def test_the_audio_thread_gets_every_sample_once(server: StandIn, page: Page) ->
         [list(range(1, 3001)), [7, 128, 900, 1]],
     )
     expected, played = np.arange(1, 3001), np.array(heard)
-    begin = int(np.flatnonzero(played)[0]) - 1  # the very first is faded from 0
+    begin = int(np.flatnonzero(played)[0]) - 1  # the first samples are faded in from 0
     assert np.array_equal(played[begin + 128 : begin + 3000], expected[128:])
     assert not played[begin + 3000 :].any()
     assert (np.diff(played[begin : begin + 128]) > 0).all()  # faded in
@@ -279,7 +279,7 @@ def test_a_busy_server_says_when(server: StandIn, page: Page) -> None:
         if picture(page) == empty:
             break
         page.wait_for_timeout(20)
-    assert picture(page) == empty  # it no longer looks as if something came
+    assert picture(page) == empty  # the page no longer shows that a request is pending
     server.answer = server.speak
     page.get_by_role("button", name="Try again", exact=True).click()  # once it is enabled
     wait_for(page, "ended")
@@ -373,7 +373,7 @@ def test_voices_come_and_go(server: StandIn, page: Page, tmp_path: Path) -> None
 
 def test_examples_are_in_languages_that_a_voice_speaks(server: StandIn, page: Page) -> None:
     example = page.get_by_role("button", name="中文")
-    expect(example).to_be_visible()  # of no voice the language is known
+    expect(example).to_be_visible()  # the language of no voice is known
     server.voices = [{"id": "anna", "name": "Anna", "language": "en"}]
     page.reload()
     expect(example).to_be_hidden()
@@ -405,7 +405,7 @@ def test_text_tags_and_settings(server: StandIn, page: Page) -> None:
     assert not server.spoken[1].keys() & {"temperature", "seed"}
 
 
-def test_the_queue_is_watched_while_somebody_looks(
+def test_the_queue_is_polled_while_the_page_is_visible(
     server: StandIn, context: BrowserContext
 ) -> None:
     server.status = {"running": 4, "waiting": 3, "limit": 4}
@@ -444,7 +444,7 @@ def test_nothing_sticks_out(server: StandIn, page: Page) -> None:
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance of ``#rrggbb``, as WCAG 2 defines it."""
+    """Return the relative luminance of ``#rrggbb``, as WCAG 2 defines it."""
     parts = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
     linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
     return float(linear @ (0.2126, 0.7152, 0.0722))

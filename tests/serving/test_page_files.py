@@ -1,4 +1,4 @@
-"""The web page's files; no browser is needed to read them."""
+"""The files of the web page, read without a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server as a process: its output, its end, and its checks before the model is loaded."""
+"""The server process: its output, its shutdown, and its checks before the model is loaded."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def test_sigterm_lets_requests_finish(start: Start) -> None:
     assert process.status() == 0
 
 
-def test_what_takes_too_long_is_dropped_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_request_that_takes_too_long_is_dropped_and_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with contextlib.ExitStack() as clients, caplog.at_level(logging.WARNING):
         with server_thread(shutdown_seconds=0.2) as thread:
             server = thread.ready()
@@ -130,8 +132,10 @@ InProcessExecutor.execute_model = execute
 
 
 @pytest.mark.slow
-def test_a_failed_engine_ends_the_process_once_all_are_told(start: Start, tmp_path: Path) -> None:
-    """Every line of its output is JSON, lines of libraries too."""
+def test_a_failed_engine_ends_the_process_once_every_client_is_told(
+    start: Start, tmp_path: Path
+) -> None:
+    """Every line of the process's output is JSON, lines of libraries included."""
     flag = tmp_path / "broken"
     process = start("--log-format", "json", before=BREAK.format(flag=str(flag)))
     host, _, port = process.url.removeprefix("http://").partition(":")
@@ -188,7 +192,7 @@ def loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("loads_nothing", "empty_home")
 @pytest.mark.parametrize("form", ["text", "json"])
 @pytest.mark.parametrize("wrong", ["port", "grpc-port", "voices", "tls", "keys"])
-def test_what_cannot_be_is_said_before_the_model_loads(
+def test_impossible_settings_are_reported_before_the_model_loads(
     wrong: str, form: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     no_folder = tmp_path / "file"
@@ -228,7 +232,7 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
         ({"host": "localhost"}, False),
     ],
 )
-def test_a_door_that_is_open_to_all_is_told(
+def test_a_server_without_keys_on_a_network_is_reported(
     settings: dict[str, Any], is_warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     warn_if_open(Settings(**settings))

@@ -1,4 +1,4 @@
-"""Speech over HTTP: the samples equal those of ``infer``, and disconnected clients hold nothing."""
+"""Speech over HTTP: samples equal those of ``infer``; disconnected clients hold no resources."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_lossy_formats_sound_alike(
     assert similarity(samples, reference) > 0.9
 
 
-def test_mp3_is_what_nobody_asks_for(client: httpx.Client) -> None:
+def test_mp3_is_the_default_format(client: httpx.Client) -> None:
     assert ask(client).headers["content-type"] == "audio/mpeg"
 
 
@@ -234,7 +234,9 @@ def breaking(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("breaking")
-def test_an_error_midway_is_no_whole_answer(client: httpx.Client, server: RunningServer) -> None:
+def test_an_answer_with_an_error_midway_is_incomplete(
+    client: httpx.Client, server: RunningServer
+) -> None:
     with pytest.raises(httpx.RemoteProtocolError):
         ask(client, response_format="pcm")
     whole = ask(client, response_format="pcm", stream=False)
@@ -252,7 +254,7 @@ def test_an_error_midway_is_an_event(client: httpx.Client) -> None:
     assert error["error"]["code"] == "engine_failed"
 
 
-def test_what_the_server_drops_is_no_whole_answer(
+def test_an_answer_that_the_server_drops_is_incomplete(
     client: httpx.Client, server: RunningServer
 ) -> None:
     body = {"input": LONG, "response_format": "pcm"}
@@ -296,7 +298,9 @@ def take_all_places(server: RunningServer) -> list[Ticket]:
     ]
 
 
-def test_who_leaves_while_it_speaks_frees_all(server: RunningServer) -> None:
+def test_a_client_that_leaves_while_its_request_runs_frees_everything(
+    server: RunningServer,
+) -> None:
     with closing(connect(server, "/v1/audio/speech", {"input": LONG})) as connection:
         assert connection.recv(1000).startswith(b"HTTP/1.1 200")
         assert server.busy()["blocks"] > 0
@@ -304,7 +308,7 @@ def test_who_leaves_while_it_speaks_frees_all(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/audio/speech", "/v1/audio/speech/batch", "/v1/audio/refine"])
-def test_who_leaves_the_queue_frees_the_place(server: RunningServer, path: str) -> None:
+def test_a_client_that_leaves_the_queue_frees_its_place(server: RunningServer, path: str) -> None:
     admission = server.service.admission
     tickets = server.call(lambda: take_all_places(server))
     try:
@@ -319,7 +323,7 @@ def test_who_leaves_the_queue_frees_the_place(server: RunningServer, path: str) 
     assert server.becomes_idle()
 
 
-def test_who_leaves_a_batch_ends_all_its_items(server: RunningServer) -> None:
+def test_a_client_that_leaves_a_batch_ends_all_its_items(server: RunningServer) -> None:
     body = {"items": [{"input": LONG}, {"input": LONG}], "stream": True}
     with closing(connect(server, "/v1/audio/speech/batch", body)):
         assert eventually(lambda: server.service.admission.running == 2)
@@ -366,7 +370,7 @@ def test_a_batch_with_one_bad_item(
     assert server.becomes_idle()
 
 
-def test_a_batch_waits_behind_those_who_listen(
+def test_a_batch_has_batch_priority(
     client: httpx.Client, server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[SpeechRequest] = []

@@ -1,4 +1,4 @@
-"""gRPC as Riva's own client speaks it."""
+"""Riva's own client on the gRPC interface."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def client(server: RunningServer) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def offline(server: RunningServer) -> NDArray[np.int16]:
-    """What the library itself speaks of TEXT."""
+    """The samples of TEXT that the library gives without a server."""
     return to_int16(server.offline(TEXT, 5))
 
 
@@ -200,7 +200,7 @@ def test_the_first_settings_hold_for_the_others(client: Client, server: RunningS
 
 
 def test_a_text_is_complete_before_the_next_one_comes(client: Client, offline: Any) -> None:
-    """Also the moments that a resampler holds back."""
+    """The last samples of a text, which a resampler holds back, come before the next text."""
     whole = len(offline) * 16_000 // RATE
     heard = threading.Event()
     in_time: list[bool] = []
@@ -251,13 +251,13 @@ def test_a_silent_stream_is_ended(server: RunningServer) -> None:
 
 
 def recording() -> NDArray[np.int16]:
-    """Two seconds that are no silence."""
+    """A recording of two seconds that is not silent."""
     generator = np.random.default_rng(0)
     return (generator.standard_normal(2 * 16_000) * 3000).astype("<i2")
 
 
 def beginning(pieces: Iterator[NDArray[np.int16]], most: int = 12_000) -> NDArray[np.int16]:
-    """Return about the first ``most`` samples; a noise voice need not say more."""
+    """Return about the first ``most`` samples, enough for a random model that gives noise."""
     heard = np.zeros(0, np.int16)
     for piece in pieces:
         heard = np.concatenate([heard, piece])
@@ -267,7 +267,7 @@ def beginning(pieces: Iterator[NDArray[np.int16]], most: int = 12_000) -> NDArra
     return heard[:most]
 
 
-def test_a_recording_is_who_speaks(client: Client, server: RunningServer) -> None:
+def test_a_recording_sets_the_voice(client: Client, server: RunningServer) -> None:
     sound = recording()
     sample = server.chat.sample_audio_speaker(sound, 16_000)
     with server.chat.stream(
@@ -356,7 +356,7 @@ def test_reflection_describes_all_services(client: Client) -> None:
 
 
 def test_the_messages_are_those_of_the_client() -> None:
-    """Every field of the client's: its number, type and label. Older clients have fewer."""
+    """Each field of the client's messages is in ours; older clients have fewer fields."""
     mine = ours.DESCRIPTOR.message_types_by_name
     for name, descriptor in tts.DESCRIPTOR.message_types_by_name.items():
         for message, fields in _fields(descriptor).items():

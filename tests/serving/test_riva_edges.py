@@ -1,4 +1,4 @@
-"""gRPC: what is refused, and how calls end."""
+"""gRPC: refused calls, and the ends of calls."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def client(server: RunningServer) -> Iterator[Client]:
         ({"audio_prompt": bytes(80_000), "encoding": PCM, "sample_rate_hz": 8000}, "silent"),
     ],
 )
-def test_a_recording_that_is_none(client: Client, fields: dict[str, Any], says: str) -> None:
+def test_data_that_is_no_recording_is_refused(
+    client: Client, fields: dict[str, Any], says: str
+) -> None:
     error = client.refused(zero_shot(**fields))
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert says in error.details()
@@ -93,7 +95,9 @@ def test_a_recording_that_is_none(client: Client, fields: dict[str, Any], says: 
         ({"custom_configuration": {"priority": "first"}}, "interactive"),
     ],
 )
-def test_what_cannot_be_done_is_said(client: Client, fields: dict[str, Any], says: str) -> None:
+def test_impossible_requests_are_refused_with_the_reason(
+    client: Client, fields: dict[str, Any], says: str
+) -> None:
     error = client.refused(ask(**fields))
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert says in error.details()
@@ -101,7 +105,7 @@ def test_what_cannot_be_done_is_said(client: Client, fields: dict[str, Any], say
 
 
 def test_messages_with_wrong_bits(client: Client) -> None:
-    """Whatever it means, it is answered in the terms of the service."""
+    """A damaged message is answered with a status code of the service."""
     generator = np.random.default_rng(0)
     sound = zero_shot("...", audio_prompt=b"RIFF", sample_rate_hz=8000).SerializeToString()
     method = client.channel.unary_unary(f"/{SPEECH}/Synthesize")
@@ -170,8 +174,8 @@ def test_a_full_server_says_when_to_come_again(client: Client, server: RunningSe
     assert server.becomes_idle()
 
 
-def test_who_cannot_wait_is_not_kept(client: Client, server: RunningServer) -> None:
-    """The call's deadline is the queue's, too: nothing of it is left behind."""
+def test_a_call_past_its_deadline_leaves_the_queue(client: Client, server: RunningServer) -> None:
+    """The call's deadline also limits its wait in the queue, so no ticket is left behind."""
     admission = server.service.admission
     limits = admission.limits
     admission.limits = replace(limits, max_running=1)
@@ -190,8 +194,8 @@ def test_who_cannot_wait_is_not_kept(client: Client, server: RunningServer) -> N
     assert server.becomes_idle()
 
 
-def test_who_needs_no_key_takes_no_place(server: RunningServer) -> None:
-    """A stream about the health stays open for as long as its client likes."""
+def test_calls_that_need_no_key_take_no_place(server: RunningServer) -> None:
+    """A client may keep a health stream open for as long as it likes."""
     over = threading.Event()
 
     def one_text() -> Iterator[tts.SynthesizeSpeechRequest]:
@@ -216,7 +220,7 @@ def test_who_needs_no_key_takes_no_place(server: RunningServer) -> None:
         assert client.stub.Synthesize(ask(), metadata=right).audio
 
 
-def test_who_takes_no_sound_is_cut_off(server: RunningServer) -> None:
+def test_a_client_that_takes_no_sound_is_cut_off(server: RunningServer) -> None:
     limits = replace(server.settings.limits, idle_seconds=0.05)
     servicer = RivaServicer(
         server.service, Authenticator(()), replace(server.settings, limits=limits)
@@ -229,7 +233,7 @@ def test_who_takes_no_sound_is_cut_off(server: RunningServer) -> None:
 
 
 class _Deaf:
-    """The side of the server of a call whose client sends a text and reads nothing."""
+    """The server's context of a call whose client sends a text and reads nothing."""
 
     def __init__(self, data: bytes) -> None:
         self.told: grpc.StatusCode | None = None
@@ -350,7 +354,7 @@ def test_refusals_are_counted_once(client: Client, server: RunningServer) -> Non
 
     before = [count("voice_not_found"), count("invalid_request")]
     client.refused(ask(voice_name="nobody"))
-    client.refused(ask("..."))  # it had its turn, and counts as a request that failed
+    client.refused(ask("..."))  # the request had its turn, so it counts as failed, not as refused
     assert [count("voice_not_found"), count("invalid_request")] == [before[0] + 1, before[1]]
 
 

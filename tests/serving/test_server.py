@@ -122,7 +122,7 @@ def test_an_address_that_cannot_be(chat: Chat, host: str, port: int) -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A self-signed certificate for localhost, and its key."""
+    """Files of a self-signed certificate for localhost and of its key."""
     return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
@@ -171,8 +171,8 @@ def test_files_for_tls_that_cannot_be_used(
 # ------------------------------------------------------------------ ending
 
 
-def test_who_waits_is_spoken_to_the_end() -> None:
-    """That includes the moment between two requests, in which the only place is free."""
+def test_waiting_requests_are_spoken_before_the_server_closes() -> None:
+    """Shutdown also waits in the moment between two requests, when the only place is free."""
     lengths: Queue[int] = Queue()
     with whole_server(**with_limits(running=1)) as server:
         clients = [
@@ -190,7 +190,7 @@ def test_who_waits_is_spoken_to_the_end() -> None:
     assert 0 not in counted
 
 
-def test_a_server_that_ends_takes_nobody() -> None:
+def test_a_server_that_shuts_down_admits_no_request() -> None:
     with whole_server() as server, Reader(server.url, LONG * 2) as reader:
         server.call(server.service.admission.drain)
         server.service.state = "draining"

@@ -43,7 +43,7 @@ async def samples(service: SpeechService, seed: int = 7) -> int:
         return sum([len(piece.samples) async for piece in speech])
 
 
-def test_who_refines_leaves_threads_to_who_speaks(
+def test_clients_that_refine_leave_threads_to_clients_that_speak(
     chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_go_on = threading.Event()
@@ -73,7 +73,9 @@ def test_who_refines_leaves_threads_to_who_speaks(
     asyncio.run(main())
 
 
-def test_who_sends_recordings_leaves_threads_to_who_speaks(chat: Chat, tmp_path: Path) -> None:
+def test_clients_that_send_recordings_leave_threads_to_clients_that_speak(
+    chat: Chat, tmp_path: Path
+) -> None:
     may_go_on = threading.Event()
 
     async def main() -> None:
@@ -108,7 +110,7 @@ def test_results_are_not_given_by_a_server_that_ends(chat: Chat, tmp_path: Path)
     asyncio.run(main())
 
 
-def test_what_ends_between_two_utterances_is_not_whole(
+def test_a_stream_that_ends_between_two_utterances_is_incomplete(
     chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:

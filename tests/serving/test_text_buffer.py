@@ -1,4 +1,4 @@
-"""Text in pieces gives the utterances of the whole text, each as early as it can be known."""
+"""Text in pieces gives the utterances of the whole text, each as early as possible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ChatTTS.text import Normalizer, prepare, split_utterances
 
 MOST = 60
 
-# What decides how a text is cut, in pieces small enough to meet each other often.
+# Words, marks and tags that decide where a text is cut; few, so that they often stand together.
 _ATOMS = st.sampled_from(
     [
         *["a", "It", "we went home", "Dr", "No", "e.g", "p.m", "12", "3.5", "I", "mother-in-law"],
@@ -95,10 +95,10 @@ def test_wrapped_lines_go_on() -> None:
         (["It was a good day. ", "We went"], ["", ""]),
         (["It was a good day. ", "We went home"], ["", "It was a good day."]),
         (["It was a good day. Yes.", " And then we slept"], ["", "It was a good day. Yes."]),
-        # A line's end is an end.
+        # The end of a line ends an utterance.
         (["It was a good day\n"], ["It was a good day"]),
         (["Yes\n", "\n", "No\n"], ["Yes", "", "No"]),
-        # Nor is a stop the end before its tags and quotes are there.
+        # A full stop ends a sentence only once the tags and quotes after it are known.
         (["I met Dr.", " Lee of the town. He asked me"], ["", "I met Dr. Lee of the town."]),
         (["We all went home.", " [lau", "gh]He stayed there"], ["", "", "We all went home."]),
         (["We all left.", " [laugh] ", "He stayed there"], ["", "", "We all left. [laugh]"]),
@@ -106,7 +106,7 @@ def test_wrapped_lines_go_on() -> None:
         (["今天很好，我们走吧。明天", "也很好"], ["", "今天很好，我们走吧。"]),
     ],
 )  # fmt: skip
-def test_each_as_early_as_it_is_known(pieces: list[str], expected: list[str]) -> None:
+def test_each_utterance_comes_as_early_as_known(pieces: list[str], expected: list[str]) -> None:
     buffer = TextBuffer(MOST)
     assert ["|".join(buffer.push(piece)).strip() for piece in pieces] == expected
 

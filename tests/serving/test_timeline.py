@@ -1,4 +1,4 @@
-"""Which words were played, by the number of samples that were."""
+"""The words that were played, from the number of samples that were played."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def timeline() -> Timeline:
         (100, "", False),
         (6_999, "One", False),
         (7_000, "One two", False),
-        (13_800, "One two three.", True),  # what the encoder still holds does not count
+        (13_800, "One two three.", True),  # samples that the encoder still holds do not count
         (14_000, "One two three.", True),
         (14_000 + 10_100, "One two three. Four five", False),
         (90_000, "One two three. Four five six.", False),

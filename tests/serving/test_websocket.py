@@ -1,4 +1,4 @@
-"""Text in pieces over a real socket: it sounds like the whole, and can be stopped at any time."""
+"""Text in pieces over a WebSocket sounds like the whole text, and can be stopped at any time."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def whole(server: RunningServer) -> NDArray[np.int16]:
 
 
 def apart(first: NDArray[np.int16], second: NDArray[np.int16]) -> int:
-    """The greatest difference of two waveforms of one length."""
+    """Return the largest difference between two waveforms of equal length."""
     assert len(first) == len(second)
     return int(np.abs(first.astype(int) - second.astype(int)).max())
 
@@ -140,7 +140,7 @@ def test_only_the_first_utterance_of_a_run_is_hurried(
     assert [request.first_utterance for request in asked] == list(range(6))
 
 
-def test_where_there_is_no_room_ahead_it_is_tried_again(
+def test_a_refused_prefetch_is_tried_again(
     socket: Speaker,
     server: RunningServer,
     whole: NDArray[np.int16],
@@ -172,7 +172,7 @@ def test_after_a_flush_the_context_goes_on(socket: Speaker, whole: NDArray[np.in
         assert socket.until("audio.done")["text"] == sentence
     assert len({m["request_id"] for m in socket.all("audio.start")}) == len(SENTENCES)
     assert apart(socket.samples(), whole) <= 1
-    socket.say("session.config", seed=SEED)  # the row of draws begins anew
+    socket.say("session.config", seed=SEED)  # the random draws begin again
     socket.say("input.text", text=TEXT)
     socket.say("input.flush")
     socket.until("audio.done")
@@ -326,7 +326,7 @@ def test_cancel_after_done_ends_the_context(socket: Speaker) -> None:
 
 
 @pytest.mark.parametrize("is_polite", [True, False])
-def test_who_goes_away_frees_everything(server: RunningServer, is_polite: bool) -> None:
+def test_a_client_that_goes_away_frees_everything(server: RunningServer, is_polite: bool) -> None:
     with speaker(server) as socket:
         for name in ("a", "b"):
             socket.say("input.text", name, text=LONG)
@@ -337,7 +337,7 @@ def test_who_goes_away_frees_everything(server: RunningServer, is_polite: bool) 
     assert is_over(server)
 
 
-def test_who_does_not_read_makes_the_engine_wait(server: RunningServer) -> None:
+def test_a_client_that_does_not_read_makes_the_engine_wait(server: RunningServer) -> None:
     ended: list[RequestRecord] = []
 
     async def speak_to_nobody() -> tuple[int, int]:

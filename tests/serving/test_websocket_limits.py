@@ -1,4 +1,4 @@
-"""What a speech socket refuses, and how it says so."""
+"""Messages that the speech WebSocket refuses, and its errors."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_too_many_flushes(socket: Speaker) -> None:
 
 
 def test_too_many_texts_that_end_by_silence(server: RunningServer) -> None:
-    """Each is kept until all before it is sent, and this client reads nothing."""
+    """The server keeps each text until the speech before it is sent; this client reads nothing."""
 
     async def ended() -> None:
         pass
@@ -203,7 +203,7 @@ def test_too_many_texts_that_end_by_silence(server: RunningServer) -> None:
     assert is_over(server)
 
 
-def test_overload_is_told_and_the_next_text_may_do(chat: Chat) -> None:
+def test_overload_is_told_and_the_next_text_may_be_served(chat: Chat) -> None:
     limits = with_limits(running=1, waiting=1)
     with running_server(chat=chat, extend=EXTEND, **limits) as server:
         admission = server.service.admission
@@ -232,13 +232,13 @@ def test_overload_is_told_and_the_next_text_may_do(chat: Chat) -> None:
 
 
 def refusals(server: RunningServer) -> float:
-    """Requests that were refused for overload, by the metrics."""
+    """Return the number of requests refused for overload, from the metrics."""
     labels = {"code": "server_overloaded"}
     registry = server.service.metrics.registry
     return registry.get_sample_value("chattts_refused_total", labels) or 0.0
 
 
-def test_what_was_begun_too_early_is_not_counted_as_refused(chat: Chat) -> None:
+def test_a_refused_prefetch_is_not_counted_as_a_refusal(chat: Chat) -> None:
     with running_server(chat=chat, extend=EXTEND, **with_limits(running=1)) as server:
         # No request may wait: a prefetched utterance is refused, and begun again in its turn.
         admission = server.service.admission

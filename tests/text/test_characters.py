@@ -1,4 +1,4 @@
-"""The published character rule, exactly, and what normalisation does for characters before it."""
+"""The published character rule, and the replacement of characters by normalisation before it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def test_every_character_follows_the_published_rule() -> None:
         ("", False),
     ],
 )
-def test_chinese_is_what_has_more_characters_than_words(text: str, chinese: bool) -> None:
+def test_a_text_with_more_chinese_characters_than_words_is_chinese(
+    text: str, chinese: bool
+) -> None:
     assert (language_of(text) == "zh") is chinese
 
 
@@ -103,7 +105,7 @@ def test_homophones_replace_characters_outside_tags(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["no json", '["a"]', '{"ab": "c"}', '{"a": "bc"}', '{"a": 1}', '{"": "a"}', None]
 )
-def test_a_table_that_is_none_says_which_file(content: str | None, tmp_path: Path) -> None:
+def test_a_malformed_table_is_named_by_its_file(content: str | None, tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     if content is not None:
         path.write_text(content, encoding="utf-8")

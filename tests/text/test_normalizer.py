@@ -91,7 +91,7 @@ see [the docs](https://example.com/a_b) and ![a picture](./x.png), [laugh](https
         "quoted words in snake case",
         "see the docs and a picture, [laugh], a dot b,",
     ]
-    assert shared("a [b[c](https://x.y)]") == "a b c"  # no tag arises
+    assert shared("a [b[c](https://x.y)]") == "a b c"  # removing markdown must not create a tag
     assert voice("2 * 3 and 2*3") == "two times three and two times three"
 
 
@@ -126,7 +126,7 @@ def test_a_second_registration_is_refused(caplog: pytest.LogCaptureFixture) -> N
     assert normalize("x") == "second"
 
 
-def test_a_function_for_another_language_reads_what_is_said_to_be_in_it() -> None:
+def test_a_function_for_another_language_reads_texts_of_that_language() -> None:
     normalize = Normalizer()
     assert normalize.register("ja", lambda text: text.replace("x", "ka"))
     assert normalize("x 5", lang="ja") == "ka five"

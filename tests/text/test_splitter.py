@@ -1,4 +1,4 @@
-"""Splitting: at the ends of sentences, in speakable pieces, without losing a character."""
+"""Split at the ends of sentences into pieces that can be spoken, and lose no character."""
 
 from __future__ import annotations
 

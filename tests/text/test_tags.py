@@ -1,4 +1,4 @@
-"""Control tags stand apart from every rule on text."""
+"""Control tags: no rule on text changes them."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Streamed:
 
     @cached_property
     def playbacks(self) -> list[Playback]:
-        """What a player makes of each stream."""
+        """The simulated playback of each stream."""
         return [Playback.of(own) for own in self.chunks]
 
     @property

@@ -1,4 +1,4 @@
-"""A plot of the audio that streams gave over time, and of what a player makes of it."""
+"""A plot of the audio that streams gave over time, and of its playback."""
 
 from __future__ import annotations
 

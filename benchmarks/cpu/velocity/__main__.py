@@ -1,4 +1,4 @@
-"""Time the velocity engine: beside the published package, and beside what the machine can do.
+"""Time the velocity engine beside the published package and the limits of the machine.
 
     python -m benchmarks.cpu.velocity --threads 2 --json out.json
     python -m benchmarks.cpu.velocity --threads 2 --peer-python peer/bin/python --plot out.png
@@ -164,7 +164,7 @@ def _repeated_prompt(loaded: LoadedSide, args: argparse.Namespace) -> dict[str, 
 
 
 def _overhead(loaded: LoadedSide, args: argparse.Namespace) -> dict[str, Any]:
-    """Return where the time goes with the most streams, on texts that no round has had."""
+    """Return the time outside the model with the most streams, on texts that no round has had."""
     streams = max(args.streams)
     first = 2 * streams * len(args.streams) * (args.rounds + 1)
     return {

@@ -63,7 +63,7 @@ MACHINE = Part("machine", "machine", 60)
 CHECKS = (
     *(_of("kernels", 130, dtype, **_FEW_THREADS) for dtype in ("float32", "bfloat16", "float16")),
     Part("codes", "codes", 130, environment=_FEW_THREADS),
-    Part("tests", "cuda_tests", 200, environment=_FEW_THREADS),
+    Part("tests", "cuda_tests", 185, environment=_FEW_THREADS),
 )
 # These run in sequence, the most important first.
 FIGURES = (

@@ -263,6 +263,7 @@ def test_it_downloads_where_the_caller_wants(service: Service) -> None:
         assert service.repository.asked == []
 
 
+@pytest.mark.slow
 def test_force_without_a_hub_does_not_pass_off_what_is_cached(service: Service) -> None:
     service.client("download")
     service.stop()

@@ -71,7 +71,7 @@ def test_an_interrupt_keeps_what_was_made(small: Chat) -> None:
 
 @pytest.mark.parametrize("use_decoder", [True, False])
 @pytest.mark.parametrize("texts", [[TEXT], [TEXT, "one.", "come to the water, come now."]])
-@pytest.mark.slow_for("standard-texts1-*", "standard-*-False")
+@pytest.mark.slow_for("standard-texts1-*", "standard-*-False", "velocity-texts1-False")
 def test_a_stream_is_the_same_sound(small: Chat, texts: list[str], use_decoder: bool) -> None:
     params: dict[str, Any] = {**LIVELY, "max_new_token": 150}
     settings: dict[str, Any] = {
@@ -158,7 +158,7 @@ def pieces_of(chat: Chat, text: str, **settings: Any) -> tuple[SpeechStream, lis
 
 @pytest.mark.parametrize("use_decoder", [True, False])
 @pytest.mark.parametrize("max_split_batch", [1, 4])
-@pytest.mark.slow_for("standard-1-*", "standard-4-False")
+@pytest.mark.slow_for("standard-1-*", "standard-4-False", "velocity-4-False")
 def test_pieces_are_the_waveform(small: Chat, use_decoder: bool, max_split_batch: int) -> None:
     settings: dict[str, Any] = {"use_decoder": use_decoder, "max_split_batch": max_split_batch}
     stream, pieces = pieces_of(small, STORY, **settings)
@@ -414,7 +414,7 @@ EARLY: dict[str, Any] = {"first": 2, "lookahead": 3, "growth": 1.5}
 
 
 @pytest.mark.parametrize("low_latency", [True, EARLY, ChatTTS.LowLatency(first=3)])
-@pytest.mark.slow_for("standard*")
+@pytest.mark.slow_for("standard*", "velocity-low_latency*")
 def test_low_latency_begins_sooner_and_joins_the_exact_stream(
     small: Chat, low_latency: Any
 ) -> None:

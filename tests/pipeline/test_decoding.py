@@ -191,7 +191,7 @@ EARLY = [
 
 @pytest.mark.parametrize("numbers", EARLY)
 @pytest.mark.parametrize("use_decoder", [True, False])
-@pytest.mark.slow_for("torch-False-*", "torch-True-numbers3")
+@pytest.mark.slow_for("torch-False-*", "torch-True-numbers[123]")
 def test_early_samples_depend_on_the_frames_alone(
     backend: str, use_decoder: bool, numbers: LowLatency
 ) -> None:
@@ -214,6 +214,7 @@ def test_early_samples_join_the_exact_ones(backend: str, numbers: LowLatency) ->
 
 
 @pytest.mark.parametrize("finish", [FinishReason.STOP, FinishReason.ABORT])
+@pytest.mark.slow_for("torch-abort")
 def test_an_utterance_may_end_at_any_frame(backend: str, finish: FinishReason) -> None:
     numbers = LowLatency(first=3, lookahead=3, growth=1.4, largest=8)
     needed = [needed for needed, _ in numbers.chunks(case(backend, True, 0).synthesizer.reach / 2)]

@@ -215,6 +215,7 @@ def vocoder_task(corpus: list[Spoken], adversarial: bool, settings: VocoderSetti
     return VocoderTask(vocoder, codec, discriminator, corpus, CPU, 0, settings)
 
 
+@pytest.mark.slow
 def test_the_vocoder_learns(corpus: list[Spoken], tmp_path: Path) -> None:
     settings = VocoderSettings(frames=8, batch=2, rate=5e-3, decoded_from=0.9)
     task = vocoder_task(corpus, adversarial=False, settings=settings)
@@ -251,6 +252,7 @@ def judged(task: VocoderTask) -> Iterator[tuple[str, Tensor]]:
     return task.modules["discriminator"].named_parameters()
 
 
+@pytest.mark.slow
 def test_both_sides_of_the_adversary_step(corpus: list[Spoken], tmp_path: Path) -> None:
     settings = VocoderSettings(frames=8, batch=2, adversary_from=0.0)
     task = vocoder_task(corpus, adversarial=True, settings=settings)
@@ -284,6 +286,7 @@ def hiddens(utterances: Sequence[Spoken]) -> list[Tensor]:
     return found
 
 
+@pytest.mark.slow
 def test_the_decoder_learns(corpus: list[Spoken], tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = decoder_config(200)

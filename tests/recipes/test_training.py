@@ -195,6 +195,7 @@ def test_a_budget_below_nothing_is_refused(wrong: dict[str, Any]) -> None:
         Budget(**wrong)
 
 
+@pytest.mark.slow
 def test_a_raised_budget_ends_no_phase_unless_it_was_a_trial(tmp_path: Path) -> None:
     class Phases(Line):
         def objectives(self, batch: Tensor, moment: Moment) -> Iterator[Objective]:

@@ -158,7 +158,7 @@ stream.close()
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-@pytest.mark.slow_for("the end of the interpreter", "an exception")
+@pytest.mark.slow
 def test_nothing_hangs(end: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SCRIPT + end, str(DATA / "model-a")],

@@ -195,7 +195,7 @@ BIT_SHAPES = [SHAPES["heads of 24, two groups"], SHAPES["heads of 64, one of key
 
 
 @pytest.mark.parametrize("shape", BIT_SHAPES, ids=["24", "64"])
-@pytest.mark.slow_for("torch float32-*", "torch bfloat16-64")
+@pytest.mark.slow_for("torch *-*")
 def test_cuts_and_neighbours_change_no_bit(
     make_llama: Callable[..., LlamaModel], shape: LlamaShape
 ) -> None:

@@ -189,7 +189,7 @@ def test_velocity_gives_what_the_standard_path_gives(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.slow_for("model-b")
+@pytest.mark.slow
 def test_torch_alone_gives_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelLoader, "_team", lambda self: None)
     with velocity(name) as whole, velocity(name, max_num_batched_tokens=7, block_size=8) as cut:

@@ -97,7 +97,10 @@ class FakeStream:
         taken, most = 0, self._library.ctrl_c_after
         while not self._has_ended.wait(0.0005):
             # The device asks for no more than there is, as if it were always in time.
+            # What an aborted player still holds is never taken, so that it waits for ever.
             while (waiting := self._queue.waiting) and (most is None or taken < most):
+                if self._has_ended.is_set():
+                    return
                 taken += len(self.ask(min(waiting, 256)))
             if most is not None and taken >= most and self._queue.is_full:
                 os.kill(os.getpid(), signal.SIGINT)

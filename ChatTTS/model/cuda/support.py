@@ -1,4 +1,4 @@
-"""Return whether Triton kernels can run here, and on which device they are launched."""
+"""The test whether Triton kernels can run here, and the device on which they are launched."""
 
 from __future__ import annotations
 

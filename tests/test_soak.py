@@ -23,9 +23,7 @@ def test_soak(engine: str) -> None:
     soak = subprocess.Popen(
         [sys.executable, *command],
         cwd=ROOT,
-        # MKL locks its buffers for a moment when a thread ends. Threads end all the time here, and
-        # a child that is forked in that moment would hang.
-        env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_DISABLE_FAST_MM": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -5,7 +5,8 @@ side, they would wait for each other at every barrier, which costs much more tha
 
 A fork waits for the present work as well. The libraries under torch have locks of their own, such
 as the one around MKL's buffers. A child that is forked while another thread holds one would wait
-for it for ever.
+for it for ever. A thread that computed takes MKL's lock once more while it ends, after Python has
+forgotten it, so a fork waits for such threads, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -26,6 +28,10 @@ T = TypeVar("T")
 # On Windows, Ctrl-C cannot interrupt a wait without a limit.
 _POLL_SECONDS = 1.0
 _FORK_POLL_SECONDS = 0.001
+# A thread ends within microseconds. The system may give its number to a library's thread, though,
+# and that one may live on.
+_THREAD_END_SECONDS = 2.0
+_THREADS = Path("/proc/self/task")  # a folder for each thread's number, on Linux
 
 # Hooks of the interpreter cannot be removed, so one hook of each kind serves all locks. It holds
 # them weakly.
@@ -54,6 +60,7 @@ class FairLock(ComputeLock):
         self._computes: Any = threading.RLock()
         self._last = threading.Lock()  # held until the last work in the queue is done
         self._forks: WeakSet[Any] = WeakSet()  # that wait, or are under way
+        self._threads: set[int] = set()  # the system's numbers of those that worked
         _LOCKS.add(self)
 
     def run(self, work: Callable[[], T]) -> T:
@@ -70,6 +77,7 @@ class FairLock(ComputeLock):
             # Ctrl-C may remove a thread from the queue while an earlier work still runs. The next
             # thread would then come too early, and this lock holds it back.
             with self._computes:
+                self._remember_thread()
                 return work()
         finally:
             mine.release()
@@ -83,14 +91,36 @@ class FairLock(ComputeLock):
         fork = _Fork()  # leaves the set with this frame, wherever Ctrl-C comes
         self._forks.add(fork)
         with self._computes:
+            self._wait_for_ending_threads()
             yield
+
+    def _remember_thread(self) -> None:
+        thread = threading.get_native_id()
+        if thread not in self._threads:
+            self._threads = {known for known in self._threads if _exists(known)} | {thread}
+
+    def _wait_for_ending_threads(self) -> None:
+        deadline = time.monotonic() + _THREAD_END_SECONDS
+        while any(map(_exists, self._threads - _known_to_python())):
+            if time.monotonic() > deadline:
+                self._threads &= _known_to_python()
+            time.sleep(_FORK_POLL_SECONDS)
 
     def after_fork(self) -> None:
         """Forget the queue in a forked child: the parent's other threads never run there."""
         self._last = threading.Lock()
         self._forks = WeakSet()
+        self._threads = set()
         if not self._computes._is_owned():  # Ctrl-C ended the wait for another thread's work
             self._computes = threading.RLock()
+
+
+def _exists(thread: int) -> bool:
+    return (_THREADS / str(thread)).exists()
+
+
+def _known_to_python() -> set[int]:
+    return {thread.native_id or 0 for thread in threading.enumerate()}
 
 
 class _Fork:

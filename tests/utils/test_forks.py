@@ -141,6 +141,26 @@ lock.run(lambda: 0)
 """)
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs Linux")
+def test_a_fork_waits_for_the_end_of_threads_that_worked() -> None:
+    # Python does not list threads that _thread starts, just as it does not list those that end.
+    run_watched("""
+import _thread, os, threading, time
+from ChatTTS.utils.fair_lock import FairLock
+lock, worked, ended = FairLock(), threading.Event(), []
+def work_and_linger():
+    lock.run(worked.set)
+    time.sleep(0.3)
+    ended.append(1)
+_thread.start_new_thread(work_and_linger, ())
+worked.wait()
+child = os.fork()
+if child == 0:
+    os._exit(0 if ended else 1)
+assert os.waitpid(child, 0)[1] == 0
+""")
+
+
 # The state of a daemon thread at the interpreter's end depends on the time; several are tried.
 ENDING = """
 children = []

@@ -36,10 +36,10 @@ test: $(INSTALLED_DEV)  ## lint, types and the quick tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(PYTEST) -m $(QUICK) --durations=10 --durations-min=3
+	$(PYTEST) -m $(QUICK) --durations=10 --durations-min=3 $(MEASURED)
 
-coverage: $(INSTALLED_DEV)  ## the quick tests, and which lines they run; fails below a floor
-	$(PYTEST) -m $(QUICK) --cov --cov-report=term
+coverage: MEASURED = --cov
+coverage: test  ## the same, and the lines that the quick tests run; fails below a floor
 
 test-slow: $(INSTALLED_DEV)  ## the long tests
 	$(PYTEST) -m "slow and not gpu and not peer"

@@ -10,15 +10,19 @@ from .reference import reference_audio
 from .samples import SAMPLE_RATE
 from .trim import trim_silence
 from .wavstream import PCMWriter, WavWriter
+from .word_check import CheckedWord, WordCheck, check_words
 
 __all__ = [
     "FORMATS",
     "SAMPLE_RATE",
+    "CheckedWord",
     "Comparison",
     "PCMWriter",
     "Player",
     "SoundDevice",
     "WavWriter",
+    "WordCheck",
+    "check_words",
     "compare",
     "encode",
     "find_sound_device",

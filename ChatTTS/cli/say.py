@@ -94,6 +94,12 @@ def _add_output_options(parser: Parser) -> None:
         action="store_true",
         help="with --play or --stream: start sooner; the first moments sound slightly different",
     )
+    group.add_argument(
+        "--check",
+        action="store_true",
+        help="check with a speech recogniser that every word was spoken once (English); the exit "
+        "status is 1 otherwise",
+    )
     group.add_argument("--plot", metavar="FILE", help="also draw the waveform (.png, .svg, .pdf)")
 
 
@@ -138,7 +144,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         **_refining(args, sampling, config.defaults.refine_trained),
         "params_infer_code": {**sampling, **voice.parameters, **_sample(chat, args)},
     }
-    job = SpeechJob(chat, text, arguments, output, keep=args.plot is not None)
+    job = SpeechJob(chat, text, arguments, output, keep=args.plot is not None or args.check)
     failure = _speak(job, args, console)
     name = voice.label if args.sample is None else args.sample
     console.note(
@@ -150,9 +156,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.plot is not None:
         job.plot(args.plot)
         console.note(f"drawn in {args.plot}")
+    good = not args.check or job.check(console)
     if failure is not None:
         raise failure
-    return 0
+    return 0 if good else 1
 
 
 def _speak(job: SpeechJob, args: argparse.Namespace, console: Console) -> ChatTTSError | None:

@@ -10,6 +10,9 @@ from .console import Console, warn
 from .output import OutputTarget
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ..core import Chat
     from ..pipeline.results import SpokenText
 
@@ -26,7 +29,7 @@ class SpeechJob:
     Args:
         chat: with a loaded model.
         arguments: of ``Chat.infer``, except the text.
-        keep: whether the samples are kept for :meth:`plot`.
+        keep: whether the samples are kept for :meth:`plot` and :meth:`check`.
     """
 
     def __init__(
@@ -121,11 +124,32 @@ class SpeechJob:
 
     def plot(self, path: str) -> None:
         """Draw the waveform; the samples must have been kept."""
-        import numpy as np
-
         from ..audio import plot_waveform
 
-        plot_waveform(np.concatenate(self._kept), path, title=self._text)
+        plot_waveform(self._waveform(), path, title=self._text)
+
+    def check(self, console: Console) -> bool:
+        """Look for every word of the text in the speech, and print what was heard.
+
+        The samples must have been kept.
+
+        Returns:
+            Whether every word was heard once.
+        """
+        from ..audio import check_words
+
+        spoken = " ".join(spoken.text for row in self._rows for spoken in row.utterances)
+        checked = check_words(self._waveform(), spoken)
+        if checked.good:
+            console.note(f"checked: {checked}")
+        else:
+            warn(f"the recogniser did not hear the text as it is: {checked}")
+        return checked.good
+
+    def _waveform(self) -> NDArray[np.float32]:
+        import numpy as np
+
+        return np.concatenate(self._kept)
 
 
 def _shortened(text: str) -> str:

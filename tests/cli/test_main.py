@@ -18,7 +18,7 @@ from ChatTTS.version import __version__
 
 from ..support.places import ROOT
 
-COMMANDS = ("say", "refine", "voice", "compare", "download", "verify", "cache", "doctor")
+COMMANDS = ("say", "refine", "voice", "compare", "check", "download", "verify", "cache", "doctor")
 
 
 def test_help_teaches_by_examples(capsys: pytest.CaptureFixture[str]) -> None:

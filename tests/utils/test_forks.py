@@ -219,6 +219,8 @@ def test_a_thread_that_cannot_start_is_one_callers_error(
         if name != "speech":
             with pytest.raises(OutOfThreadsError, match=name):
                 small.infer("hello", skip_refine_text=True, params_infer_code=params)
+    # torch rounds differently by how many frames are decoded together, which depends on the time.
+    bound = 0 if small.gpt.batches_itself else 1e-5
     if name == "speech":
-        np.testing.assert_array_equal(joined(pieces), expected)
-    np.testing.assert_array_equal(joined(stream()), expected)
+        np.testing.assert_allclose(joined(pieces), expected, rtol=0, atol=bound)
+    np.testing.assert_allclose(joined(stream()), expected, rtol=0, atol=bound)

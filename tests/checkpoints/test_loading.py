@@ -79,3 +79,42 @@ def test_an_error_names_a_llama_config_that_describes_no_llama(
 def test_auto_on_a_torch_that_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.cpu, "_is_avx512_bf16_supported", raising=False)
     assert fast_dtype(torch.device("cpu")) is torch.float32
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype"), [((7, 5), torch.float16), ((8, 0), torch.bfloat16)]
+)
+def test_auto_takes_no_emulated_dtype(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], dtype: torch.dtype
+) -> None:
+    """The device that is asked about need not be the current one."""
+    of = {torch.device("cuda:0"): (9, 0), torch.device("cuda:1"): capability}
+    monkeypatch.setattr(torch.cuda, "get_device_capability", of.__getitem__)
+    assert fast_dtype(torch.device("cuda:1")) is dtype
+
+
+@pytest.mark.parametrize(
+    ("cuda", "command", "visible", "warned"),
+    [
+        ("13.0", "/usr/bin/nvidia-smi", None, True),
+        ("13.0", "/usr/bin/nvidia-smi", "", False),
+        ("13.0", None, None, False),
+        (None, "/usr/bin/nvidia-smi", None, False),
+    ],
+)
+def test_a_driver_that_torch_cannot_use(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    cuda: str | None,
+    command: str | None,
+    visible: str | None,
+    warned: bool,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(shutil, "which", {"nvidia-smi": command}.get)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert choose_placement().device.type in ("cpu", "mps")
+    assert ("the CPU computes" in caplog.text) == warned

@@ -1,5 +1,7 @@
 """Kernels run on the GPU where there is one, and under Triton's interpreter elsewhere.
 
+A child process of ``tests/ptx`` compiles them instead, and runs them in the emulator.
+
 Import this before any kernel: Triton reads its setting when a kernel is declared.
 """
 
@@ -10,7 +12,8 @@ from typing import Any
 
 import torch
 
-if not torch.cuda.is_available():
+EMULATED = "CHATTTS_TESTS_EMULATED" in os.environ
+if not torch.cuda.is_available() and not EMULATED:
     os.environ["TRITON_INTERPRET"] = "1"
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -32,7 +35,7 @@ def _dot_in_one_order(
     return type(d)(total, d.dtype.scalar)
 
 
-if DEVICE.type == "cpu":
+if DEVICE.type == "cpu" and not EMULATED:
     try:
         from triton.runtime.interpreter import InterpreterBuilder
     except ImportError:  # no Triton: its tests are skipped

@@ -20,7 +20,7 @@ from triton.runtime.jit import JITFunction
 from ChatTTS.model.cuda.kernels import dependent_launch, products
 
 # Each of these modules declares the instructions that it knows.
-from . import arithmetic, bits, data, matrices, warps  # noqa: F401
+from . import arithmetic, bits, data, matrices, warpgroups, warps  # noqa: F401
 from .machine import Machine
 from .memory import TensorMemory
 from .program import Program, parse

@@ -95,8 +95,11 @@ class Machine:
         watched = races and programs > 0
         self._shared_watch = SharedMemoryWatch(len(self.shared), self.found) if watched else None
         self._global_watch = GlobalMemoryWatch() if races and programs > 1 else None
+        # What was begun and has not arrived: copies and products, by the groups that are waited for.
         self.open_copies: list[Copy] = []
         self.copy_groups: list[list[Copy]] = []
+        self.open_products: list[Callable[[], None]] = []
+        self.product_groups: list[list[Callable[[], None]]] = []
 
     # ---------------------------------------------------------------- running
 
@@ -118,6 +121,8 @@ class Machine:
                 self._run_block(here, warps, places)
         if any(self.copy_groups) or self.open_copies:
             self.found.add("the program ends before its asynchronous copies")
+        if any(self.product_groups) or self.open_products:
+            self.found.add("the program ends before its asynchronous products")
         if self._global_watch is not None:
             self.found |= self._global_watch.races()
 
@@ -215,14 +220,20 @@ class Machine:
         if self._threads is None and self._holding is None:
             self._registers[operand.name] = raw
             return
-        before = self._registers.get(operand.name)
+        self.put_for(self.threads, operand, self.held(raw))
+
+    def put_for(self, threads: Places, register: Register, raw: Values) -> None:
+        """Write raw numbers to a register of given threads."""
+        before = self._registers.get(register.name)
         after = np.zeros(len(self._program_of), raw.dtype)
         if before is not None:
             after[:] = before.astype(raw.dtype)
-        threads = np.arange(len(after)) if self._threads is None else self._threads
-        holding = slice(None) if self._holding is None else self._holding
-        after[threads[holding]] = raw[holding]
-        self._registers[operand.name] = after
+        after[threads] = raw
+        self._registers[register.name] = after
+
+    def raw_for(self, threads: Places, register: Register) -> Values:
+        """Return the raw numbers in a register of given threads."""
+        return self._registers[register.name][threads]
 
     def put_value(self, operand: Operand, values: Values, kind: str) -> None:
         """Write values of a type to a register."""
@@ -262,12 +273,23 @@ class Machine:
 
     def shared_places(self, operand: Operand, size: int) -> Places:
         """Return places in ``shared`` for accesses of ``size`` bytes."""
-        offsets = self.addresses(operand)
+        return self.in_shared(self.addresses(operand), size, self.programs())
+
+    def in_shared(self, offsets: Places, size: int, programs: Places) -> Places:
+        """Return places in ``shared`` for accesses to offsets of the programs' parts.
+
+        Raises:
+            PtxError: a place is outside of the program's shared memory, or misaligned.
+        """
         if ((offsets < 0) | (offsets + size > self._shared_size)).any():
             raise PtxError(f"outside of the shared memory: {self.now.text}")
         if (offsets % size).any():
             raise PtxError(f"misaligned in shared memory: {self.now.text}")
-        return offsets + self._program_of[self.threads] * self._shared_size
+        return offsets + programs * self._shared_size
+
+    def programs(self) -> Places:
+        """Return the program of each thread that carries out the present instruction."""
+        return self._program_of[self.threads]
 
     def note_shared(self, access: str, places: Places, size: int, threads: Places) -> None:
         """Watch an access to shared memory: ``reads``, ``writes`` or ``will_write``."""

@@ -116,10 +116,9 @@ def _product(machine: Machine, instruction: Instruction) -> Values:
             high = [(int(x) * int(y)) >> 64 & (2**64 - 1) for x, y in zip(a, b, strict=True)]
             return np.array(high, dtype=np.uint64)
         wide: Any = np.int64 if is_signed(kind) else np.uint64
-        whole = a.astype(wide) * b.astype(wide)
-        return whole >> wide(BITS[kind]) if "hi" in instruction.parts else whole
-    low: Values = a * b
-    return low
+        a, b = a.astype(wide), b.astype(wide)
+        return np.right_shift(a * b, wide(BITS[kind])) if "hi" in instruction.parts else a * b
+    return np.multiply(a, b)
 
 
 _float_product = _lanewise("a product of floats")(mul)
@@ -245,4 +244,3 @@ def _bounds(kind: str) -> tuple[float, float]:
     if is_signed(kind):
         return -(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1
     return 0.0, 2.0**bits - 1
-

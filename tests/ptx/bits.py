@@ -57,7 +57,8 @@ def _insert(machine: Machine, instruction: Instruction) -> None:
 def _count(machine: Machine, instruction: Instruction) -> None:
     into, operand = instruction.operands
     values = machine.raw(operand, BITS[instruction.kind])
-    ones = np.unpackbits(np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1), axis=1)
+    as_bytes = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
+    ones = np.unpackbits(as_bytes, axis=1)
     machine.put(into, ones.sum(axis=1).astype(np.uint32))
 
 
@@ -69,9 +70,7 @@ def _logic(machine: Machine, instruction: Instruction) -> None:
     result = np.zeros_like(a)
     for row in range(8):
         if table.bits >> row & 1:
-            result |= (
-                (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
-            )
+            result |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
     machine.put(into, result)
 
 

@@ -73,7 +73,8 @@ def _widened(into: Operand, raw: Values, kind: str) -> Values:
     if BITS[kind] == 8:
         return raw.astype(np.uint16)
     if into.is_wide and BITS[kind] == 32:
-        return raw.view(np.int32).astype(np.int64).view(np.uint64) if kind == "s32" else raw.astype(np.uint64)
+        signed = raw.view(np.int32) if kind == "s32" else raw
+        return signed.astype(np.int64).view(np.uint64)
     return raw
 
 
@@ -137,7 +138,7 @@ def _begin_copy(machine: Machine, instruction: Instruction) -> Copy:
         data[reads, at : at + step] = found.view(np.uint8).reshape(-1, step)
     machine.note_global("reads", sources[reads], size, threads[reads])
     offsets = machine.shared_places(into, size)
-    machine.note_shared("will_write", offsets, size, threads)
+    machine.note_shared("writes", offsets, size, threads)  # from now on, until it is waited for
     return Copy(offsets, data, threads)
 
 

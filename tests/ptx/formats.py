@@ -33,10 +33,11 @@ def decode(bits: Values, kind: str) -> Values:
     if kind == "f64":
         return bits.view(np.float64)
     if kind == "bf16":
-        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return np.left_shift(bits.astype(np.uint32), np.uint32(16)).view(np.float32)
     if kind == "f16":
         return bits.view(np.float16).astype(np.float32)
-    return bits.view(SIGNED[BITS[kind]]) if is_signed(kind) else bits
+    whole: Values = bits.view(SIGNED[BITS[kind]]) if is_signed(kind) else bits
+    return whole
 
 
 def encode(values: Values, kind: str) -> Values:
@@ -52,13 +53,14 @@ def encode(values: Values, kind: str) -> Values:
     bits = BITS[kind]
     if is_signed(kind):
         return np.ascontiguousarray(values.astype(SIGNED[bits])).view(UNSIGNED[bits])
-    return values.astype(UNSIGNED[bits])
+    whole: Values = values.astype(UNSIGNED[bits])
+    return whole
 
 
 def _to_bfloat16(values: Values) -> Values:
     bits = values.view(np.uint32).astype(np.uint64)
     odd = (bits >> np.uint64(16)) & np.uint64(1)
-    rounded = ((bits + np.uint64(0x7FFF) + odd) >> np.uint64(16)).astype(np.uint16)
+    rounded = np.right_shift(bits + np.uint64(0x7FFF) + odd, np.uint64(16)).astype(np.uint16)
     return np.where(np.isnan(values), np.uint16(0x7FFF), rounded)
 
 

@@ -50,7 +50,7 @@ class Emulation:
         driver.set_active(_Driver(self.capability))
         # The package asks whether tensors are on a GPU; here they are on the CPU.
         for module in (dependent_launch, products):
-            module.capability = lambda x: self.capability
+            setattr(module, "capability", lambda x: self.capability)  # noqa: B010
         compile_only: Any = JITFunction.run
 
         def run(kernel: JITFunction[Any], *args: Any, **options: Any) -> None:
@@ -66,7 +66,7 @@ class Emulation:
             sizes = grid(given) if callable(grid) else grid
             self._launch(kernel.fn.__name__, compiled, given, (*sizes, 1, 1)[:3])
 
-        JITFunction.run = run  # type: ignore[method-assign]
+        JITFunction.run = run
 
     def _launch(
         self, name: str, compiled: Any, given: dict[str, Any], grid: tuple[int, int, int]
@@ -109,7 +109,7 @@ def _arguments(compiled: Any, given: dict[str, Any]) -> tuple[TensorMemory, list
         if kind == "constexpr" or name in constants:
             continue
         if isinstance(value, Tensor):
-            content = torch.empty(0, dtype=torch.uint8).set_(value.untyped_storage())  # type: ignore[no-untyped-call]
+            content = torch.empty(0, dtype=torch.uint8).set_(value.untyped_storage())
             memory.add(content.data_ptr(), content.numpy())
             values.append(value.data_ptr())
         elif kind == "fp32":

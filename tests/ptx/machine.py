@@ -6,6 +6,7 @@ advances those that are furthest behind, all that stand at one place together.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -95,11 +96,12 @@ class Machine:
         watched = races and programs > 0
         self._shared_watch = SharedMemoryWatch(len(self.shared), self.found) if watched else None
         self._global_watch = GlobalMemoryWatch() if races and programs > 1 else None
-        # What was begun and has not arrived: copies and products, by the groups that are waited for.
+        # Copies and products that have not arrived, in the groups that are waited for.
         self.open_copies: list[Copy] = []
         self.copy_groups: list[list[Copy]] = []
         self.open_products: list[Callable[[], None]] = []
         self.product_groups: list[list[Callable[[], None]]] = []
+        self.awaited: Counter[str] = Counter()  # registers that products will change
 
     # ---------------------------------------------------------------- running
 
@@ -202,6 +204,8 @@ class Machine:
             return np.zeros(self.count, wanted)
         if not isinstance(operand, Register):
             raise PtxError(f"{operand} is no value: {self.now.text}")
+        if self.awaited[operand.name]:
+            self.found.add(f"reads a product that was not waited for: {self.now.text}")
         found = self._registers.get(operand.name, self._special.get(operand.name))
         if found is None:
             raise PtxError(f"{operand.name} is read before it was written: {self.now.text}")
@@ -292,7 +296,7 @@ class Machine:
         return self._program_of[self.threads]
 
     def note_shared(self, access: str, places: Places, size: int, threads: Places) -> None:
-        """Watch an access to shared memory: ``reads``, ``writes`` or ``will_write``."""
+        """Watch an access to shared memory: ``reads`` or ``writes``."""
         if self._shared_watch is not None:
             warps, epochs = self._warp_of[threads], self._epochs[self._program_of[threads]]
             note = getattr(self._shared_watch, access)
@@ -317,4 +321,3 @@ def _special(
         found[f"%ctaid.{axis}"] = place.astype(np.uint32)
         found[f"%nctaid.{axis}"] = one * np.uint32(size)
     return found
-

@@ -87,4 +87,5 @@ def _multiply(machine: Machine, instruction: Instruction) -> None:
 
 
 def _half(values: Values, number: int) -> Values:
-    return ((values >> np.uint32(16 * number)) & np.uint32(0xFFFF)).astype(np.uint16)
+    """Return the lower or the upper half of numbers of 32 bits."""
+    return np.ascontiguousarray(values).view(np.uint16).reshape(*values.shape, 2)[..., number]

@@ -26,7 +26,8 @@ class TensorMemory:
         if content.nbytes and (known is None or known.nbytes < content.nbytes):
             self._ranges[base] = content
             self._bases = np.array(sorted(self._ranges), dtype=np.int64)
-            self._ends = self._bases + [self._ranges[int(b)].nbytes for b in self._bases]
+            sizes = [self._ranges[int(base)].nbytes for base in self._bases]
+            self._ends = self._bases + np.array(sizes, dtype=np.int64)
 
     def check(self, addresses: Places, size: int, text: str) -> NDArray[np.intp]:
         """Return the range of each access of ``size`` bytes.
@@ -65,7 +66,8 @@ class TensorMemory:
 def gather(memory: Bytes, offsets: Places, size: int) -> Values:
     """Return the raw numbers of ``size`` bytes at offsets of a memory."""
     found = memory[offsets[:, None] + np.arange(size)]
-    return np.ascontiguousarray(found).view(UNSIGNED[8 * size])[:, 0]
+    numbers: Values = np.ascontiguousarray(found).view(UNSIGNED[8 * size])[:, 0]
+    return numbers
 
 
 def scatter(memory: Bytes, offsets: Places, values: Values) -> None:

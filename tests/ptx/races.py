@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .memory import Places
 from .formats import Values
+from .memory import Places
 
 _NONE, _SEVERAL = -1, -2
 _GRAIN = 2  # bytes that are watched as one
@@ -39,25 +39,16 @@ class SharedMemoryWatch:
 
     def writes(self, offsets: Places, size: int, warps: Values, epochs: Values, text: str) -> None:
         """Note that warps write ``size`` bytes at offsets."""
-        self.will_write(offsets, size, warps, epochs, text)
         for place in _places(offsets, size):
+            if (self._meets(self._read, self._reader, place, warps, epochs)).any():
+                self._found.add(f"writes what another warp reads, without a barrier: {text}")
             if (self._meets(self._written, self._writer, place, warps, epochs)).any():
                 self._found.add(f"writes what another warp wrote, without a barrier: {text}")
             self._writer[place] = warps
             self._written[place] = epochs
 
-    def will_write(
-        self, offsets: Places, size: int, warps: Values, epochs: Values, text: str
-    ) -> None:
-        """Note that warps may from now on write ``size`` bytes at offsets."""
-        for place in _places(offsets, size):
-            if (self._meets(self._read, self._reader, place, warps, epochs)).any():
-                self._found.add(f"writes what another warp reads, without a barrier: {text}")
-
     @staticmethod
-    def _meets(
-        epoch: Values, warp: Values, place: Places, warps: Values, epochs: Values
-    ) -> Values:
+    def _meets(epoch: Values, warp: Values, place: Places, warps: Values, epochs: Values) -> Values:
         met: Values = (epoch[place] == epochs) & (warp[place] != warps) & (warp[place] != _NONE)
         return met
 

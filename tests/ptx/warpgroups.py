@@ -7,6 +7,7 @@ or reads its results too early gives wrong numbers.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -54,22 +55,32 @@ def _begin(machine: Machine, instruction: Instruction) -> partial[None]:
     groups = threads.reshape(-1, _GROUP_THREADS)
     if len(threads) % _GROUP_THREADS or (groups[:, 0] % _GROUP_THREADS).any():
         raise PtxError(f"a product without all four warps: {instruction.text}")
+    assert isinstance(into, Vector)
+    machine.awaited.update(_names(into))
     columns = int(shape[1])
     right_places = _places(machine, right, columns)
-    machine.note_shared("reads", right_places.ravel(), 2, _readers(groups, columns))
+    note = partial(_note_read, machine, groups)
+    note(right_places)
+    right_matrix = partial(_matrix, machine, right_places, kind, note)
     if isinstance(left, Register):
         places = _places(machine, left, _ROWS)
-        machine.note_shared("reads", places.ravel(), 2, _readers(groups, _ROWS))
-        rows = partial(_matrix, machine, places, kind)
+        note(places)
+        rows = partial(_matrix, machine, places, kind, note)
     else:
         rows = partial(_from_registers, _raw(machine, left), kind)
     adding = machine.raw(adds, 1)
-    return partial(_multiply, machine, into, rows, right_places, kind, threads, adding)
+    return partial(_multiply, machine, into, rows, right_matrix, threads, adding)
 
 
-def _readers(groups: Places, rows: int) -> Places:
-    """Return a thread for each element that a group reads: any warp stands for its group."""
-    return np.repeat(groups[:, 0], rows * _DEPTH)
+def _names(vector: Vector) -> list[str]:
+    return [item.name for item in vector.items if isinstance(item, Register)]
+
+
+def _note_read(machine: Machine, groups: Places, places: Places) -> None:
+    """Note that groups read places [groups, rows, 16]; each warp reads all."""
+    for warp in range(4):
+        readers = np.repeat(groups[:, WARP * warp], places[0].size)
+        machine.note_shared("reads", places.ravel(), 2, readers)
 
 
 def _places(machine: Machine, descriptor: Operand, rows: int) -> Places:
@@ -89,8 +100,9 @@ def _places(machine: Machine, descriptor: Operand, rows: int) -> Places:
     return np.stack(found)
 
 
-def _matrix(machine: Machine, places: Places, kind: str) -> Values:
-    """Return the values [groups, rows, 16] at places of shared memory."""
+def _matrix(machine: Machine, places: Places, kind: str, note: Callable[[Places], None]) -> Values:
+    """Return the values [groups, rows, 16] at places of shared memory, read until now."""
+    note(places)
     raw = gather(machine.shared, places.ravel(), 2)
     return decode(raw, kind).reshape(places.shape).astype(np.float64)
 
@@ -115,16 +127,15 @@ def _from_registers(registers: list[Values], kind: str) -> Values:
 
 def _multiply(
     machine: Machine,
-    into: Operand,
+    into: Vector,
     rows: partial[Values],
-    right: Places,
-    kind: str,
+    right: partial[Values],
     threads: Places,
     adding: Values,
 ) -> None:
     """Compute a product, and add it to what its registers hold."""
-    assert isinstance(into, Vector)
-    product = rows() @ _matrix(machine, right, kind).transpose(0, 2, 1)  # [groups, 64, columns]
+    product = rows() @ right().transpose(0, 2, 1)  # [groups, 64, columns]
+    machine.awaited.subtract(_names(into))
     lane = np.arange(_GROUP_THREADS)
     first = lane // WARP * 16 + lane % WARP // 4
     for number, item in enumerate(into.items):

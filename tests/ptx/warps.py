@@ -17,9 +17,7 @@ _LANES = np.arange(WARP)[None, :]
 def _shuffle(machine: Machine, instruction: Instruction) -> None:
     into, *operands = instruction.operands
     mode = instruction.parts[2]
-    values, by, limits = (
-        machine.raw(operand, 32).reshape(-1, WARP) for operand in operands[:3]
-    )
+    values, by, limits = (machine.raw(operand, 32).reshape(-1, WARP) for operand in operands[:3])
     by, limits = by.astype(np.int64) & 31, limits.astype(np.int64)
     segment, clamp = (limits >> 8) & 31, limits & 31
     first, last = _LANES & segment, (_LANES & segment) | (clamp & ~segment)

@@ -28,7 +28,7 @@ from ChatTTS.model.velocity.worker import Worker
 
 from ....support.chat_tools import LIVELY, TEXT
 from ....support.cuda_twins import use_twins
-from ....support.kernel_tools import DEVICE
+from ....support.kernel_tools import DEVICE, EMULATED
 from ....support.places import DATA
 from ....support.recorder_tools import (
     EagerRecorder,
@@ -36,7 +36,7 @@ from ....support.recorder_tools import (
     ForgetfulRecorder,
     record_anywhere,
 )
-from ....support.velocity_driver import STEPS, Driver, everything, make_data
+from ....support.velocity_driver import STEPS, Driver, alone, everything, make_data
 from ....support.velocity_fakes import Joined, run_all, wait_until
 
 from ChatTTS.model.velocity.cuda.decode import DecodeInput, DecodeSteps  # isort: skip
@@ -95,6 +95,31 @@ def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch, name: str) -> N
         assert own.ids == expected[seq_id].ids
         difference = torch.stack(own.hiddens) - torch.stack(expected[seq_id].hiddens)
         assert difference.abs().max() < 2e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["model-a", "model-b"])
+def test_bits_of_compiled_kernels(monkeypatch: pytest.MonkeyPatch, name: str, dtype: str) -> None:
+    """Sequences alone, together, and with prompts in parts have equal codes and hidden states."""
+    if not (EMULATED or torch.cuda.is_available()):
+        pytest.skip("needs compiled kernels: tests/ptx runs it")
+    hidden = {"model-a": 64, "model-b": 96}[name]
+    datas = [
+        make_data(0, length=5, hidden=hidden),
+        make_data(1, length=9, codes=2, hidden=hidden),
+        make_data(2, length=18, hidden=hidden),
+    ]
+    sizes = {"model": DATA / name, "max_num_batched_tokens": 64, "dtype": dtype}
+    sizes["device"] = str(DEVICE)
+    take_triton(monkeypatch)
+    together = Driver(make_worker(**sizes), datas).run(3)
+    in_parts = Driver(make_worker(**sizes), datas).run(3, chunk=4)
+    worker = make_worker(**sizes)
+    for data in datas:
+        for other in (in_parts[data.seq_id], alone(worker, data, 3)):
+            assert other.ids == together[data.seq_id].ids
+            assert torch.stack(other.hiddens).equal(torch.stack(together[data.seq_id].hiddens))
 
 
 def test_what_steps_read_outlives_their_recording(monkeypatch: pytest.MonkeyPatch) -> None:

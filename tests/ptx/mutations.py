@@ -1,0 +1,94 @@
+"""Takes lines out of compiled kernels, and tells which of them are not missed.
+
+``python -m tests.ptx.mutations CAPABILITY SCENARIO`` prints, for each line, whether the scenario
+notices that it is gone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from .launches import Emulation
+from .program import Instruction, Program, Symbol
+from .scenarios import SCENARIOS
+
+_NOTHING = Instruction(("fence",), (), "taken out")
+
+
+def kind_of(instruction: Instruction) -> str | None:
+    """Return whether a line is a barrier, a wait or a masked store, or ``None``."""
+    parts = instruction.parts
+    if parts[0] in ("bar", "barrier") and "warp" not in parts:
+        return "barrier"
+    if "wait_group" in parts:
+        return "wait"
+    if parts[:2] == ("st", "global") and instruction.predicate is not None:
+        return "mask"
+    return None
+
+
+def without(program: Program, place: int) -> Program:
+    """Return the program with one line taken out, or with the mask of a store."""
+    line = program.code[place]
+    changed = replace(line, predicate=None) if kind_of(line) == "mask" else _NOTHING
+    return replace(program, code=(*program.code[:place], changed, *program.code[place + 1 :]))
+
+
+def orders_nothing(program: Program, place: int) -> bool:
+    """Return whether a barrier comes before any warp has read shared memory.
+
+    Copies into places that no warp has read need no order. The compiler sets such barriers before a
+    loop, as it does in the loop.
+    """
+    loops = (
+        (program.labels[operand.name], at)
+        for at, line in enumerate(program.code)
+        for operand in line.operands
+        if line.parts[0] == "bra" and isinstance(operand, Symbol)
+    )
+    in_loop = any(begin <= place <= end for begin, end in loops)
+    return not in_loop and not any(map(_reads_shared, program.code[:place]))
+
+
+def _reads_shared(line: Instruction) -> bool:
+    return line.parts[:2] == ("ld", "shared") or line.parts[0] in ("ldmatrix", "wgmma")
+
+
+def main(capability: str, scenario: str) -> None:
+    run = SCENARIOS[scenario]
+    programs: dict[str, Program] = {}
+    emulation = Emulation(int(capability))
+    emulation.install()
+
+    def note(kernel: str, program: Program) -> Program:
+        programs[kernel] = program
+        return program
+
+    emulation.change = note
+    run()
+    for kernel, program in programs.items():
+        for place, line in enumerate(program.code):
+            kind = kind_of(line)
+            if kind is None or (kind == "barrier" and orders_nothing(program, place)):
+                continue
+            emulation.change = partial(_replaced, kernel, without(program, place))
+            print(_outcome(run), kind, kernel, place, line.text)
+
+
+def _replaced(kernel: str, changed: Program, name: str, given: Program) -> Program:
+    return changed if name == kernel else given
+
+
+def _outcome(run: Callable[[], None]) -> str:
+    try:
+        run()
+    except (AssertionError, RuntimeError):
+        return "noticed"
+    return "missed"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,112 @@
+"""Launches of each kernel at sizes that fill no tile, with their expected results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from ChatTTS.model.cuda.kernels import attention, embedding, norm, prefill, products, swiglu
+from ChatTTS.model.cuda.kernels.sampling import DrawState, draw_codes, draw_codes_torch
+
+Scenario = Callable[[], None]
+
+
+def _random(*sizes: int, dtype: torch.dtype = torch.bfloat16, seed: int = 0) -> Tensor:
+    return torch.randn(*sizes, generator=torch.manual_seed(seed)).to(dtype)
+
+
+def _check(found: Tensor, expected: Tensor) -> None:
+    bound = 1e-4 if found.dtype == torch.float32 else 2**-5
+    torch.testing.assert_close(found, expected, rtol=bound, atol=bound)
+
+
+def _norm() -> None:
+    x, weight = 3 * _random(3, 50), _random(50, seed=1)
+    _check(norm.rms_norm(x, weight, 1e-5), norm.rms_norm_torch(x, weight, 1e-5))
+
+
+def _swiglu() -> None:
+    x = _random(3, 2 * 70)
+    _check(swiglu.swiglu(x), swiglu.swiglu_torch(x))
+
+
+def _embedding() -> None:
+    kinds = torch.tensor([0, 1, 2], dtype=torch.uint8)
+    ids = torch.tensor([[1, 2], [3, 4], [0, 0]], dtype=torch.int32)
+    given = kinds, ids, _random(1, 50, dtype=torch.float32), _random(9, 50), _random(12, 50, seed=2)
+    _check(embedding.embed_rows(*given), embedding.embed_rows_torch(*given))
+
+
+def _product(rows: int, inputs: int, dtype: torch.dtype, *, gated: bool = False) -> None:
+    x = _random(rows, inputs, dtype=dtype)
+    weight = _random(24 * (1 + gated), inputs, seed=1).to(dtype) * inputs**-0.5
+    scale = _random(inputs, dtype=dtype, seed=2) if gated else None
+    given = None if scale is None else (scale, 1e-5)
+    _check(
+        products.product(x, weight, norm=given, gated=gated),
+        products.product_torch(x, weight, norm=given, gated=gated),
+    )
+
+
+def _tiles() -> None:
+    """Rows and outputs for which large tiles are chosen."""
+    x, weight = _random(70, 328), _random(2050, 328, seed=1) * 0.1
+    _check(products.product(x, weight), products.product_torch(x, weight))
+
+
+def _attention() -> None:
+    pool, query = _random(20, 1, 2, 2, 8, 16), _random(3, 4, 16, seed=1)
+    tables = torch.arange(20, dtype=torch.int32).reshape(2, 10)
+    table_of = torch.tensor([0, -1, 1], dtype=torch.int32)
+    positions = torch.tensor([70, 0, 11], dtype=torch.int32)
+    given = query, pool, 0, tables, table_of, positions
+    _check(
+        attention.attend_rows(*given, most=80)[[0, 2]],
+        attention.attend_rows_torch(*given, most=80)[[0, 2]],
+    )
+
+
+def _prompts() -> None:
+    pool, query = _random(20, 1, 2, 2, 8, 16), _random(21, 4, 16, seed=1)
+    tables = torch.arange(20, dtype=torch.int32).reshape(2, 10)
+    table_of = torch.tensor([0] * 19 + [1] * 2, dtype=torch.int32)
+    positions = torch.tensor([*range(30, 49), 3, 4], dtype=torch.int32)
+    tiles = torch.from_numpy(prefill.tiles_of(table_of.numpy()))
+    given = query, pool, 0, tables, positions, tiles
+    _check(prefill.attend_chunks(*given), prefill.attend_chunks_torch(*given))
+
+
+def _draws(ids: int) -> None:
+    """Draw twice from ``ids`` ids."""
+    results = []
+    logits = 3 * _random(3, 4, ids, dtype=torch.float32)
+    for draw in (draw_codes, draw_codes_torch):
+        state = DrawState.zeros(3, 4, torch.device("cpu"))
+        state.temperature[1:] = 0.7
+        state.top_p[:] = 0.7
+        state.top_k[:] = 20
+        state.words[:] = torch.arange(15).view(3, 5).int()
+        drawn, logprobs = torch.zeros(3, 4, dtype=torch.int32), torch.zeros(3, 4)
+        finite = torch.zeros(3, dtype=torch.uint8)
+        draw(logits, state, ids - 1, drawn, logprobs, finite)
+        results.append((drawn, logprobs))
+    assert torch.equal(results[0][0], results[1][0])
+    _check(results[0][1], results[1][1])
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "norm": _norm,
+    "swiglu": _swiglu,
+    "embedding": _embedding,
+    "product-once": partial(_product, 5, 136, torch.bfloat16, gated=True),
+    "product-turns": partial(_product, 70, 520, torch.bfloat16),
+    "product-lanes": partial(_product, 5, 136, torch.float32),
+    "product-tiles": _tiles,
+    "attention": _attention,
+    "prompts": _prompts,
+    "draws": partial(_draws, 626),
+    "draws-of-few": partial(_draws, 21),
+}

@@ -1,0 +1,141 @@
+"""The emulator finds what it is there for, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from .children import needs_emulator, run_child
+from .formats import decode, encode, flush, joined, split
+from .program import (
+    Address,
+    Number,
+    PtxError,
+    Register,
+    Symbol,
+    Vector,
+    WithPredicate,
+    parse,
+)
+
+PTX = """
+.version 8.7
+.visible .entry _kernel(
+\t.param .u64 .ptr .global .align 1 _kernel_param_0,
+\t.param .u32 _kernel_param_1
+)
+{
+\t.reg .b32 \t%r<3>;
+$L__BB0_1:                              // a loop
+\t// begin inline asm
+\t@!%p1 ld.global.v2.b32 { %r1, %r2 }, [ %rd1 + 0x10 ];
+\tshfl.sync.bfly.b32 \t%r3|%p2, %r1, 16, 31, -1;
+\tmov.b32 \t%r4, 0f3F800000;
+\t@%p2 bra \t$L__BB0_1;
+\tret;
+}
+"""
+
+
+def test_a_program_is_parsed() -> None:
+    program = parse(PTX)
+    assert program.parameters == ("_kernel_param_0", "_kernel_param_1")
+    assert program.labels == {"$L__BB0_1": 0}
+    load, shuffle, move, branch, end = program.code
+    assert load.parts == ("ld", "global", "v2", "b32")
+    assert (load.predicate, load.negated, load.vector_size) == (Register("%p1"), True, 2)
+    assert load.operands == (
+        Vector((Register("%r1"), Register("%r2"))),
+        Address(Register("%rd1"), 16),
+    )
+    assert shuffle.operands[0] == WithPredicate(Register("%r3"), Register("%p2"))
+    assert shuffle.operands[-1] == Number(-1)
+    assert move.operands[1] == Number(0x3F800000)
+    assert branch.operands == (Symbol("$L__BB0_1"),)
+    assert end.parts == ("ret",)
+    with pytest.raises(PtxError, match="no kernel"):
+        parse("")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "bits"),
+    [
+        ("bf16", 1 + 2**-8, 0x3F80),  # half way: to the even one
+        ("bf16", 1 + 3 * 2**-8, 0x3F82),
+        ("bf16", np.inf, 0x7F80),
+        ("f16", 1 + 2**-11, 0x3C00),
+        ("f32", -0.0, 0x80000000),
+        ("s16", -2, 0xFFFE),
+    ],
+)
+def test_values_and_their_bits(kind: str, value: float, bits: int) -> None:
+    raw = encode(np.array([value]), kind)
+    assert raw.tolist() == [bits]
+    assert encode(decode(raw, kind), kind).tolist() == [bits]
+
+
+def test_parts_of_numbers() -> None:
+    whole = np.array([0x1122334455667788], dtype=np.uint64)
+    assert [part.tolist() for part in split(whole, 2)] == [[0x55667788], [0x11223344]]
+    assert joined(split(whole, 4)).tolist() == whole.tolist()
+    tiny = np.array([1e-40, -1e-40, 1.0], dtype=np.float32)
+    assert flush(tiny).tolist() == [0.0, 0.0, 1.0]
+    assert np.signbit(flush(tiny)).tolist() == [False, True, False]
+
+
+@needs_emulator
+def test_faults_are_found() -> None:
+    printed = run_child("tests.ptx.faulty_kernels")
+    for expected in (
+        "within: right",
+        "a sum: right",
+        r"beyond the end: out of bounds in 1 threads, at 0x\w+: .*st\.global",
+        r"misaligned: misaligned by \d+ bytes: .*st\.global",
+        r"one place: .*: two programs write one address",
+        r"a neighbour: .*: a program reads what another program writes",
+        r"sum 256\.0 last 199\.0",
+    ):
+        assert re.search(f"^{expected}", printed, re.M), f"{expected}\n{printed}"
+
+
+# ---------------------------------------------------------------- lines that are taken out
+
+# Several threads hold each value, and the mask lets one of them store it. Without the mask all of
+# them store it.
+_ONE_OF_SEVERAL = ("_attend_splits", "_merge_splits", "_draw_codes")
+# The last round of the loop has waited for all products.
+_WAITS_TWICE = ("product_in_tiles", "wait")
+
+
+@needs_emulator
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("scenario", "least"),
+    [
+        ("norm", {"barrier": 2, "mask": 1}),
+        ("swiglu", {"barrier": 1, "mask": 1}),
+        ("embedding", {"mask": 1}),
+        ("product-once", {"barrier": 5, "mask": 1}),
+        ("product-turns", {"barrier": 5, "wait": 2, "mask": 1}),
+        ("product-lanes", {"barrier": 5, "wait": 2, "mask": 1}),
+        ("product-tiles", {"barrier": 4, "wait": 4, "mask": 4}),
+        ("attention", {"barrier": 15}),
+        ("prompts", {"barrier": 5, "wait": 2, "mask": 1}),
+        ("draws", {"barrier": 20}),
+        ("draws-of-few", {}),
+    ],
+)
+def test_each_missing_line_is_noticed(scenario: str, least: dict[str, int]) -> None:
+    lines = run_child("tests.ptx.mutations", "90", scenario).splitlines()
+    noticed: Counter[str] = Counter()
+    missed = []
+    for outcome, kind, kernel, _ in (line.split(maxsplit=3) for line in lines):
+        if outcome == "noticed":
+            noticed[kind] += 1
+        elif kind != "mask" or kernel not in _ONE_OF_SEVERAL:
+            missed.append((kernel, kind))
+    assert Counter(missed) <= Counter([_WAITS_TWICE])
+    assert noticed >= Counter(least)

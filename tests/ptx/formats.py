@@ -33,7 +33,8 @@ def decode(bits: Values, kind: str) -> Values:
     if kind == "f64":
         return bits.view(np.float64)
     if kind == "bf16":
-        return np.left_shift(bits.astype(np.uint32), np.uint32(16)).view(np.float32)
+        wide: Values = np.left_shift(bits.astype(np.uint32), np.uint32(16))
+        return wide.view(np.float32)
     if kind == "f16":
         return bits.view(np.float16).astype(np.float32)
     whole: Values = bits.view(SIGNED[BITS[kind]]) if is_signed(kind) else bits
@@ -61,7 +62,8 @@ def _to_bfloat16(values: Values) -> Values:
     bits = values.view(np.uint32).astype(np.uint64)
     odd = (bits >> np.uint64(16)) & np.uint64(1)
     rounded = np.right_shift(bits + np.uint64(0x7FFF) + odd, np.uint64(16)).astype(np.uint16)
-    return np.where(np.isnan(values), np.uint16(0x7FFF), rounded)
+    bounded: Values = np.where(np.isnan(values), np.uint16(0x7FFF), rounded)
+    return bounded
 
 
 def flush(values: Values) -> Values:

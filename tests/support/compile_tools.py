@@ -66,6 +66,7 @@ class Compiled:
         registers: registers of a thread.
         stack: bytes of local memory of a thread, mainly for spilled registers.
         shared: bytes of shared memory of a program.
+        instructions: lines of its PTX that are instructions.
     """
 
     kernel: str
@@ -74,6 +75,7 @@ class Compiled:
     registers: int = 0
     stack: int = 0
     shared: int = 0
+    instructions: int = 0
 
 
 class Compiler:
@@ -129,7 +131,8 @@ class Compiler:
                 return
             registers, stack = _resources(built.asm["cubin"])
             key = built.hash
-            found = Compiled(name, arguments, "", registers, stack, built.metadata.shared)
+            shared, lines = built.metadata.shared, _instructions(built.asm["ptx"])
+            found = Compiled(name, arguments, "", registers, stack, shared, lines)
         if key not in self._seen:
             self._seen.add(key)
             self.compiled.append(found)
@@ -143,6 +146,10 @@ def _describe(kernel: JITFunction[Any], args: tuple[Any, ...], options: dict[str
     constants = [param.name for param in kernel.params if param.is_constexpr]
     settings = [name for name in ("num_warps", "num_stages") if name in options]
     return " ".join([*dtypes, *(f"{name}={given[name]}" for name in constants + settings)])
+
+
+def _instructions(ptx: str) -> int:
+    return len(re.findall(r"^\s+(?:@!?%\w+\s+)?[a-z][^\n]*;", ptx, re.M))
 
 
 def _resources(cubin: bytes) -> tuple[int, int]:

@@ -21,7 +21,7 @@ pytest.importorskip("triton")
 
 # Bytes of shared memory that a program may use. Of the GPUs with compute capability 8.x, 8.6 and
 # 8.9 have the least. A program uses equally much on all of them.
-SHARED = {90: 227 << 10, 80: 99 << 10}
+SHARED = {80: 99 << 10, 86: 99 << 10, 89: 99 << 10, 90: 227 << 10, 100: 227 << 10, 120: 99 << 10}
 # Bytes that a thread may use on its stack. A few registers that are spilled once are read back from
 # the nearest cache. Sizes of unpublished models only have to work.
 STACK = {"little": 64, "published": 64, "sizes": 1024}
@@ -90,6 +90,10 @@ def test_each_kernel_compiles(tmp_path: Path) -> None:
         (80, "bfloat16", "published"),
         (90, "float32", "sizes"),
         (80, "bfloat16", "sizes"),
+        (86, "bfloat16", "little"),
+        (89, "bfloat16", "little"),
+        (100, "bfloat16", "little"),
+        (120, "bfloat16", "published"),
     ],
 )
 def test_everything_that_is_launched_compiles(

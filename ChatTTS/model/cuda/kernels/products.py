@@ -43,10 +43,11 @@ _LEAST_OUTPUTS = 8 if TRITON >= (3, 5) else 16
 _MANY_TILES = 128
 # Fewer tiles than this, of any size, do not keep it busy.
 _FEW_TILES = 64
-# Shared memory for a program that holds all its weights and rows: on GPUs of compute capability
-# 9.0 or newer, and on older ones.
-_HELD_BYTES = 208 << 10
-_HELD_BYTES_BEFORE_9 = 96 << 10
+# Shared memory for a program that holds all its weights and rows: on the GPUs of data centres from
+# compute capability 9.0 on, and on all others.
+_HELD_BYTES_OF_LARGE = 208 << 10
+_HELD_BYTES = 96 << 10
+_LARGE = range(90, 120)
 # GPUs of compute capability 10.0 use other matrix units for tiles of 64 rows and more. Whether
 # these compute equal bits was not tested.
 _OTHER_UNITS = 100
@@ -125,7 +126,7 @@ def choose_config(x: Tensor, outputs: int, *, normed: bool, gated: bool) -> Kern
     held = inputs <= _MOST_NORMED if normed else rows <= _FEW_ROWS or inputs <= _MOST_NORMED
     few = _FEW_ROWS if normed else _SOME_ROWS
     known = capability(x)
-    room = _HELD_BYTES if known >= 90 else _HELD_BYTES_BEFORE_9
+    room = _HELD_BYTES_OF_LARGE if known in _LARGE else _HELD_BYTES
     if rows <= few and held and _bytes_at_once(at_once, inputs, gated=gated) <= room:
         return at_once
     tile_rows, tile_outputs = (64, 32) if known < _OTHER_UNITS else (32, 64)

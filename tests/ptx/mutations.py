@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 
 from .launches import Emulation
 from .program import Instruction, Program, Symbol
@@ -38,7 +39,7 @@ def without(program: Program, place: int) -> Program:
 
 
 def orders_nothing(program: Program, place: int) -> bool:
-    """Return whether a barrier comes before any warp has read shared memory.
+    """Return whether no warp reads shared memory before a barrier, nor until the next one.
 
     Copies into places that no warp has read need no order. The compiler sets such barriers before a
     loop, as it does in the loop.
@@ -50,7 +51,9 @@ def orders_nothing(program: Program, place: int) -> bool:
         if line.parts[0] == "bra" and isinstance(operand, Symbol)
     )
     in_loop = any(begin <= place <= end for begin, end in loops)
-    return not in_loop and not any(map(_reads_shared, program.code[:place]))
+    behind = takewhile(lambda line: kind_of(line) != "barrier", program.code[place + 1 :])
+    near = (*program.code[:place], *behind)
+    return not in_loop and not any(map(_reads_shared, near))
 
 
 def _reads_shared(line: Instruction) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
 
 from ChatTTS.model.cuda.kernels import attention, embedding, norm, prefill, products, swiglu
+from ChatTTS.model.cuda.kernels.product_kernels import product_in_tiles
 from ChatTTS.model.cuda.kernels.sampling import DrawState, draw_codes, draw_codes_torch
 
 Scenario = Callable[[], None]
@@ -52,21 +54,23 @@ def _product(rows: int, inputs: int, dtype: torch.dtype, *, gated: bool = False)
 
 
 def _tiles() -> None:
-    """Rows and outputs for which large tiles are chosen."""
-    x, weight = _random(70, 328), _random(2050, 328, seed=1) * 0.1
-    _check(products.product(x, weight), products.product_torch(x, weight))
+    """Compute a product in large tiles, which are otherwise for large products."""
+    x, weight = _random(70, 328), _random(40, 328, seed=1) * 0.1
+    out = x.new_empty(70, 40)
+    config = products.KernelConfig(product_in_tiles, 64, 32, 4, 4)
+    products.compute(config, x, weight, out, norm=None, gated=False, added=False)
+    _check(out, products.product_torch(x, weight))
 
 
 def _attention() -> None:
-    pool, query = _random(20, 1, 2, 2, 8, 16), _random(3, 4, 16, seed=1)
-    tables = torch.arange(20, dtype=torch.int32).reshape(2, 10)
+    pool, query = _random(90, 1, 2, 2, 8, 16), _random(3, 4, 16, seed=1)
+    tables = torch.arange(90, dtype=torch.int32).reshape(2, 45)
     table_of = torch.tensor([0, -1, 1], dtype=torch.int32)
-    positions = torch.tensor([70, 0, 11], dtype=torch.int32)
+    positions = torch.tensor([350, 0, 11], dtype=torch.int32)
     given = query, pool, 0, tables, table_of, positions
-    _check(
-        attention.attend_rows(*given, most=80)[[0, 2]],
-        attention.attend_rows_torch(*given, most=80)[[0, 2]],
-    )
+    with patch.object(attention, "_PROGRAMS", 1):  # so that a program computes several splits
+        found = attention.attend_rows(*given, most=360)
+    _check(found[[0, 2]], attention.attend_rows_torch(*given, most=360)[[0, 2]])
 
 
 def _prompts() -> None:

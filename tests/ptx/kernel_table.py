@@ -22,8 +22,8 @@ compute capability the instructions of the PTX, the registers of a thread, KiB o
 program, and bytes of a thread that are spilled. A kernel with several configurations stands for the
 largest. `python -m tests.ptx.kernel_table` writes this page; no GPU is needed.
 
-The tests run the PTX of 8.0, 9.0 and 12.0 in an emulator (`tests/ptx/`), with every access to memory
-checked: they found no access out of bounds, no race and no missing wait.
+The tests run the PTX of 8.0, 9.0 and 12.0 in an emulator (`tests/ptx/`), which checks every access
+to memory. They found no access out of bounds, no race and no missing wait.
 
 | kernel | {capabilities} |
 | --- |{rule}

@@ -121,7 +121,7 @@ _WAITS_TWICE = ("product_in_tiles", "wait")
         ("product-once", {"barrier": 5, "mask": 1}),
         ("product-turns", {"barrier": 5, "wait": 2, "mask": 1}),
         ("product-lanes", {"barrier": 5, "wait": 2, "mask": 1}),
-        ("product-tiles", {"barrier": 4, "wait": 4, "mask": 4}),
+        ("product-tiles", {"barrier": 4, "wait": 4, "mask": 1}),
         ("attention", {"barrier": 15}),
         ("prompts", {"barrier": 5, "wait": 2, "mask": 1}),
         ("draws", {"barrier": 20}),

@@ -138,7 +138,8 @@ def _divided(first: int, sizes: Sequence[int], count: int) -> list[int]:
     if not sum(sizes):
         return [-1] * count
     ends = np.round(np.cumsum(sizes) * (count / sum(sizes))).astype(int)
-    return (first + np.searchsorted(ends, np.arange(count), side="right")).tolist()
+    owners: list[int] = (first + np.searchsorted(ends, np.arange(count), side="right")).tolist()
+    return owners
 
 
 def _keys(text: str) -> list[str]:

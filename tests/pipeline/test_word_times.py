@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch.nn.functional import interpolate
 
-from ChatTTS.audio.samples import SAMPLE_RATE
+from ChatTTS.audio.samples import SAMPLE_RATE, Samples
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
 from ChatTTS.pipeline.results import Waveforms, Word
@@ -133,3 +135,53 @@ def test_a_checkpoint_without_heads_says_so() -> None:
         spoken(chat, TEXT)
     with pytest.raises(ConfigError, match="alignment_heads"):
         chat.stream(TEXT, word_times=True)
+
+
+# ---------------------------------------------------------------- truth
+
+
+SENTENCES = (
+    "It was very cold last night, and there was snow on the road.",
+    "It was very cold last night. We went home early. The children are playing.",
+    "We went to the market to buy some bread.",
+    "Good morning, how are you today?",
+)
+
+
+def forced_alignment(samples: Samples, text: str) -> list[tuple[str, float]]:
+    """Return the words, and where each begins in seconds, as pocketsphinx aligns them."""
+    from pocketsphinx import Decoder
+
+    ratio = torch.from_numpy(samples)[None, None]
+    heard = interpolate(ratio, size=len(samples) * 2 // 3, mode="linear")[0, 0].numpy()
+    decoder = Decoder(samprate=16_000, loglevel="FATAL")
+    decoder.set_align_text(text)
+    decoder.start_utt()
+    decoder.process_raw((heard * 32_767).astype(np.int16).tobytes(), full_utt=True)
+    decoder.end_utt()
+    segments = decoder.seg()
+    assert segments is not None, text
+    named = ((segment.word.split("(")[0], segment.start_frame / 100) for segment in segments)
+    return [(word, start) for word, start in named if word not in ("<s>", "</s>", "<sil>", "")]
+
+
+@pytest.mark.slow
+def test_words_begin_where_a_recogniser_hears_them() -> None:
+    chat = Chat()
+    chat.load_or_raise("bundled", device="cpu", use_vllm=True)
+    errors: list[float] = []
+    for voice in chat.config.defaults.speakers:
+        params = {"manual_seed": 1, "spk_emb": voice, "show_tqdm": False}
+        waveforms = spoken(chat, list(SENTENCES), params_infer_code=params)
+        for samples, words, text in zip(waveforms, waveforms.words, SENTENCES, strict=True):
+            check_words(words, text, len(samples))
+            aligned = forced_alignment(samples, " ".join(word.text.lower() for word in words))
+            assert [word for word, _ in aligned] == [word.text.lower() for word in words]
+            errors += [
+                abs(word.start - start) for word, (_, start) in zip(words, aligned, strict=True)
+            ]
+    chat.unload()
+    assert len(errors) > 150
+    typical, rare = (float(np.quantile(errors, part)) for part in (0.5, 0.95))
+    assert typical <= 0.040, (typical, rare)
+    assert rare <= 0.100, (typical, rare)

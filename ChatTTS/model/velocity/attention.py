@@ -78,7 +78,8 @@ class TorchAttention:
             keys: [kv heads, length, size].
         """
         grouped = query.view(self._heads, self._groups, -1).float() * self._scale
-        return (grouped @ keys.float().transpose(1, 2)).softmax(dim=-1)
+        weights: Tensor = (grouped @ keys.float().transpose(1, 2)).softmax(dim=-1)
+        return weights
 
     def _mixed(self, weights: Tensor, values: Tensor) -> Tensor:
         """Return the weighted ``values`` [kv heads, length, size] as [heads, size]."""

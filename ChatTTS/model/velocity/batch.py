@@ -58,7 +58,7 @@ class AttentionProbe:
         heads = np.array([len(own.heads) for _, own in wanted])
         counts[places + 1] = heads
         columns = np.repeat(np.array([own.columns for _, own in wanted], dtype=np.int32), heads)
-        ends = columns.cumsum(dtype=np.int64)
+        ends: NDArray[np.int64] = columns.cumsum(dtype=np.int64)
         return cls(
             first=counts.cumsum(dtype=np.int32),
             layers=np.concatenate([own.layers for _, own in wanted]),

@@ -106,8 +106,7 @@ def test_a_stream_gives_the_words_of_the_whole(velocity: Chat) -> None:
 
 def test_the_standard_path_gives_the_words_of_velocity(velocity: Chat) -> None:
     """Its attention differs by rounding, which no word shows here."""
-    standard = spoken(load(), [TEXT, OTHER])
-    assert standard.words == spoken(velocity, [TEXT, OTHER]).words
+    assert spoken(load(), OTHER).words == spoken(velocity, OTHER).words
 
 
 def test_times_are_free_where_they_are_not_wanted(velocity: Chat) -> None:
@@ -126,6 +125,22 @@ def test_silence_at_the_border_moves_the_words(velocity: Chat) -> None:
     shift = round(0.6 * SAMPLE_RATE)
     assert [word.start_sample - shift for word in moved] == [word.start_sample for word in words]
     assert moved[0].start_character == len("[lbreak]")
+
+
+def test_an_utterance_that_is_tried_again_gives_its_last_words(velocity: Chat) -> None:
+    params = {**SETTINGS, "min_new_token": 400, "max_new_token": 2000, "ensure_non_empty": True}
+    with Recording(velocity) as recording:
+        waveforms = spoken(velocity, OTHER, params_infer_code=params)
+    assert [request.key.attempt for request in recording.requests] == [0, 1, 2]
+    assert len(waveforms.words[0]) == len(OTHER.split())
+    check_words(waveforms.words[0], OTHER, len(waveforms[0]))
+
+
+def test_words_of_a_refined_text_are_those_of_the_caller(velocity: Chat) -> None:
+    waveforms = spoken(velocity, TEXT, skip_refine_text=False)
+    assert waveforms.rows[0].utterances[0].text != spoken(velocity, TEXT).rows[0].utterances[0].text
+    assert [word.text for word in waveforms.words[0]] == [part.strip(".,") for part in TEXT.split()]
+    check_words(waveforms.words[0], TEXT, len(waveforms[0]))
 
 
 def test_a_checkpoint_without_heads_says_so() -> None:

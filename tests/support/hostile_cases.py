@@ -207,9 +207,8 @@ def speaking() -> list[Case]:
     refused += [
         ("defaults.alignment_heads", value, "alignment_heads")
         for value in _values(
-            *(5, None, {}, "x", True, [5], [[]], [[0]], [[0, 0, 0]], [["0", 0]], [[0, 1.5]]),
-            *([[True, 0]], [[-1, 0]], [[0, -1]], [[2**70, 0]], [[0, 2**70]], [[0, 0], [0, 0]]),
-            [[0, n] for n in range(65)],
+            *(5, None, {}, "x", True, [5], [[0]], [[0, 0, 0]], [["0", 0]], [[0, 1.5]], [[True, 0]]),
+            *([[-1, 0]], [[0, -1]], [[2**70, 0]], [[0, 2**70]], [[0, 0]] * 2),
         )
     ]
     refused += [("defaults.speaker", value, "speaker") for value in ("x", 5, "x" * 10**6)]

@@ -205,7 +205,7 @@ def test_torch_alone_gives_the_same(name: str, monkeypatch: pytest.MonkeyPatch) 
         check_same(collect(quick.generator, requests_of(name)), expected(name))
 
 
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "chunks of one": {"max_num_batched_tokens": 1},
     "chunks of 3": {"max_num_batched_tokens": 3},
     "chunks of 7": {"max_num_batched_tokens": 7},

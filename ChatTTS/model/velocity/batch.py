@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeadSet:
-    """The attention that each draw of a sequence gives.
+    """The attention that each draw of a sequence gives; equal only to itself.
 
     Attributes:
         layers, heads: int32 [n], of the attention heads, in the order of the request.
@@ -66,6 +66,17 @@ class AttentionProbe:
             columns=columns,
             starts=ends - columns,
             out=np.empty(int(ends[-1]), dtype=np.float32),
+        )
+
+    def again(self) -> AttentionProbe:
+        """Return a probe of a step whose rows are laid out alike, with room of its own."""
+        return AttentionProbe(
+            self.first,
+            self.layers,
+            self.heads,
+            self.columns,
+            self.starts,
+            np.empty(len(self.out), dtype=np.float32),
         )
 
     def row(self, row: int) -> NDArray[np.float32]:

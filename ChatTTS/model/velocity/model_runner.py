@@ -96,6 +96,8 @@ class ModelRunner:
         self.states: dict[int, SequenceState] = {}
         self._num_codebooks = model.embed.num_codebooks
         self.ends = model.ends
+        # The rows of the last step with a probe, what they wanted, and that probe.
+        self._laid_out: tuple[int, list[tuple[int, HeadSet]], AttentionProbe] | None = None
 
     def forget(self, seq_ids: Sequence[int]) -> None:
         """Remove sequences; ids that never had work are ignored."""
@@ -191,8 +193,14 @@ class ModelRunner:
             tables=tables,
             table_of=table_of,
             draws=(ends[[work.draws for work in works]] - 1).astype(np.int32),
-            probe=AttentionProbe.of(rows, wanted) if wanted else None,
+            probe=self._probe(rows, wanted) if wanted else None,
         )
+
+    def _probe(self, rows: int, wanted: list[tuple[int, HeadSet]]) -> AttentionProbe:
+        """Return a probe; steps that only decode are often laid out like the one before."""
+        if self._laid_out is None or self._laid_out[:2] != (rows, wanted):
+            self._laid_out = rows, wanted, AttentionProbe.of(rows, wanted)
+        return self._laid_out[2].again()
 
 
 def _attention(

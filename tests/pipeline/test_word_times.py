@@ -84,10 +84,13 @@ def test_every_word_of_the_text_has_its_times(velocity: Chat) -> None:
 
 def test_a_stream_gives_the_words_of_the_whole(velocity: Chat) -> None:
     whole = spoken(velocity, TEXT)
-    for changes in ({}, {"stream_batch": 7}):
-        params = {**SETTINGS, **changes}
+    for changes, early in (({}, True), ({"stream_batch": 7}, False)):
         stream = velocity.stream(
-            TEXT, skip_refine_text=True, params_infer_code=params, word_times=True
+            TEXT,
+            low_latency=early,
+            skip_refine_text=True,
+            params_infer_code={**SETTINGS, **changes},
+            word_times=True,
         )
         pieces = list(stream)
         assert [word for piece in pieces for word in piece.words] == whole.words[0]
@@ -137,7 +140,8 @@ def test_an_utterance_that_is_tried_again_gives_its_last_words(velocity: Chat) -
 
 
 def test_words_of_a_refined_text_are_those_of_the_caller(velocity: Chat) -> None:
-    waveforms = spoken(velocity, TEXT, skip_refine_text=False)
+    refining = {"manual_seed": 1, "max_new_token": 20, "show_tqdm": False}
+    waveforms = spoken(velocity, TEXT, skip_refine_text=False, params_refine_text=refining)
     assert waveforms.rows[0].utterances[0].text != spoken(velocity, TEXT).rows[0].utterances[0].text
     assert [word.text for word in waveforms.words[0]] == [part.strip(".,") for part in TEXT.split()]
     check_words(waveforms.words[0], TEXT, len(waveforms[0]))

@@ -398,6 +398,18 @@ def test_attention_of_torch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
             torch.testing.assert_close(found.attention, other.attention, rtol=0, atol=1e-5)
 
 
+def test_attention_without_a_cache() -> None:
+    """The standard path then computes the keys of all positions anew in each step."""
+    loaded = Chat()
+    folder = FOLDERS["model-a"]
+    loaded.load_or_raise("custom", custom_path=folder, device="cpu", enable_cache=False)
+    [found] = collect(loaded.gpt.engine, [asking("model-a")[1]])
+    wanted = plain_attention("model-a")[1]
+    assert found.attention is not None
+    assert wanted.attention is not None
+    torch.testing.assert_close(found.attention, wanted.attention, rtol=0, atol=1e-5)
+
+
 def test_attention_is_the_softmax_over_all_positions() -> None:
     """A prompt of text alone: with the first draw, the text is all that there is."""
     for result, request in zip(plain_attention("model-a"), asking("model-a"), strict=True):

@@ -6,15 +6,19 @@ voice (speaker, prompt, sampling). Without that file the published sizes apply.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from .errors import ConfigError, shown
 from .utils.untrusted import parse_json, read_json
 
 T = TypeVar("T")
+
+# Pairs of a layer and an attention head, each counted from 0.
+AlignmentHeads: TypeAlias = tuple[tuple[int, int], ...]
 
 # Upper bounds of all sizes, checked before any module is built. Sizes that the weights have, too,
 # are compared with these later. The bounds keep that cheap, and limit sizes that no weight has.
@@ -38,6 +42,7 @@ _MOST: dict[str, int] = {
 }
 _LEAST = {"sample_rate": 1000, "n_fft": 64, "hop_length": 32, "levels": 3}
 _MOST_LEVELS = 16
+_MOST_HEADS = 64
 
 # Keys of published configurations that are no sizes.
 _LEGACY_KEYS = {"use_cache", "spk_emb_dim", "spk_KL"}
@@ -134,6 +139,9 @@ class VoiceDefaults:
             rules keep.
         max_utterance_characters: longest text to speak in one go. The splitter divides longer
             sentences, since a voice fails beyond the lengths that it was trained on.
+        alignment_heads: attention heads of the Llama that follow the text while it is spoken, as
+            pairs of a layer and a head, both counted from 0. The times of words are found from
+            them; without any, a caller who asks for times gets an error.
     """
 
     name: str = ""
@@ -146,6 +154,7 @@ class VoiceDefaults:
     samples_trained: bool = True
     characters: str = ""
     max_utterance_characters: int = 200
+    alignment_heads: AlignmentHeads = ()
 
     def __post_init__(self) -> None:
         if self.speaker is not None and self.speaker not in self.speakers:
@@ -177,6 +186,7 @@ class Config:
             gpt, embed = getattr(self.gpt, name), getattr(self.embed, name)
             if gpt != embed:
                 raise ConfigError(f"config.json: gpt.{name} is {gpt} but embed.{name} is {embed}")
+        checked_heads(self.defaults.alignment_heads, self.gpt, "config.json: defaults.")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
@@ -207,6 +217,39 @@ class Config:
             return cls.from_dict(values)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
+
+
+def checked_heads(given: Any, gpt: GPTConfig, where: str = "") -> AlignmentHeads:
+    """Return alignment heads as a tuple of pairs of plain whole numbers.
+
+    Args:
+        given: pairs of a layer and a head, of any sequence.
+        where: what the name in a message begins with.
+
+    Raises:
+        ConfigError: they are no pairs of whole numbers, the model has no such head, one is given
+            twice, or there are more than 64.
+    """
+    name = f"{where}alignment_heads"
+    try:
+        heads = tuple((operator.index(layer), operator.index(head)) for layer, head in given)
+    except Exception as error:  # from a class of the caller's
+        raise ConfigError(
+            f"{name} must be pairs of a layer and a head, such as [[2, 0], [3, 1]], not "
+            f"{shown(given)}"
+        ) from error
+    if len(heads) > _MOST_HEADS or len(set(heads)) < len(heads):
+        raise ConfigError(
+            f"{name} must be at most {_MOST_HEADS} different heads, not {shown(given)}"
+        )
+    layers, count = gpt.num_hidden_layers, gpt.num_attention_heads
+    for layer, head in heads:
+        if not (0 <= layer < layers and 0 <= head < count):
+            raise ConfigError(
+                f"{name} has layer {shown(layer)}, head {shown(head)}: this model has layers 0 to "
+                f"{layers - 1} with heads 0 to {count - 1}"
+            )
+    return heads
 
 
 def published_facts() -> dict[str, Any]:
@@ -246,6 +289,16 @@ _KINDS: dict[str, tuple[Callable[[str, Any], bool], str]] = {
     "tuple[int, ...]": (
         lambda name, v: _are_sizes(name, v) and 0 < len(v) <= _MOST_LEVELS,
         f"a list of 1 to {_MOST_LEVELS} whole numbers from {{range}}",
+    ),
+    "AlignmentHeads": (
+        lambda _, v: (
+            isinstance(v, list)
+            and all(
+                isinstance(pair, list) and len(pair) == 2 and all(type(n) is int for n in pair)
+                for pair in v
+            )
+        ),
+        "a list of pairs of whole numbers, a layer and a head",
     ),
     "Mapping[str, str]": (
         lambda _, v: isinstance(v, dict) and all(isinstance(text, str) for text in v.values()),
@@ -288,6 +341,8 @@ def _value(kind: str, value: Any, name: str, where: str) -> Any:
         raise ConfigError(
             f"{where} must be {what.format(range=_range(name))}, not {shown(value)}; correct it"
         )
+    if kind == "AlignmentHeads":
+        return tuple(map(tuple, value))
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -22,7 +22,7 @@ from .checkpoints import assets
 from .checkpoints.hashes import check_hashes
 from .checkpoints.loading import load_model
 from .checkpoints.script_attributes import CheckpointAttributes
-from .errors import ChatTTSError, ConfigError, NothingToSpeakError, TextError, shown
+from .errors import ChatTTSError, ConfigError, TextError, shown
 from .model.generation import Cancellation
 from .model.gpt import EngineOptions
 from .model.placement import choose_placement
@@ -32,7 +32,8 @@ from .pipeline.call import InferCall
 from .pipeline.frame_generation import Utterance, choose_seed
 from .pipeline.model import Model
 from .pipeline.streams import SpeechStream, WaveformStream
-from .text import Normalizer, load_homophones, prepare
+from .pipeline.utterances import Reading, utterances_of, word_reader
+from .text import Normalizer, load_homophones
 from .utils import machine
 from .utils.locks import new_lock
 from .utils.process_hooks import finish_before_exit
@@ -247,6 +248,7 @@ class Chat(CheckpointAttributes):
         *,
         low_latency: bool | parameters.LowLatency | Mapping[str, Any] = False,
         interrupt: threading.Event | None = None,
+        word_times: bool = False,
     ) -> Any:
         """Speak one text or several.
 
@@ -267,6 +269,8 @@ class Chat(CheckpointAttributes):
             low_latency: let a stream begin before its samples are final: ``True``, or a
                 ``LowLatency`` or dict with its numbers.
             interrupt: an event that ends this call alone; any thread may set it.
+            word_times: find when each word is spoken, for ``Waveforms.words``, or for ``words`` of
+                each of a stream's ``rows``.
 
         Returns:
             ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each text; with ``stream``
@@ -276,7 +280,9 @@ class Chat(CheckpointAttributes):
 
         Raises:
             TextError: a text is too long for the model.
-            VoiceError, ConfigError: a parameter cannot be used.
+            VoiceError, ConfigError: a parameter cannot be used; or ``word_times`` with a checkpoint
+                that names no attention heads for it.
+            EngineUnavailableError: ``word_times`` with kernels that do not give attention.
             EmptySpeechError: utterances stayed empty; it carries all waveforms.
         """
         early = parameters.as_low_latency(low_latency)
@@ -287,12 +293,15 @@ class Chat(CheckpointAttributes):
         texts = _texts(text)
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
-            utterances = self._utterances(
+            reading = Reading(
+                self.normalizer, lang, do_text_normalization, do_homophone_replacement
+            )
+            read = word_reader(model, reading) if word_times else None
+            utterances = utterances_of(
                 model,
                 texts,
-                lang=lang,
-                do_text_normalization=do_text_normalization,
-                do_homophone_replacement=do_homophone_replacement,
+                reading,
+                read=read,
                 split_text=split_text,
             )
             # A stream gives all texts at once, so all of them are generated at once.
@@ -301,7 +310,7 @@ class Chat(CheckpointAttributes):
                 together = max(together, _checked_batch(max_split_batch))
             if model.gpt.batches_itself and not stream:
                 together = len(utterances)
-            call = InferCall(model, len(texts), batch_size=max(1, together), cancelled=cancelled)
+            call = InferCall(model, len(texts), max(1, together), cancelled, read)
             if stream and not refine_text_only:
                 thread = call.generation_thread(
                     utterances, coding, use_decoder, early, None if skip_refine_text else refining
@@ -331,6 +340,7 @@ class Chat(CheckpointAttributes):
         params_infer_code: parameters.InferCodeParams | Mapping[str, Any] | None = None,
         first_utterance: int = 0,
         interrupt: threading.Event | None = None,
+        word_times: bool = False,
     ) -> SpeechStream:
         """Speak one text piece by piece: ``for piece in chat.stream(text)``, or ``async for``.
 
@@ -345,10 +355,12 @@ class Chat(CheckpointAttributes):
                 in :meth:`infer`.
             first_utterance: number of the text's first utterance in a longer text that is spoken
                 in parts; with the same seed they then sound as they would in the whole.
+            word_times: find when each word is spoken, for ``Piece.words``.
 
         Raises:
-            TextError, VoiceError, ConfigError: as in :meth:`infer`. Errors of refined texts, and
-                of utterances that stay empty, come later, when these are generated.
+            TextError, VoiceError, ConfigError, EngineUnavailableError: as in :meth:`infer`. Errors
+                of refined texts, and of utterances that stay empty, come later, when these are
+                generated.
         """
         early = parameters.as_low_latency(low_latency)
         if not isinstance(text, str):
@@ -365,18 +377,21 @@ class Chat(CheckpointAttributes):
         refining, coding = self._params(model, params_refine_text, params_infer_code)
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
-            utterances = self._utterances(
+            reading = Reading(
+                self.normalizer, lang, do_text_normalization, do_homophone_replacement
+            )
+            read = word_reader(model, reading) if word_times else None
+            utterances = utterances_of(
                 model,
                 _texts(text) or [""],
-                lang=lang,
-                do_text_normalization=do_text_normalization,
-                do_homophone_replacement=do_homophone_replacement,
+                reading,
+                read=read,
                 split_text=split_text,
                 first=int(first_utterance),
                 is_strict=True,
             )
             together = _checked_batch(max_split_batch) if split_text else 1
-            call = InferCall(model, 1, batch_size=together, cancelled=cancelled)
+            call = InferCall(model, 1, together, cancelled, read)
             thread = call.generation_thread(
                 utterances, coding, use_decoder, early, None if skip_refine_text else refining
             )
@@ -394,32 +409,6 @@ class Chat(CheckpointAttributes):
             as_params(self.RefineTextParams, refining).with_defaults(defaults.refine),
             as_params(self.InferCodeParams, coding).with_defaults(defaults.code),
         )
-
-    def _utterances(
-        self,
-        model: Model,
-        texts: Sequence[str],
-        first: int = 0,
-        is_strict: bool = False,
-        **reading: Any,
-    ) -> list[Utterance]:
-        """Normalize the texts and cut them into utterances, numbered from ``first``.
-
-        Raises:
-            NothingToSpeakError: with ``is_strict``, where a text has no utterance.
-        """
-        most = model.config.defaults.max_utterance_characters
-        utterances = []
-        for number, text in enumerate(texts):
-            try:
-                pieces = prepare(text, self.normalizer, max_characters=most, **reading)
-            except NothingToSpeakError as error:
-                if is_strict:
-                    raise
-                logger.warning("text %d stays empty: %s", number, error)
-                continue
-            utterances += [Utterance(number, i, piece, first) for i, piece in enumerate(pieces)]
-        return utterances
 
     def _new_cancellation(self, outer: threading.Event | None) -> Cancellation:
         """Return a new call's cancellation, set by :meth:`interrupt` or the caller's event."""

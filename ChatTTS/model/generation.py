@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from ..config import AlignmentHeads
 from ..errors import ConfigError, TextError, shown
 from ..params import NO_TOP_K, RefineTextParams
 from .draws import DrawKey
@@ -31,6 +32,10 @@ _MOST = 1e30
 NOT_FINITE = (
     "the model gave logits that are not finite: its weights are damaged (check them with "
     "`chattts verify`) or too large for this dtype (load with dtype='float32')"
+)
+NO_ATTENTION = (
+    "the kernels of this engine do not give attention, from which the times of words are found: "
+    "load with device='cpu', or without use_vllm and experimental"
 )
 
 
@@ -161,11 +166,14 @@ class GenerationRequest:
 
     Attributes:
         key: of the draws. ``key.kind`` tells whether the answer is text ids or frames of codes.
+        alignment_heads: pairs of a layer and a head, counted from 0, whose attention over the
+            prompt's text the deltas give; none by default, which costs nothing.
     """
 
     prompt: Prompt
     sampling: Sampling
     key: DrawKey
+    alignment_heads: AlignmentHeads = ()
 
 
 @dataclass(frozen=True)
@@ -181,6 +189,11 @@ class Delta:
         finish: why the answer ended with this delta, or ``None`` while it goes on.
         logprob: sum of the log-probabilities of all ids of the answer so far; NaN from the
             standard engine, which does not compute it.
+        attention: float32 [n, heads, text ids] on the CPU, of the request's ``alignment_heads`` in
+            their order; ``None`` where it has none, and in a delta without ids. Row i belongs to
+            the position that row i of ``ids`` was drawn from: the last one of the prompt for the
+            first id, and the position of the id before for each later one. The probabilities of a
+            head are over all positions up to its own, so those of the text need not sum to 1.
     """
 
     index: int
@@ -188,6 +201,7 @@ class Delta:
     hiddens: Tensor
     finish: FinishReason | None
     logprob: float = math.nan
+    attention: Tensor | None = None
 
 
 class Generator(Protocol):

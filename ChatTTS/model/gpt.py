@@ -113,12 +113,13 @@ class GPT:
         sizes = config.gpt
         shape = read_llama_shape(llama_file, sizes)
         _explain(options)
-        model, new_cache = _accelerated(shape, weights, placement, options) or _plain(
+        model, observed, new_cache = _accelerated(shape, weights, placement, options) or _plain(
             shape, weights, placement, options
         )
         engine = StandardEngine(
             model,
             embed,
+            observed=observed,
             end_of_text=tokenizer.end_of_refine,
             max_positions=sizes.max_position_embeddings,
             new_cache=new_cache if options.enable_cache else lambda: None,
@@ -194,8 +195,9 @@ class GPT:
         )
 
 
-# A Llama, and a function that makes the key-value cache of a batch for it.
-_Llama = tuple[Callable[..., Any], Callable[[], Any]]
+# A Llama; its module that is not compiled, if its heads give attention; and a function that makes
+# the key-value cache of a batch for it.
+_Llama = tuple[Callable[..., Any], torch.nn.Module | None, Callable[[], Any]]
 
 
 def _plain(
@@ -211,8 +213,8 @@ def _plain(
     if options.compile:
         # torch.compile traces DynamicCache. With GrowingCache it would trace again at every step,
         # since Python code changes the counters there.
-        return _compiled(llama), DynamicCache
-    return llama, GrowingCache
+        return _compiled(llama), llama, DynamicCache
+    return llama, llama, GrowingCache
 
 
 def _accelerated(
@@ -237,7 +239,7 @@ def _accelerated(
             for name in ("compile", "use_flash_attn"):
                 if getattr(options, name):
                     logger.warning("%s=True is not used: experimental=True has its kernels", name)
-            return model, model.new_cache
+            return model, None, model.new_cache
     logger.warning("experimental=True is not used: %s", reason)
     return None
 

@@ -19,11 +19,13 @@ from torch import Tensor, nn
 
 from ..checkpoints.tensor_file import TensorFile
 from ..checkpoints.tensors import load_module
-from ..errors import AssetError, GenerationError
+from ..config import checked_heads
+from ..errors import AssetError, EngineUnavailableError, GenerationError
 from ..utils.fair_lock import ComputeLock
 from .draws import Pass, uniforms
 from .embed import Embed
 from .generation import (
+    NO_ATTENTION,
     NOT_FINITE,
     Cancellation,
     Delta,
@@ -31,6 +33,7 @@ from .generation import (
     GenerationRequest,
     check_length,
 )
+from .head_attention import HeadAttention
 from .llama_config import LlamaShape, check_rotation
 from .processors import PENALTY_WINDOW, count_repetitions
 from .sampling import SamplingTensors, draw_ids, penalties
@@ -107,6 +110,8 @@ class StandardEngine:
         embed: embeddings and heads, with the device and dtype of ``model``.
         end_of_text: the id that ends a text answer.
         max_positions: the most positions that the model can read.
+        observed: the module of ``model`` that is not compiled, whose heads give attention; ``None``
+            if they cannot.
         new_cache: makes the key-value cache of a batch. If it returns ``None``, each step computes
             all positions again, for reference.
         compute_lock: held during a step, as by all work that needs the same cores.
@@ -117,6 +122,7 @@ class StandardEngine:
         model: Callable[..., Any],
         embed: Embed,
         *,
+        observed: Any | None,
         end_of_text: int,
         max_positions: int,
         new_cache: Callable[[], Any],
@@ -124,6 +130,7 @@ class StandardEngine:
     ) -> None:
         self.model = model
         self.embed = embed
+        self.observed = observed
         self.end_of_text = end_of_text
         self.max_positions = max_positions
         self.new_cache = new_cache
@@ -144,10 +151,17 @@ class StandardEngine:
 
         Raises:
             TextError: a prompt leaves no room for an answer.
+            ConfigError: the model has no such alignment head.
+            EngineUnavailableError: a request has alignment heads, and the model's kernels do not
+                give attention.
             GenerationError: the model's logits are not finite (with any step).
         """
         for request in requests:
             check_length(request.prompt, self.max_positions)
+            if request.alignment_heads:
+                if self.observed is None:
+                    raise EngineUnavailableError(NO_ATTENTION)
+                checked_heads(request.alignment_heads, self.observed.config)
         return self._generate(requests, cancelled)
 
     @torch.inference_mode()
@@ -166,14 +180,15 @@ class StandardEngine:
         """Run requests of one pass, by their indices in the call, as one batch."""
         batch = PaddedBatch(requests, self.embed, self.max_positions)
         cache = self.new_cache()
+        heads = self._head_attention(batch, cache)
         embeds, mask, positions = batch.embeds, batch.mask, batch.positions
         while True:
             if cancelled.is_set():
                 yield batch.abort()
                 return
-            step = partial(self._step, batch, kind, embeds, mask, positions, cache)
-            ids, hidden = self.compute_lock.run(step)
-            keep, deltas = batch.advance(ids, hidden, self._end(kind))
+            step = partial(self._step, batch, kind, embeds, mask, positions, cache, heads)
+            ids, hidden, attention = self.compute_lock.run(step)
+            keep, deltas = batch.advance(ids, hidden, self._end(kind), attention)
             yield deltas
             if not keep:
                 return
@@ -184,6 +199,8 @@ class StandardEngine:
                 )
                 if cache is not None:
                     cache.batch_select_indices(kept)
+                if heads is not None:
+                    heads.select(kept)
             last = self._embed_ids(ids.to(self.device), kind)
             mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
             if cache is None:
@@ -200,14 +217,41 @@ class StandardEngine:
         mask: Tensor,
         positions: Tensor,
         cache: Any,
-    ) -> tuple[Tensor, Tensor]:
-        """Draw the next ids [B, num_codebooks]; return them and their hidden states [B, hidden]."""
-        hidden = self._forward(embeds, mask, positions, cache)
-        return batch.draw(self._logits(hidden, kind), self._end(kind)), hidden
+        heads: HeadAttention | None,
+    ) -> tuple[Tensor, Tensor, list[Tensor | None]]:
+        """Draw the next ids.
 
-    def _forward(self, embeds: Tensor, mask: Tensor, positions: Tensor, cache: Any) -> Tensor:
+        Returns:
+            ids [B, num_codebooks]; their hidden states [B, hidden]; for each request its attention,
+            float32 [1, heads, text ids] on the CPU, or ``None``.
+        """
+        attention: list[Tensor | None] = [None] * len(embeds)
+        if heads is None:
+            hidden = self._forward(self.model, embeds, mask, positions, cache)
+        else:
+            with heads.recording():
+                hidden = self._forward(heads.model, embeds, mask, positions, cache)
+            attention = batch.attention(heads.step(mask, positions))
+        return batch.draw(self._logits(hidden, kind), self._end(kind)), hidden, attention
+
+    def _head_attention(self, batch: PaddedBatch, cache: Any) -> HeadAttention | None:
+        """Return what computes the attention that requests of a batch want, if any want it."""
+        wanted = {pair for each in batch.running for pair in each.request.alignment_heads}
+        if not wanted:
+            return None
+        assert self.observed is not None
+        return HeadAttention(self.observed, tuple(sorted(wanted)), keeps_keys=cache is not None)
+
+    def _forward(
+        self,
+        model: Callable[..., Any],
+        embeds: Tensor,
+        mask: Tensor,
+        positions: Tensor,
+        cache: Any,
+    ) -> Tensor:
         """Return the hidden states of the last position, [B, hidden]."""
-        output = self.model(
+        output = model(
             inputs_embeds=embeds,
             attention_mask=None if mask.all() else mask,
             position_ids=positions,
@@ -268,7 +312,7 @@ class PaddedBatch:
             for i, r in requests.items()
         ]
         device = embed.code.weight.device
-        length = max(len(request.prompt) for request in requests.values())
+        length = self._length = max(len(request.prompt) for request in requests.values())
         hidden = embed.code.weight.shape[1]
         self.embeds = embed.code.weight.new_zeros(len(requests), length, hidden)
         self.mask = torch.zeros(len(requests), length, dtype=torch.int64, device=device)
@@ -317,8 +361,32 @@ class PaddedBatch:
         )
         return ids.cpu()
 
-    def advance(self, ids: Tensor, hidden: Tensor, end: int) -> tuple[list[int], list[Delta]]:
+    def attention(self, found: Mapping[tuple[int, int], Tensor]) -> list[Tensor | None]:
+        """Return each request's attention over its text, float32 [1, heads, text ids] or ``None``.
+
+        Args:
+            found: of the last position, [B, positions] by layer and head.
+        """
+        taken: list[Tensor | None] = []
+        for row, each in enumerate(self.running):
+            heads, prompt = each.request.alignment_heads, each.request.prompt
+            if not heads:
+                taken.append(None)
+                continue
+            start = self._length - len(prompt)
+            columns = slice(start, start + len(prompt.text))
+            taken.append(torch.stack([found[pair][row, columns] for pair in heads])[None].cpu())
+        return taken
+
+    def advance(
+        self, ids: Tensor, hidden: Tensor, end: int, attention: Sequence[Tensor | None]
+    ) -> tuple[list[int], list[Delta]]:
         """Apply drawn ids [B, num_codebooks]; remove requests that have ended from the batch.
+
+        Args:
+            hidden: the hidden states that the ids were drawn from, [B, hidden].
+            end: the id that ends a request.
+            attention: of each request, as :meth:`attention` returns it.
 
         Returns:
             The tensor rows that go on, and the delta of every request.
@@ -336,7 +404,8 @@ class PaddedBatch:
                 logger.warning("a request met the end of the model's positions and was cut there")
             own = slice(row, row + 1)
             finish = FinishReason.LENGTH if full else None
-            deltas.append(Delta(each.index, ids[own], hidden[own], finish))
+            delta = Delta(each.index, ids[own], hidden[own], finish, attention=attention[row])
+            deltas.append(delta)
             if not full:
                 keep.append(row)
         if len(keep) < len(self.running):

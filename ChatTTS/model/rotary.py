@@ -1,4 +1,4 @@
-"""Tables of the rotary position embedding (Su et al. 2021)."""
+"""The rotary position embedding (Su et al. 2021): its tables, and how they are applied."""
 
 from __future__ import annotations
 
@@ -44,3 +44,15 @@ def _scaled_tables(shape: LlamaShape, positions: Tensor) -> tuple[Tensor, Tensor
         raise no_rotation(f"{type(error).__name__}: {error}") from error
     cosines, sines = (table[0].float() for table in tables)
     return cosines, sines
+
+
+def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """Apply the embedding to ``x`` [..., head size], in float32.
+
+    Args:
+        cosines, sines: of each position, broadcast to the shape of ``x``.
+    """
+    wide = x.float()
+    first, second = wide.chunk(2, dim=-1)
+    turned = torch.cat([-second, first], dim=-1)
+    return (wide * cosines + turned * sines).to(x.dtype)

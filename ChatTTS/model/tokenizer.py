@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,11 +119,21 @@ class Tokenizer:
         Raises:
             TextError: the tokenizer cannot read it.
         """
-        encoding = without_panics(
+        return np.array(self._encoding(text).ids, dtype=np.int64)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return the characters of each id of :meth:`ids`, as start and end in ``text``.
+
+        Raises:
+            TextError: the tokenizer cannot read it.
+        """
+        return [(int(start), int(end)) for start, end in self._encoding(text).offsets]
+
+    def _encoding(self, text: str) -> Any:
+        return without_panics(
             lambda: self._tokenizer.encode(text, add_special_tokens=False),
             lambda reason: TextError(f"the text {text!r:.40} cannot be read ({reason})"),
         )
-        return np.array(encoding.ids, dtype=np.int64)
 
     def prompt(
         self,
@@ -170,9 +181,14 @@ def code_prompt(text: str, prompt: str, *, speaker: bool, transcript: str | None
         speaker: whether there is a speaker vector, which replaces ``[spk_emb]``.
         transcript: what the sample prompt says, if there is one.
     """
-    spoken, sample = (_RESERVED.sub("", part).strip() for part in (text, transcript or ""))
+    spoken, sample = spoken_part(text), spoken_part(transcript or "")
     voice = "[spk_emb]" if speaker else "[empty_spk]"
     return f"[Stts]{voice}{sample}{prompt}{spoken}[Ptts]"
+
+
+def spoken_part(text: str) -> str:
+    """Return what :func:`code_prompt` keeps of a text."""
+    return _RESERVED.sub("", text).strip()
 
 
 def refine_prompt(text: str, prompt: str) -> str:

@@ -23,6 +23,7 @@ from .decoding import UtteranceDecoder
 from .frame_generation import Utterance, UtteranceUpdate
 from .results import Piece, SpokenText, SpokenUtterance
 from .schedules import PlaybackClock
+from .utterance_words import MakeWords, UtteranceWords
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,8 @@ class UtteranceJob(DecodeJob):
         ready: samples that are decoded and not taken.
         spoken: the utterance as the caller sees it.
         generated: samples that are decoded, or would be if all present frames were.
+        words: finds the words, once the first frames came and if their times are wanted.
+        words_given: how many of the words the consumer took.
     """
 
     def __init__(
@@ -59,6 +62,8 @@ class UtteranceJob(DecodeJob):
         self.spoken = spoken
         self.ready: deque[Samples] = deque()
         self.generated = 0
+        self.words: UtteranceWords | None = None
+        self.words_given = 0
         self._buffer = buffer
 
     @property
@@ -166,12 +171,16 @@ class WaveformBuffer:
         job.ready.clear()
         self._took(len(samples))
         finish = job.spoken.finish
+        start = self.spoken.start_of(job.spoken)
+        fresh = job.spoken.words[job.words_given :]
+        job.words_given += len(fresh)
         return Piece(
             samples=samples,
             position=position,
             utterance=job.utterance.index,
             text=job.spoken.text,
             finish_reason=None if finish is None else finish.value,
+            words=tuple(word.shifted(start) for word in fresh),
         )
 
     def _took(self, samples: int) -> None:
@@ -198,6 +207,7 @@ class WaveformAssembler(DecodeClient):
         count: of the texts; one without an utterance has an empty waveform.
         make_decoder: makes the decoder of an utterance.
         waits_for_consumer: whether the producer waits while it is far ahead of the consumer.
+        make_words: makes what finds the words of an utterance, where their times are wanted.
 
     Attributes:
         texts: what was spoken of each text, and how it ended.
@@ -212,6 +222,7 @@ class WaveformAssembler(DecodeClient):
         make_decoder: MakeDecoder,
         *,
         waits_for_consumer: bool,
+        make_words: MakeWords | None = None,
     ) -> None:
         self.worker = worker
         self._notifier = ChangeNotifier()  # under the worker's lock
@@ -231,6 +242,7 @@ class WaveformAssembler(DecodeClient):
         self.texts = [buffer.spoken for buffer in self._buffers]
         self.is_left = False
         self._make_decoder = make_decoder
+        self._make_words = make_words
         worker.register(self)
 
     # ------------------------------------------------------------ the producer's side
@@ -259,6 +271,9 @@ class WaveformAssembler(DecodeClient):
             self._restart(buffer, self._jobs[u.text_index, u.index])
         job = self._jobs[u.text_index, u.index]
         job.spoken.text = u.text
+        if self._make_words is not None:
+            job.words = job.words or self._make_words(u)
+            job.spoken.words += job.words.push(delta)
         job.decoder.push(delta)
         generated = len(delta.ids) * job.decoder.synthesizer.samples_per_frame
         job.generated += generated
@@ -271,6 +286,7 @@ class WaveformAssembler(DecodeClient):
         self.worker.drop([job])
         u = job.utterance
         job.spoken.samples = 0
+        job.spoken.words.clear()
         fresh = UtteranceJob(buffer, u, self._make_decoder(u, buffer.playback), job.spoken)
         self._jobs[u.text_index, u.index] = fresh
         buffer.jobs[buffer.jobs.index(job)] = fresh

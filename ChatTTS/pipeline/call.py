@@ -9,6 +9,7 @@ from functools import partial
 
 from ..model.generation import Cancellation
 from ..params import InferCodeParams, LowLatency, RefineTextParams
+from ..text.spoken_words import Reader
 from ..utils.progress import progress
 from .assembly import WaveformAssembler
 from .decode_worker import MOST_FRAMES
@@ -18,6 +19,7 @@ from .model import Model
 from .results import EmptySpeechError, Waveforms
 from .schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
 from .streams import GenerationThread
+from .utterance_words import MakeWords, word_maker
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +33,14 @@ class InferCall:
         text_count: number of its texts; one that cannot be spoken has no utterance.
         batch_size: utterances generated side by side.
         cancelled: ends this call alone.
+        read: the spoken form of a written word, where the times of words are wanted.
     """
 
     model: Model
     text_count: int
     batch_size: int
     cancelled: Cancellation
+    read: Reader | None = None
 
     def refined(
         self, utterances: Sequence[Utterance], params: RefineTextParams, seed: int
@@ -82,6 +86,7 @@ class InferCall:
             self.text_count,
             decoder,
             waits_for_consumer=False,
+            make_words=self._make_words,
         )
         try:
             for update in self._frames(utterances, params, is_stream=False):
@@ -129,8 +134,13 @@ class InferCall:
             self.text_count,
             decoder,
             waits_for_consumer=True,
+            make_words=self._make_words,
         )
         return GenerationThread(updates, assembler, self.cancelled)
+
+    @property
+    def _make_words(self) -> MakeWords | None:
+        return None if self.read is None else word_maker(self.model.tokenizer, self.read)
 
     def _frames(
         self,
@@ -151,6 +161,7 @@ class InferCall:
             may_restart=not is_stream,
             cancelled=self.cancelled,
             refined=refined,
+            alignment_heads=() if self.read is None else self.model.alignment_heads(),
         )
         return _with_progress(updates, params.show_tqdm)
 

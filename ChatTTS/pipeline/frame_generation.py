@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..config import AlignmentHeads
 from ..errors import TextError, VoiceError
 from ..model.draws import DrawKey, Pass
 from ..model.generation import Cancellation, Delta, FinishReason, GenerationRequest, Sampling
@@ -22,6 +23,7 @@ from ..model.speaker import decode_sample
 from ..model.tokenizer import code_prompt, refine_prompt
 from ..params import InferCodeParams, RefineTextParams
 from ..text.duration import longest_seconds
+from ..text.spoken_words import CallerWord
 from ..text.tags import without_border_breaks
 from .model import Model
 from .schedules import FRAMES_PER_SECOND
@@ -43,12 +45,14 @@ class Utterance:
         index: number of the utterance in that text.
         text: its words and tags.
         first: number of that text's first utterance in a longer text that is spoken in parts.
+        words: the caller's words that it speaks, where their times are wanted.
     """
 
     text_index: int
     index: int
     text: str
     first: int = 0
+    words: tuple[CallerWord, ...] = field(default=(), compare=False)
 
     @property
     def number(self) -> int:
@@ -198,6 +202,7 @@ def speak(
     may_restart: bool = False,
     cancelled: Cancellation,
     refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
+    alignment_heads: AlignmentHeads = (),
 ) -> Iterator[UtteranceUpdate]:
     """Run the speech pass over all utterances, batch by batch; yield their new frames.
 
@@ -211,6 +216,7 @@ def speak(
         may_restart: try an utterance again that finds no end, unless ``params`` want no retries. A
             stream cannot, since its earlier samples were played. See ``text/duration.py``.
         refined: refines the texts of a batch before it is spoken.
+        alignment_heads: those whose attention the updates carry.
 
     Raises:
         TextError, VoiceError, ConfigError: a prompt, voice or setting does not fit.
@@ -237,7 +243,8 @@ def speak(
         said = u.text if voice.sample is not None or not says else says + u.text
         bounded = _bounded(sampling, longest_seconds(said, params.prompt))
         key = DrawKey(seed, Pass.CODE, utterance=u.number)
-        return _request(model, decorated, voice, bounded, key, u)
+        made = _request(model, decorated, voice, bounded, key, u)
+        return replace(made, alignment_heads=alignment_heads)
 
     def generate() -> Iterator[UtteranceUpdate]:
         order = sorted(utterances, key=lambda u: u.index)

@@ -8,7 +8,7 @@ import numpy as np
 import pybase16384
 from numpy.typing import NDArray
 
-from ..config import Config
+from ..config import AlignmentHeads, Config
 from ..errors import ConfigError
 from ..model.dvae import DVAE, MelDecoder
 from ..model.gpt import GPT
@@ -52,6 +52,21 @@ class Model:
     def synthesizer(self, use_decoder: bool) -> Synthesizer:
         """Return the synthesizer through the Decoder, or the one through the DVAE."""
         return self.from_hiddens if use_decoder else self.from_codes
+
+    def alignment_heads(self) -> AlignmentHeads:
+        """The attention heads that the times of words are found from.
+
+        Raises:
+            ConfigError: the checkpoint names none.
+        """
+        heads = self.config.defaults.alignment_heads
+        if not heads:
+            raise ConfigError(
+                "word_times needs attention heads that follow the text, and this checkpoint names "
+                "none: leave word_times out, load the bundled voice, or name them in "
+                "defaults.alignment_heads of asset/config.json"
+            )
+        return heads
 
     def with_part(self, name: str, part: object) -> Model:
         """Return a model with another ``part``, for scripts that assign ``chat.decoder``.

@@ -3,13 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..audio.samples import SAMPLE_RATE
 from ..errors import ChatTTSError
 from ..model.generation import FinishReason
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of the caller's text, and when it is spoken.
+
+    Attributes:
+        text: as the caller wrote it, without the marks around it.
+        start, end: in seconds from the beginning of its waveform.
+        start_sample, end_sample: these times in samples at 24 kHz.
+        start_character, end_character: its characters in the caller's text.
+        confidence: how clearly the model looked at the word while it spoke, from 0 to 1. It is 0
+            for a word that was not spoken; start and end are equal then.
+    """
+
+    text: str
+    start: float
+    end: float
+    start_sample: int
+    end_sample: int
+    start_character: int
+    end_character: int
+    confidence: float
+
+    def shifted(self, samples: int) -> Word:
+        """Return the word as it is so many samples later."""
+        first, last = self.start_sample + samples, self.end_sample + samples
+        return replace(
+            self,
+            start=first / SAMPLE_RATE,
+            end=last / SAMPLE_RATE,
+            start_sample=first,
+            end_sample=last,
+        )
 
 
 @dataclass
@@ -20,11 +56,14 @@ class SpokenUtterance:
         text: as it went into the speech pass.
         samples: its length, in samples at 24 kHz.
         finish: how it ended; ``None`` while it is being generated.
+        words: those that are final, where their times were asked for. Their times count from the
+            beginning of the utterance.
     """
 
     text: str
     samples: int = 0
     finish: FinishReason | None = None
+    words: list[Word] = field(default_factory=list)
 
 
 @dataclass
@@ -32,6 +71,22 @@ class SpokenText:
     """The spoken utterances of one text, in order."""
 
     utterances: list[SpokenUtterance] = field(default_factory=list)
+
+    @property
+    def words(self) -> list[Word]:
+        """The words that are final, in order; their times count from the text's beginning."""
+        words: list[Word] = []
+        for utterance in self.utterances:
+            start = self.start_of(utterance)
+            words += [word.shifted(start) for word in utterance.words]
+            if utterance.finish is None:
+                break  # where the next one begins is not known yet
+        return words
+
+    def start_of(self, utterance: SpokenUtterance) -> int:
+        """Return the samples of the text before an utterance, all of which must be decoded."""
+        before = takewhile(lambda other: other is not utterance, self.utterances)
+        return sum(other.samples for other in before)
 
     @property
     def finish_reason(self) -> str | None:
@@ -61,6 +116,11 @@ class Waveforms(list[NDArray[np.float32]]):
         """How each text ended: ``stop``, ``length`` or ``abort``."""
         return [row.finish_reason for row in self.rows]
 
+    @property
+    def words(self) -> list[list[Word]]:
+        """The words of each text, where their times were asked for."""
+        return [row.words for row in self.rows]
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -73,6 +133,8 @@ class Piece:
         text: of the utterance, as it went into the speech pass.
         finish_reason: how the utterance ended, ``stop``, ``length`` or ``abort``, in its last
             piece; ``None`` in the others.
+        words: those that became final since the piece before, where their times were asked for. A
+            word is final about half a second after it ends, so it may come in a later piece.
     """
 
     samples: NDArray[np.float32]
@@ -80,6 +142,7 @@ class Piece:
     utterance: int
     text: str
     finish_reason: str | None
+    words: tuple[Word, ...] = ()
 
 
 class EmptySpeechError(ChatTTSError):

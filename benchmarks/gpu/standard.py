@@ -104,6 +104,7 @@ def _path_steps(llama: Llama, embed: Embed, streams: int, scale: Scale) -> list[
     engine = StandardEngine(
         model,
         embed,
+        observed=None,
         end_of_text=0,
         max_positions=scale.gpt.max_position_embeddings,
         new_cache=new_cache,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from .codec import CODEC, load_codec
 from .codec import NAME as CODEC_NAME
 from .decoder import load_decoder
 from .gpt import NAME as GPT_NAME
-from .gpt import SpeechModel, load_gpt
+from .gpt import GPTSettings, SpeechModel, load_gpt
 from .run import Run
 from .speakers import COORDINATES, statistics, voice_speaker
 from .types import DEFAULT_SPEED, VOICES
@@ -53,8 +53,12 @@ class Parts:
     codec_config: DVAEConfig = CODEC
 
 
-def voice_defaults(hidden: int) -> dict[str, Any]:
-    """Return the checkpoint's defaults for settings that a caller leaves out."""
+def voice_defaults(hidden: int, alignment_heads: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Return the checkpoint's defaults for settings that a caller leaves out.
+
+    Args:
+        alignment_heads: the guided attention heads, pairs of a layer and a head.
+    """
     strings = Speaker(hidden, "", torch.device("cpu"))
     vectors = {voice: torch.zeros(hidden) for voice in VOICES}
     for voice, vector in vectors.items():
@@ -72,6 +76,7 @@ def voice_defaults(hidden: int) -> dict[str, Any]:
         "samples_trained": True,
         "characters": "'?",
         "max_utterance_characters": 200,
+        "alignment_heads": [list(pair) for pair in alignment_heads],
     }
 
 
@@ -142,7 +147,7 @@ def config_json(parts: Parts) -> dict[str, Any]:
         "dvae": asdict(parts.codec_config),
         "vocos": _vocos_json(parts.vocoder.config),
         "spk_stat": str(pybase16384.encode_to_string(stats)),
-        "defaults": voice_defaults(sizes.hidden),
+        "defaults": voice_defaults(sizes.hidden, parts.gpt.guided(GPTSettings.guided_heads)),
     }
 
 

@@ -144,6 +144,15 @@ class SpeechModel(nn.Module):
         middle = max(1, sizes.layers // 2)
         self.guided_layers = tuple({middle - 1, min(middle, sizes.layers - 1)})
 
+    def guided(self, count: int) -> list[tuple[int, int]]:
+        """Return the guided heads, pairs of a layer and a head.
+
+        Args:
+            count: of the guided heads in each guided layer.
+        """
+        heads = range(min(count, self.sizes.heads))
+        return [(layer, head) for layer in sorted(self.guided_layers) for head in heads]
+
     def speech(self, batch: SpeechBatch, guided_heads: int = 0) -> tuple[Tensor, Tensor, Tensor]:
         """Return hidden states [B, L, hidden], those of an inner layer, and the guidance loss.
 

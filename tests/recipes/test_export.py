@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from ChatTTS.config import ConvNetConfig, MelConfig, VocosConfig
+from ChatTTS.config import Config, ConvNetConfig, MelConfig, VocosConfig
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError
 from ChatTTS.model.dvae import DVAE, MelDecoder
@@ -21,7 +21,7 @@ from recipes.bundled_voice.batches import speech_batch
 from recipes.bundled_voice.checkpoints import Position, save
 from recipes.bundled_voice.codec import CODEC
 from recipes.bundled_voice.decoder import decoder_config
-from recipes.bundled_voice.gpt import NUM_CODES, GPTSizes, SpeechModel
+from recipes.bundled_voice.gpt import NUM_CODES, GPTSettings, GPTSizes, SpeechModel
 from recipes.bundled_voice.prompts import Prompts
 from recipes.bundled_voice.run import Run
 from recipes.bundled_voice.training import Budget
@@ -29,6 +29,7 @@ from recipes.bundled_voice.types import VOICES
 from recipes.bundled_voice.vocabulary import tokenizer
 from recipes.bundled_voice.vocoder import VOCODER
 
+from ..support.places import ROOT
 from ..support.recipe_tools import make_codec, make_item
 
 SIZES = GPTSizes(hidden=32, inner=48, heads=2, layers=2, positions=256)
@@ -138,3 +139,21 @@ def test_the_sizes_that_are_trained_fit_into_the_package() -> None:
     numbers = sum(p.numel() for part in parts for p in part.parameters())
     # Windows and filters are in float32, and the tokenizer and headers need room.
     assert 2 * numbers + 600_000 < export.MOST_BYTES
+
+
+def test_the_bundled_voice_names_its_guided_heads() -> None:
+    bundled = Config.from_file(ROOT / "ChatTTS" / "bundled" / "asset" / "config.json")
+    model = SpeechModel(GPTSizes())
+    assert (model.sizes.layers, model.sizes.heads) == (
+        bundled.gpt.num_hidden_layers,
+        bundled.gpt.num_attention_heads,
+    )
+    guided = tuple(model.guided(GPTSettings.guided_heads))
+    assert bundled.defaults.alignment_heads == guided == ((2, 0), (2, 1), (3, 0), (3, 1))
+
+
+def test_guided_heads_are_exported(exported: tuple[Path, SpeechModel]) -> None:
+    folder, model = exported
+    heads = Config.from_file(folder / "asset" / "config.json").defaults.alignment_heads
+    assert heads == tuple(model.guided(GPTSettings.guided_heads))
+    assert len(heads) > 1

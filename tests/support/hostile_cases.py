@@ -204,6 +204,13 @@ def speaking() -> list[Case]:
     ]
     refused += [("defaults.speakers", {"a": 5}, "speakers"), ("defaults", 5, "defaults")]
     refused += [("defaults.max_utterance_characters", v, "max_utt") for v in (0, -1, "9", 2**70)]
+    refused += [
+        ("defaults.alignment_heads", value, "alignment_heads")
+        for value in _values(
+            *(5, None, {}, "x", True, [5], [[0]], [[0, 0, 0]], [["0", 0]], [[0, 1.5]], [[True, 0]]),
+            *([[-1, 0]], [[0, -1]], [[2**70, 0]], [[0, 2**70]], [[0, 0]] * 2),
+        )
+    ]
     refused += [("defaults.speaker", value, "speaker") for value in ("x", 5, "x" * 10**6)]
     refused += [("defaults.language", value, "language") for value in _values(5, [], {}, True)]
     refused += [("defaults.unknown", 1, "unknown"), ("x" * 10**6, 1, "unknown")]

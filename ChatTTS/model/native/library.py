@@ -108,6 +108,8 @@ class BatchInputs(_Checked):
     _fields_ = [
         *_fields(c_int32, "rows draws table_width"),
         *_fields(c_void_p, "kinds ids positions tables table_of draw_rows vectors pool hiddens"),
+        *_fields(c_void_p, "probe_first probe_layers probe_heads probe_columns probe_starts"),
+        *_fields(c_void_p, "probe_out"),
     ]
 
 

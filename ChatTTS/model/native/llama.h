@@ -36,6 +36,10 @@ struct VelocityBatch {
   const float* vectors;
   void* pool;
   float* hiddens;  // out: [draws][hidden]
+  // The attention that is wanted, or null; see AttentionProbe in batch.py.
+  const int32_t *probe_first, *probe_layers, *probe_heads, *probe_columns;
+  const int64_t* probe_starts;
+  float* probe_out;
 };
 }
 
@@ -254,10 +258,24 @@ class Llama : public LlamaBase {
         .attend(&qkv_[size_t(row) * width()], first, last, sizes_.heads / sizes_.kv_heads,
                 batch.positions[row] + 1, 1.0f / std::sqrt(float(d)), own.scores.data(),
                 room(batch.table_width), own.mixed.data());
+    if (batch.probe_first) note(batch, layer, row, first, last, own);
     for (int h = first; h < last; ++h) {
       const float* from = &own.mixed[(h - first) * shape_.width()];
       Input* to = &attended_[size_t(row) * even(queries_) + h * d];
       for (int i = 0; i < d; ++i) to[i] = Weights::input(from[i]);
+    }
+  }
+
+  // Copies the attention that is wanted of the heads [first, last) of a row, from their
+  // exponentials and the sums of these.
+  void note(const VelocityBatch& batch, int layer, int row, int first, int last, const Own& own) {
+    const int width = room(batch.table_width);
+    for (int e = batch.probe_first[row]; e < batch.probe_first[row + 1]; ++e) {
+      const int head = batch.probe_heads[e];
+      if (batch.probe_layers[e] != layer || head < first || head >= last) continue;
+      const float* from = &own.scores[size_t(head - first) * width];
+      float* to = batch.probe_out + batch.probe_starts[e];
+      for (int t = 0; t < batch.probe_columns[e]; ++t) to[t] = from[t] / from[width - 1];
     }
   }
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..llama_config import LlamaShape
-from .batch import InputBatch
+from .batch import AttentionProbe, InputBatch
 
 
 class TorchAttention:
@@ -65,12 +65,33 @@ class TorchAttention:
             used = tables[table, : -(-length // self._block_size)].to(pool.device)
             # [blocks, 2, heads, positions, size] to [2, heads, length, size]
             held = blocks[used].permute(1, 2, 0, 3, 4).flatten(2, 3)[:, :, :length]
-            out[row] = self._attend(query[row], *held)
+            weights = self._weights(query[row], held[0])
+            out[row] = self._mixed(weights, held[1]).to(query.dtype)
+            if batch.probe is not None:
+                _note(batch.probe, row, layer, weights)
         return out
 
-    def _attend(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Attend with one query [heads, size] over keys and values [kv heads, length, size]."""
+    def _weights(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Return the probabilities [kv heads, groups, length] of one query [heads, size].
+
+        Args:
+            keys: [kv heads, length, size].
+        """
         grouped = query.view(self._heads, self._groups, -1).float() * self._scale
-        scores = grouped @ keys.float().transpose(1, 2)
-        mixed: Tensor = scores.softmax(dim=-1) @ values.float()
-        return mixed.flatten(0, 1).to(query.dtype)
+        weights: Tensor = (grouped @ keys.float().transpose(1, 2)).softmax(dim=-1)
+        return weights
+
+    def _mixed(self, weights: Tensor, values: Tensor) -> Tensor:
+        """Return the weighted ``values`` [kv heads, length, size] as [heads, size]."""
+        mixed: Tensor = weights @ values.float()
+        return mixed.flatten(0, 1)
+
+
+def _note(probe: AttentionProbe, row: int, layer: int, weights: Tensor) -> None:
+    """Write the wanted attention of a row in one layer into the probe."""
+    by_head = weights.flatten(0, 1)
+    for entry in range(probe.first[row], probe.first[row + 1]):
+        if probe.layers[entry] == layer:
+            columns, start = int(probe.columns[entry]), int(probe.starts[entry])
+            chosen = by_head[int(probe.heads[entry]), :columns]
+            probe.out[start : start + columns] = chosen.cpu().numpy()

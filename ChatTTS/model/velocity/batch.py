@@ -2,10 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class HeadSet:
+    """The attention that each draw of a sequence gives; equal only to itself.
+
+    Attributes:
+        layers, heads: int32 [n], of the attention heads, in the order of the request.
+        columns: the number of text ids; the prompt begins with them.
+    """
+
+    layers: NDArray[np.int32]
+    heads: NDArray[np.int32]
+    columns: int
+
+
+@dataclass(frozen=True)
+class AttentionProbe:
+    """The attention that a step gives: some heads of some rows, over the first positions.
+
+    Its entries are ordered by row, then as the request orders its heads.
+
+    Attributes:
+        first: int32 [rows + 1]; the entries of row i of the batch are ``first[i]`` to
+            ``first[i + 1]``.
+        layers, heads: int32 [entries].
+        columns: int32 [entries], how many positions of its sequence an entry covers, from the
+            first one on; never more than the row's own position + 1.
+        starts: int64 [entries], where the columns of an entry begin in ``out``.
+        out: float32, the attention probabilities; the model fills them in.
+    """
+
+    first: NDArray[np.int32]
+    layers: NDArray[np.int32]
+    heads: NDArray[np.int32]
+    columns: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    out: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, rows: int, wanted: Sequence[tuple[int, HeadSet]]) -> AttentionProbe:
+        """Return a probe of ``rows`` rows.
+
+        Args:
+            wanted: rows that give attention, ascending, each with its heads.
+        """
+        counts = np.zeros(rows + 1, dtype=np.int32)
+        places = np.array([row for row, _ in wanted])
+        heads = np.array([len(own.heads) for _, own in wanted])
+        counts[places + 1] = heads
+        columns = np.repeat(np.array([own.columns for _, own in wanted], dtype=np.int32), heads)
+        ends: NDArray[np.int64] = columns.cumsum(dtype=np.int64)
+        return cls(
+            first=counts.cumsum(dtype=np.int32),
+            layers=np.concatenate([own.layers for _, own in wanted]),
+            heads=np.concatenate([own.heads for _, own in wanted]),
+            columns=columns,
+            starts=ends - columns,
+            out=np.empty(int(ends[-1]), dtype=np.float32),
+        )
+
+    def again(self) -> AttentionProbe:
+        """Return a probe of a step whose rows are laid out alike, with room of its own."""
+        return AttentionProbe(
+            self.first,
+            self.layers,
+            self.heads,
+            self.columns,
+            self.starts,
+            np.empty(len(self.out), dtype=np.float32),
+        )
+
+    def row(self, row: int) -> NDArray[np.float32]:
+        """Return the attention of one row, float32 [heads, columns], as a view."""
+        first, last = int(self.first[row]), int(self.first[row + 1])
+        columns = int(self.columns[first])
+        start = int(self.starts[first])
+        return self.out[start : start + (last - first) * columns].reshape(last - first, columns)
 
 
 @dataclass(frozen=True)
@@ -23,6 +102,7 @@ class InputBatch:
             entries behind its last block are not used.
         table_of: int32 [rows], the row of ``tables`` that belongs to the row's sequence.
         draws: int32 [n], the rows whose hidden states are wanted.
+        probe: the attention that is wanted, or ``None``.
     """
 
     kinds: NDArray[np.uint8]
@@ -32,6 +112,7 @@ class InputBatch:
     tables: NDArray[np.int32]
     table_of: NDArray[np.int32]
     draws: NDArray[np.int32]
+    probe: AttentionProbe | None = None
 
     def __len__(self) -> int:
         return len(self.kinds)

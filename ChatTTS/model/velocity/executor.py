@@ -28,6 +28,7 @@ class ExecutorBase(ABC):
         depth: how many plans may be in flight. With more than one, the workers compute while the
             next plan is made.
         most_steps: the most steps of a plan.
+        gives_attention: whether the workers give the attention of requests' alignment heads.
     """
 
     model: Config
@@ -35,6 +36,7 @@ class ExecutorBase(ABC):
     end_of_text: int
     depth: int = 1
     most_steps: int = 1
+    gives_attention: bool = True
 
     @abstractmethod
     def init_workers(self) -> None:
@@ -103,6 +105,7 @@ class InProcessExecutor(ExecutorBase):
         loaded = self._worker.model
         self.model, self.embed = loaded.config, loaded.embed
         self.end_of_text = loaded.tokenizer.end_of_refine
+        self.gives_attention = loaded.llama.gives_attention
 
     def init_cache(self) -> CacheConfig:
         cache = self._loaded.init_cache()

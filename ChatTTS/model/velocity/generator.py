@@ -60,6 +60,8 @@ class VelocityGenerator:
         Raises:
             TextError: a prompt leaves no room for an answer.
             VoiceError, ConfigError: a request does not fit the model.
+            EngineUnavailableError: a request has alignment heads, and the engine runs on kernels
+                that do not give attention.
             GenerationError: a prompt does not fit the key-value cache; or the model's answer to
                 a request cannot be used (with any step). The other requests of this call end then;
                 other calls go on.
@@ -68,7 +70,13 @@ class VelocityGenerator:
         call = next(_NUMBERS)
         indices = {f"call-{call}-{index}": index for index in range(len(requests))}
         engine_requests = [
-            EngineRequest(name, request.prompt, _params(request.sampling), request.key)
+            EngineRequest(
+                name,
+                request.prompt,
+                _params(request.sampling),
+                request.key,
+                alignment_heads=request.alignment_heads,
+            )
             for name, request in zip(indices, requests, strict=True)
         ]
         return _deltas(self.engine.stream(engine_requests, cancelled), indices)

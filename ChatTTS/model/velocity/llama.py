@@ -17,6 +17,7 @@ from torch.nn.functional import linear, pad, silu
 from ..embed import Embed, RowKind
 from ..llama_config import LlamaShape
 from ..llama_weights import LlamaWeights
+from ..rotary import rotate
 from .attention import TorchAttention
 from .batch import InputBatch
 
@@ -30,7 +31,13 @@ _CHUNK = 1 << 12
 
 
 class LlamaModel(Protocol):
-    """The interface of every Llama of the engine."""
+    """The interface of every Llama of the engine.
+
+    Attributes:
+        gives_attention: whether ``forward`` fills in ``batch.probe``.
+    """
+
+    gives_attention: bool
 
     def new_pool(self, num_blocks: int) -> Tensor:
         """Return memory for blocks; the first dimension counts them, and each is contiguous."""
@@ -43,6 +50,8 @@ class LlamaModel(Protocol):
 
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
         """Compute a step, and write the rows' keys and values into their blocks of ``pool``.
+
+        The attention that ``batch.probe`` asks for is written into it.
 
         Returns:
             The hidden states of ``batch.draws`` after the final norm, [draws, hidden], on the CPU.
@@ -61,6 +70,8 @@ class TorchLlama:
         rotary: cosines and sines, each float32 [positions, head size].
         batch_invariant: compute so that no bit of a row depends on the other rows.
     """
+
+    gives_attention = True
 
     def __init__(
         self,
@@ -160,11 +171,3 @@ def chunked_silu(x: Tensor) -> Tensor:
     """Apply SiLU; the result of a number does not depend on its place in the tensor."""
     flat = pad(x.flatten(), (0, -x.numel() % _CHUNK))
     return torch.cat([silu(part) for part in torch.split(flat, _CHUNK)])[: x.numel()].view_as(x)
-
-
-def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """Apply the rotary embedding (Su et al. 2021) to [rows, heads, head size], in float32."""
-    wide = x.float()
-    first, second = wide.chunk(2, dim=-1)
-    turned = torch.cat([-second, first], dim=-1)
-    return (wide * cosines + turned * sines).to(x.dtype)

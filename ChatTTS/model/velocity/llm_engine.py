@@ -8,8 +8,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from ...errors import EngineDeadError
+from ...errors import EngineDeadError, EngineUnavailableError
 from ..draws import DrawKey, Pass
+from ..generation import NO_ATTENTION
 from ..tokenizer import Prompt
 from .configs import EngineArgs, EngineConfig
 from .executor import ExecutorBase, InProcessExecutor
@@ -58,6 +59,7 @@ class LLMEngine:
         self._scheduling = executor.measure(config.scheduler)
         # Kept here, because a closed executor has no model.
         self._model, embed = executor.model, executor.embed
+        self._gives_attention = executor.gives_attention
         self._ends = {Pass.CODE: embed.num_audio_tokens - 1, Pass.REFINE: executor.end_of_text}
         hidden = self._model.gpt.hidden_size
         self._no_hiddens = embed.text.weight.detach().new_empty(0, hidden).cpu()
@@ -122,8 +124,13 @@ class LLMEngine:
         Raises:
             TextError, VoiceError, ConfigError: a request does not fit the model.
             GenerationError: a prompt does not fit the key-value cache.
+            EngineUnavailableError: a request has alignment heads, and the workers give no
+                attention.
         """
-        return [request.checked(self._model, self._cache.capacity) for request in requests]
+        checked = [request.checked(self._model, self._cache.capacity) for request in requests]
+        if not self._gives_attention and any(request.alignment_heads for request in checked):
+            raise EngineUnavailableError(NO_ATTENTION)
+        return checked
 
     def prepared(self, requests: Sequence[EngineRequest]) -> list[SequenceGroup]:
         """Return checked requests as :meth:`begin` takes them. This adds nothing.

@@ -17,7 +17,7 @@ from ..draws import Pass
 from ..embed import RowKind
 from ..processors import PENALTY_WINDOW
 from ..sampling import Draw
-from .batch import InputBatch
+from .batch import AttentionProbe, HeadSet, InputBatch
 from .model_loader import LoadedModel
 from .plan import Pending, SequenceData, StepPlan, StepResult, Work
 
@@ -29,6 +29,7 @@ class SequenceState:
         kinds: uint8 [capacity], of :class:`~ChatTTS.model.embed.RowKind`.
         ids: int32 [capacity, num_codebooks].
         length: number of positions whose inputs are known.
+        heads: those whose attention each draw gives, or ``None``.
     """
 
     def __init__(self, data: SequenceData, num_codebooks: int, max_positions: int) -> None:
@@ -50,6 +51,10 @@ class SequenceState:
             self.vectors = int(slots[-1]) + 1 if len(slots) else 0
         if data.key.kind is Pass.REFINE:
             self.kinds[len(prompt) :] = RowKind.TEXT
+        self.heads: HeadSet | None = None
+        if data.alignment_heads:
+            layers, heads = np.array(data.alignment_heads, dtype=np.int32).T.copy()
+            self.heads = HeadSet(layers, heads, texts)
 
     def append(self, ids: NDArray[np.int64]) -> None:
         """Take drawn ids as the next input; those of the last position are never needed."""
@@ -91,6 +96,8 @@ class ModelRunner:
         self.states: dict[int, SequenceState] = {}
         self._num_codebooks = model.embed.num_codebooks
         self.ends = model.ends
+        # The rows of the last step with a probe, what they wanted, and that probe.
+        self._laid_out: tuple[int, list[tuple[int, HeadSet]], AttentionProbe] | None = None
 
     def forget(self, seq_ids: Sequence[int]) -> None:
         """Remove sequences; ids that never had work are ignored."""
@@ -112,13 +119,15 @@ class ModelRunner:
     @torch.inference_mode()
     def run(self, works: Sequence[Work]) -> StepResult:
         """Compute ``works``, and draw the next ids of those that ask for it."""
-        hiddens = self._model.llama.forward(self._batch(works), self._pool)
+        batch = self._batch(works)
+        hiddens = self._model.llama.forward(batch, self._pool)
         drawing = [self.states[work.seq_id] for work in works if work.draws]
         result = StepResult(
             ids=np.zeros((len(drawing), self._num_codebooks), dtype=np.int64),
             hiddens=hiddens,
             logprobs=np.zeros(len(drawing), dtype=np.float32),
             finite=np.ones(len(drawing), dtype=np.bool_),
+            attention=_attention(batch, drawing),
         )
         for kind in Pass:
             places = [i for i, state in enumerate(drawing) if state.data.key.kind is kind]
@@ -171,6 +180,11 @@ class ModelRunner:
         first = np.array([work.start for work in works]) - (ends - counts)
         table_of = np.repeat(np.arange(len(works), dtype=np.int32), counts)
         hidden = self._model.shape.hidden_size
+        wanted = [
+            (end - 1, heads)
+            for work, end in zip(works, ends.tolist(), strict=True)
+            if work.draws and (heads := self.states[work.seq_id].heads) is not None
+        ]
         return InputBatch(
             kinds=kinds,
             ids=ids,
@@ -179,4 +193,24 @@ class ModelRunner:
             tables=tables,
             table_of=table_of,
             draws=(ends[[work.draws for work in works]] - 1).astype(np.int32),
+            probe=self._probe(rows, wanted) if wanted else None,
         )
+
+    def _probe(self, rows: int, wanted: list[tuple[int, HeadSet]]) -> AttentionProbe:
+        """Return a probe; steps that only decode are often laid out like the one before."""
+        if self._laid_out is None or self._laid_out[:2] != (rows, wanted):
+            self._laid_out = rows, wanted, AttentionProbe.of(rows, wanted)
+        return self._laid_out[2].again()
+
+
+def _attention(
+    batch: InputBatch, drawing: Sequence[SequenceState]
+) -> dict[int, NDArray[np.float32]]:
+    """Return the attention of a computed batch, by the number of the draw."""
+    if batch.probe is None:
+        return {}
+    return {
+        i: batch.probe.row(row)
+        for i, (row, state) in enumerate(zip(batch.draws.tolist(), drawing, strict=True))
+        if state.heads is not None
+    }

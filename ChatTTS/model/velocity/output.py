@@ -70,7 +70,9 @@ def join(deltas: Sequence[Delta]) -> Delta:
         return last
     ids = torch.cat([delta.ids for delta in deltas])
     hiddens = torch.cat([delta.hiddens for delta in deltas])
-    return Delta(last.index, ids, hiddens, last.finish, last.logprob)
+    given = [delta.attention for delta in deltas if delta.attention is not None]
+    attention = torch.cat(given) if given else None
+    return Delta(last.index, ids, hiddens, last.finish, last.logprob, attention)
 
 
 def mean_logprob(whole: Delta) -> float:

@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -104,7 +105,11 @@ class OutputProcessor:
             )
         # Copies: a caller that keeps a delta must not keep the results of all other requests.
         ids = torch.from_numpy(result.ids[rows, : self._ids_per_position(kind)])
-        return Delta(seq.sample, ids, result.hiddens[rows], seq.finish, seq.logprob)
+        attention = None
+        if group.alignment_heads:
+            attention = torch.from_numpy(np.stack([result.attention[row] for row in rows]))
+        hiddens = result.hiddens[rows]
+        return Delta(seq.sample, ids, hiddens, seq.finish, seq.logprob, attention)
 
     def _output(self, group: SequenceGroup, deltas: list[Delta]) -> RequestOutput | None:
         """Return the output of an open request, or ``None`` while all of it is held back."""

@@ -6,14 +6,15 @@ neither the rows of a batch nor phases such as prefill and decode.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...config import AlignmentHeads
 from ..draws import DrawKey
 from ..generation import Sampling
 from ..tokenizer import Prompt
@@ -47,6 +48,7 @@ class SequenceData:
     prompt: Prompt
     sampling: Sampling
     key: DrawKey
+    alignment_heads: AlignmentHeads = ()
 
 
 @dataclass(frozen=True)
@@ -97,12 +99,15 @@ class StepResult:
         logprobs: float32 [n], the log-probabilities of the ids under the model's own logits
             (before temperature and other settings; of a frame the mean over its codebooks).
         finite: bool [n]; where it is false, the logits were not finite and the ids are invalid.
+        attention: float32 [heads, text ids] by the row of ``ids``, for the rows of sequences with
+            ``alignment_heads``: the attention of the positions that drew them.
     """
 
     ids: NDArray[np.int64]
     hiddens: Tensor
     logprobs: NDArray[np.float32]
     finite: NDArray[np.bool_]
+    attention: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
 
 
 # Waits for the result of a step.

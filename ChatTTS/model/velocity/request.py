@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...config import Config
+from ...config import AlignmentHeads, Config, checked_heads
 from ...errors import ConfigError, GenerationError, TextError, VoiceError, shown
 from ..draws import DrawKey, Pass
 from ..generation import check_length
@@ -30,6 +30,7 @@ class EngineRequest:
         key: of sample 0's draws; sample i has ``key.sample + i``. ``key.kind`` tells whether the
             answer is frames of codes or text ids.
         priority: lower comes first, if the engine's policy is ``priority``.
+        alignment_heads: see :class:`~ChatTTS.model.generation.GenerationRequest`.
     """
 
     request_id: str
@@ -37,6 +38,7 @@ class EngineRequest:
     sampling: SamplingParams
     key: DrawKey
     priority: float = 0
+    alignment_heads: AlignmentHeads = ()
 
     @property
     def num_outputs(self) -> int:
@@ -57,7 +59,7 @@ class EngineRequest:
             TextError: no text, unknown token ids, or too many positions for the model.
             VoiceError: a speaker vector or sample codes that are not of this model.
             ConfigError: sampling settings that do not fit the kind of answer, or an invalid draw
-                key, request id or priority.
+                key, request id, priority or alignment head.
             GenerationError: too many positions for the key-value cache.
         """
         prompt = _copy(self.prompt)
@@ -76,6 +78,7 @@ class EngineRequest:
             sampling=sampling,
             key=_plain_key(self.key),
             priority=_plain_priority(self.priority),
+            alignment_heads=checked_heads(self.alignment_heads, model.gpt),
         )
         given = len(sampling.temperature)
         wanted = model.gpt.num_vq if request.key.kind is Pass.CODE else 1

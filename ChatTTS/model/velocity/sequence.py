@@ -87,7 +87,10 @@ class Sequence:
     @property
     def data(self) -> SequenceData:
         """Return what the worker needs to know of it."""
-        return SequenceData(self.seq_id, self.group.prompt, self.group.sampling, self.key)
+        group = self.group
+        return SequenceData(
+            self.seq_id, group.prompt, group.sampling, self.key, group.alignment_heads
+        )
 
     def tokens(self, start: int, stop: int) -> tuple[Token, ...]:
         """Return what is at positions ``start`` to ``stop``, as the prefix cache compares it."""
@@ -123,6 +126,7 @@ class SequenceGroup:
         self.sampling = request.sampling
         self.key = request.key
         self.priority = request.priority
+        self.alignment_heads = request.alignment_heads
         self.end_id = end_id
         self.sequences = [Sequence(next(seq_ids), self, i) for i in range(request.sampling.n)]
         self.followers = self.sequences[1:]

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from ChatTTS.core import Chat
+from ChatTTS.errors import ConfigError, EngineUnavailableError
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import (
     Cancellation,
@@ -54,6 +55,7 @@ class Result:
     ids: torch.Tensor
     hiddens: torch.Tensor
     finish: FinishReason
+    attention: torch.Tensor | None
 
 
 @cache
@@ -103,7 +105,10 @@ def collect(generator: Generator, requests: Sequence[GenerationRequest]) -> list
         finish = own[-1].finish
         assert finish is not None
         ids, hiddens = (torch.cat([getattr(d, name) for d in own]) for name in ("ids", "hiddens"))
-        results.append(Result(ids, hiddens, finish))
+        given = [delta.attention for delta in own if len(delta.ids)]
+        kept = [each for each in given if each is not None]
+        attention = torch.cat(kept) if kept else None
+        results.append(Result(ids, hiddens, finish, attention))
     return results
 
 
@@ -200,7 +205,7 @@ def test_torch_alone_gives_the_same(name: str, monkeypatch: pytest.MonkeyPatch) 
         check_same(collect(quick.generator, requests_of(name)), expected(name))
 
 
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "chunks of one": {"max_num_batched_tokens": 1},
     "chunks of 3": {"max_num_batched_tokens": 3},
     "chunks of 7": {"max_num_batched_tokens": 7},
@@ -314,3 +319,115 @@ def make_llm() -> Iterator[Callable[..., LLMEngine]]:
     yield make
     for engine in made:
         engine.close()
+
+
+# ---------------------------------------------------------------- attention
+
+
+@cache
+def asking(name: str) -> tuple[GenerationRequest, ...]:
+    """The requests, of which all but one in three ask for the attention of some heads."""
+    gpt = chat(name).config.gpt
+    layers, heads = gpt.num_hidden_layers, gpt.num_attention_heads
+    pairs = [(layers - 1, heads - 1), (0, 0), (0, heads - 1), (layers - 1, 0)]
+    return tuple(
+        replace(request, alignment_heads=tuple(pairs[: (i % 3) * 2]))
+        for i, request in enumerate(requests_of(name))
+    )
+
+
+@cache
+def plain_attention(name: str) -> list[Result]:
+    """The results on velocity with its defaults."""
+    with velocity(name) as engine:
+        return collect(engine.generator, asking(name))
+
+
+@cache
+def expected_attention(name: str) -> list[Result]:
+    """The results on the standard path."""
+    return collect(chat(name).gpt.engine, asking(name))
+
+
+def check_attention(found: Sequence[Result], wanted: Sequence[Result], atol: float) -> None:
+    """Check shapes, and that the attention is equal to ``atol``."""
+    for own, other, request in zip(found, wanted, asking("model-a"), strict=True):
+        if not request.alignment_heads:
+            assert own.attention is None
+            assert other.attention is None
+            continue
+        assert own.attention is not None
+        assert other.attention is not None
+        assert own.attention.dtype is torch.float32
+        heads = len(request.alignment_heads)
+        assert own.attention.shape == (len(own.ids), heads, len(request.prompt.text))
+        torch.testing.assert_close(own.attention, other.attention, rtol=0, atol=atol)
+
+
+def test_attention_is_that_of_the_standard_path() -> None:
+    found = plain_attention("model-a")
+    check_attention(found, expected_attention("model-a"), 1e-5)
+    check_same(expected_attention("model-a"), expected("model-a"))  # to ask changes no code
+    check_every_bit(found, plain("model-a"))
+    with velocity("model-a", **tight_pool("model-a")) as engine:
+        check_attention(collect(engine.generator, asking("model-a")), found, 0)
+        assert engine.metrics.preempted_recompute > 0
+
+
+ATTENTION_SETTINGS = ("chunks of 3", "blocks of 5", "two at once", "three threads")
+
+
+@pytest.mark.parametrize("settings", ATTENTION_SETTINGS)
+@pytest.mark.slow_for("three threads", "two at once", "blocks of 5")
+def test_no_setting_changes_a_bit_of_the_attention(settings: str) -> None:
+    with velocity("model-a", **SETTINGS[settings]) as engine:
+        for _ in range(2):  # the second time with what the prefix cache kept
+            found = collect(engine.generator, asking("model-a"))
+            check_attention(found, plain_attention("model-a"), 0)
+
+
+def test_attention_of_torch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ModelLoader, "_team", lambda self: None)
+    chosen = [i for i in range(6) if i % 3]
+    requests = [asking("model-a")[i] for i in chosen]
+    with velocity("model-a", max_num_batched_tokens=7, block_size=8) as engine:
+        for found, i in zip(collect(engine.generator, requests), chosen, strict=True):
+            other = plain_attention("model-a")[i]
+            assert found.attention is not None
+            assert other.attention is not None
+            torch.testing.assert_close(found.attention, other.attention, rtol=0, atol=1e-5)
+
+
+def test_attention_without_a_cache() -> None:
+    """The standard path then computes the keys of all positions anew in each step."""
+    loaded = Chat()
+    folder = FOLDERS["model-a"]
+    loaded.load_or_raise("custom", custom_path=folder, device="cpu", enable_cache=False)
+    [found] = collect(loaded.gpt.engine, [asking("model-a")[1]])
+    wanted = plain_attention("model-a")[1]
+    assert found.attention is not None
+    assert wanted.attention is not None
+    torch.testing.assert_close(found.attention, wanted.attention, rtol=0, atol=1e-5)
+
+
+def test_attention_is_the_softmax_over_all_positions() -> None:
+    """A prompt of text alone: with the first draw, the text is all that there is."""
+    for result, request in zip(plain_attention("model-a"), asking("model-a"), strict=True):
+        if result.attention is None or len(request.prompt.codes):
+            continue
+        sums = result.attention.sum(dim=-1)
+        torch.testing.assert_close(sums[0], torch.ones(len(sums[0])), rtol=0, atol=1e-5)
+        assert (sums[-1] < 0.9999).all()
+
+
+def test_engines_without_attention_say_so() -> None:
+    gpt = chat("model-a").gpt
+    with velocity("model-a") as engine:
+        request = asking("model-a")[1]
+        missing = replace(request, alignment_heads=((99, 0),))
+        for generator in (engine.generator, gpt.engine):
+            with pytest.raises(ConfigError, match="layer 99"):
+                collect(generator, [missing])
+        engine.generator.engine.engine._gives_attention = False
+        with pytest.raises(EngineUnavailableError, match="attention"):
+            collect(engine.generator, [request])

@@ -38,6 +38,8 @@ class TritonLlama:
         ConfigError: the attention heads are too large for the kernels.
     """
 
+    gives_attention = False
+
     def __init__(
         self,
         shape: LlamaShape,

@@ -38,6 +38,8 @@ class RecordedLlama:
         max_positions: how many positions a sequence may have.
     """
 
+    gives_attention = False
+
     def __init__(
         self,
         llama: TritonLlama,

@@ -15,7 +15,7 @@ from ...embed import Embed
 from ...llama_config import LlamaShape
 from ...native import library
 from ...native.library import Team, address
-from ..batch import InputBatch
+from ..batch import AttentionProbe, InputBatch
 from .packing import PackedWeights
 
 _LARGE = 64 << 20  # bytes; smaller pools do not use huge pages
@@ -30,6 +30,8 @@ class NativeLlama:
         embed: tables in float32 or bfloat16; keys and values are kept in the same dtype.
         rotary: cosines and sines, each float32 [positions, head size].
     """
+
+    gives_attention = True
 
     def __init__(
         self,
@@ -111,9 +113,18 @@ class NativeLlama:
             vectors=address(batch.vectors),
             pool=address(pool),
             hiddens=address(hiddens),
+            **_probe(batch.probe),
         )
         self._library.velocity_forward(self._team.handle, self._handle, ctypes.byref(inputs))
         return hiddens
+
+
+def _probe(probe: AttentionProbe | None) -> dict[str, int]:
+    """Return the addresses of the probe's arrays by their names in ``VelocityBatch``."""
+    if probe is None:
+        return {}
+    names = ("first", "layers", "heads", "columns", "starts", "out")
+    return {f"probe_{name}": address(getattr(probe, name)) for name in names}
 
 
 def _private_memory(size: int) -> mmap.mmap:

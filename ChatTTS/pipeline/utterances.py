@@ -1,0 +1,92 @@
+"""From a caller's texts to utterances, with the words that each of them speaks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import NothingToSpeakError, TextError
+from ..text import Normalizer, prepare
+from ..text.spoken_words import CallerWord, Reader, assign_words, caller_words
+from .frame_generation import Utterance
+from .model import Model
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How texts are turned into spoken words; see ``Chat.infer`` for the fields."""
+
+    normalizer: Normalizer
+    lang: str | None
+    do_text_normalization: bool
+    do_homophone_replacement: bool
+
+
+def word_reader(model: Model, reading: Reading) -> Reader:
+    """Return the function that reads one written word as the texts of a call are read.
+
+    Raises:
+        ConfigError: the checkpoint names no attention heads to find the times of words from.
+    """
+    model.alignment_heads()
+
+    def read(word: str) -> str:
+        try:
+            return reading.normalizer(
+                word, reading.do_text_normalization, reading.do_homophone_replacement, reading.lang
+            )
+        except TextError:  # of a registered function, which has read the whole text before
+            return word
+
+    return read
+
+
+def utterances_of(
+    model: Model,
+    texts: Sequence[str],
+    reading: Reading,
+    *,
+    split_text: bool,
+    read: Reader | None,
+    first: int = 0,
+    is_strict: bool = False,
+) -> list[Utterance]:
+    """Normalize the texts and cut them into utterances, numbered from ``first``.
+
+    Args:
+        split_text: cut long texts into several utterances.
+        read: the spoken form of a written word, if utterances need their words.
+        is_strict: raise where a text has no utterance.
+
+    Raises:
+        NothingToSpeakError: with ``is_strict``, where a text has no utterance.
+    """
+    most = model.config.defaults.max_utterance_characters
+    utterances = []
+    for number, text in enumerate(texts):
+        try:
+            pieces = prepare(
+                text,
+                reading.normalizer,
+                lang=reading.lang,
+                do_text_normalization=reading.do_text_normalization,
+                do_homophone_replacement=reading.do_homophone_replacement,
+                split_text=split_text,
+                max_characters=most,
+            )
+        except NothingToSpeakError as error:
+            if is_strict:
+                raise
+            logger.warning("text %d stays empty: %s", number, error)
+            continue
+        words: Sequence[tuple[CallerWord, ...]] = [()] * len(pieces)
+        if read is not None:
+            words = assign_words(caller_words(text), pieces, read)
+        utterances += [
+            Utterance(number, i, piece, first, own)
+            for i, (piece, own) in enumerate(zip(pieces, words, strict=True))
+        ]
+    return utterances

@@ -186,11 +186,9 @@ class DVAE(MelDecoder):
 
     def encode(self, samples: Tensor) -> Tensor:
         """Encode samples [B, n] at 24 kHz to codes [B, num_codebooks, T], 46.875 a second."""
-        # cuDNN rounds products to TF32 by default, so codes would depend on the GPU.
-        with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
-            mel = self.preprocessor_mel(samples) / self.coef
-            codes: Tensor = self.vq_layer(self.encoder(self.downsample_conv(mel)))
-            return codes
+        mel = self.preprocessor_mel(samples) / self.coef
+        codes: Tensor = self.vq_layer(self.encoder(self.downsample_conv(mel)))
+        return codes
 
     def decode(self, codes: Tensor) -> Tensor:
         """Decode codes [B, num_codebooks, T] to log-mel [B, n_mels, 2 T]."""

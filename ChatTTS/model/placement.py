@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import shutil
 from dataclasses import dataclass
 
 import torch
@@ -71,13 +69,6 @@ def _device(device: str | torch.device | None) -> torch.device:
     if device is None:
         if torch.cuda.is_available():
             return torch.device("cuda")
-        if _has_unusable_gpu():
-            logger.warning(
-                "the CPU computes: torch, which was built for CUDA %s, cannot use NVIDIA's driver "
-                "on this machine. Update the driver, or install a build of torch for an older "
-                "CUDA: https://pytorch.org/get-started/locally",
-                torch.version.cuda,
-            )
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         chosen = torch.device(device)
@@ -91,13 +82,6 @@ def _device(device: str | torch.device | None) -> torch.device:
             "those that can, and device=None picks one"
         ) from error
     return chosen
-
-
-def _has_unusable_gpu() -> bool:
-    """Return whether torch should see a GPU, but sees none."""
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-    # NVIDIA's driver brings this command on every system.
-    return torch.version.cuda is not None and not hidden and bool(shutil.which("nvidia-smi"))
 
 
 def _dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:
@@ -114,9 +98,7 @@ def _dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:
 def fast_dtype(device: torch.device) -> torch.dtype:
     """Return the dtype in which ``device`` is fastest."""
     if device.type == "cuda":
-        # torch calls bfloat16 supported where it is emulated, on older GPUs.
-        native = torch.cuda.get_device_capability(device) >= (8, 0)
-        return torch.bfloat16 if native else torch.float16
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     if device.type == "mps":
         return torch.float16
     # This private function is missing in older releases of torch.

@@ -265,7 +265,7 @@ def _standard_path(shape: LlamaShape, dtype: torch.dtype, batches: tuple[int, ..
         [_layer(shape, dtype)],
         torch.zeros(shape.hidden_size, dtype=dtype),
         rotary_tables(shape),
-        EagerRecorder,
+        EagerRecorder(),
     )
     for rows in batches:
         for new in (7, 1):

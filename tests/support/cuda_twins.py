@@ -7,7 +7,7 @@ compared with its twin in tests of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -30,13 +30,8 @@ from ChatTTS.model.cuda.kernels import (  # isort: skip
 from ChatTTS.model.velocity.cuda import decode, llama, sampler  # isort: skip
 
 
-def use_twins(
-    monkeypatch: pytest.MonkeyPatch, before_launch: Callable[[str], None] = lambda kernel: None
-) -> None:
-    """Put the twins in the kernels' place until the test ends, and record on CPUs too.
-
-    ``before_launch`` is called with the name of each kernel that would be launched.
-    """
+def use_twins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the twins in the kernels' place until the test ends, and record on CPUs too."""
     record_anywhere(monkeypatch)
     kernels = {
         "attend_chunks": prefill,
@@ -52,11 +47,10 @@ def use_twins(
     for user in (layers, te_llama, decode, llama, sampler, products):
         for name, home in kernels.items():
             if hasattr(user, name):
-                twin = _strict(getattr(home, f"{name}_torch"), partial(before_launch, name))
-                monkeypatch.setattr(user, name, twin)
+                monkeypatch.setattr(user, name, _strict(getattr(home, f"{name}_torch")))
 
 
-def _strict(twin: Callable[..., Any], before: Callable[[], None]) -> Callable[..., Any]:
+def _strict(twin: Callable[..., Any]) -> Callable[..., Any]:
     """Return the twin with a check that its tensors are contiguous.
 
     Kernels take every tensor as contiguous and would read wrong addresses; torch does not.
@@ -64,7 +58,6 @@ def _strict(twin: Callable[..., Any], before: Callable[[], None]) -> Callable[..
 
     @wraps(twin)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        before()
         for value in (*args, *kwargs.values()):
             if isinstance(value, Tensor) and not value.is_contiguous():
                 raise AssertionError(f"{twin.__name__} got strides {value.stride()}")

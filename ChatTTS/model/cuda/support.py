@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
@@ -26,8 +25,7 @@ def why_no_kernels(device: torch.device) -> str | None:
     if torch.version.hip is not None:
         return "the kernels are made for CUDA, and this torch is for ROCm"
     if importlib.util.find_spec("triton") is None:
-        name = "triton-windows" if sys.platform == "win32" else "triton"
-        return f"triton is not installed, which torch's CUDA builds bring (pip install {name})"
+        return "triton is not installed, which torch's CUDA builds bring (pip install triton)"
     found = _triton_version()
     if found < _LEAST_TRITON:
         return (
@@ -60,16 +58,8 @@ def _why_none_is_launched(device: torch.device) -> str | None:
             torch.cuda.synchronize(device)
     except Exception as error:  # a missing compiler or a broken installation may raise anything
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        return f"Triton cannot launch a kernel ({reason}); {_remedy(str(error))}"
+        return f"Triton cannot launch a kernel ({reason}); it needs a C compiler such as gcc"
     return None
-
-
-def _remedy(error: str) -> str:
-    if "Python.h" in error:
-        return "it needs Python's headers, such as Debian's package python3-dev"
-    if sys.platform == "win32":
-        return "it needs a C compiler, which pip install triton-windows brings"
-    return "it needs a C compiler such as gcc"
 
 
 def on_device(device: torch.device) -> AbstractContextManager[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -51,8 +51,7 @@ class TELlamaModel:
         layers: the layers' weights on the device, in the dtype to compute in.
         final_norm: [hidden], on that device and in that dtype.
         rotary: cosines and sines, each float32 [positions, head size].
-        new_recorder: makes a recorder of decode steps. Each pool of blocks gets one: the memory
-            that a recorder's graphs share cannot be used again after all of them were freed.
+        recorder: records the decode steps.
 
     Raises:
         ConfigError: the attention heads are too large for the kernels.
@@ -64,10 +63,9 @@ class TELlamaModel:
         layers: Iterable[LayerWeights],
         final_norm: Tensor,
         rotary: tuple[Tensor, Tensor],
-        new_recorder: Callable[[], Recorder],
+        recorder: Recorder,
     ) -> None:
-        self._shape, self._final_norm, self._new_recorder = shape, final_norm, new_recorder
-        self._recorder = new_recorder()
+        self._shape, self._final_norm, self._recorder = shape, final_norm, recorder
         self._device, self._dtype = final_norm.device, final_norm.dtype
         self._layers = TritonLayers(shape, layers, rotary, row_independent=False)
         self._width = -(-shape.max_position_embeddings // BLOCK_SIZE)
@@ -140,8 +138,7 @@ class TELlamaModel:
     def _decode(self, embeds: Tensor, positions: Tensor, tables: Tensor) -> Tensor:
         """Compute the states [B, hidden] of one position in each row."""
         if self._recorded_on is not self._store.pool:
-            self._steps, self._recorder = {}, self._new_recorder()
-            self._recorded_on = self._store.pool
+            self._steps, self._recorded_on = {}, self._store.pool
         rows = 1 << (len(embeds) - 1).bit_length()
         if rows not in self._steps:
             inputs = _DecodeInputs.empty(rows, self._shape, self._width, self._final_norm)
@@ -213,5 +210,5 @@ def load_te_llama(
         layers,
         file.final_norm(dtype).to(device),
         rotary_tables(shape),
-        lambda: graphs.CudaRecorder(device, advice="take fewer texts at a time (max_split_batch)"),
+        graphs.CudaRecorder(device, advice="take fewer texts at a time (max_split_batch)"),
     )

@@ -76,8 +76,7 @@ class Worker:
         device = self.model.placement.device
         self._stream: torch.cuda.Stream | None = None
         if device.type == "cuda":
-            # Before the audio's: a step is short, and all streams wait for it.
-            self._stream = torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call, unused-ignore]
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call, unused-ignore]
         self.depth = self.most_steps = 1
 
     def init_cache(self) -> CacheConfig:
@@ -148,8 +147,7 @@ class Worker:
         from .cuda.runner import new_runner
 
         self.depth, self.most_steps = 2, _MOST_STEPS
-        with self._stream_context():  # kernels are launched on the current device
-            return new_runner(self.model, self._pool, self._config.scheduler)
+        return new_runner(self.model, self._pool, self._config.scheduler)
 
     def _move(self, move: BlockMove) -> None:
         device, host = self._pool, self._host
@@ -196,15 +194,8 @@ class Worker:
     def measure(self) -> Costs:
         """Return what a preemption costs, measured once for this model on this machine."""
         about = (self.model.shape, self.model.how, self._config.cache, torch.__version__)
-        name = hashlib.sha256(repr((about, self._processors())).encode()).hexdigest()[:24]
+        name = hashlib.sha256(repr((about, machine.cpu_model())).encode()).hexdigest()[:24]
         return remembered(cache_folder() / "costs" / f"{name}.json", self._measure)
-
-    def _processors(self) -> tuple[str, ...]:
-        """Return the names of the processors that the costs depend on."""
-        device = self.model.placement.device
-        if device.type == "cuda":
-            return machine.cpu_model(), torch.cuda.get_device_name(device)
-        return (machine.cpu_model(),)
 
     def _measure(self) -> Costs:
         """Time a full step and the copy of a block. This overwrites the pool's contents."""

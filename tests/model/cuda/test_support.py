@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -74,23 +73,12 @@ def test_what_is_missing_is_said(
     assert reason in found
 
 
-@pytest.mark.parametrize(
-    ("platform", "error", "remedy"),
-    [
-        ("linux", "Failed to find C compiler.\nMore.", "it needs a C compiler such as gcc"),
-        ("linux", "gcc failed\nPython.h: No such file", "Debian's package python3-dev"),
-        ("win32", "Failed to find C compiler.", "which pip install triton-windows brings"),
-    ],
-)
-def test_a_kernel_that_cannot_be_launched(
-    gpu: pytest.MonkeyPatch, platform: str, error: str, remedy: str
-) -> None:
-    launch(gpu, RuntimeError(error))
-    gpu.setattr(sys, "platform", platform)
-    found = why_no_kernels(CUDA)
-    assert found is not None
-    assert found.startswith(f"Triton cannot launch a kernel ({error.splitlines()[0]}); ")
-    assert found.endswith(remedy)
+def test_a_kernel_that_cannot_be_launched(gpu: pytest.MonkeyPatch) -> None:
+    launch(gpu, RuntimeError("Failed to find C compiler.\nMore."))
+    assert why_no_kernels(CUDA) == (
+        "Triton cannot launch a kernel (Failed to find C compiler.); it needs a C compiler such "
+        "as gcc"
+    )
 
 
 def test_a_model_that_does_not_fit_says_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,6 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import EngineUnavailableError, GenerationError
 from ChatTTS.model import gpt
 from ChatTTS.model.cuda import te_llama
-from ChatTTS.model.cuda.graphs import Recorder
 from ChatTTS.model.cuda.paged_cache import BlockStore, PagedCache
 from ChatTTS.model.cuda.te_llama import TELlamaModel, load_te_llama
 from ChatTTS.model.llama_config import read_llama_shape
@@ -96,32 +95,6 @@ def test_threads_share_it(standard: Chat, model: TELlamaModel) -> None:
         restore()
     for i, samples in enumerate(expected):
         assert abs(found[i] - samples).max() < 1e-4
-
-
-def test_each_pool_has_a_recorder_of_its_own(
-    standard: Chat, model: TELlamaModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Graphs cannot be captured into memory whose graphs were all freed."""
-    recorders = [model._recorder]
-    make = model._new_recorder
-
-    def new_recorder() -> Recorder:
-        recorders.append(make())
-        return recorders[-1]
-
-    monkeypatch.setattr(model, "_new_recorder", new_recorder)
-    settings: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": LIVELY}
-    restore = with_te_llama(standard, model)
-    try:
-        for texts in (["hello."], [TEXT] * 6):
-            pool = model._store.pool
-            standard.infer(texts, **settings)
-            assert model._recorder is recorders[-1]
-    finally:
-        restore()
-    assert model._store.pool is not pool, "the store grew"
-    assert len(recorders) >= 3
-    assert sum(recorder.captures for recorder in recorders[1:]) >= 2
 
 
 def test_blocks_come_back() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,19 +28,13 @@ from ....support.chat_tools import LIVELY, TEXT
 from ....support.cuda_twins import use_twins
 from ....support.kernel_tools import DEVICE, EMULATED
 from ....support.places import DATA
-from ....support.recorder_tools import (
-    EagerRecorder,
-    EagerRecording,
-    ForgetfulRecorder,
-    record_anywhere,
-)
+from ....support.recorder_tools import ForgetfulRecorder, record_anywhere
 from ....support.velocity_driver import STEPS, Driver, alone, everything, make_data
 from ....support.velocity_fakes import Joined, run_all, wait_until
 
 from ChatTTS.model.velocity.cuda.decode import DecodeInput, DecodeSteps  # isort: skip
 
 MODEL = DATA / "model-a"
-T = TypeVar("T")
 
 
 def take_triton(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,57 +123,6 @@ def test_what_steps_read_outlives_their_recording(monkeypatch: pytest.MonkeyPatc
     assert recorder.captures > 4
     assert recorder.lost() == 0
     worker.close()
-
-
-class DeviceGuard:
-    """Counts the nested contexts that make the engine's device the current one."""
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self.outside: set[str] = set()
-        self.inside: set[str] = set()
-
-    @contextmanager
-    def __call__(self, *_: object) -> Iterator[None]:
-        self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
-
-    def note(self, kernel: str) -> None:
-        (self.inside if self._depth else self.outside).add(kernel)
-
-
-def test_no_kernel_is_launched_outside_of_a_device_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton launches on the current device, which need not be that of the tensors."""
-    guard = DeviceGuard()
-
-    class GuardedRecorder(EagerRecorder):
-        """Like ``CudaRecorder``, which makes its device the current one itself."""
-
-        def record(self, work: Callable[[], T]) -> EagerRecording[T]:
-            with guard():
-                recording = super().record(work)
-            replay = recording.replay
-
-            def guarded() -> None:
-                with guard():
-                    replay()
-
-            monkeypatch.setattr(recording, "replay", guarded)
-            return recording
-
-    take_triton(monkeypatch)
-    use_twins(monkeypatch, guard.note)
-    monkeypatch.setattr(graphs, "CudaRecorder", lambda *_, **__: GuardedRecorder())
-    monkeypatch.setattr(Worker, "_stream_context", guard)
-    engine, _ = make_engine(swap_memory="1MB")
-    for request in make_requests(5):
-        engine.add([request])
-    run_all(engine, Joined())
-    assert guard.outside == set()
-    assert guard.inside >= {"attend_rows", "draw_codes", "product", "rms_norm"}
 
 
 @pytest.fixture

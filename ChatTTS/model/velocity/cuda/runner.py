@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ....utils.progress import progress
 from ...cuda.precision import ieee_float32
+from ...cuda.support import on_device
 from ...draws import Pass
 from ...embed import RowKind
 from ..configs import SchedulerConfig
@@ -105,12 +106,13 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
     assert isinstance(llama, TritonLlama)
     assert recorder is not None
     max_positions = model.shape.max_position_embeddings
+    hidden_size = model.shape.hidden_size
     prompts = RecordedLlama(
         llama,
         pool,
         recorder,
         num_codebooks=model.embed.num_codebooks,
-        hidden=model.shape.hidden_size,
+        hidden=hidden_size,
         max_rows=limits.max_num_batched_tokens,
         max_sequences=limits.max_num_batched_tokens,
         max_positions=max_positions,
@@ -125,13 +127,14 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
     )
     # The largest first: the others fit into its memory.
     work = [(part, rows) for part in (prompts, decode) for rows in reversed(part.buckets)]
-    with ieee_float32(), progress("recording", "step", total=len(work)) as bar:
+    recording = progress("recording", "step", total=len(work))
+    with ieee_float32(), on_device(pool.device), recording as bar:
         for part, rows in work:
             part.record(rows)
             bar.update()
-        # Compile the kernel of the text head now, not at the first text that is refined.
-        hidden = model.embed.text.weight.new_zeros(1, model.shape.hidden_size)
-        model.embed.text_logits(hidden)
+        # Compile the kernels of the text head now, not at the first texts that are refined.
+        for rows in decode.buckets:
+            model.embed.text_logits(model.embed.text.weight.new_zeros(rows, hidden_size))
     if pool.is_cuda:
         # Wait for this stream alone: waiting for the whole device would break a recording that
         # another thread makes.

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from ...cuda.kernels.sampling import DrawState, draw_codes, pack_draws
+from ...cuda.text_draws import draw_texts
 from ...sampling import Draw
-from ..sampler import Drawn, TorchSampler
+from ..sampler import Drawn
 
 # A program of the kernel holds all logits of a codebook in registers. Text vocabularies are larger.
 _MOST_IDS = 4096
@@ -19,13 +20,8 @@ _MOST_IDS = 4096
 class TritonSampler:
     """See :class:`~ChatTTS.model.velocity.sampler.Sampler`."""
 
-    def __init__(self) -> None:
-        self._texts = TorchSampler()
-
     def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
         count, num_codebooks, vocabulary = logits.shape
-        if vocabulary > _MOST_IDS:
-            return self._texts(logits, rows)
         device = logits.device
         packed = pack_draws(rows, num_codebooks)
         state = DrawState(
@@ -35,8 +31,9 @@ class TritonSampler:
         ids = torch.empty(count, num_codebooks, **whole)
         logprobs = torch.empty(count, num_codebooks, dtype=torch.float32, device=device)
         finite = torch.empty(count, dtype=torch.uint8, device=device)
+        draw = draw_codes if vocabulary <= _MOST_IDS else draw_texts
         # All rows of a pass have one end.
-        draw_codes(logits.contiguous(), state, rows[0].end, ids, logprobs, finite)
+        draw(logits.contiguous(), state, rows[0].end, ids, logprobs, finite)
         return Drawn(
             ids.cpu().numpy().astype("int64"),
             logprobs.mean(dim=1).cpu().numpy(),

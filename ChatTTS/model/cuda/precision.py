@@ -1,4 +1,4 @@
-"""Float32 products and convolutions with all their bits, whatever the rest of the process has set."""
+"""Float32 products and convolutions with all their bits, whatever the process has set."""
 
 from __future__ import annotations
 

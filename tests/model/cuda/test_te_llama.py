@@ -87,7 +87,7 @@ def test_steps_of_a_store_that_grew_are_recorded_in_other_memory(
         monkeypatch.setattr(
             recorder, name, lambda *args, own=own, name=name: (log.append(name), own(*args))[1]
         )
-    params = {**LIVELY, "max_new_token": 80}
+    params = {**LIVELY, "min_new_token": 90, "max_new_token": 90}
     restore = with_te_llama(standard, model)
     try:
         standard.infer(TEXT, skip_refine_text=True, params_infer_code=params)

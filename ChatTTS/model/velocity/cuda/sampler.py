@@ -17,11 +17,19 @@ from ..sampler import Drawn
 _MOST_IDS = 4096
 
 
+def draw_ids_of(
+    logits: Tensor, state: DrawState, end: int, ids: Tensor, logprobs: Tensor, finite: Tensor
+) -> None:
+    """Draw with the kernel if it can hold the vocabulary; see ``draw_codes`` for the arguments."""
+    draw = draw_codes if logits.shape[2] <= _MOST_IDS else draw_texts
+    draw(logits, state, end, ids, logprobs, finite)
+
+
 class TritonSampler:
     """See :class:`~ChatTTS.model.velocity.sampler.Sampler`."""
 
     def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
-        count, num_codebooks, vocabulary = logits.shape
+        count, num_codebooks, _ = logits.shape
         device = logits.device
         packed = pack_draws(rows, num_codebooks)
         state = DrawState(
@@ -31,9 +39,8 @@ class TritonSampler:
         ids = torch.empty(count, num_codebooks, **whole)
         logprobs = torch.empty(count, num_codebooks, dtype=torch.float32, device=device)
         finite = torch.empty(count, dtype=torch.uint8, device=device)
-        draw = draw_codes if vocabulary <= _MOST_IDS else draw_texts
         # All rows of a pass have one end.
-        draw(logits.contiguous(), state, rows[0].end, ids, logprobs, finite)
+        draw_ids_of(logits.contiguous(), state, rows[0].end, ids, logprobs, finite)
         return Drawn(
             ids.cpu().numpy().astype("int64"),
             logprobs.mean(dim=1).cpu().numpy(),

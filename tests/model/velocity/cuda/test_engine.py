@@ -108,17 +108,28 @@ def bare() -> DecodeSteps:
     steps = DecodeSteps(
         none, embed, torch.zeros(4, 1, 2, 1, 8, 4), none, max_rows=3, max_positions=32
     )
-    for counter in (steps._positions, steps._state.generated):
-        counter.fill_(2**31 - 1)
-    data = make_data(0)
-    draw = Draw(data.sampling, data.key, 2, np.zeros((2, 4), dtype=np.int32), 625)
-    steps.lay_out([DecodeInput(0, 5, np.zeros(4, dtype=np.int32), draw)])
+    steps.lay_out([some_input(0)])
     return steps
 
 
-def test_counters_of_padding_rows_are_reset(bare: DecodeSteps) -> None:
-    assert bare._positions.tolist() == [5, 0, 0]
-    assert bare._state.generated.tolist() == [2, 0, 0]
+def some_input(seq_id: int) -> DecodeInput:
+    data = make_data(seq_id)
+    draw = Draw(data.sampling, data.key, 2, np.zeros((2, 4), dtype=np.int32), 625)
+    return DecodeInput(seq_id, 5 + seq_id, np.full(4, seq_id, dtype=np.int32), draw)
+
+
+def test_only_rows_with_a_sequence_count(bare: DecodeSteps) -> None:
+    """The counters of the others would overflow in a server that never fills a bucket."""
+    bare.place({0: 5, 1: 6, 2: 7}, some_input)
+    bare.place({0: 5, 2: 7}, some_input)
+    assert bare._active[:3].tolist() == [1, 0, 1]
+    assert bare._table_of[:3].tolist() == [0, -1, 2]
+    bare.place({2: 7}, some_input)  # it moves, since a smaller bucket holds it
+    assert bare._active[:3].tolist() == [1, 0, 0]
+    assert bare._table_of[:3].tolist() == [0, -1, -1]
+    assert bare._positions[:3].tolist() == [7, 0, 0]
+    assert bare._ids[0].tolist() == [2] * 4
+    assert bare._state.generated[:3].tolist() == [2, 0, 0]
 
 
 def test_results_of_steps_lie_on_the_host(bare: DecodeSteps) -> None:

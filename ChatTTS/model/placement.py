@@ -114,7 +114,7 @@ def fast_dtype(device: torch.device) -> torch.dtype:
 def _computes_bf16(device: torch.device) -> bool:
     """Return whether a CUDA device has instructions for bfloat16; torch also counts emulation."""
     if torch.version.hip is not None:
-        return torch.cuda.is_bf16_supported()
+        return bool(torch.cuda.is_bf16_supported())
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -41,7 +42,7 @@ def ieee_convolutions() -> Iterator[None]:
 
     The setting is the process's, so other threads see it while the context lasts.
     """
-    cudnn = torch.backends.cudnn
+    cudnn: Any = torch.backends.cudnn
     try:
         before = cudnn.allow_tf32
     except RuntimeError:  # it was set by torch's newer names, which the older ones do not know

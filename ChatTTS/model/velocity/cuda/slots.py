@@ -155,7 +155,8 @@ class SlotRows:
             The second ones, int64 [n] on the device.
         """
         pairs = np.array(moves, dtype=np.int64).reshape(-1, 2)
-        sources, targets = _sent(pairs.T, self._staged.device)
+        sent = _sent(pairs, self._staged.device)
+        sources, targets = sent[:, 0], sent[:, 1]
         for tensor in self._tensors.values():
             tensor.index_copy_(0, targets, tensor.index_select(0, sources))
         return targets

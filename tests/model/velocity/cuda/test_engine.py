@@ -121,10 +121,12 @@ def some_input(seq_id: int) -> DecodeInput:
 def test_only_rows_with_a_sequence_count(bare: DecodeSteps) -> None:
     """The counters of the others would overflow in a server that never fills a bucket."""
     bare.place({0: 5, 1: 6, 2: 7}, some_input)
-    bare.place({0: 5, 2: 7}, some_input)
-    assert bare._active[:3].tolist() == [1, 0, 1]
-    assert bare._table_of[:3].tolist() == [0, -1, 2]
-    bare.place({2: 7}, some_input)  # it moves, since a smaller bucket holds it
+    assert bare._active[:3].tolist() == [1, 1, 1]
+    assert bare._table_of[:3].tolist() == [0, 1, 2]
+    bare.place({0: 5, 2: 7}, some_input)  # it moves, since a smaller bucket holds it
+    assert bare._active[:3].tolist() == [1, 1, 0]
+    assert bare._table_of[:3].tolist() == [0, 1, -1]
+    bare.place({2: 7}, some_input)
     assert bare._active[:3].tolist() == [1, 0, 0]
     assert bare._table_of[:3].tolist() == [0, -1, -1]
     assert bare._positions[:3].tolist() == [7, 0, 0]
@@ -262,6 +264,44 @@ def test_a_request_that_waits_for_blocks_does_not_hold_up_running_ones(
         engine.add([EngineRequest(f"r{seed}", prompt, endless, DrawKey(seed, Pass.CODE))])
     run_all(engine, Joined())
     assert sum(executor.depths) > len(executor.depths) / 2
+    assert engine.metrics().used_blocks == 0
+
+
+def test_joins_and_leaves_do_not_stop_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next plan is made before the last one's result is known, and ids stay those of before.
+
+    Two requests for frames go on, while short ones for frames and for texts join them and leave.
+    """
+    none = np.zeros(9, dtype=np.bool_)
+
+    def request(seed: int, most: int, kind: Pass = Pass.CODE) -> EngineRequest:
+        prompt = Prompt(np.arange(9) + seed, NO_CODES, None, none)
+        hot = (1.0,) * (4 if kind is Pass.CODE else 1)
+        sampling = SamplingParams(hot, 0.9, 20, 1.1, most, most)
+        return EngineRequest(f"r{seed}", prompt, sampling, DrawKey(seed, kind))
+
+    lasting = [request(0, 40), request(1, 40)]
+    short = [request(2 + i, 3 + i % 3, Pass.REFINE if i % 3 == 2 else Pass.CODE) for i in range(9)]
+
+    def run(engine: LLMEngine) -> Joined:
+        joined = Joined()
+        engine.add(lasting)
+        for each in short:
+            joined.take(engine.step())
+            engine.add([each])
+        return run_all(engine, joined)
+
+    expected = run(make_engine()[0])
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    engine, executor = make_engine()
+    found = run(engine)
+    for each in lasting + short:
+        assert found.ids(each) == expected.ids(each)
+    assert executor.depths[0] == 0
+    assert set(executor.depths[1:]) == {1}
+    joined_at = [plan for plan, depth in zip(executor.plans, executor.depths, strict=True) if depth]
+    assert sum(len(plan.new) for plan in joined_at) == len(short)
     assert engine.metrics().used_blocks == 0
 
 

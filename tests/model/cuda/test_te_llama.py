@@ -81,12 +81,18 @@ def test_steps_of_a_store_that_grew_are_recorded_in_other_memory(
     model: TELlamaModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CUDA's allocator refuses memory whose graphs are all gone."""
-    recorder, log = model._recorder, []
+    recorder: Any = model._recorder
+    log: list[str] = []
+
+    def noted(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            log.append(name)
+            return own(*args)
+
+        return call
+
     for name in ("record", "start_over"):
-        own = getattr(recorder, name)
-        monkeypatch.setattr(
-            recorder, name, lambda *args, own=own, name=name: (log.append(name), own(*args))[1]
-        )
+        monkeypatch.setattr(recorder, name, noted(name, getattr(recorder, name)))
     cache = model.new_cache()
     for position in (3, 4, 70):
         model(

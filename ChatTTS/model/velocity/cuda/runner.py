@@ -171,7 +171,7 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
         for kind in Pass
     }
     # The largest first: the others fit into its memory.
-    parts = (prompts, *decode.values())
+    parts: tuple[RecordedLlama | DecodeSteps, ...] = (prompts, *decode.values())
     work = [(part, rows) for part in parts for rows in reversed(part.buckets)]
     recording = progress("recording", "step", total=len(work))
     with ieee_float32(), on_device(pool.device), recording as bar:

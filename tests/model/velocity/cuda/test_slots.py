@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -44,7 +46,8 @@ def test_rows_move_where_a_smaller_bucket_holds_them() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_any_order_of_joins_and_leaves(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    slots, held, following = SlotMap(BUCKETS), {}, 0
+    slots, following = SlotMap(BUCKETS), 0
+    held: dict[int, int] = {}
     rows: dict[int, int] = {}  # what the device would have: the sequence of each slot
     for _ in range(300):
         for seq_id in [seq_id for seq_id in held if rng.random() < 0.2]:
@@ -78,7 +81,7 @@ def test_rows_are_written_together(recorded: bool) -> None:
         rows.record(EagerRecorder())
     rng = np.random.default_rng(0)
     slots = rng.permutation(100)[:70].tolist()
-    values = {
+    values: dict[str, Any] = {
         "whole": rng.integers(-(2**31), 2**31, (70, 3)),
         "real": rng.standard_normal(70).astype(np.float32),
         "small": rng.integers(0, 256, (70, 2, 2)),

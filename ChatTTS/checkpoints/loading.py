@@ -192,6 +192,12 @@ def _synthesizers(
     return Synthesizer(decoder, vocos, decoders[0]), Synthesizer(dvae, vocos, decoders[1])
 
 
+# Utterances in a recorded launch of the Decoder and the DVAE. Larger launches keep the device busy
+# without a recording.
+_RECORDED_FROM_HIDDENS = (1, 2, 4, 8, 16)
+_RECORDED_FROM_CODES = (1, 2, 4)
+
+
 def _cuda_decoders(
     decoder: MelDecoder, dvae: DVAE, vocoder: Sequence[CudaLayer], placement: Placement
 ) -> tuple[StreamingDecoder, StreamingDecoder]:
@@ -206,9 +212,8 @@ def _cuda_decoders(
     recorders = [CudaRecorder(placement.audio_device, advice=advice) for _ in range(2)]
     from_hiddens = CudaStreamingDecoder(decoder, vocoder, recorders[0], dtype=placement.dtype)
     from_codes = CudaStreamingDecoder(dvae, vocoder, recorders[1])
-    # Larger launches keep the device busy without a recording.
-    from_hiddens.warm_up((1, 2, 4, 8, 16))
-    from_codes.warm_up((1, 2, 4))
+    from_hiddens.warm_up(_RECORDED_FROM_HIDDENS)
+    from_codes.warm_up(_RECORDED_FROM_CODES)
     logger.info(
         "recorded %d launches of the audio decoders in %.1f s",
         sum(recorder.captures for recorder in recorders),

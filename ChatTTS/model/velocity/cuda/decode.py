@@ -158,7 +158,9 @@ class DecodeSteps:
         for slot in slots:
             self._known[slot] = ()
         if slots:
-            self._rows.write(slots, self._packed([enter(seq) for seq, _ in change.entered], slots))
+            inputs = [enter(seq_id) for seq_id, _ in change.entered]
+            assert [each.position for each in inputs] == [batch[each.seq_id] for each in inputs]
+            self._rows.write(slots, self._packed(inputs, slots))
         if change.left:
             self._rows.write(change.left, self._nothing(len(change.left)))
 

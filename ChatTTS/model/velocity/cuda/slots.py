@@ -155,8 +155,8 @@ class SlotRows:
             The second ones, int64 [n] on the device.
         """
         pairs = np.array(moves, dtype=np.int64).reshape(-1, 2)
-        sent = _sent(pairs, self._staged.device)
-        sources, targets = sent[:, 0], sent[:, 1]
+        given = _pinned(pairs, self._staged.device)
+        sources, targets = given.to(self._staged.device, non_blocking=True).unbind(1)
         for tensor in self._tensors.values():
             tensor.index_copy_(0, targets, tensor.index_select(0, sources))
         return targets
@@ -165,7 +165,7 @@ class SlotRows:
         size = next(size for size in _WRITES if size >= len(packed))
         padded = np.full((size, packed.shape[1]), self._spare, dtype=np.int32)
         padded[: len(packed)] = packed
-        self._staged[:size].copy_(_sent(padded, self._staged.device), non_blocking=True)
+        self._staged[:size].copy_(_pinned(padded, self._staged.device), non_blocking=True)
         recording = self._recordings.get(size)
         if recording is None:
             self._write(size)
@@ -183,9 +183,7 @@ class SlotRows:
             at += width
 
 
-def _sent(values: NDArray[Any], device: torch.device) -> Tensor:
-    """Return ``values`` on the device, without waiting for it."""
-    given = torch.from_numpy(np.ascontiguousarray(values))
-    if device.type == "cuda":
-        given = given.pin_memory()
-    return given.to(device, non_blocking=True)
+def _pinned(values: NDArray[Any], device: torch.device) -> Tensor:
+    """Return ``values`` in memory from which a CUDA device copies while the host goes on."""
+    given = torch.from_numpy(values)
+    return given.pin_memory() if device.type == "cuda" else given

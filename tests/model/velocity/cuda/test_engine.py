@@ -32,6 +32,8 @@ from ....support.recorder_tools import ForgetfulRecorder, record_anywhere
 from ....support.velocity_driver import STEPS, Driver, everything, make_data
 from ....support.velocity_fakes import Joined, run_all, wait_until
 
+from ChatTTS.model.cuda.text_draws import draw_texts  # isort: skip
+from ChatTTS.model.velocity.cuda import decode, sampler  # isort: skip
 from ChatTTS.model.velocity.cuda.decode import DecodeInput, DecodeSteps  # isort: skip
 
 MODEL = DATA / "model-a"
@@ -267,7 +269,16 @@ def test_a_request_that_waits_for_blocks_does_not_hold_up_running_ones(
     assert engine.metrics().used_blocks == 0
 
 
-def test_joins_and_leaves_do_not_stop_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+def draw_as_large(logits: torch.Tensor, *rest: Any) -> None:
+    """Draw texts as from a vocabulary that is too large for the kernel."""
+    draw: Any = draw_texts if logits.shape[1] == 1 else sampler.draw_ids_of
+    draw(logits, *rest)
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small vocabulary", "large vocabulary"])
+def test_joins_and_leaves_do_not_stop_the_pipeline(
+    monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
     """The next plan is made before the last one's result is known, and ids stay those of before.
 
     Two requests for frames go on, while short ones for frames and for texts join them and leave.
@@ -294,6 +305,8 @@ def test_joins_and_leaves_do_not_stop_the_pipeline(monkeypatch: pytest.MonkeyPat
     expected = run(make_engine()[0])
     take_triton(monkeypatch)
     use_twins(monkeypatch)
+    if large:
+        monkeypatch.setattr(decode, "draw_ids_of", draw_as_large)
     engine, executor = make_engine()
     found = run(engine)
     for each in lasting + short:

@@ -66,6 +66,11 @@ def test_the_ids_of_the_reference(monkeypatch: pytest.MonkeyPatch, chunk: int) -
     worker = make_worker()
     assert worker.depth == 2
     told = Driver(worker, everything()).run(STEPS, chunk=chunk)
+    runner: Any = worker._runner
+    for steps in runner._decode.values():
+        idle = steps._active[:-1] == 0
+        assert not steps._positions[:-1][idle].any()
+        assert not steps._state.generated[:-1][idle].any()
     for seq_id, own in told.items():
         assert own.ids == expected[seq_id].ids
         assert own.logprobs == pytest.approx(expected[seq_id].logprobs, abs=1e-4)

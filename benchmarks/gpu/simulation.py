@@ -214,8 +214,8 @@ def main() -> None:
     torch.set_num_threads(1)
     found = simulate(GPUS[args.gpu], args.streams, args.seconds, drain=args.drain)
     print(
-        f"{args.gpu}, {args.streams} streams: the device waits {100 * found['waited']:.1f} % of the "
-        f"time; {found['joins']:.0f} joins a second, {found['step_ms']:.2f} ms a step"
+        f"{args.gpu}, {args.streams} streams: the device waits {100 * found['waited']:.1f} % of "
+        f"the time; {found['joins']:.0f} joins a second, {found['step_ms']:.2f} ms a step"
     )
 
 

@@ -1,8 +1,8 @@
 """The share of time that a GPU would wait for the host, while requests join and leave.
 
 The engine runs on this CPU with recordings that compute nothing. A simulated device takes them in
-order, and each takes the time that ``step_model.py`` expects. The host's work takes its real time
-here, on one core. So the figure depends on this machine and on what else it does.
+order, and each takes the time that ``step_model.py`` expects. The host's work takes the processor
+time that it takes here, on one core. So the figure depends on this machine.
 
     python -m benchmarks.gpu.simulation [--gpu H100] [--streams 64] [--seconds 10] [--drain]
 """
@@ -42,23 +42,27 @@ class SimulatedDevice:
     Attributes:
         busy: seconds of work so far.
         waited: seconds between works in which the device had nothing to do.
-        free_at: when all work is done, by ``time.perf_counter``.
+        free_at: when all work is done, by the clock of :meth:`now`.
     """
 
     def __init__(self) -> None:
-        self.busy = self.waited = self.free_at = 0.0
+        self.busy = self.waited = self.free_at = self._slept = 0.0
+
+    def now(self) -> float:
+        """Return the host's seconds: what it computed in this thread, and what it waited."""
+        return time.thread_time() + self._slept
 
     def take(self, seconds: float) -> None:
         """Take a piece of work now."""
-        now = time.perf_counter()
+        now = self.now()
         if self.free_at:
             self.waited += max(0.0, now - self.free_at)
         self.free_at = max(now, self.free_at) + seconds
         self.busy += seconds
 
     def wait(self, until: float) -> None:
-        """Return when the work that ends at ``until`` is done."""
-        time.sleep(max(0.0, until - time.perf_counter()))
+        """Let the host wait until the work that ends at ``until`` is done."""
+        self._slept += max(0.0, until - self.now())
 
 
 class SimulatedRecording:
@@ -168,12 +172,12 @@ def simulate(gpu: Gpu, streams: int, seconds: float, *, drain: bool) -> dict[str
         engine = LLMEngine(config, Executor(config))
         engine.add([request() for _ in range(streams)])
         until, counts = 0.0, (0.0, 0.0, 0, 0)
-        while not until or time.perf_counter() < until:
+        while not until or device.now() < until:
             ended = sum(output.finished for output in engine.step())
             if ended:
                 engine.add([request() for _ in range(ended)])
             if not until and engine.metrics().steps > 20:  # the start is over
-                until = time.perf_counter() + seconds
+                until = device.now() + seconds
                 counts = (device.busy, device.waited, engine.metrics().steps, number)
         busy, waited = device.busy - counts[0], device.waited - counts[1]
         steps, joins = engine.metrics().steps - counts[2], number - counts[3]

@@ -232,7 +232,11 @@ def test_the_rules_see_relative_lazy_and_indirect_imports() -> None:
 
 KERNELS = ("ChatTTS.model.cuda.kernels",)
 # Modules built on the kernels, which are imported only where kernels can run.
-ON_KERNELS = (*KERNELS, *within("ChatTTS.model.cuda", "layers te_llama"), f"{VELOCITY}.cuda")
+ON_KERNELS = (
+    *KERNELS,
+    *within("ChatTTS.model.cuda", "layers te_llama text_draws"),
+    f"{VELOCITY}.cuda",
+)
 
 
 def test_triton_is_imported_only_by_kernels_and_these_only_where_they_can_run() -> None:

@@ -192,12 +192,18 @@ def _synthesizers(
     return Synthesizer(decoder, vocos, decoders[0]), Synthesizer(dvae, vocos, decoders[1])
 
 
+# Utterances in a recorded launch of the Decoder and the DVAE. Larger launches keep the device busy
+# without a recording.
+_RECORDED_FROM_HIDDENS = (1, 2, 4, 8, 16)
+_RECORDED_FROM_CODES = (1, 2, 4)
+
+
 def _cuda_decoders(
     decoder: MelDecoder, dvae: DVAE, vocoder: Sequence[CudaLayer], placement: Placement
 ) -> tuple[StreamingDecoder, StreamingDecoder]:
     """Return decoders of recorded launches.
 
-    Launches of up to four utterances through the Decoder are recorded now.
+    All recordings are made now: one that is made later would hold up other threads.
 
     Raises:
         ConfigError: the device has not enough memory.
@@ -205,13 +211,15 @@ def _cuda_decoders(
     advice = "leave more of it free, for example with a smaller kv_memory"
     recorders = [CudaRecorder(placement.audio_device, advice=advice) for _ in range(2)]
     from_hiddens = CudaStreamingDecoder(decoder, vocoder, recorders[0], dtype=placement.dtype)
-    from_hiddens.warm_up((1, 2, 4))
+    from_codes = CudaStreamingDecoder(dvae, vocoder, recorders[1])
+    from_hiddens.warm_up(_RECORDED_FROM_HIDDENS)
+    from_codes.warm_up(_RECORDED_FROM_CODES)
     logger.info(
-        "recorded %d launches of the audio decoder in %.1f s",
-        recorders[0].captures,
-        recorders[0].seconds,
+        "recorded %d launches of the audio decoders in %.1f s",
+        sum(recorder.captures for recorder in recorders),
+        sum(recorder.seconds for recorder in recorders),
     )
-    return from_hiddens, CudaStreamingDecoder(dvae, vocoder, recorders[1])
+    return from_hiddens, from_codes
 
 
 def _native_decoders(

@@ -18,8 +18,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
-_WEYL = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
+# Of Philox: the multipliers of its rounds, and what its key grows by.
+MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+WEYL = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 
@@ -50,9 +51,9 @@ def philox(counter: NDArray[np.uint64], key: NDArray[np.uint64]) -> NDArray[np.u
     x0, x1, x2, x3 = counter
     k0, k1 = key
     for _ in range(10):
-        p0, p1 = _MULTIPLIERS[0] * x0, _MULTIPLIERS[1] * x2
+        p0, p1 = MULTIPLIERS[0] * x0, MULTIPLIERS[1] * x2
         x0, x1, x2, x3 = (p1 >> _HALF) ^ x1 ^ k0, p1 & _LOW, (p0 >> _HALF) ^ x3 ^ k1, p0 & _LOW
-        k0, k1 = (k0 + _WEYL[0]) & _LOW, (k1 + _WEYL[1]) & _LOW
+        k0, k1 = (k0 + WEYL[0]) & _LOW, (k1 + WEYL[1]) & _LOW
     return np.stack([x0, x1, x2, x3])
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from vector_quantize_pytorch import GroupedResidualFSQ
 
 from ..config import ConvNetConfig, DVAEConfig, MelConfig, QuantizerConfig
+from .cuda.precision import ieee_convolutions, ieee_float32
 from .placement import computed
 from .torchaudio_import import ensure_torchaudio
 
@@ -185,9 +186,13 @@ class DVAE(MelDecoder):
         return codes[0]
 
     def encode(self, samples: Tensor) -> Tensor:
-        """Encode samples [B, n] at 24 kHz to codes [B, num_codebooks, T], 46.875 a second."""
-        mel = self.preprocessor_mel(samples) / self.coef
-        codes: Tensor = self.vq_layer(self.encoder(self.downsample_conv(mel)))
+        """Encode samples [B, n] at 24 kHz to codes [B, num_codebooks, T], 46.875 a second.
+
+        Products have all bits of float32, since a rounded one may be quantised to another code.
+        """
+        with ieee_float32(), ieee_convolutions():
+            mel = self.preprocessor_mel(samples) / self.coef
+            codes: Tensor = self.vq_layer(self.encoder(self.downsample_conv(mel)))
         return codes
 
     def decode(self, codes: Tensor) -> Tensor:

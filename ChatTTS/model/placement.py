@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 from dataclasses import dataclass
 
 import torch
@@ -69,7 +71,10 @@ def _device(device: str | torch.device | None) -> torch.device:
     if device is None:
         if torch.cuda.is_available():
             return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+        if torch.backends.mps.is_available():
+            return torch.device("mps")
+        _warn_of_unused_gpu()
+        return torch.device("cpu")
     try:
         chosen = torch.device(device)
         torch.empty(1, device=chosen)
@@ -98,9 +103,39 @@ def _dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:
 def fast_dtype(device: torch.device) -> torch.dtype:
     """Return the dtype in which ``device`` is fastest."""
     if device.type == "cuda":
-        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+        return torch.bfloat16 if _computes_bf16(device) else torch.float16
     if device.type == "mps":
         return torch.float16
     # This private function is missing in older releases of torch.
     has_bf16 = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
     return torch.bfloat16 if has_bf16() else torch.float32
+
+
+def _computes_bf16(device: torch.device) -> bool:
+    """Return whether a CUDA device has instructions for bfloat16; torch also counts emulation."""
+    if torch.version.hip is not None:
+        return bool(torch.cuda.is_bf16_supported())
+    return torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def _warn_of_unused_gpu() -> None:
+    """Log why a machine with NVIDIA's driver computes on the CPU, and the remedy."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    if hidden or torch.version.hip is not None or shutil.which("nvidia-smi") is None:
+        return
+    if torch.version.cuda is None:
+        logger.warning(
+            "the GPU is not used, because this torch is built for CPUs: install a CUDA build of "
+            "torch from pytorch.org, or load with device='cpu' to say that the CPU is meant"
+        )
+        return
+    try:
+        torch.cuda.init()  # type: ignore[no-untyped-call, unused-ignore]
+    except (RuntimeError, AssertionError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        logger.warning(
+            "the GPU is not used (%s): update NVIDIA's driver, or install a torch that is built "
+            "for CUDA as old as the driver's, below %s",
+            reason,
+            torch.version.cuda,
+        )

@@ -341,3 +341,32 @@ def test_a_language_model_is_random_and_written_once(folder: Path, on_triton: No
     assert file.stat().st_mtime_ns == before
     first, second = (prompt(TINY.gpt, 30, number).text for number in (1, 2))
     assert not np.array_equal(first, second)
+
+
+def test_a_simulated_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests join and leave, and each launch takes the device's time; no figure is checked."""
+    from benchmarks.gpu.rehearsal import take_triton
+    from benchmarks.gpu.simulation import simulate
+    from benchmarks.gpu.step_model import GPUS
+
+    take_triton(monkeypatch)
+    for drain in (False, True):
+        found = simulate(GPUS["H200"], 3, 0.05, drain=drain)
+        assert 0 <= found["waited"] < 1
+        assert found["step_ms"] > 0.4
+
+
+def test_the_model_of_a_step() -> None:
+    """A step takes longer than its bytes at the memory's whole rate, and more on a slower GPU."""
+    from benchmarks.gpu.step_model import GPUS, StepModel
+    from ChatTTS.config import GPTConfig
+
+    times = []
+    for gpu in GPUS.values():
+        model = StepModel(gpu, GPTConfig())
+        read = model.work.weight_bytes + 500 * model.work.position_bytes
+        assert model.decode_seconds(500) > read / gpu.read
+        assert model.prompt_seconds(512) > model.decode_seconds(512) > model.decode_seconds(1)
+        times.append(model.decode_seconds(500))
+    assert times == sorted(times)
+    assert StepModel(GPUS["H100"], GPTConfig()).launches == 129

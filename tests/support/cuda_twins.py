@@ -29,23 +29,25 @@ from ChatTTS.model.cuda.kernels import (  # isort: skip
 )
 from ChatTTS.model.velocity.cuda import decode, llama, sampler  # isort: skip
 
+# The kernels by name, each with the module that holds it and its twin.
+KERNELS = {
+    "attend_chunks": prefill,
+    "attend_rows": attention,
+    "draw_codes": sampling,
+    "embed_rows": embedding,
+    "product": products,
+    "rms_norm": norm,
+    "rotate_and_store": rotary,
+    "swiglu": swiglu,
+}
+
 
 def use_twins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the twins in the kernels' place until the test ends, and record on CPUs too."""
     record_anywhere(monkeypatch)
-    kernels = {
-        "attend_chunks": prefill,
-        "attend_rows": attention,
-        "draw_codes": sampling,
-        "embed_rows": embedding,
-        "product": products,
-        "rms_norm": norm,
-        "rotate_and_store": rotary,
-        "swiglu": swiglu,
-    }
     # `products` itself, since the loader imports from it where it makes the heads.
     for user in (layers, te_llama, decode, llama, sampler, products):
-        for name, home in kernels.items():
+        for name, home in KERNELS.items():
             if hasattr(user, name):
                 monkeypatch.setattr(user, name, _strict(getattr(home, f"{name}_torch")))
 

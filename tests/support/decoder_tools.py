@@ -140,6 +140,13 @@ def cuda_decoder(
     return CudaStreamingDecoder(mel_decoder, layers, recorder, dtype=dtype, shapes=shapes)
 
 
+def recorded_decoder(mel_decoder: MelDecoder, vocoder: Vocoder) -> CudaStreamingDecoder:
+    """Make a decoder some of whose launches are recorded, as after a start."""
+    decoder = cuda_decoder(mel_decoder, vocoder)
+    decoder.warm_up(SHAPES.sizes[:2])
+    return decoder
+
+
 @dataclass(frozen=True)
 class Backend:
     """One way to decode.
@@ -175,7 +182,7 @@ BACKENDS = {
     "native": Backend(native_decoder, is_exact=True),
     "native-bfloat16": Backend(partial(native_decoder, kind="bfloat16"), True, False),
     "native-int8": Backend(partial(native_decoder, kind="int8"), True, False),
-    "cuda": Backend(cuda_decoder),
+    "cuda": Backend(recorded_decoder),
     "cuda-default-shapes": Backend(partial(cuda_decoder, shapes=None)),
 }
 

@@ -27,9 +27,11 @@ def record_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "CudaRecorder", new_recorder)
 
 
-def new_recorder(device: torch.device, *, advice: str = "a test") -> Recorder:
+def new_recorder(device: torch.device, *, advice: str = "a test", priority: int = 0) -> Recorder:
     """Return a recorder for ``device``; without CUDA, one that does the work again."""
-    return CudaRecorder(device, advice=advice) if device.type == "cuda" else EagerRecorder()
+    if device.type != "cuda":
+        return EagerRecorder()
+    return CudaRecorder(device, advice=advice, priority=priority)
 
 
 class EagerRecording(Generic[T]):
@@ -105,6 +107,10 @@ class EagerRecorder:
         self.captures += 1
         self.seconds += time.perf_counter() - began
         return recording
+
+    def start_over(self) -> None:
+        """See :class:`Recorder`."""
+        self._recordings = []
 
     def _spoil(self) -> None:
         for recording in self._recordings:

@@ -21,7 +21,7 @@ from ..dvae import MelDecoder
 from ..streaming_decoder import DecoderInput, check_inputs, check_owner
 from .decoder_layers import CudaLayer, cuda_layers, total_delay
 from .graphs import Recorder, Recording
-from .launch_shapes import DecoderLaunch, LaunchShapes
+from .launch_shapes import LaunchShapes
 from .precision import ieee_float32
 
 # The length of an utterance that has not ended.
@@ -145,7 +145,7 @@ class CudaStreamingDecoder:
         # Recorded launches know where all of this lies, so it lives as long as they do.
         self._history = max(layer.span for layer in self._layers) - 1
         self._ticks = torch.arange(-self._history, 2 * self._shapes.chunks[-1], device=device)
-        self._launches: dict[tuple[int, int], _RecordedLaunch] = {}
+        self._launches: dict[tuple[int, int], _Launch] = {}
         self._lock = new_lock()
 
     def begin(self) -> CudaDecoderState:
@@ -153,7 +153,10 @@ class CudaStreamingDecoder:
         return CudaDecoderState(self)
 
     def warm_up(self, sizes: Sequence[int] = (1,)) -> None:
-        """Record the launches of so many utterances, of all chunks, so that no input waits for it.
+        """Record the launches of so many utterances, of all chunks.
+
+        Launches that are not recorded are done operator by operator: a recording that is made while
+        other threads compute would hold them up.
 
         Raises:
             ConfigError: the device has not enough memory.
@@ -161,7 +164,7 @@ class CudaStreamingDecoder:
         with self._lock:
             for size, chunk in product(sizes, self._shapes.chunks):
                 for launch in self._shapes.plan([chunk] * size):
-                    self._recorded(launch)
+                    self._record(launch.size, launch.chunk)
 
     @torch.inference_mode()
     def advance(self, inputs: Sequence[DecoderInput]) -> list[Tensor]:
@@ -170,8 +173,6 @@ class CudaStreamingDecoder:
         Raises:
             ChatTTSError: an utterance has ended already, a state is in two inputs or belongs to
                 another decoder, or frames have another width. No state has changed then.
-            ConfigError: the device has not enough memory to record a launch. No state has changed
-                then.
         """
         check_inputs(inputs)
         check_owner(self, inputs)
@@ -180,10 +181,9 @@ class CudaStreamingDecoder:
         pending = [_PendingInput(given, self._features(given.frames), flush) for given in inputs]
         with self._lock:
             plan = list(self._shapes.plan([each.need for each in pending]))
-            recorded = [self._recorded(launch) for launch in plan]  # all, before any of them runs
-            for launch, own in zip(plan, recorded, strict=True):
+            for launch in plan:
                 members = [(pending[number], count) for number, count in launch.counts.items()]
-                self._run(own, members)
+                self._run(self._launch(launch.size, launch.chunk), members)
             if plan and self._device.type == "cuda":
                 torch.cuda.current_stream(self._device).synchronize()
         for each in pending:
@@ -191,7 +191,7 @@ class CudaStreamingDecoder:
         silence = torch.empty(0, dtype=torch.float32, device="cpu")
         return [torch.cat([silence, *(hops.flatten() for hops in p.hops)]) for p in pending]
 
-    def _run(self, recorded: _RecordedLaunch, members: Sequence[tuple[_PendingInput, int]]) -> None:
+    def _run(self, recorded: _Launch, members: Sequence[tuple[_PendingInput, int]]) -> None:
         """Run a launch over so many frames of each member: states and frames in, samples and
         states out.
 
@@ -238,15 +238,23 @@ class CudaStreamingDecoder:
         target = torch.empty(source.shape, dtype=source.dtype, device="cpu", pin_memory=pinned)
         return target.copy_(source, non_blocking=True)
 
-    def _recorded(self, launch: DecoderLaunch) -> _RecordedLaunch:
-        """Return the recording of a launch of this shape; it is made now if there is none."""
-        size, chunk = launch.size, launch.chunk
+    def _record(self, size: int, chunk: int) -> None:
+        """Record the launch of a shape, if that is still to be done."""
         if (size, chunk) not in self._launches:
-            metadata = torch.zeros(size, _COUNTS + chunk, dtype=torch.int64, device=self._device)
+            metadata = self._metadata(size, chunk)
             with ieee_float32():
                 recording = self._recorder.record(self._work(metadata))
-            self._launches[size, chunk] = _RecordedLaunch(metadata, recording)
-        return self._launches[size, chunk]
+            self._launches[size, chunk] = _Launch(metadata, recording)
+
+    def _launch(self, size: int, chunk: int) -> _Launch:
+        """Return the recorded launch of a shape, or one that is done operator by operator."""
+        if (recorded := self._launches.get((size, chunk))) is not None:
+            return recorded
+        metadata = self._metadata(size, chunk)
+        return _Launch(metadata, _Unrecorded(self._work(metadata)))
+
+    def _metadata(self, size: int, chunk: int) -> Tensor:
+        return torch.zeros(size, _COUNTS + chunk, dtype=torch.int64, device=self._device)
 
     def _work(self, metadata: Tensor) -> Callable[[], Tensor]:
         """Return what a launch does: hops [B, T, hop] from its metadata, the frames and the kept
@@ -275,9 +283,27 @@ class CudaStreamingDecoder:
         return work
 
 
+class _Unrecorded:
+    """Work that is done anew each time, in the place of a recording.
+
+    Attributes:
+        result: of the latest replay.
+    """
+
+    result: Tensor
+
+    def __init__(self, work: Callable[[], Tensor]) -> None:
+        self._work = work
+
+    def replay(self) -> None:
+        """Do the work."""
+        with ieee_float32():
+            self.result = self._work()
+
+
 @dataclass(frozen=True)
-class _RecordedLaunch:
-    """A recording and its metadata, int64 [B, 3 + chunk].
+class _Launch:
+    """A recording, or what stands for it, and its metadata, int64 [B, 3 + chunk].
 
     For each utterance these are its rows so far, the rows of the whole utterance, the rows that it
     moves on by, and where its frames are.

@@ -19,6 +19,9 @@ T_co = TypeVar("T_co", covariant=True)
 # How often work is done before it is captured: libraries choose their kernels and load them then.
 _WARM_UPS = 2
 _MIB = 2**20
+# The priority of the engine's streams. Work on streams of priority 0, such as the audio decoder's,
+# lets the engine's kernels go first: every listener waits for the engine.
+ENGINE_PRIORITY = -1
 
 
 class Recording(Protocol[T_co]):
@@ -63,6 +66,13 @@ class Recorder(Protocol):
         """
         ...
 
+    def start_over(self) -> None:
+        """Take other memory for the next recordings, because all earlier ones are dropped.
+
+        CUDA's allocator may refuse to record into memory whose recordings are all gone.
+        """
+        ...
+
 
 class CudaRecording(Generic[T]):
     """A captured CUDA graph, replayed on the current stream of its device.
@@ -89,19 +99,26 @@ class CudaRecorder:
     Args:
         device: where the work runs.
         advice: what to change, for a message about too little memory.
+        priority: of the recorded kernels; they keep that of the stream on which they are captured.
+            A lower number goes first.
     """
 
     # torch and CUDA allow one capture at a time in a process.
     _capturing: ClassVar[threading.Lock] = new_lock()
 
-    def __init__(self, device: torch.device, *, advice: str) -> None:
+    def __init__(self, device: torch.device, *, advice: str, priority: int = 0) -> None:
         self.captures, self.seconds = 0, 0.0
         self._advice = advice
         with torch.cuda.device(device):
-            self._stream = torch.cuda.Stream(device)
+            self._stream = torch.cuda.Stream(device, priority=priority)
             self._pool = torch.cuda.graph_pool_handle()
         # With its index: a thread that records later may have another current device.
         self._device = self._stream.device
+
+    def start_over(self) -> None:
+        """See :class:`Recorder`."""
+        with torch.cuda.device(self._device):
+            self._pool = torch.cuda.graph_pool_handle()
 
     @torch.inference_mode()
     def record(self, work: Callable[[], T]) -> CudaRecording[T]:
@@ -115,14 +132,13 @@ class CudaRecorder:
             with torch.cuda.stream(self._stream):
                 for _ in range(_WARM_UPS):
                     work()
-                # Other threads may go on allocating memory.
-                with torch.cuda.graph(
-                    graph,
-                    pool=self._pool,
-                    stream=self._stream,
-                    capture_error_mode="thread_local",
-                ):
+                # Not torch.cuda.graph(), which waits for the whole device. Other threads may go on
+                # allocating memory.
+                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+                try:
                     result = work()
+                finally:
+                    graph.capture_end()
             current.wait_stream(self._stream)
         self.captures += 1
         self.seconds += time.perf_counter() - began

@@ -25,7 +25,7 @@ class DecoderLaunch:
 
 @dataclass(frozen=True)
 class LaunchShapes:
-    """The shapes of launches; each pair of size and chunk is recorded when it is needed.
+    """The shapes of launches; each pair of size and chunk may be recorded.
 
     Attributes:
         sizes: utterances in a launch, ascending.

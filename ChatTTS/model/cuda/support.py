@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
+import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,7 +28,8 @@ def why_no_kernels(device: torch.device) -> str | None:
     if torch.version.hip is not None:
         return "the kernels are made for CUDA, and this torch is for ROCm"
     if importlib.util.find_spec("triton") is None:
-        return "triton is not installed, which torch's CUDA builds bring (pip install triton)"
+        name = "triton-windows" if sys.platform == "win32" else "triton"
+        return f"triton is not installed (pip install {name})"
     found = _triton_version()
     if found < _LEAST_TRITON:
         return (
@@ -55,11 +59,25 @@ def _why_none_is_launched(device: torch.device) -> str | None:
 
         with on_device(device):
             rms_norm(torch.ones(1, 16, device=device), torch.ones(16, device=device), 1e-6)
-            torch.cuda.synchronize(device)
+            # Not the whole device: that would break a recording that another thread makes.
+            torch.cuda.current_stream(device).synchronize()
     except Exception as error:  # a missing compiler or a broken installation may raise anything
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        return f"Triton cannot launch a kernel ({reason}); it needs a C compiler such as gcc"
+        return f"Triton cannot launch a kernel ({reason}); {_what_triton_lacks()}"
     return None
+
+
+def _what_triton_lacks() -> str:
+    """Return what to install so that Triton can compile its launchers, which are in C."""
+    header = Path(sysconfig.get_paths()["include"]) / "Python.h"
+    if not header.exists():
+        return (
+            f"it needs {header}, which a package such as python3-dev has, or another build of "
+            "Python"
+        )
+    if sys.platform == "win32":
+        return "it needs a C compiler: triton-windows brings one, so install its latest release"
+    return "it needs a C compiler such as gcc"
 
 
 def on_device(device: torch.device) -> AbstractContextManager[Any]:

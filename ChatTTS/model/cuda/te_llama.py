@@ -139,6 +139,7 @@ class TELlamaModel:
         """Compute the states [B, hidden] of one position in each row."""
         if self._recorded_on is not self._store.pool:
             self._steps, self._recorded_on = {}, self._store.pool
+            self._recorder.start_over()
         rows = 1 << (len(embeds) - 1).bit_length()
         if rows not in self._steps:
             inputs = _DecodeInputs.empty(rows, self._shape, self._width, self._final_norm)

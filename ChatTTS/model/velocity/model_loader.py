@@ -170,7 +170,8 @@ class ModelLoader:
             batch_invariant=self._config.model.batch_invariant,
         )
         advice = "give less kv_memory, lower max_num_seqs, or end what else uses the GPU"
-        return llama, TritonSampler(), graphs.CudaRecorder(device, advice=advice)
+        recorder = graphs.CudaRecorder(device, advice=advice, priority=graphs.ENGINE_PRIORITY)
+        return llama, TritonSampler(), recorder
 
     def _torch(self, file: LlamaFile, embed: Embed) -> TorchLlama:
         device, dtype = self._placement.device, self._placement.dtype

@@ -175,25 +175,55 @@ class Scheduler:
         The scheduler sees that a sequence ended only with the result. Until then the sequence is
         computed in vain, in blocks that are still its own, and ``update`` drops what it draws.
 
+        Waiting sequences start in such a plan if all their positions fit into it. A sequence whose
+        last id is in flight is left out.
+
         Args:
             most: the most steps to plan.
 
         Returns:
-            The plan, for the sequences of the last one. ``None`` if the results in flight are
-            needed first: a waiting sequence may start, one was aborted, or blocks are short.
+            The plan; ``None`` if the results in flight are needed first: a prompt goes on in the
+            next step, a waiting sequence needs other sequences' blocks or more positions than a
+            step has, or blocks are short.
         """
-        if not self._in_flight or (len(self._running) < self._max_running and self._may_admit()):
+        if not self._in_flight:
             return None
-        sequences = self._in_flight[-1][1]
-        if sequences != self._running or any(s.aborted or not s.drawing for s in sequences):
+        moving: list[Sequence] = []
+        for seq in self._running:
+            if not seq.plans_in_flight or not (seq.drawing or seq.aborted):
+                return None
+            if not seq.aborted and len(seq.ids) + seq.drawing < seq.group.limit:
+                moving.append(seq)
+        admits = len(self._running) < self._max_running and self._may_admit()
+        if admits and not self._may_start_ahead(len(moving)):
             return None
-        steps = min(most, *(seq.group.limit - len(seq.ids) - seq.drawing for seq in sequences))
+        lefts = (seq.group.limit - len(seq.ids) - seq.drawing for seq in moving)
+        steps = 1 if admits else min((most, *lefts))
         # The last id that these steps draw needs no place in the cache yet.
-        if steps < 1 or not all(
-            self._blocks.extend(seq, seq.drawing + steps - 1) for seq in sequences
-        ):
+        if not all(self._blocks.extend(seq, seq.drawing + steps - 1) for seq in moving):
             return None
-        return self._make_plan([(seq, 1) for seq in sequences], steps)
+        counts = [(seq, 1) for seq in moving]
+        while (
+            len(self._running) < self._max_running
+            and self._may_start_ahead(sum(count for _, count in counts))
+            and (newcomer := self._admit_next()) is not None
+        ):
+            counts.append((newcomer, len(newcomer) - newcomer.computed))
+        return self._make_plan(counts, steps) if counts else None
+
+    def _may_start_ahead(self, planned: int) -> bool:
+        """Return whether the first waiting sequence may start while results are in flight.
+
+        Args:
+            planned: positions of the plan without it.
+        """
+        seq = self._waiting.peek()
+        return (
+            seq is not None
+            and seq.status is SequenceStatus.WAITING
+            and self._find_donor(seq) is None
+            and planned + len(seq) <= self._config.max_num_batched_tokens
+        )
 
     def _plan_single_positions(self, counts: list[tuple[Sequence, int]]) -> None:
         """Plan all running sequences that need one position, in order of rank.

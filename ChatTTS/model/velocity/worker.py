@@ -18,6 +18,7 @@ import torch
 from ...errors import ConfigError
 from ...utils import machine
 from ...utils.folders import cache_folder
+from ..cuda.graphs import ENGINE_PRIORITY
 from ..embed import RowKind
 from ..tokenizer import Tokenizer
 from .batch import InputBatch
@@ -76,7 +77,9 @@ class Worker:
         device = self.model.placement.device
         self._stream: torch.cuda.Stream | None = None
         if device.type == "cuda":
-            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call, unused-ignore]
+            self._stream = torch.cuda.Stream(  # type: ignore[no-untyped-call, unused-ignore]
+                device, priority=ENGINE_PRIORITY
+            )
         self.depth = self.most_steps = 1
 
     def init_cache(self) -> CacheConfig:
@@ -194,7 +197,9 @@ class Worker:
     def measure(self) -> Costs:
         """Return what a preemption costs, measured once for this model on this machine."""
         about = (self.model.shape, self.model.how, self._config.cache, torch.__version__)
-        name = hashlib.sha256(repr((about, machine.cpu_model())).encode()).hexdigest()[:24]
+        device = self.model.placement.device
+        gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+        name = hashlib.sha256(repr((about, machine.cpu_model(), gpu)).encode()).hexdigest()[:24]
         return remembered(cache_folder() / "costs" / f"{name}.json", self._measure)
 
     def _measure(self) -> Costs:

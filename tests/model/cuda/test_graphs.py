@@ -1,5 +1,7 @@
 """Recorded work: the stand-in is as strict as a CUDA graph, and errors name the memory sizes."""
 
+import itertools
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,8 +14,10 @@ from torch import Tensor
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.cuda.graphs import CudaRecorder, Recorder
-from ChatTTS.model.cuda.precision import ieee_float32
+from ChatTTS.model.cuda.precision import ieee_convolutions, ieee_float32
+from ChatTTS.model.dvae import DVAE
 
+from ...support.decoder_tools import modules
 from ...support.kernel_tools import DEVICE
 from ...support.recorder_tools import EagerRecorder
 
@@ -107,16 +111,19 @@ class FakeCuda:
         self.side = self.stream("side")
         self.devices: list[torch.device] = []
         self.modes: list[bool] = []
-        for name in ("device", "stream", "graph"):
+        for name in ("device", "stream"):
             patch.setattr(torch.cuda, name, self.context(name))
         for name, value in (
             ("Stream", self.side),
             ("current_stream", self.stream("current")),
-            ("graph_pool_handle", "pool"),
-            ("CUDAGraph", SimpleNamespace(replay=self.replay)),
+            ("CUDAGraph", self.graph()),
             ("mem_get_info", (2**30, 80 * 2**30)),
         ):
-            patch.setattr(torch.cuda, name, lambda *_, value=value: value)
+            patch.setattr(torch.cuda, name, lambda *_, value=value, **__: value)
+        for name in ("synchronize", "graph"):  # they wait for the whole device
+            patch.delattr(torch.cuda, name)
+        pools = itertools.count()
+        patch.setattr(torch.cuda, "graph_pool_handle", lambda: f"pool {next(pools)}")
 
     def context(self, name: str) -> Any:
         @contextmanager
@@ -126,14 +133,22 @@ class FakeCuda:
                 self.devices.append(args[0])
             try:
                 yield
-            except RuntimeError as error:
-                if name == "graph":  # torch raises this one, too
-                    raise RuntimeError("operation failed due to a previous error") from error
-                raise
             finally:
                 self.log.append(f"end of {name}")
 
         return block
+
+    def graph(self) -> Any:
+        def end() -> None:
+            self.log.append("end of capture")
+            if (error := sys.exc_info()[1]) is not None:  # torch raises this one, too
+                raise RuntimeError("operation failed due to a previous error") from error
+
+        return SimpleNamespace(
+            replay=self.replay,
+            capture_begin=lambda **options: self.log.append(("capture", *options.items())),
+            capture_end=end,
+        )
 
     def stream(self, name: str) -> Any:
         return SimpleNamespace(
@@ -157,16 +172,16 @@ def test_a_capture_is_warmed_up_on_its_own_stream(monkeypatch: pytest.MonkeyPatc
     assert cuda.modes == [True]
     # Not "cuda": in a thread with another current device, that is another device.
     assert cuda.devices == [torch.device("cuda:1")] * 2
-    pool, *options = ("pool", "pool"), ("stream", cuda.side), ("capture_error_mode", "thread_local")
+    pool, mode = ("pool", "pool 0"), ("capture_error_mode", "thread_local")
     assert cuda.log == [
         ("device",),
         "side waits for current",
         ("stream",),
         "work",
         "work",
-        ("graph", pool, *options),
+        ("capture", pool, mode),
         "work",
-        "end of graph",
+        "end of capture",
         "end of stream",
         "current waits for side",
         "end of device",
@@ -174,6 +189,16 @@ def test_a_capture_is_warmed_up_on_its_own_stream(monkeypatch: pytest.MonkeyPatc
         "replay",
         "end of device",
     ]
+
+
+def test_another_start_takes_other_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = FakeCuda(monkeypatch)
+    recorder = CudaRecorder(torch.device("cuda"), advice="buy memory")
+    for _ in range(2):
+        recorder.record(lambda: None)
+        recorder.start_over()
+    pools = [entry[1] for entry in cuda.log if entry[0] == "capture"]
+    assert pools == [("pool", "pool 0"), ("pool", "pool 1")]
 
 
 @pytest.mark.parametrize("text", ["CUDA out of memory.", "CUDA error: out of memory"])
@@ -205,6 +230,33 @@ def test_other_errors_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError, match="not permitted") as caught:
         CudaRecorder(torch.device("cuda"), advice="").record(work)
     assert not isinstance(caught.value, ConfigError)
+
+
+def test_precision_of_convolutions_is_lent() -> None:
+    cudnn = torch.backends.cudnn
+    before = cudnn.allow_tf32
+    cudnn.allow_tf32 = True
+    try:
+        with ieee_convolutions():
+            assert not cudnn.allow_tf32
+        assert cudnn.allow_tf32
+    finally:
+        cudnn.allow_tf32 = before
+
+
+def test_sound_is_encoded_with_all_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    dvae = modules(False)[0]
+    assert isinstance(dvae, DVAE)
+    seen: list[bool] = []
+    given = dvae.preprocessor_mel.forward
+
+    def noted(samples: torch.Tensor) -> torch.Tensor:
+        seen.append(torch.backends.cudnn.allow_tf32)
+        return given(samples)
+
+    monkeypatch.setattr(dvae.preprocessor_mel, "forward", noted)
+    dvae.encode(torch.zeros(1, 4096))
+    assert seen == [False]
 
 
 def test_precision_is_lent() -> None:

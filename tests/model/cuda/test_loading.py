@@ -28,6 +28,8 @@ def load_synthesizers(
 ) -> tuple[Any, Any]:
     """Load the synthesizers of a placement on CUDA, with their modules on the CPU."""
     monkeypatch.setattr(loading, "CudaRecorder", lambda device, advice: recorder())
+    for name in ("_RECORDED_FROM_HIDDENS", "_RECORDED_FROM_CODES"):
+        monkeypatch.setattr(loading, name, (1,))
     cuda = torch.device("cuda")
     return loading._synthesizers(
         modules(True)[0],

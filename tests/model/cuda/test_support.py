@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,7 +33,10 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     support._why_none_is_launched.cache_clear()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    # The probe may not wait for the whole device, on which another thread may be recording.
+    monkeypatch.delattr(torch.cuda, "synchronize")
+    stream = SimpleNamespace(synchronize=lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
     yield monkeypatch
     support._why_none_is_launched.cache_clear()
 
@@ -73,7 +80,32 @@ def test_what_is_missing_is_said(
     assert reason in found
 
 
-def test_a_kernel_that_cannot_be_launched(gpu: pytest.MonkeyPatch) -> None:
+def header(gpu: pytest.MonkeyPatch, folder: Path) -> Path:
+    """Return the place of ``Python.h``, where no file is yet."""
+    gpu.setattr(sysconfig, "get_paths", lambda: {"include": str(folder)})
+    return folder / "Python.h"
+
+
+def test_a_python_without_its_headers(gpu: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    wanted = header(gpu, tmp_path)
+    launch(gpu, RuntimeError("Command gcc returned 1"))
+    assert why_no_kernels(CUDA) == (
+        f"Triton cannot launch a kernel (Command gcc returned 1); it needs {wanted}, which a "
+        "package such as python3-dev has, or another build of Python"
+    )
+
+
+def test_advice_on_windows(gpu: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    header(gpu, tmp_path).touch()
+    gpu.setattr(sys, "platform", "win32")
+    launch(gpu, RuntimeError("Failed to find C compiler."))
+    assert "triton-windows brings one" in str(why_no_kernels(CUDA))
+    gpu.setattr(importlib.util, "find_spec", lambda name: None)
+    assert "pip install triton-windows" in str(why_no_kernels(CUDA))
+
+
+def test_a_kernel_that_cannot_be_launched(gpu: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    header(gpu, tmp_path).touch()
     launch(gpu, RuntimeError("Failed to find C compiler.\nMore."))
     assert why_no_kernels(CUDA) == (
         "Triton cannot launch a kernel (Failed to find C compiler.); it needs a C compiler such "

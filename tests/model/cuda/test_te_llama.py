@@ -33,10 +33,14 @@ MODEL = DATA / "model-a"
 def model(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> TELlamaModel:
     use_twins(monkeypatch)
     monkeypatch.setattr(te_llama, "_FIRST_POSITIONS", 64)  # it must grow
+    return load_on_twins(standard)
+
+
+def load_on_twins(chat: Chat) -> TELlamaModel:
+    """Load the accelerated Llama of a chat's checkpoint onto the CPU."""
     folder = MODEL / "asset" / "gpt"
-    shape = read_llama_shape(folder / "config.json", standard.config.gpt)
-    file = folder / "model.safetensors"
-    return load_te_llama(file, shape, torch.device("cpu"), torch.float32)
+    shape = read_llama_shape(folder / "config.json", chat.config.gpt)
+    return load_te_llama(folder / "model.safetensors", shape, torch.device("cpu"), torch.float32)
 
 
 def with_te_llama(chat: Chat, model: TELlamaModel, *, cached: bool = True) -> Callable[[], None]:
@@ -71,6 +75,36 @@ def test_the_same_sound(standard: Chat, model: TELlamaModel, cached: bool) -> No
     gc.collect()
     assert sorted(model._store._free) == list(range(len(model._store.pool)))
     assert len(model._store.pool) > 2 or not cached, "the store grew"
+
+
+def test_steps_of_a_store_that_grew_are_recorded_in_other_memory(
+    model: TELlamaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDA's allocator refuses memory whose graphs are all gone."""
+    recorder: Any = model._recorder
+    log: list[str] = []
+
+    def noted(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            log.append(name)
+            return own(*args)
+
+        return call
+
+    for name in ("record", "start_over"):
+        monkeypatch.setattr(recorder, name, noted(name, getattr(recorder, name)))
+    cache = model.new_cache()
+    for position in (3, 4, 5):
+        if position == 5:
+            model._store.take(len(model._store._free) + 1)
+        model(
+            inputs_embeds=torch.zeros(1, 1, model._shape.hidden_size),
+            attention_mask=None,
+            position_ids=torch.tensor([[position]]),
+            past_key_values=cache,
+            use_cache=True,
+        )
+    assert log == ["start_over", "record"] * 2
 
 
 def test_threads_share_it(standard: Chat, model: TELlamaModel) -> None:

@@ -309,6 +309,22 @@ def test_the_callers_prompt_is_left_alone(make_worker: Callable[..., Worker]) ->
         assert np.array_equal(getattr(data.prompt, name), getattr(same.prompt, name))
 
 
+def test_costs_are_those_of_the_gpu(
+    make_worker: Callable[..., Worker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another GPU in the machine has other costs."""
+    monkeypatch.setattr(worker_module, "cache_folder", lambda: tmp_path)
+    worker = make_worker()
+    cuda = torch.device("cuda:1")
+    worker.model = replace(worker.model, placement=replace(worker.model.placement, device=cuda))
+    files: list[Path] = []
+    monkeypatch.setattr(worker_module, "remembered", lambda file, measure: files.append(file))
+    for name in ("L4", "H100", "L4"):
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda _, name=name: name)
+        worker.measure()
+    assert files[0] == files[2] != files[1]
+
+
 def test_costs_are_measured_once(
     make_worker: Callable[..., Worker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

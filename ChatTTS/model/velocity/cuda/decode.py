@@ -1,4 +1,4 @@
-"""Decode steps that are recorded as one graph: last codes in, hidden states and next codes out.
+"""Decode steps that are recorded as one graph: last ids in, hidden states and next ids out.
 
 The inputs of a step are on the device at fixed addresses, and a step writes the inputs of the next
 one there. So steps follow one another without the host, which reads their results later.
@@ -6,8 +6,8 @@ one there. So steps follow one another without the host, which reads their resul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -17,41 +17,53 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...cuda.graphs import Recorder, Recording
-from ...cuda.kernels.sampling import DrawState, draw_codes, pack_draws
+from ...cuda.kernels.sampling import DrawState, pack_draws
 from ...cuda.layers import AttentionMetadata
+from ...draws import Pass
 from ...embed import Embed, RowKind
 from ...sampling import Draw
 from ..plan import Pending, StepResult
 from .llama import TritonLlama
+from .sampler import draw_ids_of
+from .slots import SlotMap, SlotRows
+
+# Rows of texts that are drawn at a time: their vocabulary is large.
+_DRAWN_TEXTS = 64
 
 
 @dataclass(frozen=True)
 class DecodeInput:
-    """The input of one sequence in a decode step.
+    """The input of one sequence that joins the decode steps.
 
     Attributes:
         seq_id: the sequence's id.
         position: the position of its last ids, which are the input.
-        ids: the last ids, int32 [num_codebooks].
+        ids: the last ids, int32 [num_codebooks]; a text id is in the first column.
         draw: how to draw the next ids.
+        kind: what the input is embedded from.
+        vector: float32 [hidden], the input if ``kind`` is ``VECTOR``.
     """
 
     seq_id: int
     position: int
     ids: NDArray[np.int32]
     draw: Draw
+    kind: RowKind = RowKind.CODE
+    vector: NDArray[np.float32] | None = None
 
 
 class DecodeSteps:
-    """A batch on the device, and its recorded decode steps.
+    """The sequences of one pass on the device, and their recorded decode steps.
 
     Args:
         llama: the layers.
-        embed: embedding tables, and the heads of the codes.
+        embed: embedding tables and heads.
         pool: the KV cache's blocks.
         recorder: records a step for each bucket.
         max_rows: how many sequences may decode together.
         max_positions: how many positions a sequence may have.
+        kind: the pass: frames or text ids are drawn.
+        end: the id that ends a sequence; by default that of the codes.
     """
 
     def __init__(
@@ -63,145 +75,220 @@ class DecodeSteps:
         *,
         max_rows: int,
         max_positions: int,
+        kind: Pass = Pass.CODE,
+        end: int | None = None,
     ) -> None:
         device, num_codebooks = pool.device, embed.num_codebooks
         self._llama, self._embed, self._pool, self._recorder = llama, embed, pool, recorder
         self._most = max_positions
-        self._end = embed.num_audio_tokens - 1
-        block_size = pool.shape[4]
-        width = -(-max_positions // block_size)
+        self._is_code = kind is Pass.CODE
+        self._end = embed.num_audio_tokens - 1 if end is None else end
+        self._drawn_width = num_codebooks if self._is_code else 1
+        width = -(-max_positions // pool.shape[4])
+        rows = max_rows + 1  # the last one is for padded writes
         whole: dict[str, Any] = {"dtype": torch.int32, "device": device}
-        self._kinds = torch.full((max_rows,), RowKind.CODE, dtype=torch.uint8, device=device)
-        self._no_vectors = torch.empty(
-            0, embed.code.weight.shape[1], dtype=torch.float32, device=device
+        self._kinds = torch.zeros(rows, dtype=torch.uint8, device=device)
+        self._vectors = torch.zeros(
+            rows, embed.code.weight.shape[1], dtype=torch.float32, device=device
         )
-        self._ids = torch.zeros(max_rows, num_codebooks, **whole)
-        self._positions = torch.zeros(max_rows, **whole)
-        self._tables = torch.zeros(max_rows, width, **whole)
-        self._table_of = torch.full((max_rows,), -1, **whole)
-        self._state = DrawState.zeros(max_rows, num_codebooks, device)
-        self._logprobs = torch.zeros(max_rows, num_codebooks, dtype=torch.float32, device=device)
-        self._finite = torch.zeros(max_rows, dtype=torch.uint8, device=device)
-        self._host_tables = np.zeros((max_rows, width), dtype=np.int32)
-        # For each row, the block table that the device has.
+        self._ids = torch.zeros(rows, num_codebooks, **whole)
+        self._positions = torch.zeros(rows, **whole)
+        self._tables = torch.zeros(rows, width, **whole)
+        self._table_of = torch.full((rows,), -1, **whole)
+        # 1 for a row with a sequence. Steps would advance the counters of all other rows until they
+        # overflow, in a server that never fills a bucket.
+        self._active = torch.zeros(rows, **whole)
+        self._state = DrawState.zeros(rows, self._drawn_width, device)
+        self._drawn = self._ids if self._is_code else torch.zeros(rows, 1, **whole)
+        self._logprobs = torch.zeros(rows, self._drawn_width, dtype=torch.float32, device=device)
+        self._finite = torch.zeros(rows, dtype=torch.uint8, device=device)
+        self._rows = SlotRows(
+            {
+                "kinds": self._kinds,
+                "ids": self._ids,
+                "vectors": self._vectors,
+                "positions": self._positions,
+                "table_of": self._table_of,
+                "active": self._active,
+            }
+            | {each.name: getattr(self._state, each.name) for each in fields(DrawState)}
+        )
+        self._table_rows = SlotRows({"tables": self._tables})
+        # For each slot, the block table that the device has.
         self._known: list[tuple[int, ...]] = [()] * max_rows
-        self._batch: list[int] = []
         self._recordings: dict[int, Recording[Tensor]] = {}
+        self._records_writes = True
         self.buckets = buckets(max_rows)
+        self._slots = SlotMap(self.buckets)
 
     def record(self, rows: int) -> None:
-        """Record the step of a bucket.
+        """Record the step of a bucket; with the first one, the writes of joins and leaves too.
 
         Raises:
             ConfigError: the device has not enough memory.
         """
+        if self._records_writes:
+            self._records_writes = False
+            self._rows.record(self._recorder)
+            self._table_rows.record(self._recorder)
         self._recordings[rows] = self._recorder.record(partial(self._step, rows))
 
-    def forget(self) -> None:
-        """Invalidate the batch on the device: its sequences moved forward in another way."""
-        self._batch = []
-
-    def is_laid_out(self, seq_ids: Sequence[int]) -> bool:
-        """Return whether the batch on the device consists of exactly these sequences."""
-        return self._batch == list(seq_ids)
-
     def lay_out(self, rows: Sequence[DecodeInput]) -> None:
-        """Replace the batch on the device; no step may be in flight."""
-        count = len(rows)
-        self._put(self._ids, np.stack([row.ids for row in rows]))
-        self._put(self._positions, np.array([row.position for row in rows], dtype=np.int32))
-        table_of = np.full(len(self._table_of), -1, dtype=np.int32)
-        table_of[:count] = np.arange(count)
-        self._put(self._table_of, table_of)
-        for name, values in pack_draws([row.draw for row in rows], self._ids.shape[1]).items():
-            self._put(getattr(self._state, name), values)
-        # Steps advance padding rows as well; without this their counters would overflow in a server
-        # that never fills a bucket.
-        self._positions[count:].zero_()
-        self._state.generated[count:].zero_()
-        self._known[:count] = [()] * count
-        self._batch = [row.seq_id for row in rows]
+        """Replace all sequences on the device, after the steps that were submitted before."""
+        self._slots.position_of = dict.fromkeys(self._slots.slot_of, -1)
+        inputs = {row.seq_id: row for row in rows}
+        self.place({row.seq_id: row.position for row in rows}, inputs.__getitem__)
 
+    @torch.inference_mode()
+    def place(self, batch: Mapping[int, int], enter: Callable[[int], DecodeInput]) -> None:
+        """Let sequences join and leave, after the steps that were submitted before.
+
+        Args:
+            batch: the position of the next input of each sequence, by its id. All other sequences
+                leave.
+            enter: returns the input of a sequence that joins.
+        """
+        change = self._slots.assign(batch)
+        if change.moved:
+            slots_now = self._rows.move(change.moved)
+            self._table_of.index_copy_(0, slots_now, slots_now.int())
+        for _, slot in change.moved:
+            self._known[slot] = ()
+        slots = [slot for _, slot in change.entered]
+        for slot in slots:
+            self._known[slot] = ()
+        if slots:
+            inputs = [enter(seq_id) for seq_id, _ in change.entered]
+            assert [each.position for each in inputs] == [batch[each.seq_id] for each in inputs]
+            self._rows.write(slots, self._packed(inputs, slots))
+        if change.left:
+            self._rows.write(change.left, self._nothing(len(change.left)))
+
+    @torch.inference_mode()
     def run(self, tables: Sequence[tuple[int, ...]], steps: int) -> Pending:
         """Submit steps of the batch; the device carries them out after the earlier ones.
 
-        The returned function gives a row for each of the batch, step after step.
+        The returned function gives a row for each sequence in the order of :meth:`place`, step
+        after step.
 
         Args:
-            tables: the block table of each row, for all of these steps.
+            tables: the block table of each sequence, for all of these steps.
             steps: how many.
         """
-        count = len(self._batch)
-        self._update(tables)
-        bucket = next(rows for rows in self.buckets if rows >= count)
-        recording = self._recordings[bucket]
+        slots = [self._slots.slot_of[seq_id] for seq_id in self._slots.position_of]
+        self._update(dict(zip(slots, tables, strict=True)))
+        rows = self._slots.rows
+        recording = self._recordings[self._slots.bucket(rows)]
         on_cuda = self._pool.is_cuda
         width = recording.result.shape[1]
         packed = torch.empty(
-            steps, count, width, dtype=torch.int32, device="cpu", pin_memory=on_cuda
+            steps, rows, width, dtype=torch.int32, device="cpu", pin_memory=on_cuda
         )
         for step in range(steps):
             recording.replay()
-            packed[step].copy_(recording.result[:count], non_blocking=True)
+            packed[step].copy_(recording.result[:rows], non_blocking=True)
+        self._slots.advance(steps)
         done = None
         if on_cuda:
             done = torch.cuda.Event()
             done.record()
-        return partial(_wait, packed.flatten(0, 1), done, self._ids.shape[1])
+        return partial(_wait, packed, slots, done, self._drawn_width)
 
-    def _update(self, tables: Sequence[tuple[int, ...]]) -> None:
-        """Copy block tables that changed to the device."""
-        count = len(tables)
-        changed = [row for row in range(count) if tables[row] != self._known[row]]
-        for row in changed:
-            self._known[row] = tables[row]
-            self._host_tables[row, : len(tables[row])] = tables[row]
+    def _packed(
+        self, inputs: Sequence[DecodeInput], slots: Sequence[int]
+    ) -> dict[str, NDArray[Any]]:
+        """Return the rows of sequences that join, by the names of the tensors."""
+        count = len(inputs)
+        ids = np.stack([each.ids for each in inputs])
+        vectors = np.zeros((count, self._vectors.shape[1]), dtype=np.float32)
+        for row, (each, slot) in enumerate(zip(inputs, slots, strict=True)):
+            if each.kind is RowKind.VECTOR:
+                assert each.vector is not None
+                vectors[row] = each.vector
+                ids[row, 0] = slot  # the index of the vector
+        return {
+            "kinds": np.array([each.kind for each in inputs]),
+            "ids": ids,
+            "vectors": vectors,
+            "positions": np.array([each.position for each in inputs]),
+            "table_of": np.array(slots),
+            "active": np.ones(count),
+            **pack_draws([each.draw for each in inputs], self._drawn_width),
+        }
+
+    def _nothing(self, count: int) -> dict[str, NDArray[Any]]:
+        """Return the rows of no sequence, by the names of the tensors."""
+        empty = DrawState.zeros(count, self._drawn_width, torch.device("cpu"))
+        state = {each.name: getattr(empty, each.name).numpy() for each in fields(DrawState)}
+        return {
+            "kinds": np.zeros(count),
+            "ids": np.zeros((count, self._ids.shape[1])),
+            "vectors": np.zeros((count, self._vectors.shape[1])),
+            "positions": np.zeros(count),
+            "table_of": np.full(count, -1),
+            "active": np.zeros(count),
+            **state,
+        }
+
+    def _update(self, tables: Mapping[int, tuple[int, ...]]) -> None:
+        """Write the block tables that changed, by slot."""
+        changed = [slot for slot, table in tables.items() if table != self._known[slot]]
         if changed:
-            # A copy: the next update must not change memory that is still being transferred.
-            self._put(self._tables, self._host_tables[:count].copy())
-
-    def _put(self, target: Tensor, values: NDArray[Any]) -> None:
-        """Fill the first rows of a tensor after the work that was submitted before."""
-        given = torch.from_numpy(values)
-        if target.is_cuda:
-            given = given.pin_memory()
-        target[: len(values)].copy_(given, non_blocking=True)
+            values = np.zeros((len(changed), self._tables.shape[1]), dtype=np.int32)
+            for row, slot in zip(values, changed, strict=True):
+                row[: len(tables[slot])] = tables[slot]
+                self._known[slot] = tables[slot]
+            self._table_rows.write(changed, {"tables": values})
 
     def _step(self, rows: int) -> Tensor:
         """Compute one step of the first ``rows`` rows, all on the device.
 
         Returns:
-            int32 [rows, hidden + 2 * num_codebooks + 1], the results for the host: the bits of the
-            hidden states, the ids, the bits of their log-probabilities, and whether the logits were
+            int32 [rows, hidden + 2 * drawn + 1], the results for the host: the bits of the hidden
+            states, the drawn ids, the bits of their log-probabilities, and whether the logits were
             finite.
         """
-        ids, logprobs, finite = self._ids[:rows], self._logprobs[:rows], self._finite[:rows]
+        ids, logprobs, finite = self._drawn[:rows], self._logprobs[:rows], self._finite[:rows]
         places = AttentionMetadata(
             self._positions[:rows], self._tables[:rows], self._table_of[:rows], self._most
         )
-        inputs = self._kinds[:rows], ids, self._no_vectors
+        inputs = self._kinds[:rows], self._ids[:rows], self._vectors
         hiddens = self._llama.hiddens(*inputs, places, self._pool)
-        logits = self._embed.code_logits(hiddens).contiguous()
-        draw_codes(logits, self._state, self._end, ids, logprobs, finite)
-        self._positions[:rows] += 1
-        self._state.generated[:rows] += 1
+        if self._is_code:
+            logits = self._embed.code_logits(hiddens).contiguous()
+            draw_ids_of(logits, self._state, self._end, ids, logprobs, finite)
+        else:
+            for start in range(0, rows, _DRAWN_TEXTS):
+                own = slice(start, min(start + _DRAWN_TEXTS, rows))
+                parts = {f.name: getattr(self._state, f.name)[own] for f in fields(DrawState)}
+                logits = self._embed.text_logits(hiddens[own])
+                state = DrawState(**parts)
+                draw_ids_of(logits, state, self._end, ids[own], logprobs[own], finite[own])
+            self._ids[:rows, :1] = ids
+        self._kinds[:rows].fill_(RowKind.CODE if self._is_code else RowKind.TEXT)
+        self._positions[:rows] += self._active[:rows]
+        self._state.generated[:rows] += self._active[:rows]
         bits = hiddens.float().view(torch.int32), logprobs.view(torch.int32)
         return torch.cat([bits[0], ids, bits[1], finite.int().unsqueeze(1)], dim=1)
 
 
-def _wait(packed: Tensor, done: torch.cuda.Event | None, num_codebooks: int) -> StepResult:
+def _wait(
+    packed: Tensor, slots: Sequence[int], done: torch.cuda.Event | None, drawn: int
+) -> StepResult:
     """Wait until steps are done, and return their results.
 
     Args:
-        packed: int32 [rows, width], host memory to which the device copies the results; see
+        packed: int32 [steps, rows, width], host memory to which the device copies the results; see
             ``DecodeSteps._step``.
+        slots: the rows of the sequences, in their order.
         done: the event behind the copies; ``None`` where the copies are synchronous.
-        num_codebooks: number of codebooks.
+        drawn: ids of a row.
     """
     if done is not None:
         done.synchronize()
-    hidden = packed.shape[1] - 2 * num_codebooks - 1
-    hiddens, ids, logprobs, finite = packed.split([hidden, num_codebooks, num_codebooks, 1], dim=1)
+    hidden = packed.shape[2] - 2 * drawn - 1
+    own = packed[:, torch.tensor(slots, device="cpu")].flatten(0, 1)
+    hiddens, ids, logprobs, finite = own.split([hidden, drawn, drawn, 1], dim=1)
     return StepResult(
         ids=ids.numpy().astype(np.int64),
         hiddens=hiddens.view(torch.float32),
@@ -210,13 +297,15 @@ def _wait(packed: Tensor, done: torch.cuda.Event | None, num_codebooks: int) -> 
     )
 
 
-def buckets(most: int) -> tuple[int, ...]:
-    """Return the numbers of rows for which steps are recorded.
+def buckets(most: int, least: int = 1) -> tuple[int, ...]:
+    """Return the numbers of rows for which steps are recorded, from ``least`` on.
 
-    From 8 on, each is at most one and a half times the one before it. The last is ``most``.
+    From 8 to 256, each is at most one and a half times the one before it, then at most 1.2 times.
+    The last is ``most``.
     """
     sizes = [1, 2, 4]
     while sizes[-1] < most:
-        step = max(4, 2 ** (sizes[-1].bit_length() - 2))
+        parts = 2 if sizes[-1] < 256 else 4
+        step = max(4, 2 ** (sizes[-1].bit_length() - 1) // parts)
         sizes.append(sizes[-1] + step)
-    return (*(size for size in sizes if size < most), most)
+    return (*(size for size in sizes if least <= size < most), most)

@@ -19,6 +19,7 @@ from ...cuda.graphs import Recorder, Recording
 from ...cuda.kernels.prefill import tiles_of
 from ...cuda.layers import AttentionMetadata
 from ..batch import InputBatch
+from .decode import buckets
 from .llama import TritonLlama
 
 _LEAST_ROWS = 16
@@ -68,7 +69,7 @@ class RecordedLlama:
         self._draws = whole(max_sequences, dtype=torch.int64)
         self._recordings: dict[int, Recording[Tensor]] = {}
         self._recorder = recorder
-        self.buckets = _buckets(max_rows)
+        self.buckets = buckets(max_rows, _LEAST_ROWS)
 
     def record(self, rows: int) -> None:
         """Record the step of a bucket.
@@ -85,9 +86,18 @@ class RecordedLlama:
     def block_bytes(self) -> int:
         return self._llama.block_bytes
 
-    @torch.inference_mode()
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
         assert pool is self._pool, "recorded steps know one pool"
+        return self.launch(batch).cpu()
+
+    @torch.inference_mode()
+    def launch(self, batch: InputBatch) -> Tensor:
+        """Submit a step: the device carries it out after the work that was submitted before.
+
+        Returns:
+            [n, hidden] on the device, the hidden states of the rows that draw, until the next
+            recording is replayed.
+        """
         bucket = next(rows for rows in self.buckets if rows >= len(batch))
         tiles = tiles_of(batch.table_of)
         rest = bucket - len(batch)
@@ -104,12 +114,14 @@ class RecordedLlama:
         self._fill(self._draws, np.pad(batch.draws.astype(np.int64), (0, unused)))
         recording = self._recordings[bucket]
         recording.replay()
-        return recording.result[: len(batch.draws)].cpu()
+        return recording.result[: len(batch.draws)]
 
     def _fill(self, target: Tensor, values: NDArray[Any]) -> None:
         given = torch.from_numpy(values)
+        if target.is_cuda:
+            given = given.pin_memory()
         own = tuple(slice(size) for size in values.shape)
-        target[own].copy_(given)
+        target[own].copy_(given, non_blocking=True)
 
     def _step(self, rows: int) -> Tensor:
         """Return the hidden states [max_sequences, hidden] of the rows that draw."""
@@ -122,11 +134,3 @@ class RecordedLlama:
         )
         inputs = self._kinds[:rows], self._ids[:rows], self._vectors
         return self._llama.hiddens(*inputs, places, self._pool, self._draws)
-
-
-def _buckets(most: int) -> tuple[int, ...]:
-    """Return powers of two, and ``most`` itself."""
-    sizes = [_LEAST_ROWS]
-    while sizes[-1] < most:
-        sizes.append(2 * sizes[-1])
-    return (*(size for size in sizes if size < most), most)

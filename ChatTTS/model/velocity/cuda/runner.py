@@ -1,14 +1,13 @@
 """Carry out plans on the device.
 
-Steps that only decode frames follow one another there without the host. All other steps are
-replayed one by one.
+Steps follow one another there without the host, also while sequences join and leave.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from ....utils.progress import progress
 from ...cuda.precision import ieee_float32
+from ...cuda.support import on_device
 from ...draws import Pass
 from ...embed import RowKind
 from ..configs import SchedulerConfig
@@ -33,61 +33,103 @@ logger = logging.getLogger(__name__)
 class GraphRunner(ModelRunner):
     """Replays recorded steps; see ``Runner`` in ``velocity/worker.py``.
 
+    A step is up to three launches: prompts without the positions that draw, then the positions that
+    draw frames, and those that draw text ids. The host waits for none of them.
+
     Args:
-        model: computes any step, and is waited for.
+        model: the loaded model.
         pool: the KV cache's blocks.
-        decode: steps that decode frames.
+        prompts: steps of positions that do not draw.
+        decode: steps of positions that draw, by pass.
     """
 
-    def __init__(self, model: LoadedModel, pool: Tensor, decode: DecodeSteps) -> None:
+    def __init__(
+        self,
+        model: LoadedModel,
+        pool: Tensor,
+        prompts: RecordedLlama,
+        decode: Mapping[Pass, DecodeSteps],
+    ) -> None:
         super().__init__(model, pool)
-        self._decode = decode
+        self._prompts, self._decode = prompts, dict(decode)
 
     def submit(self, plan: StepPlan) -> Pending:
-        states = [self.states[work.seq_id] for work in plan.work]
-        if not self._only_decodes(plan, states):
-            self._decode.forget()
-            result = _joined([self.run(_later(plan.work, i)) for i in range(plan.steps)])
-            return lambda: result
-        if not self._decode.is_laid_out([work.seq_id for work in plan.work]):
-            self._decode.lay_out(list(map(self._row, plan.work, states)))
-        steps = self._decode.run([work.block_table for work in plan.work], plan.steps)
-        return lambda: _noted(steps(), states)
+        reading = [
+            replace(work, count=work.count - work.draws, draws=False)
+            for work in plan.work
+            if work.count > work.draws
+        ]
+        if reading:
+            self._prompts.launch(self._batch(reading))
+        drawing = [work for work in plan.work if work.draws]
+        states = [self.states[work.seq_id] for work in drawing]
+        parts: list[tuple[list[int], Pending]] = []
+        for kind, decode in self._decode.items():
+            places = [i for i, state in enumerate(states) if state.data.key.kind is kind]
+            if places:
+                own = [drawing[place] for place in places]
+                decode.place({work.seq_id: _last(work) for work in own}, self._entry)
+                parts.append((places, decode.run([work.block_table for work in own], plan.steps)))
+        empty = self._empty(plan.steps, len(drawing))
+        return lambda: _noted(_merged(empty, plan.steps, parts), states)
 
-    def _only_decodes(self, plan: StepPlan, states: Sequence[SequenceState]) -> bool:
-        return len(plan.work) <= self._decode.buckets[-1] and all(
-            work.draws
-            and work.count == 1
-            and state.data.key.kind is Pass.CODE
-            and state.kinds[work.start] == RowKind.CODE  # not the last text id of a prompt
-            for work, state in zip(plan.work, states, strict=True)
+    @torch.inference_mode()
+    def _entry(self, seq_id: int) -> DecodeInput:
+        """Return the input of a sequence that joins, of which no step is in flight."""
+        state = self.states[seq_id]
+        last = state.length - 1
+        return DecodeInput(
+            seq_id,
+            last,
+            state.ids[last].copy(),
+            state.draw(self.ends[state.data.key.kind]),
+            RowKind(int(state.kinds[last])),
+            state.data.prompt.speaker,
         )
 
-    def _row(self, work: Work, state: SequenceState) -> DecodeInput:
-        draw = state.draw(self.ends[Pass.CODE])
-        return DecodeInput(work.seq_id, work.start, state.ids[work.start], draw)
+    def _empty(self, steps: int, draws: int) -> StepResult:
+        """Return a result of so many draws in each step, to be filled in."""
+        count, hidden = steps * draws, self._model.shape.hidden_size
+        return StepResult(
+            ids=np.zeros((count, self._num_codebooks), dtype=np.int64),
+            hiddens=torch.empty(count, hidden, dtype=torch.float32, device="cpu"),
+            logprobs=np.zeros(count, dtype=np.float32),
+            finite=np.ones(count, dtype=np.bool_),
+        )
+
+
+def _last(work: Work) -> int:
+    """Return the position that draws."""
+    return work.start + work.count - 1
+
+
+def _merged(
+    result: StepResult, steps: int, parts: Sequence[tuple[list[int], Pending]]
+) -> StepResult:
+    """Return ``result``, filled in with those of the passes.
+
+    Args:
+        result: rows of all draws, step after step.
+        steps: how many.
+        parts: the places of a pass's rows among the draws of a step, and its pending result.
+    """
+    draws = len(result.ids) // steps
+    for places, pending in parts:
+        own = pending()
+        rows = np.add.outer(draws * np.arange(steps), places).ravel()
+        result.ids[rows, : own.ids.shape[1]] = own.ids
+        result.hiddens[torch.from_numpy(rows)] = own.hiddens
+        result.logprobs[rows] = own.logprobs
+        result.finite[rows] = own.finite
+    return result
 
 
 def _noted(result: StepResult, states: Sequence[SequenceState]) -> StepResult:
     """Return the result of steps; bring the host's state of their sequences up to date."""
-    for state, ids in zip(itertools.cycle(states), result.ids, strict=False):
-        state.append(ids)
+    if states:
+        for state, ids in zip(itertools.cycle(states), result.ids, strict=False):
+            state.append(ids)
     return result
-
-
-def _later(works: Sequence[Work], steps: int) -> list[Work]:
-    """Return the work ``steps`` steps later."""
-    return [replace(work, start=work.start + steps) for work in works]
-
-
-def _joined(results: Sequence[StepResult]) -> StepResult:
-    """Return the results of several steps as one, in their order."""
-    return StepResult(
-        ids=np.concatenate([result.ids for result in results]),
-        hiddens=torch.cat([result.hiddens for result in results]).float(),
-        logprobs=np.concatenate([result.logprobs for result in results]),
-        finite=np.concatenate([result.finite for result in results]),
-    )
 
 
 def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> GraphRunner:
@@ -115,26 +157,30 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
         max_sequences=limits.max_num_batched_tokens,
         max_positions=max_positions,
     )
-    decode = DecodeSteps(
-        llama,
-        model.embed,
-        pool,
-        recorder,
-        max_rows=min(limits.max_num_seqs, limits.max_num_batched_tokens),
-        max_positions=max_positions,
-    )
+    decode = {
+        kind: DecodeSteps(
+            llama,
+            model.embed,
+            pool,
+            recorder,
+            max_rows=min(limits.max_num_seqs, limits.max_num_batched_tokens),
+            max_positions=max_positions,
+            kind=kind,
+            end=model.ends[kind],
+        )
+        for kind in Pass
+    }
     # The largest first: the others fit into its memory.
-    work = [(part, rows) for part in (prompts, decode) for rows in reversed(part.buckets)]
-    with ieee_float32(), progress("recording", "step", total=len(work)) as bar:
+    parts: tuple[RecordedLlama | DecodeSteps, ...] = (prompts, *decode.values())
+    work = [(part, rows) for part in parts for rows in reversed(part.buckets)]
+    recording = progress("recording", "step", total=len(work))
+    with ieee_float32(), on_device(pool.device), recording as bar:
         for part, rows in work:
             part.record(rows)
             bar.update()
-        # Compile the kernel of the text head now, not at the first text that is refined.
-        hidden = model.embed.text.weight.new_zeros(1, model.shape.hidden_size)
-        model.embed.text_logits(hidden)
     if pool.is_cuda:
         # Wait for this stream alone: waiting for the whole device would break a recording that
         # another thread makes.
         torch.cuda.current_stream(pool.device).synchronize()
     logger.info("recorded %d steps in %.1f s", recorder.captures, recorder.seconds)
-    return GraphRunner(replace(model, llama=prompts), pool, decode)
+    return GraphRunner(model, pool, prompts, decode)

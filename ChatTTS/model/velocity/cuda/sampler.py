@@ -9,23 +9,27 @@ import torch
 from torch import Tensor
 
 from ...cuda.kernels.sampling import DrawState, draw_codes, pack_draws
+from ...cuda.text_draws import draw_texts
 from ...sampling import Draw
-from ..sampler import Drawn, TorchSampler
+from ..sampler import Drawn
 
 # A program of the kernel holds all logits of a codebook in registers. Text vocabularies are larger.
 _MOST_IDS = 4096
 
 
+def draw_ids_of(
+    logits: Tensor, state: DrawState, end: int, ids: Tensor, logprobs: Tensor, finite: Tensor
+) -> None:
+    """Draw with the kernel if it can hold the vocabulary; see ``draw_codes`` for the arguments."""
+    draw = draw_codes if logits.shape[2] <= _MOST_IDS else draw_texts
+    draw(logits, state, end, ids, logprobs, finite)
+
+
 class TritonSampler:
     """See :class:`~ChatTTS.model.velocity.sampler.Sampler`."""
 
-    def __init__(self) -> None:
-        self._texts = TorchSampler()
-
     def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
-        count, num_codebooks, vocabulary = logits.shape
-        if vocabulary > _MOST_IDS:
-            return self._texts(logits, rows)
+        count, num_codebooks, _ = logits.shape
         device = logits.device
         packed = pack_draws(rows, num_codebooks)
         state = DrawState(
@@ -36,7 +40,7 @@ class TritonSampler:
         logprobs = torch.empty(count, num_codebooks, dtype=torch.float32, device=device)
         finite = torch.empty(count, dtype=torch.uint8, device=device)
         # All rows of a pass have one end.
-        draw_codes(logits.contiguous(), state, rows[0].end, ids, logprobs, finite)
+        draw_ids_of(logits.contiguous(), state, rows[0].end, ids, logprobs, finite)
         return Drawn(
             ids.cpu().numpy().astype("int64"),
             logprobs.mean(dim=1).cpu().numpy(),

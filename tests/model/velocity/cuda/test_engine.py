@@ -32,6 +32,8 @@ from ....support.recorder_tools import ForgetfulRecorder, record_anywhere
 from ....support.velocity_driver import STEPS, Driver, alone, everything, make_data
 from ....support.velocity_fakes import Joined, run_all, wait_until
 
+from ChatTTS.model.cuda.text_draws import draw_texts  # isort: skip
+from ChatTTS.model.velocity.cuda import decode, sampler  # isort: skip
 from ChatTTS.model.velocity.cuda.decode import DecodeInput, DecodeSteps  # isort: skip
 
 MODEL = DATA / "model-a"
@@ -64,6 +66,11 @@ def test_the_ids_of_the_reference(monkeypatch: pytest.MonkeyPatch, chunk: int) -
     worker = make_worker()
     assert worker.depth == 2
     told = Driver(worker, everything()).run(STEPS, chunk=chunk)
+    runner: Any = worker._runner
+    for steps in runner._decode.values():
+        idle = steps._active[:-1] == 0
+        assert not steps._positions[:-1][idle].any()
+        assert not steps._state.generated[:-1][idle].any()
     for seq_id, own in told.items():
         assert own.ids == expected[seq_id].ids
         assert own.logprobs == pytest.approx(expected[seq_id].logprobs, abs=1e-4)
@@ -133,17 +140,30 @@ def bare() -> DecodeSteps:
     steps = DecodeSteps(
         none, embed, torch.zeros(4, 1, 2, 1, 8, 4), none, max_rows=3, max_positions=32
     )
-    for counter in (steps._positions, steps._state.generated):
-        counter.fill_(2**31 - 1)
-    data = make_data(0)
-    draw = Draw(data.sampling, data.key, 2, np.zeros((2, 4), dtype=np.int32), 625)
-    steps.lay_out([DecodeInput(0, 5, np.zeros(4, dtype=np.int32), draw)])
+    steps.lay_out([some_input(0)])
     return steps
 
 
-def test_counters_of_padding_rows_are_reset(bare: DecodeSteps) -> None:
-    assert bare._positions.tolist() == [5, 0, 0]
-    assert bare._state.generated.tolist() == [2, 0, 0]
+def some_input(seq_id: int) -> DecodeInput:
+    data = make_data(seq_id)
+    draw = Draw(data.sampling, data.key, 2, np.zeros((2, 4), dtype=np.int32), 625)
+    return DecodeInput(seq_id, 5 + seq_id, np.full(4, seq_id, dtype=np.int32), draw)
+
+
+def test_only_rows_with_a_sequence_count(bare: DecodeSteps) -> None:
+    """The counters of the others would overflow in a server that never fills a bucket."""
+    bare.place({0: 5, 1: 6, 2: 7}, some_input)
+    assert bare._active[:3].tolist() == [1, 1, 1]
+    assert bare._table_of[:3].tolist() == [0, 1, 2]
+    bare.place({0: 5, 2: 7}, some_input)  # it moves, since a smaller bucket holds it
+    assert bare._active[:3].tolist() == [1, 1, 0]
+    assert bare._table_of[:3].tolist() == [0, 1, -1]
+    bare.place({2: 7}, some_input)
+    assert bare._active[:3].tolist() == [1, 0, 0]
+    assert bare._table_of[:3].tolist() == [0, -1, -1]
+    assert bare._positions[:3].tolist() == [7, 0, 0]
+    assert bare._ids[0].tolist() == [2] * 4
+    assert bare._state.generated[:3].tolist() == [2, 0, 0]
 
 
 def test_results_of_steps_lie_on_the_host(bare: DecodeSteps) -> None:
@@ -276,6 +296,55 @@ def test_a_request_that_waits_for_blocks_does_not_hold_up_running_ones(
         engine.add([EngineRequest(f"r{seed}", prompt, endless, DrawKey(seed, Pass.CODE))])
     run_all(engine, Joined())
     assert sum(executor.depths) > len(executor.depths) / 2
+    assert engine.metrics().used_blocks == 0
+
+
+def draw_as_large(logits: torch.Tensor, *rest: Any) -> None:
+    """Draw texts as from a vocabulary that is too large for the kernel."""
+    draw: Any = draw_texts if logits.shape[1] == 1 else sampler.draw_ids_of
+    draw(logits, *rest)
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small vocabulary", "large vocabulary"])
+def test_joins_and_leaves_do_not_stop_the_pipeline(
+    monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    """The next plan is made before the last one's result is known, and ids stay those of before.
+
+    Two requests for frames go on, while short ones for frames and for texts join them and leave.
+    """
+    none = np.zeros(9, dtype=np.bool_)
+
+    def request(seed: int, most: int, kind: Pass = Pass.CODE) -> EngineRequest:
+        prompt = Prompt(np.arange(9) + seed, NO_CODES, None, none)
+        hot = (1.0,) * (4 if kind is Pass.CODE else 1)
+        sampling = SamplingParams(hot, 0.9, 20, 1.1, most, most)
+        return EngineRequest(f"r{seed}", prompt, sampling, DrawKey(seed, kind))
+
+    lasting = [request(0, 40), request(1, 40)]
+    short = [request(2 + i, 3 + i % 3, Pass.REFINE if i % 3 == 2 else Pass.CODE) for i in range(9)]
+
+    def run(engine: LLMEngine) -> Joined:
+        joined = Joined()
+        engine.add(lasting)
+        for each in short:
+            joined.take(engine.step())
+            engine.add([each])
+        return run_all(engine, joined)
+
+    expected = run(make_engine()[0])
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    if large:
+        monkeypatch.setattr(decode, "draw_ids_of", draw_as_large)
+    engine, executor = make_engine()
+    found = run(engine)
+    for each in lasting + short:
+        assert found.ids(each) == expected.ids(each)
+    assert executor.depths[0] == 0
+    assert set(executor.depths[1:]) == {1}
+    joined_at = [plan for plan, depth in zip(executor.plans, executor.depths, strict=True) if depth]
+    assert sum(len(plan.new) for plan in joined_at) == len(short)
     assert engine.metrics().used_blocks == 0
 
 

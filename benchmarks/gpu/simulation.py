@@ -1,0 +1,227 @@
+"""The share of time that a GPU would wait for the host, while requests join and leave.
+
+The engine runs on this CPU with recordings that compute nothing. A simulated device takes them in
+order, and each takes the time that ``step_model.py`` expects. The host's work takes the processor
+time that it takes here, on one core. So the figure depends on this machine.
+
+    python -m benchmarks.gpu.simulation [--gpu H100] [--streams 64] [--seconds 10] [--drain]
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ChatTTS.config import GPTConfig
+from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.tokenizer import Prompt
+
+from ..common.command import new_parser
+from .model import engine_args
+from .rehearsal import rehearse
+from .scale import TINY, Record, Task
+from .step_model import GPUS, Gpu, StepModel
+
+# One request in so many refines its text.
+_REFINING = 8
+# The most frames of a request, and the most ids of a refined text.
+_LONGEST, _LONGEST_TEXT = 600, 60
+
+
+class SimulatedDevice:
+    """Takes work in order; each piece takes the time that is given.
+
+    Attributes:
+        busy: seconds of work so far.
+        waited: seconds between works in which the device had nothing to do.
+        free_at: when all work is done, by the clock of :meth:`now`.
+    """
+
+    def __init__(self) -> None:
+        self.busy = self.waited = self.free_at = self._slept = 0.0
+
+    def now(self) -> float:
+        """Return the host's seconds: what it computed in this thread, and what it waited."""
+        return time.thread_time() + self._slept
+
+    def take(self, seconds: float) -> None:
+        """Take a piece of work now."""
+        now = self.now()
+        if self.free_at:
+            self.waited += max(0.0, now - self.free_at)
+        self.free_at = max(now, self.free_at) + seconds
+        self.busy += seconds
+
+    def wait(self, until: float) -> None:
+        """Let the host wait until the work that ends at ``until`` is done."""
+        self._slept += max(0.0, until - self.now())
+
+
+class SimulatedRecording:
+    """Work of the simulated device; its result says the ids 1, which end nothing."""
+
+    def __init__(self, device: SimulatedDevice, model: StepModel, work: partial[Any]) -> None:
+        from ChatTTS.model.velocity.cuda.decode import DecodeSteps
+        from ChatTTS.model.velocity.cuda.mixed_steps import RecordedLlama
+
+        self._device, self._model, self._rows = device, model, int(work.args[0])
+        owner: Any = getattr(work.func, "__self__")  # noqa: B009
+        self._decode = owner if isinstance(owner, DecodeSteps) else None
+        self._is_prompt = isinstance(owner, RecordedLlama)
+        self.result: Any = None
+        if self._decode is not None:
+            drawn = self._decode._drawn_width
+            hidden = self._decode._vectors.shape[1]
+            self.result = torch.ones(self._rows, hidden + 2 * drawn + 1, dtype=torch.int32)
+        elif self._is_prompt:
+            self.result = torch.ones(self._rows, 1)
+
+    def replay(self) -> None:
+        if self._decode is not None:
+            positions = sum(self._decode._slots.position_of.values())
+            self._device.take(self._model.decode_seconds(positions))
+        elif self._is_prompt:
+            self._device.take(self._model.prompt_seconds(self._rows))
+        else:
+            self._device.take(3e-5)  # a write of rows
+
+
+class SimulatedRecorder:
+    """Records nothing; see ``Recorder`` in ``model/cuda/graphs.py``."""
+
+    captures, seconds = 0, 0.0
+
+    def __init__(self, device: SimulatedDevice, model: StepModel) -> None:
+        self._device, self._model = device, model
+
+    def record(self, work: Any) -> SimulatedRecording:
+        return SimulatedRecording(self._device, self._model, work)
+
+    def start_over(self) -> None:
+        pass
+
+
+def simulate(gpu: Gpu, streams: int, seconds: float, *, drain: bool) -> dict[str, float]:
+    """Run requests of random lengths for some seconds; ``streams`` of them run at any time.
+
+    Args:
+        drain: wait for all results before any request joins or leaves.
+
+    Returns:
+        ``waited``, the share of time in which the device waited for the host, ``joins`` a second,
+        and ``step_ms``, the device's time for a step.
+    """
+    from ChatTTS.model.cuda import graphs
+    from ChatTTS.model.velocity.executor import InProcessExecutor
+    from ChatTTS.model.velocity.llm_engine import LLMEngine
+    from ChatTTS.model.velocity.plan import Pending, StepPlan
+    from ChatTTS.model.velocity.request import EngineRequest
+    from ChatTTS.model.velocity.sampling_params import SamplingParams
+    from ChatTTS.model.velocity.scheduler import Scheduler
+
+    device, patch = SimulatedDevice(), pytest.MonkeyPatch()
+    recorder = SimulatedRecorder(device, StepModel(gpu, GPTConfig()))
+    patch.setattr(graphs, "CudaRecorder", lambda *_, **__: recorder)
+    if drain:
+        patch.setattr(Scheduler, "_may_start_ahead", lambda *_: False)
+        _drain_at_leaves(patch)
+
+    class Executor(InProcessExecutor):
+        def submit(self, plan: StepPlan) -> Pending:
+            pending, ready = super().submit(plan), device.free_at
+
+            def result() -> Any:
+                device.wait(ready)
+                return pending()
+
+            return result
+
+    rng, number = np.random.default_rng(0), 0
+
+    def request() -> EngineRequest:
+        nonlocal number
+        number += 1
+        length = int(rng.integers(20, 60))
+        refines = number % _REFINING == 0
+        most = int(rng.integers(1, _LONGEST_TEXT if refines else _LONGEST))
+        prompt = Prompt(
+            rng.integers(0, 100, length),
+            np.zeros((0, 0), dtype=np.int64),
+            None,
+            np.zeros(length, dtype=np.bool_),
+        )
+        temperature = (1.0,) if refines else (1.0,) * 4
+        sampling = SamplingParams(temperature, 0.7, 20, 1.05, most, most)
+        kind = Pass.REFINE if refines else Pass.CODE
+        return EngineRequest(f"r{number}", prompt, sampling, DrawKey(number, kind))
+
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        gpt = replace(TINY.gpt, max_position_embeddings=_LONGEST + 60)
+        scale = replace(TINY, gpt=gpt, streams=(streams,), batched_tokens=512, kv_memory="1GB")
+        task = Task(scale, folder, Record(folder / "x.json"), time.time())
+        config = engine_args(task, "float32").create_engine_config()
+        engine = LLMEngine(config, Executor(config))
+        engine.add([request() for _ in range(streams)])
+        until, counts = 0.0, (0.0, 0.0, 0, 0)
+        while not until or device.now() < until:
+            ended = sum(output.finished for output in engine.step())
+            if ended:
+                engine.add([request() for _ in range(ended)])
+            if not until and engine.metrics().steps > 20:  # the start is over
+                until = device.now() + seconds
+                counts = (device.busy, device.waited, engine.metrics().steps, number)
+        busy, waited = device.busy - counts[0], device.waited - counts[1]
+        steps, joins = engine.metrics().steps - counts[2], number - counts[3]
+        engine.close()
+    patch.undo()
+    return {
+        "waited": waited / (busy + waited),
+        "joins": joins / (busy + waited),
+        "step_ms": 1e3 * busy / steps,
+    }
+
+
+def _drain_at_leaves(patch: pytest.MonkeyPatch) -> None:
+    """Have the scheduler wait for the results in flight before a sequence ends."""
+    from ChatTTS.model.velocity.scheduler import Scheduler
+
+    ahead = Scheduler.schedule_ahead
+
+    def schedule_ahead(self: Scheduler, most: int = 1) -> Any:
+        flying = self._in_flight[-1][1] if self._in_flight else []
+        if flying != self._running or any(
+            len(seq.ids) + seq.drawing >= seq.group.limit for seq in self._running
+        ):
+            return None
+        return ahead(self, most)
+
+    patch.setattr(Scheduler, "schedule_ahead", schedule_ahead)
+
+
+def main() -> None:
+    parser = new_parser("gpu.simulation", __doc__)
+    parser.add_argument("--gpu", choices=GPUS, default="H100")
+    parser.add_argument("--streams", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--drain", action="store_true", help="stop at each join and leave")
+    args = parser.parse_args()
+    rehearse()
+    torch.set_num_threads(1)
+    found = simulate(GPUS[args.gpu], args.streams, args.seconds, drain=args.drain)
+    print(
+        f"{args.gpu}, {args.streams} streams: the device waits {100 * found['waited']:.1f} % of "
+        f"the time; {found['joins']:.0f} joins a second, {found['step_ms']:.2f} ms a step"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -17,7 +17,6 @@ from ChatTTS.model.cuda.graphs import CudaRecorder, Recorder
 from ChatTTS.model.cuda.precision import ieee_convolutions, ieee_float32
 from ChatTTS.model.dvae import DVAE
 
-from ...support.decoder_tools import modules
 from ...support.kernel_tools import DEVICE
 from ...support.recorder_tools import EagerRecorder
 
@@ -244,18 +243,20 @@ def test_precision_of_convolutions_is_lent() -> None:
         cudnn.allow_tf32 = before
 
 
-def test_sound_is_encoded_with_all_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    dvae = modules(False)[0]
-    assert isinstance(dvae, DVAE)
+def test_sound_is_encoded_with_all_bits() -> None:
     seen: list[bool] = []
-    given = dvae.preprocessor_mel.forward
 
-    def noted(samples: torch.Tensor) -> torch.Tensor:
+    def noted(samples: Tensor) -> Tensor:
         seen.append(torch.backends.cudnn.allow_tf32)
-        return given(samples)
+        return samples
 
-    monkeypatch.setattr(dvae.preprocessor_mel, "forward", noted)
-    dvae.encode(torch.zeros(1, 4096))
+    def same(values: Tensor) -> Tensor:
+        return values
+
+    layers: Any = SimpleNamespace(
+        preprocessor_mel=noted, coef=1.0, downsample_conv=same, encoder=same, vq_layer=same
+    )
+    DVAE.encode(layers, torch.zeros(1, 4))
     assert seen == [False]
 
 

@@ -8,6 +8,7 @@ from .playback import Player
 from .plot import plot_waveform
 from .reference import reference_audio
 from .samples import SAMPLE_RATE
+from .subtitles import SUBTITLE_FORMATS, Cue, make_cues, save_subtitles
 from .trim import trim_silence
 from .wavstream import PCMWriter, WavWriter
 from .word_check import CheckedWord, WordCheck, check_words
@@ -15,8 +16,10 @@ from .word_check import CheckedWord, WordCheck, check_words
 __all__ = [
     "FORMATS",
     "SAMPLE_RATE",
+    "SUBTITLE_FORMATS",
     "CheckedWord",
     "Comparison",
+    "Cue",
     "PCMWriter",
     "Player",
     "SoundDevice",
@@ -26,10 +29,12 @@ __all__ = [
     "compare",
     "encode",
     "find_sound_device",
+    "make_cues",
     "plot_waveform",
     "read",
     "reference_audio",
     "save",
+    "save_subtitles",
     "to_int16",
     "trim_silence",
 ]

@@ -72,6 +72,7 @@ OPTIONAL = (
     Package("matplotlib>=3.8", "for --plot"),
     Package("sounddevice>=0.4.6", "for --play"),
     Package("pocketsphinx>=5.0.3", "for check"),
+    Package("pysubs2>=1.8", "for --subtitles"),
     *(
         Package(requirement, "for serve", imported_as)
         for requirement, imported_as in (

@@ -37,6 +37,7 @@ Speak a text.
   chattts say "How are you?" -o how.mp3          write how.mp3; an existing file is replaced
   chattts say -f story.txt -o story.wav --voice anna --seed 7
   echo "Good morning." | chattts say -o morning.flac
+  chattts say -f story.txt -o story.wav --subtitles story.srt
   chattts say "It is me." --sample me.wav --transcript "What I say in it." -o me-too.wav
 
 To hear the sound while it is generated (this needs the extra `play`:
@@ -100,6 +101,12 @@ def _add_output_options(parser: Parser) -> None:
         help="check with a speech recogniser that every word was spoken once (English); the exit "
         "status is 1 otherwise",
     )
+    group.add_argument(
+        "--subtitles",
+        metavar="FILE",
+        help="also write subtitles (.srt, .vtt, .ass, .lrc, .json); the model must give word "
+        "times, as the bundled one does",
+    )
     group.add_argument("--plot", metavar="FILE", help="also draw the waveform (.png, .svg, .pdf)")
 
 
@@ -129,6 +136,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.low_latency and not (args.stream or args.play):
         raise UsageError("--low-latency only works with a stream: add --play or --stream")
     output = choose_output(args.out, stream=args.stream, play=args.play)
+    if args.subtitles is not None:
+        from ..audio.subtitles import subtitle_format
+
+        subtitle_format(args.subtitles)
     sampling = sampling_parameters(args) | _prompt(args) | {"show_tqdm": not console.quiet}
     checked_parameters("InferCodeParams", sampling)
     _check_sample(args)
@@ -143,6 +154,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         **text_arguments(args),
         **_refining(args, sampling, config.defaults.refine_trained),
         "params_infer_code": {**sampling, **voice.parameters, **_sample(chat, args)},
+        **({} if args.subtitles is None else {"word_times": True}),
     }
     job = SpeechJob(chat, text, arguments, output, keep=args.plot is not None or args.check)
     failure = _speak(job, args, console)
@@ -156,6 +168,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.plot is not None:
         job.plot(args.plot)
         console.note(f"drawn in {args.plot}")
+    if args.subtitles is not None:
+        job.save_subtitles(args.subtitles)
+        console.note(f"subtitles in {args.subtitles}")
     good = not args.check or job.check(console)
     if failure is not None:
         raise failure

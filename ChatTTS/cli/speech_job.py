@@ -128,6 +128,12 @@ class SpeechJob:
 
         plot_waveform(self._waveform(), path, title=self._text)
 
+    def save_subtitles(self, path: str) -> None:
+        """Write subtitles; the arguments must ask for ``word_times``."""
+        from ..audio import save_subtitles
+
+        save_subtitles(path, [word for row in self._rows for word in row.words], self._text)
+
     def check(self, console: Console) -> bool:
         """Look for every word of the text in the speech, and print what was heard.
 

@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from .tags import TAG
+from .tags import blank_tags
 
 _HAN = r"\u3040-\u30ff\u3400-\u9fff"
 # A Chinese character is a word, and so is each run of other characters between white space.
@@ -47,9 +47,8 @@ class CallerWord:
 
 def caller_words(text: str) -> tuple[CallerWord, ...]:
     """Return the words of a text, in order, without control tags and words of marks alone."""
-    plain = TAG.sub(lambda tag: " " * len(tag[0]), text)
     words = []
-    for match in _WRITTEN.finditer(plain):
+    for match in _WRITTEN.finditer(blank_tags(text)):
         own = match[0].strip(_MARKS)
         if own:
             start = match.start() + match[0].index(own)
@@ -59,8 +58,7 @@ def caller_words(text: str) -> tuple[CallerWord, ...]:
 
 def spoken_spans(text: str) -> list[tuple[int, int]]:
     """Return the characters of each spoken word of an utterance, as start and end."""
-    plain = TAG.sub(lambda tag: " " * len(tag[0]), text)
-    return [match.span() for match in _SPOKEN.finditer(plain)]
+    return [match.span() for match in _SPOKEN.finditer(blank_tags(text))]
 
 
 def assign_words(

@@ -40,6 +40,11 @@ def without_tags(text: str) -> str:
     return TAG.sub(" ", text)
 
 
+def blank_tags(text: str) -> str:
+    """Return ``text`` with spaces in place of tags, so that all else keeps its place."""
+    return TAG.sub(lambda tag: " " * len(tag[0]), text)
+
+
 class BorderedText(NamedTuple):
     """A text without the breaks at its borders, and their seconds of silence."""
 

@@ -155,3 +155,12 @@ def test_what_the_voice_cannot_say_is_told(
         "nothing to speak is left of the text '你好。'; it needs words that the voice knows" in told
     )
     assert not Path("speech.wav").exists()
+
+
+@pytest.mark.slow
+def test_subtitles_beside_the_sound(run: Run) -> None:
+    common = ("say", "Good morning, how are you today?", "--dtype", "float32", "--seed", "1")
+    run(*common, "-o", "a.wav", "--subtitles", "a.srt")
+    assert "Good morning, how are you today?" in Path("a.srt").read_text()
+    run(*common, "--stream", "-o", "b.wav", "--subtitles", "b.srt")
+    assert Path("a.srt").read_text() == Path("b.srt").read_text()

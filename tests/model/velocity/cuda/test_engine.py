@@ -109,7 +109,7 @@ def test_bits_of_compiled_kernels(monkeypatch: pytest.MonkeyPatch, name: str, dt
         make_data(1, length=9, codes=2, hidden=hidden),
         make_data(2, length=18, hidden=hidden),
     ]
-    sizes = {"model": DATA / name, "max_num_batched_tokens": 64, "dtype": dtype}
+    sizes = {"model": DATA / name, "max_num_batched_tokens": 32, "dtype": dtype}
     sizes["device"] = str(DEVICE)
     take_triton(monkeypatch)
     together = Driver(make_worker(**sizes), datas).run(3)

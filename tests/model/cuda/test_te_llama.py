@@ -197,7 +197,8 @@ def test_it_is_taken_where_it_was_asked_for(
         ),
     )
     assert ask(standard, placement) is None
-    model, new_cache = ask(standard, placement, experimental=True, compile=True)
+    model, observed, new_cache = ask(standard, placement, experimental=True, compile=True)
+    assert observed is None, "its kernels give no attention"
     assert isinstance(model, TELlamaModel)
     assert isinstance(new_cache(), PagedCache)
     assert [record.message for record in caplog.records] == [

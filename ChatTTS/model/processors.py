@@ -13,6 +13,7 @@ from torch import Tensor
 
 PENALTY_WINDOW = 16
 MIN_KEPT = 3
+_ONE = 2.0**52  # a probability of 1 as a whole number; a thousand of them fit in int64
 
 
 def apply_temperature(logits: Tensor, temperature: Tensor) -> Tensor:
@@ -58,10 +59,27 @@ def keep_top(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
     """
     ascending, order = logits.sort(dim=-1, stable=True)  # of equal logits the later id is kept
     size = logits.shape[-1]
-    tail = ascending.softmax(dim=-1).cumsum(dim=-1)  # probability of a token and all below it
+    tail = running_sums(ascending.softmax(dim=-1))  # probability of a token and all below it
     rank = torch.arange(size, 0, -1, device=logits.device)  # the most probable token has rank 1
     drop = ((tail <= 1.0 - top_p) | (rank > top_k)) & (rank > MIN_KEPT)
     return logits.masked_fill(drop.scatter(-1, order, drop), -torch.inf)
+
+
+def running_sums(probabilities: Tensor) -> Tensor:
+    """Return the sums of each probability and all before it, in the last dimension.
+
+    On CUDA the order of torch's sums varies from call to call and with the number of rows. Whole
+    numbers have one sum in any order.
+    """
+    if not probabilities.is_cuda:
+        return probabilities.cumsum(dim=-1)
+    return whole_number_sums(probabilities)
+
+
+def whole_number_sums(probabilities: Tensor) -> Tensor:
+    """Return running sums in the dtype of ``probabilities``, exact to 2^-52."""
+    whole = (probabilities.double() * _ONE).to(torch.int64)
+    return (whole.cumsum(dim=-1).double() / _ONE).to(probabilities.dtype)
 
 
 def forbid(logits: Tensor, ids: Tensor) -> Tensor:
@@ -85,7 +103,7 @@ def draw(logits: Tensor, uniform: Tensor) -> Tensor:
     Returns:
         int64 ids of shape (...).
     """
-    cumulative = logits.softmax(dim=-1).cumsum(dim=-1)
+    cumulative = running_sums(logits.softmax(dim=-1))
     # Scaled by the sum that was reached, so that rounding never gives an index past the end. The
     # first id above the target has a probability above zero.
     target = (uniform * cumulative[..., -1]).unsqueeze(-1)

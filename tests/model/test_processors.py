@@ -80,3 +80,20 @@ def test_draw_never_takes_the_impossible() -> None:
     logits = torch.tensor([-torch.inf, 0.0, -torch.inf, 0.0, -torch.inf])
     edge = torch.tensor([0.0, 1.0 - 2.0**-24])
     assert processors.draw(logits.expand(2, 5), edge).tolist() == [1, 3]
+
+
+def test_whole_number_sums_are_exact_and_do_not_depend_on_the_other_rows() -> None:
+    probabilities = torch.randn(5, 4, 2000, generator=torch.manual_seed(3)).softmax(dim=-1)
+    sums = processors.whole_number_sums(probabilities)
+    expected = probabilities.double().cumsum(dim=-1)
+    assert (sums.double() - expected).abs().max() < 1e-7
+    assert (sums.diff(dim=-1) >= 0).all()
+    assert sums.dtype is torch.float32
+    whole = processors.whole_number_sums(probabilities.double())
+    # The order makes no difference: what stands before and after an id adds up to all.
+    rest = processors.whole_number_sums(probabilities.double().flip(-1)).flip(-1)
+    own = (probabilities.double() * 2.0**52).floor() / 2.0**52
+    torch.testing.assert_close(whole + rest - own, whole[..., -1:].expand_as(whole), rtol=0, atol=0)
+    for row in range(5):
+        alone = processors.whole_number_sums(probabilities[row : row + 1])
+        assert torch.equal(alone[0], sums[row])

@@ -84,7 +84,7 @@ class WordCheck:
 
     @property
     def good(self) -> bool:
-        """Whether every word was heard once."""
+        """Return whether every word was heard once."""
         return not self.skipped and not self.repeated
 
     def __str__(self) -> str:

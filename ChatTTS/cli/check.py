@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from .console import Console
-from .options import Commands, add_command
+from .options import Commands, add_command, add_file_option
 from .texts import gather_text
 
 _DETAILS = """\
@@ -24,15 +24,7 @@ def add_to(commands: Commands) -> None:
     parser = add_command(commands, "check", run, "find a text's words in a sound file", _DETAILS)
     parser.add_argument("file", metavar="FILE", help="the recording")
     parser.add_argument("--text", metavar="TEXT", help="the text; `-` reads standard input")
-    parser.add_argument(
-        "-f",
-        "--file",
-        dest="files",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="read the text from a file (UTF-8); may be repeated",
-    )
+    add_file_option(parser)
     parser.add_argument(
         "--no-normalize",
         dest="normalize",

@@ -58,15 +58,7 @@ def add_text_options(parser: Parser) -> None:
         help="words to speak; `-` or nothing reads standard input",
     )
     group = parser.add_argument_group("text")
-    group.add_argument(
-        "-f",
-        "--file",
-        dest="files",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="read the text from a file (UTF-8); may be repeated",
-    )
+    add_file_option(group)
     group.add_argument(
         "--lang", choices=("en", "zh"), help="language; detected from the text by default"
     )
@@ -81,6 +73,19 @@ def add_text_options(parser: Parser) -> None:
         dest="split",
         action="store_false",
         help="do not cut a long text into sentences",
+    )
+
+
+def add_file_option(group: Any) -> None:
+    """Add the option that names files with the text."""
+    group.add_argument(
+        "-f",
+        "--file",
+        dest="files",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="read the text from a file (UTF-8); may be repeated",
     )
 
 

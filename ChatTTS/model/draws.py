@@ -26,7 +26,7 @@ _HALF = np.uint64(32)
 
 
 class Pass(IntEnum):
-    """Which language-model pass a draw belongs to."""
+    """The language-model pass that a draw belongs to."""
 
     CODE = 0
     REFINE = 1

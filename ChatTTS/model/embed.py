@@ -17,7 +17,7 @@ from .placement import Placement
 
 
 class RowKind(IntEnum):
-    """What an input row of the Llama is embedded from."""
+    """The kind of an input row of the Llama, which decides how it is embedded."""
 
     TEXT = 0
     CODE = 1

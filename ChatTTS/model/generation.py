@@ -178,7 +178,7 @@ class GenerationRequest:
 
 @dataclass(frozen=True)
 class Delta:
-    """What one answer gained since its last delta.
+    """The gain of one answer since its last delta.
 
     Attributes:
         index: which answer this is: the index of its request among those given to

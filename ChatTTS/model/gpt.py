@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """How to run the language model; see ``Chat.load``."""
+    """Settings of the language model; see ``Chat.load``."""
 
     use_vllm: bool = False
     use_flash_attn: bool = False

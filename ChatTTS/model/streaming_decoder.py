@@ -12,7 +12,7 @@ from ..errors import ChatTTSError
 
 
 class DecoderState(Protocol):
-    """What a decoder remembers of one utterance; its size does not grow with the utterance.
+    """The state of one utterance in a decoder; its size does not grow with the utterance.
 
     Attributes:
         ended: whether the utterance has had its last frame.

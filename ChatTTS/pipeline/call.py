@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class InferCall:
-    """What stays fixed during one call.
+    """The settings that stay fixed during one call.
 
     Attributes:
         model: the checkpoint that was loaded when the call began.

@@ -30,7 +30,7 @@ PADDING_FRAMES = 4
 
 @dataclass(frozen=True)
 class DecodeChunk:
-    """What is decoded of an utterance in one batch.
+    """The part of an utterance that is decoded in one batch.
 
     Attributes:
         frames: to be decoded, or ``None`` for none.

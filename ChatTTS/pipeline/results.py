@@ -113,7 +113,7 @@ class Waveforms(list[NDArray[np.float32]]):
 
     @property
     def finish_reasons(self) -> list[str | None]:
-        """How each text ended: ``stop``, ``length`` or ``abort``."""
+        """The ending of each text: ``stop``, ``length`` or ``abort``."""
         return [row.finish_reason for row in self.rows]
 
     @property

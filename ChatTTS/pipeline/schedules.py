@@ -1,4 +1,4 @@
-"""When the next piece of an utterance is decoded."""
+"""Schedules of decoding: the moment and the size of an utterance's next piece."""
 
 from __future__ import annotations
 

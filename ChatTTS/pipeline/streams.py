@@ -145,7 +145,7 @@ class Stream(Iterator[T], AsyncIterator[T]):
 
     @property
     def finish_reasons(self) -> list[str | None]:
-        """How each text ended: ``stop``, ``length`` or ``abort``; ``None`` while it goes on."""
+        """The ending of each text: ``stop``, ``length`` or ``abort``; ``None`` while it goes on."""
         return [row.finish_reason for row in self.rows]
 
     def close(self) -> None:
@@ -211,7 +211,7 @@ class SpeechStream(Stream[Piece]):
 
     @property
     def finish_reason(self) -> str | None:
-        """How the text ended: ``stop``, ``length`` or ``abort``; ``None`` while it goes on."""
+        """The ending of the text: ``stop``, ``length`` or ``abort``; ``None`` while it goes on."""
         return self.rows[0].finish_reason
 
     def _take(self) -> Piece | None:

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Reading:
-    """How texts are turned into spoken words; see ``Chat.infer`` for the fields."""
+    """Settings that turn texts into spoken words; see ``Chat.infer`` for the fields."""
 
     normalizer: Normalizer
     lang: str | None

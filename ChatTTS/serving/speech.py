@@ -28,7 +28,7 @@ _FINISH_REASONS = ("stop", "length", "abort")
 
 
 class SpeechBackend(Protocol):
-    """What a ``Speech`` uses of its service.
+    """The parts of its service that a ``Speech`` uses.
 
     Attributes:
         settings: of the server.
@@ -181,7 +181,7 @@ class Speech(AsyncIterator[Piece]):
 
     @property
     def utterances(self) -> int:
-        """How many utterances the text has; known once the speech is entered."""
+        """The number of utterances of the text; known once the speech is entered."""
         if self._stream is not None:
             return len(self._stream.utterances)
         return 1 + max((piece.utterance for piece in self._cached or ()), default=-1)

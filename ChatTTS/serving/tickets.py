@@ -18,7 +18,7 @@ class _TicketState(Enum):
 
 
 class TicketIssuer(Protocol):
-    """What issues tickets, and is called when they end."""
+    """The issuer of tickets, which is called when they end."""
 
     def clock(self) -> float:
         """Return the time in seconds."""

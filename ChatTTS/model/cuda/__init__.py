@@ -1,1 +1,1 @@
-"""What computes on a GPU: Triton kernels, recorded steps, and the accelerated Llama."""
+"""Computation on a GPU: Triton kernels, recorded steps, and the accelerated Llama."""

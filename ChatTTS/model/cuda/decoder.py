@@ -32,7 +32,7 @@ _COUNTS = 3
 
 @dataclass(eq=False)
 class CudaDecoderState:
-    """What decoding one utterance has to remember; its size does not grow with the utterance.
+    """The state of decoding one utterance; its size does not grow with the utterance.
 
     Attributes:
         decoder: the state belongs to it.

@@ -1,4 +1,4 @@
-"""Which recorded launches move each of many utterances on by as many frames as it needs."""
+"""The choice of recorded launches that move many utterances on, each by its own frames."""
 
 from __future__ import annotations
 

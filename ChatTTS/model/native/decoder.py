@@ -48,7 +48,7 @@ from .library import (
 
 @dataclass(eq=False)
 class NativeDecoderState:
-    """What decoding one utterance has to remember; its size does not grow with the utterance.
+    """The state of decoding one utterance; its size does not grow with the utterance.
 
     Attributes:
         decoder: the state belongs to it.

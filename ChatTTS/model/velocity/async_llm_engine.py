@@ -27,7 +27,7 @@ _NUMBERS = itertools.count()
 
 
 class RequestTracker:
-    """Which output queue each unfinished request belongs to.
+    """The output queue of each unfinished request.
 
     Callers of its methods hold the engine's lock.
     """

@@ -1,4 +1,4 @@
-"""Which physical blocks hold the keys and values of which sequence.
+"""The physical blocks that hold the keys and values of each sequence.
 
 Sequences that begin with the same tokens share blocks. When a sequence ends, its blocks stay for
 later sequences that begin with the same tokens. If the device's pool is short of blocks, some move

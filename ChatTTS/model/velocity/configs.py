@@ -62,7 +62,7 @@ def _within(config: Any, **bounds: tuple[int, int]) -> None:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Which weights, in what precision, and where they compute.
+    """The weights, their precision, and the device that computes.
 
     Attributes:
         folder: the checkpoint's folder: the one that holds ``asset/``, or that folder itself.
@@ -135,7 +135,7 @@ class CacheConfig:
 
 @dataclass(frozen=True)
 class SchedulerConfig:
-    """How steps are scheduled.
+    """Settings of the scheduler.
 
     Attributes:
         max_num_batched_tokens: the most positions that a step computes, of prompts and of new

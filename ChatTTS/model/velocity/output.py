@@ -1,4 +1,4 @@
-"""What an engine returns: the gains of each step while a request runs, and whole samples."""
+"""Results of an engine: the gains of each step while a request runs, and whole samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..generation import Delta, FinishReason
 
 @dataclass(frozen=True)
 class RequestOutput:
-    """What a request gained in a step.
+    """The gain of a request in a step.
 
     Attributes:
         deltas: at most one for each sample; ``Delta.index`` is the index of the sample.

@@ -42,7 +42,7 @@ class BlockMove:
 
 @dataclass(frozen=True)
 class SequenceData:
-    """What a worker needs to know of a sequence. It is sent once, with the first work."""
+    """A sequence as a worker needs to know it. It is sent once, with the first work."""
 
     seq_id: int
     prompt: Prompt
@@ -91,7 +91,7 @@ class StepPlan:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What was drawn: a row for each work with ``draws``, in the plan's order, step after step.
+    """The draws: a row for each work with ``draws``, in the plan's order, step after step.
 
     Attributes:
         ids: int64 [n, num_codebooks]; a text id is in the first column.

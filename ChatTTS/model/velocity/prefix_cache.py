@@ -16,7 +16,7 @@ Token = int | tuple[int, ...]
 
 
 class BlockKey(NamedTuple):
-    """What a full block holds.
+    """The content of a full block.
 
     Attributes:
         parent: identity of the block before it, or the root of the prompt for the first block.

@@ -1,4 +1,4 @@
-"""What the scheduler returns: the result of a plan for each sequence, and counts."""
+"""Results of the scheduler: the result of a plan for each sequence, and counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .sequence import Sequence
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """What a plan did to a sequence that drew or ended.
+    """The effect of a plan on a sequence that drew or ended.
 
     Attributes:
         sequence: its state after the plan; ``sequence.finish`` tells whether it ended.

@@ -148,7 +148,7 @@ class RefineBody(GenerationOptions):
 
 
 class Error(BaseModel):
-    """What went wrong."""
+    """An error."""
 
     message: str
     type: str
@@ -163,7 +163,7 @@ class ErrorBody(BaseModel):
 
 
 class BatchError(Error):
-    """What went wrong with an item."""
+    """The error of an item."""
 
     retry_after: float | None
 

@@ -31,7 +31,7 @@ _SAMPLES_PER_FRAME = int(SAMPLE_RATE / FRAMES_PER_SECOND)
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """How to send speech.
+    """Settings of sending speech.
 
     Attributes:
         format: audio format.

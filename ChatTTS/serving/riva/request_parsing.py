@@ -33,7 +33,7 @@ LANGUAGES = {"en": "en-US", "zh": "zh-CN"}
 
 @dataclass(frozen=True)
 class AudioSettings:
-    """How the speech is encoded.
+    """Settings of the encoding of speech.
 
     Attributes:
         format: audio format.

@@ -18,7 +18,7 @@ _FINISH_REASONS_BY_SEVERITY = ("stop", "length", "abort", "error")
 
 @dataclass
 class SeedState:
-    """What determines the random draws of a context's next utterance.
+    """The settings that determine the random draws of a context's next utterance.
 
     The utterances of a context draw like the utterances of one long text: with one seed, and with
     consecutive numbers.

@@ -21,7 +21,7 @@ _MAX_WAITING = 4
 
 @dataclass(frozen=True)
 class SocketClose:
-    """How a socket is closed.
+    """The way in which a socket is closed.
 
     Attributes:
         code: of the closing frame; ``None`` where the client is gone or does not read.

@@ -56,7 +56,7 @@ class PackedWeights:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where weights are: those of one layer side by side, and the final norm behind all layers.
+    """Places of weights: those of one layer side by side, and the final norm behind all layers.
 
     Attributes:
         offsets: see :class:`PackedWeights`.

@@ -86,7 +86,7 @@ class InferCall:
             self.text_count,
             decoder,
             waits_for_consumer=False,
-            make_words=self._make_words,
+            make_words=self._word_maker(synthesizer.samples_per_frame),
         )
         try:
             for update in self._frames(utterances, params, is_stream=False):
@@ -134,13 +134,14 @@ class InferCall:
             self.text_count,
             decoder,
             waits_for_consumer=True,
-            make_words=self._make_words,
+            make_words=self._word_maker(synthesizer.samples_per_frame),
         )
         return GenerationThread(updates, assembler, self.cancelled)
 
-    @property
-    def _make_words(self) -> MakeWords | None:
-        return None if self.read is None else word_maker(self.model.tokenizer, self.read)
+    def _word_maker(self, samples_per_frame: int) -> MakeWords | None:
+        if self.read is None:
+            return None
+        return word_maker(self.model.tokenizer, self.read, samples_per_frame)
 
     def _frames(
         self,

@@ -15,9 +15,6 @@ from .frame_generation import Utterance
 from .results import Word
 from .word_alignment import WordAligner, WordFrames
 
-# A frame's samples; the last frame of an utterance has half of them.
-FRAME_SAMPLES = 512
-
 
 class UtteranceWords:
     """Turns the attention of an utterance's frames into its words.
@@ -25,12 +22,13 @@ class UtteranceWords:
     Args:
         text: the text positions of the utterance.
         silence: samples before its first frame.
+        samples_per_frame: of the synthesizer; the last frame of an utterance gives half of them.
     """
 
-    def __init__(self, text: TextColumns, silence: int) -> None:
+    def __init__(self, text: TextColumns, silence: int, samples_per_frame: int) -> None:
         self._words = text.words
         self._aligner = WordAligner(text)
-        self._silence = silence
+        self._silence, self._samples_per_frame = silence, samples_per_frame
         self._frames = 0
 
     def push(self, delta: Delta) -> list[Word]:
@@ -62,26 +60,29 @@ class UtteranceWords:
         )
 
     def _sample(self, frame: int) -> int:
-        """Return where a frame begins. So many frames give half a frame less of samples."""
-        last = max(0, 2 * self._frames - 1) * (FRAME_SAMPLES // 2)
-        return self._silence + min(frame * FRAME_SAMPLES, last)
+        """Return where a frame begins, or the end of the samples."""
+        last = max(0, 2 * self._frames - 1) * (self._samples_per_frame // 2)
+        return self._silence + min(frame * self._samples_per_frame, last)
 
 
 # Makes the words of an utterance, once its text is known.
 MakeWords = Callable[[Utterance], UtteranceWords]
 
 
-def word_maker(tokenizer: Tokenizer, read: Reader) -> MakeWords:
+def word_maker(tokenizer: Tokenizer, read: Reader, samples_per_frame: int) -> MakeWords:
     """Return the function that makes the words of an utterance.
 
     Args:
         read: returns the spoken form of a written word.
+        samples_per_frame: of the synthesizer.
     """
-    return partial(_utterance_words, tokenizer, read)
+    return partial(_utterance_words, tokenizer, read, samples_per_frame)
 
 
-def _utterance_words(tokenizer: Tokenizer, read: Reader, utterance: Utterance) -> UtteranceWords:
+def _utterance_words(
+    tokenizer: Tokenizer, read: Reader, samples_per_frame: int, utterance: Utterance
+) -> UtteranceWords:
     spoken = spoken_part(utterance.spoken)
     columns = text_columns(spoken, tokenizer.offsets(spoken), utterance.words, read)
     silence = without_border_breaks(utterance.text).before
-    return UtteranceWords(columns, round(silence * SAMPLE_RATE))
+    return UtteranceWords(columns, round(silence * SAMPLE_RATE), samples_per_frame)

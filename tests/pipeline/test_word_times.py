@@ -15,6 +15,9 @@ from ChatTTS.audio.samples import SAMPLE_RATE, Samples
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
 from ChatTTS.pipeline.results import Waveforms, Word
+from ChatTTS.pipeline.utterance_words import UtteranceWords
+from ChatTTS.text.alignment import text_columns
+from ChatTTS.text.spoken_words import caller_words
 
 from ..support.chat_tools import Recording
 from ..support.places import DATA
@@ -204,3 +207,13 @@ def test_words_begin_where_a_recogniser_hears_them() -> None:
     typical, rare = (float(np.quantile(errors, part)) for part in (0.5, 0.95))
     assert typical <= 0.040, (typical, rare)
     assert rare <= 0.100, (typical, rare)
+
+
+def test_times_follow_the_samples_of_a_frame() -> None:
+    """A checkpoint may have another hop than the published one."""
+    text = "hello day"
+    places = [(start, start + 1) for start in range(len(text))]
+    columns = text_columns(text, places, caller_words(text), str)
+    words = UtteranceWords(columns, silence=100, samples_per_frame=640)
+    words._frames = 3
+    assert [words._sample(frame) for frame in (0, 2, 3)] == [100, 1380, 1700]

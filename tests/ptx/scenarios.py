@@ -9,7 +9,15 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from ChatTTS.model.cuda.kernels import attention, embedding, norm, prefill, products, swiglu
+from ChatTTS.model.cuda.kernels import (
+    attention,
+    embedding,
+    norm,
+    output_product,
+    prefill,
+    products,
+    swiglu,
+)
 from ChatTTS.model.cuda.kernels.product_kernels import product_in_tiles
 from ChatTTS.model.cuda.kernels.sampling import DrawState, draw_codes, draw_codes_torch
 
@@ -73,6 +81,28 @@ def _attention() -> None:
     _check(found[[0, 2]], attention.attend_rows_torch(*given, most=360)[[0, 2]])
 
 
+def _new_rows() -> None:
+    """Store, attend and project, for rows of which one is padding."""
+    pool, qkv = _random(90, 1, 2, 2, 8, 16), _random(3, 8 * 16, seed=1)
+    tables = torch.arange(90, dtype=torch.int32).reshape(2, 45)
+    table_of = torch.tensor([0, -1, 1], dtype=torch.int32)
+    positions = torch.tensor([350, 0, 11], dtype=torch.int32)
+    angles = 6 * _random(360, 16, dtype=torch.float32, seed=2)
+    given = qkv, (angles.cos(), angles.sin())
+    where = 0, tables, table_of, positions
+    weight, residual = _random(24, 64, seed=3) * 0.1, _random(3, 24, seed=4)
+    results = []
+    for attend, project in (
+        (attention.attend_new_rows, output_product.product_of_splits),
+        (attention.attend_new_rows_torch, output_product.product_of_splits_torch),
+    ):
+        own = pool.clone()
+        splits = attend(*given, own, *where, heads=4, most=360)
+        results.append((project(splits, weight, residual.clone()), own))
+    _check(results[0][0], results[1][0])
+    _check(results[0][1], results[1][1])
+
+
 def _prompts() -> None:
     pool, query = _random(20, 1, 2, 2, 8, 16), _random(21, 4, 16, seed=1)
     tables = torch.arange(20, dtype=torch.int32).reshape(2, 10)
@@ -110,6 +140,7 @@ SCENARIOS: dict[str, Scenario] = {
     "product-lanes": partial(_product, 5, 136, torch.float32),
     "product-tiles": _tiles,
     "attention": _attention,
+    "new-rows": _new_rows,
     "prompts": _prompts,
     "draws": partial(_draws, 626),
     "draws-of-few": partial(_draws, 21),

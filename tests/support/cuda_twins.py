@@ -21,6 +21,7 @@ from ChatTTS.model.cuda.kernels import (  # isort: skip
     attention,
     embedding,
     norm,
+    output_product,
     prefill,
     products,
     rotary,
@@ -32,10 +33,12 @@ from ChatTTS.model.velocity.cuda import decode, llama, sampler  # isort: skip
 # The kernels by name, each with the module that holds it and its twin.
 KERNELS = {
     "attend_chunks": prefill,
+    "attend_new_rows": attention,
     "attend_rows": attention,
     "draw_codes": sampling,
     "embed_rows": embedding,
     "product": products,
+    "product_of_splits": output_product,
     "rms_norm": norm,
     "rotate_and_store": rotary,
     "swiglu": swiglu,

@@ -13,8 +13,9 @@ from torch.nn.functional import linear
 from ...errors import ConfigError
 from ..llama_config import LlamaShape
 from ..llama_weights import LayerWeights
-from .kernels.attention import attend_rows
+from .kernels.attention import ContextSplits, attend_new_rows, attend_rows
 from .kernels.norm import rms_norm
+from .kernels.output_product import product_of_splits
 from .kernels.prefill import attend_chunks
 from .kernels.products import product
 from .kernels.rotary import rotate_and_store
@@ -60,8 +61,8 @@ class AttentionMetadata:
         tables: int32 [sequences, blocks], block tables: the physical blocks of each sequence.
         table_of: int32 [rows], which row of ``tables`` belongs to the row; -1 for padding.
         most: an upper bound: every position is below it.
-        tiles: int32 [tiles, 3] from :func:`~.kernels.prefill.tiles_of`, to compute prompts in
-            tiles; ``None`` to compute each row by itself.
+        tiles: int32 [tiles, 3] from :func:`~.kernels.prefill.tiles_of`, for steps with prompts;
+            ``None`` if every row belongs to another sequence.
     """
 
     positions: Tensor
@@ -106,10 +107,11 @@ def library_product(
 class TritonLayers:
     """A Llama (Touvron et al. 2023) without its embeddings and its final norm.
 
-    In a decode step of few rows, a layer takes seven launches: norm and qkv product; rotary
-    embedding and storing keys and values; attention over the splits; their merge; output
+    In a decode step of few rows, a layer takes five launches: norm and qkv product; rotary
+    embedding, storing keys and values, and attention over the splits; their merge, output
     projection and residual; norm and gate and up projections; down projection and residual. With
-    more rows, and in float32, each of the two norms is a launch of its own.
+    more than 16 rows the merge is a launch of its own; with more than 64, and in float32, each of
+    the two norms.
 
     Args:
         shape: sizes and constants.
@@ -158,11 +160,15 @@ class TritonLayers:
         multiply = self.product_for(len(x))
         for index, layer in enumerate(self._layers):
             qkv = multiply(x, layer.qkv, norm=(layer.attention_norm, eps))
-            query = rotate_and_store(
-                qkv, *self._rotary, rows.positions, rows.tables, rows.table_of, pool, index, heads
-            )
-            mixed = self._attend(query, rows, pool, index)
-            multiply(mixed.flatten(1), layer.out, residual=x)
+            if rows.tiles is None:
+                where = rows.tables, rows.table_of, rows.positions
+                splits = attend_new_rows(
+                    qkv, self._rotary, pool, index, *where, heads=heads, most=rows.most
+                )
+                self._project(splits, layer.out, x)
+            else:
+                mixed = self._attend(qkv, rows, rows.tiles, pool, index)
+                multiply(mixed.flatten(1), layer.out, residual=x)
             gated = multiply(x, layer.gate_up, norm=(layer.mlp_norm, eps), gated=True)
             multiply(gated, layer.down, residual=x)
         return x
@@ -171,9 +177,22 @@ class TritonLayers:
         """Return the product to use for this number of rows."""
         return product if self._is_row_independent or rows <= SKINNY_ROWS else library_product
 
-    def _attend(self, query: Tensor, rows: AttentionMetadata, pool: Tensor, layer: int) -> Tensor:
-        if rows.tiles is not None and not self._is_row_independent:
-            return attend_chunks(query, pool, layer, rows.tables, rows.positions, rows.tiles)
-        return attend_rows(
-            query, pool, layer, rows.tables, rows.table_of, rows.positions, most=rows.most
+    def _attend(
+        self, qkv: Tensor, rows: AttentionMetadata, tiles: Tensor, pool: Tensor, layer: int
+    ) -> Tensor:
+        """Store all keys and values of the step first: rows attend to other rows of it."""
+        tables, table_of, positions = rows.tables, rows.table_of, rows.positions
+        heads = self._shape.num_attention_heads
+        query = rotate_and_store(
+            qkv, *self._rotary, positions, tables, table_of, pool, layer, heads
         )
+        if self._is_row_independent:
+            return attend_rows(query, pool, layer, tables, table_of, positions, most=rows.most)
+        return attend_chunks(query, pool, layer, tables, positions, tiles)
+
+    def _project(self, splits: ContextSplits, weight: Tensor, residual: Tensor) -> None:
+        multiply = self.product_for(len(residual))
+        if multiply is product:
+            product_of_splits(splits, weight, residual)
+        else:
+            multiply(splits.merged(weight.dtype).flatten(1), weight, residual=residual)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +12,25 @@ import torch
 from torch import Tensor
 
 from ChatTTS.model.cuda.kernels import attention
-from ChatTTS.model.cuda.kernels.attention import SPLIT, attend_rows, attend_rows_torch
+from ChatTTS.model.cuda.kernels.attention import (
+    SPLIT,
+    attend_new_rows,
+    attend_new_rows_torch,
+    attend_rows,
+    attend_rows_torch,
+)
+from ChatTTS.model.cuda.kernels.output_product import (
+    product_of_splits,
+    product_of_splits_torch,
+)
 from ChatTTS.model.cuda.kernels.prefill import (
     TILE,
     attend_chunks,
     attend_chunks_torch,
     tiles_of,
 )
+from ChatTTS.model.cuda.kernels.products import product
+from ChatTTS.model.cuda.kernels.rotary import rotate_and_store
 
 from ...support.kernel_tools import DEVICE
 
@@ -121,6 +135,13 @@ def decoding(positions: list[int]) -> list[tuple[int, int]]:
     return [(position, 1) for position in positions]
 
 
+NEW = [
+    (torch.float32, 2, 2, 64),
+    (torch.float32, 6, 2, 24),
+    (torch.bfloat16, 5, 5, 64),
+    (torch.bfloat16, 8, 1, 32),
+    (torch.float16, 2, 2, 128),
+]
 RAGGED = decoding([0, 7, 64, -1, SPLIT - 1, SPLIT, 2 * SPLIT + 37, -1])
 
 
@@ -181,6 +202,55 @@ def test_great_scores_do_not_overflow() -> None:
     case.query.mul_(1000)
     assert_near(case.decoded(), case.decoded_by_twin())
     assert_near(case.chunked(), case.chunked_by_twin())
+
+
+@pytest.mark.parametrize(("dtype", "heads", "kv_heads", "size"), NEW)
+@pytest.mark.parametrize("rows", [1, 6, 20])
+def test_new_rows_are_stored_and_projected_in_two_launches(
+    dtype: torch.dtype, heads: int, kv_heads: int, size: int, rows: int
+) -> None:
+    """They give the bits of four launches, whatever the number of rows."""
+    lengths = [0, 2 * SPLIT + 37, -1, SPLIT - 1, 64, SPLIT]
+    case = make_case(
+        decoding([lengths[row % 6] for row in range(rows)]),
+        dtype=dtype,
+        heads=heads,
+        kv_heads=kv_heads,
+        size=size,
+    )
+    random = torch.Generator().manual_seed(rows)
+
+    def normal(*sizes: int) -> Tensor:
+        return torch.randn(*sizes, generator=random)
+
+    qkv = normal(rows, (heads + 2 * kv_heads) * size).to(DEVICE, dtype)
+    rotary = tuple(
+        angle(6 * normal(SPLIT * 3, size)).to(DEVICE) for angle in (torch.cos, torch.sin)
+    )
+    weight = (normal(40, heads * size) * (heads * size) ** -0.5).to(DEVICE, dtype)
+    residual = normal(rows, 40).to(DEVICE, dtype)
+    where, most = (case.tables, case.table_of, case.positions), case.most
+
+    def separately() -> tuple[Tensor, Tensor]:
+        pool = case.pool.clone()
+        positions, tables, table_of = case.positions, case.tables, case.table_of
+        query = rotate_and_store(qkv, *rotary, positions, tables, table_of, pool, LAYER, heads)
+        mixed = attend_rows(query, pool, LAYER, *where, most=most).flatten(1)
+        return product(mixed, weight, residual=residual.clone()), pool
+
+    def fused(attend: Callable[..., Any], project: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
+        pool = case.pool.clone()
+        splits = attend(qkv, rotary, pool, LAYER, *where, heads=heads, most=most)
+        return project(splits, weight, residual.clone()), pool
+
+    expected, stored = separately()
+    found, pool = fused(attend_new_rows, product_of_splits)
+    assert torch.equal(found, expected)
+    assert torch.equal(pool.nan_to_num(nan=7.0), stored.nan_to_num(nan=7.0))
+    found, pool = fused(attend_new_rows_torch, product_of_splits_torch)
+    bound = 4 * ERRORS[dtype]
+    torch.testing.assert_close(found.float(), expected.float(), atol=bound, rtol=bound)
+    torch.testing.assert_close(pool, stored, atol=bound, rtol=bound, equal_nan=True)
 
 
 MIXED = [(0, 1), (0, 20), (63, 1), (-1, 3), (100, 16), (5, 1), (-1, 1)]

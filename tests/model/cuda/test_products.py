@@ -167,21 +167,18 @@ def test_every_config_gives_the_same_bits(
 
 def test_a_way_for_every_number_of_rows() -> None:
     """More rows and more outputs take larger tiles; rows beyond the largest tile run in turns."""
-    wide, long = normal(200, 512, dtype=torch.float16), normal(1, 9000, dtype=torch.float16)
 
-    def kernels(x: Tensor, outputs: int, *, normed: bool) -> list[str]:
-        counts = (count for count in (1, 40, 200) if count <= len(x))
-        configs = (
-            choose_config(x[:count], outputs, normed=normed, gated=False) for count in counts
-        )
-        return [config.kernel.fn.__name__ for config in configs]
+    def kernels(outputs: int, inputs: int, dtype: torch.dtype, *, normed: bool) -> list[str]:
+        weight = torch.empty(outputs, inputs, dtype=dtype, device=DEVICE)
+        configs = (choose_config(weight, rows, normed=normed, gated=False) for rows in (1, 40, 200))
+        return [config.kernel.fn.__name__.removeprefix("product_") for config in configs]
 
-    expected = ["product_at_once", "product_in_turns", "product_in_tiles"]
-    assert kernels(wide, 2304, normed=True) == expected
-    assert kernels(wide, 96, normed=True)[-1] == "product_in_turns"
-    assert kernels(long, 96, normed=True) == ["product_in_turns"]
-    assert kernels(long, 96, normed=False) == ["product_in_turns"]
-    assert set(kernels(wide.float(), 2304, normed=True)) == {"product_by_lanes"}
+    half = torch.float16
+    assert kernels(2304, 512, half, normed=True) == ["at_once", "in_turns", "in_tiles"]
+    assert kernels(96, 512, half, normed=True) == ["at_once", "in_turns", "in_turns"]
+    assert set(kernels(96, 9000, half, normed=True)) == {"in_turns"}
+    assert set(kernels(96, 9000, half, normed=False)) == {"in_turns"}
+    assert set(kernels(2304, 512, torch.float32, normed=True)) == {"by_lanes"}
 
 
 def test_logits_in_single_precision() -> None:

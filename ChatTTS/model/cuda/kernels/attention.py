@@ -7,12 +7,15 @@ computed which split, and a long context keeps many multiprocessors busy.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from .dependent_launch import follow, launch_options, overlaps
+from .rotary import rotate_and_store_torch, rotated
 
 # Positions in a split. The keys and values of a split fit into the registers of a program, so all
 # of them are loaded from memory at once.
@@ -21,6 +24,61 @@ SPLIT = 256
 # enough waves that the last, incomplete one takes a small part of the time. More gain nothing.
 _PROGRAMS = 132 * 16
 _LOG2_E = 1.4426950408889634
+
+
+@dataclass(frozen=True)
+class ContextSplits:
+    """Attention of rows to each split of their context, before the merge.
+
+    Attributes:
+        sums: float32 [rows, heads, splits, head size], the weighted sums of the values.
+        stats: float32 [rows, heads, splits, 2], the greatest score and the sum of the weights.
+            Splits beyond a row's context have no values.
+        table_of, positions: int32 [rows], see :func:`attend_rows`.
+    """
+
+    sums: Tensor
+    stats: Tensor
+    table_of: Tensor
+    positions: Tensor
+
+    def merged(self, dtype: torch.dtype) -> Tensor:
+        """Return the attention to the whole context, [rows, heads, head size]; zeros for padding.
+
+        ``product_of_splits`` of ``output_product.py`` merges with equal bits.
+        """
+        rows, heads, splits, size = self.sums.shape
+        mixed = self.sums.new_empty(rows, heads, size, dtype=dtype)
+        if not rows:
+            return mixed
+        overlap = overlaps(self.sums)
+        _merge_splits[(rows, heads)](
+            self.sums,
+            self.stats,
+            self.table_of,
+            self.positions,
+            mixed,
+            splits,
+            size,
+            triton.next_power_of_2(size),
+            SPLIT,
+            overlap,
+            num_warps=1,
+            **launch_options(overlap),
+        )
+        return mixed
+
+    def merged_torch(self, dtype: torch.dtype) -> Tensor:
+        """Compute :meth:`merged` in plain torch."""
+        lengths = torch.where(self.table_of < 0, 0, self.positions + 1)[:, None, None]
+        starts = torch.arange(self.sums.shape[2], device=self.sums.device) * SPLIT
+        used = starts < lengths  # [rows, 1, splits]
+        scores = self.stats[..., 0].masked_fill(~used, -torch.inf)
+        shares = (scores - scores.amax(dim=2, keepdim=True)).exp2().masked_fill(~used, 0.0)
+        total = (shares * self.stats[..., 1].masked_fill(~used, 0.0)).sum(dim=2)
+        sums = self.sums.masked_fill(~used.unsqueeze(3), 0.0)
+        weighted = (shares.unsqueeze(3) * sums).sum(dim=2)
+        return (weighted / total.masked_fill(lengths[:, 0] == 0, 1.0).unsqueeze(2)).to(dtype)
 
 
 def attend_rows(
@@ -51,56 +109,110 @@ def attend_rows(
         [rows, heads, head size] in the dtype of ``query``; zeros for padding. Sums are computed in
         float32.
     """
-    mixed = torch.empty_like(query)
-    rows, heads, size = query.shape
-    if not rows:
-        return mixed
-    kv_heads, block_size = pool.shape[3:5]
+    where = tables, table_of, positions
+    return _attend(query, None, pool, layer, *where, query.shape[1], most).merged(query.dtype)
+
+
+def attend_new_rows(
+    qkv: Tensor,
+    rotary: tuple[Tensor, Tensor],
+    pool: Tensor,
+    layer: int,
+    tables: Tensor,
+    table_of: Tensor,
+    positions: Tensor,
+    *,
+    heads: int,
+    most: int,
+) -> ContextSplits:
+    """Rotate, store and attend in one launch, for rows of different sequences.
+
+    After the merge the bits equal those of :func:`~.rotary.rotate_and_store` and
+    :func:`attend_rows`, of which the first needs to be done before the second where a row attends
+    to another row of the step.
+
+    Args:
+        qkv: [rows, (heads + 2 * kv heads) * head size]: queries, keys, values; contiguous.
+        rotary: cosines and sines, each float32 [positions, head size], contiguous.
+        pool: see :func:`attend_rows`; receives the rows' own keys and values. The head size is
+            even.
+        layer, tables, table_of, positions, most: see :func:`attend_rows`. The previous launch must
+            not write ``tables`` either.
+        heads: number of query heads.
+    """
+    return _attend(qkv, rotary, pool, layer, tables, table_of, positions, heads, most)
+
+
+def attend_new_rows_torch(
+    qkv: Tensor,
+    rotary: tuple[Tensor, Tensor],
+    pool: Tensor,
+    layer: int,
+    tables: Tensor,
+    table_of: Tensor,
+    positions: Tensor,
+    *,
+    heads: int,
+    most: int,
+) -> ContextSplits:
+    """Compute :func:`attend_new_rows` in plain torch, with all of the context in one split."""
+    query = rotate_and_store_torch(qkv, *rotary, positions, tables, table_of, pool, layer, heads)
+    mixed = attend_rows_torch(query.float(), pool, layer, tables, table_of, positions, most=most)
     splits = triton.cdiv(most, SPLIT)
-    sums = query.new_empty(rows, heads, splits, size, dtype=torch.float32)
-    stats = query.new_empty(rows, heads, splits, 2, dtype=torch.float32)
-    programs = min(splits, triton.cdiv(_PROGRAMS, rows * kv_heads))
-    blocks = pool[:, layer]
-    width = triton.next_power_of_2(size)
-    overlap = overlaps(query)
-    options = launch_options(overlap)
-    _attend_splits[(rows, kv_heads, programs)](
-        query,
-        blocks,
-        tables,
-        table_of,
-        positions,
-        sums,
-        stats,
-        size**-0.5 * _LOG2_E,
-        blocks.stride(0),
-        tables.stride(0),
-        splits,
-        heads // kv_heads,
-        block_size,
-        size,
-        width,
-        SPLIT,
-        overlap,
-        # Each thread holds 128 bytes of keys and 128 bytes of values.
-        num_warps=min(max(width * pool.element_size() // 16, 4), 16),
-        **options,
-    )
-    _merge_splits[(rows, heads)](
-        sums,
-        stats,
-        table_of,
-        positions,
-        mixed,
-        splits,
-        size,
-        width,
-        SPLIT,
-        overlap,
-        num_warps=1,
-        **options,
-    )
-    return mixed
+    sums = mixed.new_zeros(*mixed.shape[:2], splits, mixed.shape[2])
+    stats = mixed.new_zeros(*mixed.shape[:2], splits, 2)
+    sums[:, :, 0], stats[:, :, 1:, 0], stats[:, :, 0, 1] = mixed, -torch.inf, 1.0
+    return ContextSplits(sums, stats, table_of, positions)
+
+
+def _attend(
+    given: Tensor,
+    rotary: tuple[Tensor, Tensor] | None,
+    pool: Tensor,
+    layer: int,
+    tables: Tensor,
+    table_of: Tensor,
+    positions: Tensor,
+    heads: int,
+    most: int,
+) -> ContextSplits:
+    """Attend to the splits; ``given`` is ``qkv`` with ``rotary``, else rotated queries."""
+    rows, (kv_heads, block_size, size) = len(given), pool.shape[3:]
+    splits = triton.cdiv(most, SPLIT)
+    sums = given.new_empty(rows, heads, splits, size, dtype=torch.float32)
+    stats = given.new_empty(rows, heads, splits, 2, dtype=torch.float32)
+    if rows:
+        programs = min(splits, triton.cdiv(_PROGRAMS, rows * kv_heads))
+        blocks = pool[:, layer]
+        width = triton.next_power_of_2(size)
+        overlap = overlaps(given)
+        _attend_splits[(rows, kv_heads, programs)](
+            given,
+            *(rotary or (given, given)),
+            blocks,
+            tables,
+            table_of,
+            positions,
+            sums,
+            stats,
+            size**-0.5 * _LOG2_E,
+            blocks.stride(0),
+            tables.stride(0),
+            splits,
+            heads // kv_heads,
+            block_size,
+            size,
+            width,
+            SPLIT,
+            rotary is not None,
+            overlap,
+            # Each thread holds 128 bytes of keys and 128 bytes of values.
+            num_warps=min(max(width * pool.element_size() // 16, 4), 16),
+            # The compiler fuses other products and sums with than without ``is_new``.
+            enable_fp_fusion=False,
+            **launch_options(overlap),
+        )
+    return ContextSplits(sums, stats, table_of, positions)
 
 
 def attend_rows_torch(
@@ -135,7 +247,9 @@ def attend_rows_torch(
 
 @triton.jit(do_not_specialize=["table_width", "splits"])
 def _attend_splits(
-    query: tl.tensor,
+    given: tl.tensor,
+    cosines: tl.tensor,
+    sines: tl.tensor,
     blocks: tl.tensor,
     tables: tl.tensor,
     table_of: tl.tensor,
@@ -151,44 +265,74 @@ def _attend_splits(
     size: tl.constexpr,
     width: tl.constexpr,
     split_size: tl.constexpr,
+    is_new: tl.constexpr,
     overlap: tl.constexpr,
 ) -> None:
     """Compute some splits of a row, for the query heads that share a head of keys.
 
     A split has a greatest score, and each position's weight is two to the power of its score minus
     that. Stored are the sum of the weighted values, the greatest score and the sum of the weights.
+
+    With ``is_new``, ``given`` has queries, keys and values before the rotation. The row's own key
+    and value then come from there, and the program of the last split stores them.
     """
     row, kv_head, kv_heads = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     lane, column = tl.arange(0, split_size), tl.arange(0, width)
+    inside = column < size
     sequence = tl.load(table_of + row).to(tl.int64)
-    length = _length(table_of, positions, row)
+    length = row_length(table_of, positions, row, row >= 0)
+    own = length - 1
     keys = blocks + kv_head * block_size * size
     to_values = kv_heads * block_size * size
+    row_heads = row.to(tl.int64) * kv_heads * group
+    if is_new:
+        row_heads = row.to(tl.int64) * kv_heads * (group + 2)
+        mask = inside & (length > 0)
+        cosine = tl.load(cosines + own * size + column, mask=mask, other=0.0)
+        sine = tl.load(sines + own * size + column, mask=mask, other=0.0)
     if overlap:
         follow()
+    if is_new:
+        at = given + (row_heads + kv_heads * group + kv_head) * size
+        own_key = rotated(at, column, cosine, sine, size)
+        own_value = tl.load(at + kv_heads * size + column, mask=inside, other=0.0)
     for split in range(tl.program_id(2), tl.cdiv(length, split_size), tl.num_programs(2)):
         position = split * split_size + lane
         known = position < length
         entry = tables + sequence * table_width + position // block_size
         block = tl.load(entry, mask=known, other=0).to(tl.int64)
         place = (block * block_stride + position % block_size * size)[:, None] + column[None, :]
-        there = known[:, None] & (column < size)[None, :]
+        there = known
+        if is_new:
+            there = position < own
+        there = there[:, None] & inside[None, :]
         key = tl.load(keys + place, mask=there, other=0.0)
         value = tl.load(keys + to_values + place, mask=there, other=0.0)
         # Without this barrier the compiler saves registers: it delays most loads until the first
         # ones have been used, and the program then waits for memory several times.
         tl.debug_barrier()
+        if is_new:
+            is_own = (position == own)[:, None]
+            key = tl.where(is_own, own_key[None, :], key)
+            value = tl.where(is_own, own_value[None, :], value)
+            stored = is_own & inside[None, :]
+            tl.store(keys + place, key, mask=stored)
+            tl.store(keys + to_values + place, value, mask=stored)
         key, value = key.to(tl.float32), value.to(tl.float32)
         for member in tl.static_range(group):
-            head = (row * kv_heads + kv_head) * group + member
-            asked = tl.load(query + head * size + column, mask=column < size, other=0.0)
+            head = kv_head * group + member
+            at = given + (row_heads + head) * size
+            if is_new:
+                asked = rotated(at, column, cosine, sine, size)
+            else:
+                asked = tl.load(at + column, mask=inside, other=0.0)
             asked = asked.to(tl.float32) * scale
             score = tl.where(known, tl.sum(key * asked[None, :], axis=1), float("-inf"))
             greatest = tl.max(score, axis=0)
             weight = tl.exp2(score - greatest)
-            out = head * splits + split
+            out = (row * kv_heads * group + head) * splits + split
             mixed = tl.sum(value * weight[:, None], axis=0)
-            tl.store(sums + out * size + column, mixed, mask=column < size)
+            tl.store(sums + out * size + column, mixed, mask=inside)
             tl.store(stats + out * 2, greatest)
             tl.store(stats + out * 2 + 1, tl.sum(weight, axis=0))
 
@@ -209,33 +353,67 @@ def _merge_splits(
     """Merge the splits of one head of one row, in order."""
     row = tl.program_id(0)
     head = row * tl.num_programs(1) + tl.program_id(1)
-    lane, column = tl.arange(0, 16), tl.arange(0, width)
-    used = tl.cdiv(_length(table_of, positions, row), split_size)
+    column = tl.arange(0, width)
+    used = tl.cdiv(row_length(table_of, positions, row, row >= 0), split_size)
     if overlap:
         follow()
-    greatest = float("-inf")
-    for first in range(0, used, 16):
-        split = first + lane
-        seen = stats + (head * splits + split) * 2
-        seen = tl.load(seen, mask=split < used, other=float("-inf"))
-        greatest = tl.maximum(greatest, tl.max(seen, axis=0))
-    total = 0.0
-    weighted = tl.zeros([width], tl.float32)
-    for first in range(0, used, 4):
-        # Four splits at a time, so that their loads do not wait for each other.
-        for ahead in tl.static_range(4):
-            there = first + ahead < used
-            at = head * splits + first + ahead
-            share = tl.load(stats + at * 2, mask=there, other=float("-inf"))
-            share = tl.exp2(share - greatest)
-            total += share * tl.load(stats + at * 2 + 1, mask=there, other=0.0)
-            inside = (column < size) & there
-            weighted += share * tl.load(sums + at * size + column, mask=inside, other=0.0)
-    found = weighted / tl.where(used > 0, total, 1.0)
+    found = merged(sums, stats, head, used, used, column, splits, size)
     tl.store(mixed + head * size + column, found.to(mixed.dtype.element_ty), mask=column < size)
 
 
 @triton.jit
-def _length(table_of: tl.tensor, positions: tl.tensor, row: tl.tensor) -> tl.tensor:
-    """Return the number of positions that a row attends to, 0 for padding."""
-    return tl.where(tl.load(table_of + row) < 0, 0, tl.load(positions + row) + 1)
+def merged(
+    sums: tl.tensor,
+    stats: tl.tensor,
+    head: tl.tensor,
+    used: tl.tensor,
+    most: tl.tensor,
+    column: tl.tensor,
+    splits: tl.tensor,
+    size: tl.constexpr,
+) -> tl.tensor:
+    """Return the attention of heads to their whole context, float32; splits are added in order.
+
+    All tensors can be broadcast to that of the result.
+
+    Args:
+        sums, stats: see :class:`ContextSplits`.
+        head: index of the head among those of all rows.
+        used: the head's splits; 0 for padding, and where there is no such head.
+        most: the greatest of ``used``.
+        column: which of the head's numbers to return; those from ``size`` on are zeros.
+        splits: the splits for which there is memory.
+        size: of a head.
+    """
+    first = head.to(tl.int64) * splits
+    nothing = (head * 0).to(tl.float32)
+    greatest = nothing + float("-inf")
+    # Four splits at a time, so that their loads do not wait for each other.
+    for start in range(0, most, 4):
+        for ahead in tl.static_range(4):
+            there = start + ahead < used
+            at = first + start + ahead
+            seen = tl.load(stats + at * 2, mask=there, other=float("-inf"))
+            greatest = tl.maximum(greatest, seen)
+    greatest = tl.where(used > 0, greatest, 0.0)
+    total = nothing
+    weighted = nothing + (column * 0).to(tl.float32)
+    for start in range(0, most, 4):
+        for ahead in tl.static_range(4):
+            there = start + ahead < used
+            at = first + start + ahead
+            share = tl.load(stats + at * 2, mask=there, other=float("-inf"))
+            share = tl.exp2(share - greatest)
+            total = tl.fma(share, tl.load(stats + at * 2 + 1, mask=there, other=0.0), total)
+            part = tl.load(sums + at * size + column, mask=(column < size) & there, other=0.0)
+            weighted = tl.fma(share, part, weighted)
+    return weighted / tl.where(used > 0, total, 1.0)
+
+
+@triton.jit
+def row_length(
+    table_of: tl.tensor, positions: tl.tensor, row: tl.tensor, exists: tl.tensor
+) -> tl.tensor:
+    """Return the number of positions that each row attends to, 0 for padding."""
+    position = tl.load(positions + row, mask=exists, other=0)
+    return tl.where(tl.load(table_of + row, mask=exists, other=-1) < 0, 0, position + 1)

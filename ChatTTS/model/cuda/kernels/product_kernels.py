@@ -18,7 +18,7 @@ import triton.language as tl
 
 from .dependent_launch import follow
 
-# Parts of a product in 16 bits, and the inputs of one part in each round. ``_joined`` relies on
+# Parts of a product in 16 bits, and the inputs of one part in each round. ``joined`` relies on
 # there being four parts.
 PARTS = tl.constexpr(4)
 DEPTH = tl.constexpr(64)
@@ -80,8 +80,8 @@ def product_at_once(
 ) -> None:
     """Compute all parts at once, for few rows.
 
-    A program requests all its weights before it waits for the previous launch, and all its rows
-    before it computes anything.
+    A program requests all its weights and gains before it waits for the previous launch, and all
+    its rows, and what is added, before it computes anything.
     """
     column = tl.program_id(0) * tile_outputs + tl.arange(0, tile_outputs)
     row = tl.program_id(1) * tile_rows + tl.arange(0, tile_rows)
@@ -90,16 +90,22 @@ def product_at_once(
     weights: tl.tuple = ()
     for turn in tl.static_range(turns):
         at = turn * PARTS * DEPTH + lane
-        place, mask = _weight_places(weight, column, column < outputs, at, at < inputs, inputs)
+        place, mask = weight_places(weight, column, column < outputs, at, at < inputs, inputs)
         weights += (tl.load(place, mask=mask, other=0.0),)
         if gated:
             weights += (tl.load(place + outputs * inputs, mask=mask, other=0.0),)
+    gains: tl.tuple = ()
+    if normed:
+        for turn in tl.static_range(turns):
+            at = turn * PARTS * DEPTH + lane
+            gains += (tl.load(norm_weight + at, mask=at < inputs, other=0.0),)
     if overlap:
         follow()
     parts: tl.tuple = ()
     for turn in tl.static_range(turns):
         at = turn * PARTS * DEPTH + lane
         parts += (_load_rows(x, row, row < rows, at, at < inputs, inputs),)
+    before = before_product(out, row, rows, column, outputs, added)
     if normed:
         squares = tl.zeros([PARTS, tile_rows, DEPTH], tl.float32)
         for turn in tl.static_range(turns):
@@ -110,16 +116,15 @@ def product_at_once(
     for turn in tl.static_range(turns):
         part = parts[turn]
         if normed:
-            at = turn * PARTS * DEPTH + lane
-            part = _normed(part, scale, tl.load(norm_weight + at, mask=at < inputs, other=0.0))
-        sums = _dot(part, weights[turn * (1 + gated)], sums, widen)
+            part = _normed(part, scale, gains[turn])
+        sums = dot(part, weights[turn * (1 + gated)], sums, widen)
         if gated:
-            other_sums = _dot(part, weights[turn * 2 + 1], other_sums, widen)
-    found = _joined(sums, tile_rows, tile_outputs)
+            other_sums = dot(part, weights[turn * 2 + 1], other_sums, widen)
+    found = joined(sums, tile_rows, tile_outputs)
     other = found
     if gated:
-        other = _joined(other_sums, tile_rows, tile_outputs)
-    _finish(found, other, out, row, rows, column, outputs, gated, added)
+        other = joined(other_sums, tile_rows, tile_outputs)
+    finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -145,20 +150,21 @@ def product_in_turns(
     other_sums = tl.zeros([PARTS, tile_rows, tile_outputs], tl.float32)
     if overlap:
         follow()
+    before = before_product(out, row, rows, column, outputs, added)
     for first in range(0, inputs, PARTS * DEPTH):
         at = first + lane
         inside = at < inputs
         part = _load_rows(x, row, row < rows, at, inside, inputs)
-        place, mask = _weight_places(weight, column, column < outputs, at, inside, inputs)
-        sums = _dot(part, tl.load(place, mask=mask, other=0.0), sums, widen)
+        place, mask = weight_places(weight, column, column < outputs, at, inside, inputs)
+        sums = dot(part, tl.load(place, mask=mask, other=0.0), sums, widen)
         if gated:
             other = tl.load(place + outputs * inputs, mask=mask, other=0.0)
-            other_sums = _dot(part, other, other_sums, widen)
-    found = _joined(sums, tile_rows, tile_outputs)
+            other_sums = dot(part, other, other_sums, widen)
+    found = joined(sums, tile_rows, tile_outputs)
     other = found
     if gated:
-        other = _joined(other_sums, tile_rows, tile_outputs)
-    _finish(found, other, out, row, rows, column, outputs, gated, added)
+        other = joined(other_sums, tile_rows, tile_outputs)
+    finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -185,6 +191,7 @@ def product_in_tiles(
     sums, other_sums = zero, zero
     if overlap:
         follow()
+    before = before_product(out, row, rows, column, outputs, added)
     for step in range(PARTS * turns):
         turn = step % turns
         at = (turn * PARTS + step // turns) * DEPTH + tl.arange(0, DEPTH)
@@ -193,17 +200,17 @@ def product_in_tiles(
         part = tl.load(x + row[:, None] * inputs + at[None, :], mask=mask, other=0.0)
         mask = (column < outputs)[None, :] & inside[:, None]
         place = weight + column[None, :] * inputs + at[:, None]
-        sums = _dot(part, tl.load(place, mask=mask, other=0.0), sums, widen)
+        sums = dot(part, tl.load(place, mask=mask, other=0.0), sums, widen)
         if gated:
             second = tl.load(place + outputs * inputs, mask=mask, other=0.0)
-            other_sums = _dot(part, second, other_sums, widen)
+            other_sums = dot(part, second, other_sums, widen)
         if turn == turns - 1:
             found += sums
             sums = zero
             if gated:
                 other += other_sums
                 other_sums = zero
-    _finish(found, other, out, row, rows, column, outputs, gated, added)
+    finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -227,6 +234,7 @@ def product_by_lanes(
     other_sums = tl.zeros([tile_rows, tile_outputs, LANES], tl.float32)
     if overlap:
         follow()
+    before = before_product(out, row, rows, column, outputs, added)
     for first in tl.range(0, inputs, LANES, num_stages=AHEAD):
         at = first + tl.arange(0, LANES)
         inside = (at < inputs)[None, None, :]
@@ -242,7 +250,7 @@ def product_by_lanes(
     other = found
     if gated:
         other = tl.sum(other_sums, axis=2)
-    _finish(found, other, out, row, rows, column, outputs, gated, added)
+    finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 
 @triton.jit
@@ -260,7 +268,7 @@ def _load_rows(
 
 
 @triton.jit
-def _weight_places(
+def weight_places(
     weight: tl.tensor,
     column: tl.tensor,
     column_exists: tl.tensor,
@@ -291,7 +299,7 @@ def _scale(
     ``squares`` is [parts, rows, depth], sums of the squares of the inputs.
     """
     squares = tl.reshape(tl.sum(squares, axis=2), (PARTS, tile_rows, 1))
-    return tl.rsqrt(tl.reshape(_joined(squares, tile_rows, 1), (tile_rows,)) / inputs + eps)
+    return tl.rsqrt(tl.reshape(joined(squares, tile_rows, 1), (tile_rows,)) / inputs + eps)
 
 
 @triton.jit
@@ -302,14 +310,14 @@ def _normed(part: tl.tensor, scale: tl.tensor, gain: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def _dot(part: tl.tensor, weight: tl.tensor, sums: tl.tensor, widen: tl.constexpr) -> tl.tensor:
+def dot(part: tl.tensor, weight: tl.tensor, sums: tl.tensor, widen: tl.constexpr) -> tl.tensor:
     if widen:
         part, weight = part.to(tl.float32), weight.to(tl.float32)
     return tl.dot(part, weight, sums, input_precision="ieee")
 
 
 @triton.jit
-def _joined(sums: tl.tensor, tile_rows: tl.constexpr, tile_outputs: tl.constexpr) -> tl.tensor:
+def joined(sums: tl.tensor, tile_rows: tl.constexpr, tile_outputs: tl.constexpr) -> tl.tensor:
     """Add the four parts of ``sums`` [parts, rows, outputs] in order, to [rows, outputs].
 
     For a sum along that axis the compiler would choose the order, and warps would contend for
@@ -323,9 +331,27 @@ def _joined(sums: tl.tensor, tile_rows: tl.constexpr, tile_outputs: tl.constexpr
 
 
 @triton.jit
-def _finish(
+def before_product(
+    out: tl.tensor,
+    row: tl.tensor,
+    rows: tl.tensor,
+    column: tl.tensor,
+    outputs: tl.constexpr,
+    added: tl.constexpr,
+) -> tl.tensor:
+    """Return the tile to which the product is added; without ``added`` it is never read.
+
+    A program requests it before the product, so that it does not wait for it afterwards.
+    """
+    mask = (row < rows)[:, None] & (column < outputs)[None, :] & added
+    return tl.load(out + row[:, None] * outputs + column[None, :], mask=mask, other=0.0)
+
+
+@triton.jit
+def finish(
     found: tl.tensor,
     other: tl.tensor,
+    before: tl.tensor,
     out: tl.tensor,
     row: tl.tensor,
     rows: tl.tensor,
@@ -334,15 +360,18 @@ def _finish(
     gated: tl.constexpr,
     added: tl.constexpr,
 ) -> tl.tensor:
-    """Store a tile, rounded as separate operators would round it, and return what was stored."""
+    """Store a tile, rounded as separate operators would round it, and return what was stored.
+
+    ``before`` is what :func:`before_product` returned.
+    """
     found = _rounded(found, out)
     if gated:
         found = _rounded(found * tl.sigmoid(found), out)
         found = _rounded(found * _rounded(other, out), out)
+    if added:
+        found += before.to(tl.float32)
     mask = (row < rows)[:, None] & (column < outputs)[None, :]
     place = out + row[:, None] * outputs + column[None, :]
-    if added:
-        found += tl.load(place, mask=mask, other=0.0).to(tl.float32)
     tl.store(place, found.to(out.dtype.element_ty), mask=mask)
     return found
 

@@ -109,23 +109,24 @@ def product(
     outputs = len(weight) // 2 if gated else len(weight)
     out = x.new_empty(rows, outputs, dtype=out_dtype) if residual is None else residual
     if rows:
-        config = choose_config(x, outputs, normed=norm is not None, gated=gated)
+        config = choose_config(weight, rows, normed=norm is not None, gated=gated)
         compute(config, x, weight, out, norm=norm, gated=gated, added=residual is not None)
     return out
 
 
-def choose_config(x: Tensor, outputs: int, *, normed: bool, gated: bool) -> KernelConfig:
-    """Return the fastest kernel and settings for ``x`` [rows, inputs], as measured on an H100.
+def choose_config(weight: Tensor, rows: int, *, normed: bool, gated: bool) -> KernelConfig:
+    """Return the fastest kernel and settings for so many rows, as measured on an H100.
 
     All choices compute equal bits.
     """
-    rows, inputs = x.shape
-    if x.element_size() > 2:
+    stacked, inputs = weight.shape
+    outputs = stacked // 2 if gated else stacked
+    if weight.element_size() > 2:
         return KernelConfig(product_by_lanes, 4 if rows <= 4 else 8, 8, 4)
     at_once = _at_once(rows, inputs, normed=normed, gated=gated)
     held = inputs <= _MOST_NORMED if normed else rows <= _FEW_ROWS or inputs <= _MOST_NORMED
     few = _FEW_ROWS if normed else _SOME_ROWS
-    known = capability(x)
+    known = capability(weight)
     room = _HELD_BYTES_OF_LARGE if known in _LARGE else _HELD_BYTES
     if rows <= few and held and _bytes_at_once(at_once, inputs, gated=gated) <= room:
         return at_once

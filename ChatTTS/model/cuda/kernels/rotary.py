@@ -106,6 +106,29 @@ def rotate_and_store_torch(
     return query
 
 
+@triton.jit
+def rotated(
+    head: tl.tensor, column: tl.tensor, cosine: tl.tensor, sine: tl.tensor, size: tl.constexpr
+) -> tl.tensor:
+    """Return the numbers of one head, rotated, in its dtype.
+
+    The sums have the order of :func:`rotate_and_store`, so the bits are equal.
+
+    Args:
+        head: address of the head's first number.
+        column: which numbers to return; those from ``size`` on are zeros.
+        cosine, sine: of the position, for each of ``column``; zeros from ``size`` on.
+    """
+    half: tl.constexpr = size // 2
+    inside = column < size
+    is_first = column < half
+    x = tl.load(head + column, mask=inside, other=0.0)
+    y = tl.load(head + tl.where(is_first, column + half, column - half), mask=inside, other=0.0)
+    wide = y.to(tl.float32)
+    turned = tl.fma(tl.where(is_first, -wide, wide), sine, x.to(tl.float32) * cosine)
+    return turned.to(x.dtype)
+
+
 # Not specialized on the layer: one compiled kernel serves all layers.
 @triton.jit(do_not_specialize=["layer", "table_width"])
 def _rotate_and_store(
@@ -151,8 +174,8 @@ def _rotate_and_store(
     first = tl.load(qkv + place, mask=mask, other=0.0)
     second = tl.load(qkv + place + half, mask=mask, other=0.0)
     x, y = first.to(tl.float32), second.to(tl.float32)
-    x_rotated = x * cosine - y * sine
-    y_rotated = y * later_cosine + x * later_sine
+    x_rotated = tl.fma(-y, sine, x * cosine)
+    y_rotated = tl.fma(x, later_sine, y * later_cosine)
     is_value = (head >= heads + kv_heads)[:, None]
     first = tl.where(is_value, x, x_rotated).to(qkv.dtype.element_ty)
     second = tl.where(is_value, y, y_rotated).to(qkv.dtype.element_ty)

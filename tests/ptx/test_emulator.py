@@ -123,6 +123,7 @@ _WAITS_TWICE = ("product_in_tiles", "wait")
         ("product-lanes", {"barrier": 5, "wait": 2, "mask": 1}),
         ("product-tiles", {"barrier": 4, "wait": 4, "mask": 1}),
         ("attention", {"barrier": 15}),
+        ("new-rows", {"barrier": 20, "mask": 1}),
         ("prompts", {"barrier": 5, "wait": 2, "mask": 1}),
         ("draws", {"barrier": 20}),
         ("draws-of-few", {}),

@@ -26,6 +26,7 @@ from ChatTTS.model.cuda.kernels import (  # isort: skip
     products,
     rotary,
     sampling,
+    step_results,
     swiglu,
 )
 from ChatTTS.model.velocity.cuda import decode, llama, sampler  # isort: skip
@@ -41,6 +42,7 @@ KERNELS = {
     "product_of_splits": output_product,
     "rms_norm": norm,
     "rotate_and_store": rotary,
+    "store_results": step_results,
     "swiglu": swiglu,
 }
 

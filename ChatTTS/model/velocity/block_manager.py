@@ -117,6 +117,8 @@ class BlockSpaceManager:
         shared = index < len(table) and (
             self.device.references[table[index]] > 1 or self.device.cached[table[index]] is not None
         )
+        if not missing and not shared:
+            return True
         if missing + shared > self.device.available:
             return False
         if shared:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..draws import Pass
@@ -53,11 +54,15 @@ class OutputProcessor:
     def process(self, advances: Iterable[Advance], result: StepResult) -> list[RequestOutput]:
         """Return what the open requests gained in a step."""
         deltas: dict[str, list[Delta]] = {}
+        # NumPy takes a fraction of torch's time for the few rows of a sample.
+        is_float = result.hiddens.dtype is torch.float32
+        hiddens = result.hiddens.numpy() if is_float else result.hiddens
         for advance in advances:
             group = advance.sequence.group
             # A request that was aborted while the step ran has had its last output already.
             if self.open.get(group.request_id) is group:
-                deltas.setdefault(group.request_id, []).append(self._delta(advance, result))
+                delta = self._delta(advance, result, hiddens)
+                deltas.setdefault(group.request_id, []).append(delta)
         outputs = (self._output(self.open[name], own) for name, own in deltas.items())
         return [output for output in outputs if output is not None]
 
@@ -89,8 +94,14 @@ class OutputProcessor:
     def _ids_per_position(self, kind: Pass) -> int:
         return self._num_codebooks if kind is Pass.CODE else 1
 
-    def _delta(self, advance: Advance, result: StepResult) -> Delta:
-        """Return what a sample gained in the steps of a plan."""
+    def _delta(
+        self, advance: Advance, result: StepResult, hiddens: NDArray[np.float32] | Tensor
+    ) -> Delta:
+        """Return what a sample gained in the steps of a plan.
+
+        Args:
+            hiddens: those of ``result``.
+        """
         seq, rows = advance.sequence, advance.rows
         group, kind = seq.group, seq.key.kind
         if not rows:
@@ -104,15 +115,20 @@ class OutputProcessor:
                 group.request_id,
             )
         # Copies: a caller that keeps a delta must not keep the results of all other requests.
-        ids = torch.from_numpy(result.ids[rows, : self._ids_per_position(kind)])
-        hiddens, attention = _rows_of(result.hiddens, rows), None
+        ids = torch.from_numpy(result.ids.take(rows, axis=0))
+        attention = None
         if group.alignment_heads:
             attention = torch.from_numpy(np.stack([result.attention[row] for row in rows]))
-        return Delta(seq.sample, ids, hiddens, seq.finish, seq.logprob, attention)
+        if kind is Pass.REFINE:
+            ids = ids[:, :1].clone()
+        own = _rows_of(hiddens, rows)
+        return Delta(seq.sample, ids, own, seq.finish, seq.logprob, attention)
 
     def _output(self, group: SequenceGroup, deltas: list[Delta]) -> RequestOutput | None:
         """Return the output of an open request, or ``None`` while all of it is held back."""
         name = group.request_id
+        if not group.sampling.best and all(delta.finish is None for delta in deltas):
+            return RequestOutput(name, tuple(deltas), finished=False)
         error = next((seq.error for seq in group.sequences if seq.error is not None), None)
         if error is not None:
             self._close(group, "requests_failed")
@@ -137,8 +153,8 @@ class OutputProcessor:
         self.counts[count] += 1
 
 
-def _rows_of(hiddens: Tensor, rows: list[int]) -> Tensor:
-    """Return a copy of some rows; torch takes several times as long for so few as NumPy."""
-    if hiddens.dtype is torch.float32:
-        return torch.from_numpy(hiddens.numpy()[rows])
-    return hiddens[rows]
+def _rows_of(hiddens: NDArray[np.float32] | Tensor, rows: list[int]) -> Tensor:
+    """Return a copy of some rows."""
+    if isinstance(hiddens, Tensor):
+        return hiddens[rows]
+    return torch.from_numpy(hiddens.take(rows, axis=0))

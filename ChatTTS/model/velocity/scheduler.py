@@ -346,27 +346,29 @@ class Scheduler:
         logprobs = result.logprobs.tolist()
         finite = result.finite.tolist()
         kept: dict[Sequence, list[int]] = {}  # the rows that each sequence keeps
-        row = 0
-        for step in range(plan.steps):
-            for work, seq in zip(plan.work, sequences, strict=True):
-                computed = work.start + work.count + step
-                seq.drawing -= work.draws
-                if seq.status is SequenceStatus.FINISHED:
-                    pass  # it was computed in vain, see schedule_ahead
-                elif seq.aborted:
-                    kept[seq] = []
-                    self._end(seq, FinishReason.ABORT)
-                elif not work.draws:
+        first, of_a_step = 0, draws // plan.steps
+        for work, seq in zip(plan.work, sequences, strict=True):
+            rows = range(first, draws, of_a_step) if work.draws else range(0)
+            first += work.draws
+            seq.drawing -= len(rows)
+            if seq.status is SequenceStatus.FINISHED:
+                continue  # it was computed in vain, see schedule_ahead
+            if seq.aborted:
+                kept[seq] = []
+                self._end(seq, FinishReason.ABORT)
+            elif not work.draws:
+                self._commit(seq, work.start + work.count)
+            else:
+                kept[seq] = own = []
+                for computed, row in enumerate(rows, work.start + work.count):
+                    if not finite[row]:
+                        self._end(seq, FinishReason.ABORT, NOT_FINITE)
+                        break
                     self._commit(seq, computed)
-                elif not finite[row]:
-                    kept.setdefault(seq, [])
-                    self._end(seq, FinishReason.ABORT, NOT_FINITE)
-                else:
-                    self._commit(seq, computed)
-                    own = kept.setdefault(seq, [])
                     if self._append(seq, ids[row], logprobs[row]):
                         own.append(row)
-                row += work.draws
+                    if seq.finish is not None:
+                        break
         if any(seq.finish for seq in kept):
             self._drop_ended()
         return [Advance(seq, own) for seq, own in kept.items()]

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ...cuda.graphs import Recorder, Recording
 from ...cuda.kernels.sampling import DrawState, pack_draws
+from ...cuda.kernels.step_results import result_width, store_results
 from ...cuda.layers import AttentionMetadata
 from ...draws import Pass
 from ...embed import Embed, RowKind
@@ -29,6 +30,9 @@ from .slots import SlotMap, SlotRows
 
 # Rows of texts that are drawn at a time: their vocabulary is large.
 _DRAWN_TEXTS = 64
+# Steps whose results are kept for the host; a power of two. At most two plans of a few steps each
+# are in flight.
+_KEPT_STEPS = 16
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,17 @@ class DecodeSteps:
         self._drawn = self._ids if self._is_code else torch.zeros(rows, 1, **whole)
         self._logprobs = torch.zeros(rows, self._drawn_width, dtype=torch.float32, device=device)
         self._finite = torch.zeros(rows, dtype=torch.uint8, device=device)
+        # Steps write their results into the host's memory in turn: nothing is copied behind them.
+        self._turn = torch.zeros(1, **whole)
+        self._turns = 0
+        self._results = torch.zeros(
+            _KEPT_STEPS,
+            max_rows,
+            result_width(self._vectors.shape[1], self._drawn_width),
+            dtype=torch.int32,
+            device="cpu",
+            pin_memory=pool.is_cuda,
+        )
         self._rows = SlotRows(
             {
                 "kinds": self._kinds,
@@ -116,7 +131,7 @@ class DecodeSteps:
         self._table_rows = SlotRows({"tables": self._tables})
         # For each slot, the block table that the device has.
         self._known: list[tuple[int, ...]] = [()] * max_rows
-        self._recordings: dict[int, Recording[Tensor]] = {}
+        self._recordings: dict[int, Recording[None]] = {}
         self._records_writes = True
         self.buckets = buckets(max_rows)
         self._slots = SlotMap(self.buckets)
@@ -132,6 +147,7 @@ class DecodeSteps:
             self._rows.record(self._recorder)
             self._table_rows.record(self._recorder)
         self._recordings[rows] = self._recorder.record(partial(self._step, rows))
+        self._turn.zero_()  # the recorder has run some steps
 
     def lay_out(self, rows: Sequence[DecodeInput]) -> None:
         """Replace all sequences on the device, after the steps that were submitted before."""
@@ -169,30 +185,26 @@ class DecodeSteps:
         """Submit steps of the batch; the device carries them out after the earlier ones.
 
         The returned function gives a row for each sequence in the order of :meth:`place`, step
-        after step.
+        after step. It must be called before the results of many more steps are there.
 
         Args:
             tables: the block table of each sequence, for all of these steps.
             steps: how many.
         """
+        assert 2 * steps <= _KEPT_STEPS, f"the results of {steps} steps may be lost"
         slots = [self._slots.slot_of[seq_id] for seq_id in self._slots.position_of]
         self._update(dict(zip(slots, tables, strict=True)))
-        rows = self._slots.rows
-        recording = self._recordings[self._slots.bucket(rows)]
-        on_cuda = self._pool.is_cuda
-        width = recording.result.shape[1]
-        packed = torch.empty(
-            steps, rows, width, dtype=torch.int32, device="cpu", pin_memory=on_cuda
-        )
-        for step in range(steps):
+        recording = self._recordings[self._slots.bucket(self._slots.rows)]
+        for _ in range(steps):
             recording.replay()
-            packed[step].copy_(recording.result[:rows], non_blocking=True)
         self._slots.advance(steps)
+        turns = (self._turns + np.arange(steps)) % _KEPT_STEPS
+        self._turns += steps
         done = None
-        if on_cuda:
+        if self._pool.is_cuda:
             done = torch.cuda.Event()
             done.record()
-        return partial(_wait, packed, slots, done, self._drawn_width)
+        return partial(_wait, self._results, turns, slots, done, self._drawn_width)
 
     def _packed(
         self, inputs: Sequence[DecodeInput], slots: Sequence[int]
@@ -240,14 +252,8 @@ class DecodeSteps:
                 self._known[slot] = tables[slot]
             self._table_rows.write(changed, {"tables": values})
 
-    def _step(self, rows: int) -> Tensor:
-        """Compute one step of the first ``rows`` rows, all on the device.
-
-        Returns:
-            int32 [rows, hidden + 2 * drawn + 1], the results for the host: the bits of the hidden
-            states, the drawn ids, the bits of their log-probabilities, and whether the logits were
-            finite.
-        """
+    def _step(self, rows: int) -> None:
+        """Compute one step of the first ``rows`` rows, all on the device."""
         ids, logprobs, finite = self._drawn[:rows], self._logprobs[:rows], self._finite[:rows]
         places = AttentionMetadata(
             self._positions[:rows], self._tables[:rows], self._table_of[:rows], self._most
@@ -264,36 +270,49 @@ class DecodeSteps:
                 logits = self._embed.text_logits(hiddens[own])
                 state = DrawState(**parts)
                 draw_ids_of(logits, state, self._end, ids[own], logprobs[own], finite[own])
-            self._ids[:rows, :1] = ids
-        self._kinds[:rows].fill_(RowKind.CODE if self._is_code else RowKind.TEXT)
-        self._positions[:rows] += self._active[:rows]
-        self._state.generated[:rows] += self._active[:rows]
-        bits = hiddens.float().view(torch.int32), logprobs.view(torch.int32)
-        return torch.cat([bits[0], ids, bits[1], finite.int().unsqueeze(1)], dim=1)
+        store_results(
+            hiddens,
+            ids,
+            logprobs,
+            finite,
+            self._active,
+            self._kinds,
+            self._ids,
+            self._positions,
+            self._state.generated,
+            self._turn,
+            self._results,
+            kind=RowKind.CODE if self._is_code else RowKind.TEXT,
+        )
+        self._turn += 1
 
 
 def _wait(
-    packed: Tensor, slots: Sequence[int], done: torch.cuda.Event | None, drawn: int
+    results: Tensor,
+    turns: NDArray[np.int64],
+    slots: Sequence[int],
+    done: torch.cuda.Event | None,
+    drawn: int,
 ) -> StepResult:
-    """Wait until steps are done, and return their results.
+    """Wait until steps are done, and return a copy of their results.
 
     Args:
-        packed: int32 [steps, rows, width], host memory to which the device copies the results; see
-            ``DecodeSteps._step``.
+        results: int32 [turns, rows, width], see ``store_results``.
+        turns: the steps' places in it.
         slots: the rows of the sequences, in their order.
-        done: the event behind the copies; ``None`` where the copies are synchronous.
+        done: the event behind the steps; ``None`` where they are synchronous.
         drawn: ids of a row.
     """
     if done is not None:
         done.synchronize()
-    hidden = packed.shape[2] - 2 * drawn - 1
-    own = packed[:, torch.tensor(slots, device="cpu")].flatten(0, 1)
-    hiddens, ids, logprobs, finite = own.split([hidden, drawn, drawn, 1], dim=1)
+    own = results.numpy()[np.ix_(turns, slots)].reshape(len(turns) * len(slots), -1)
+    hidden = own.shape[1] - result_width(0, drawn)
+    hiddens, ids, logprobs, finite = np.split(own, np.cumsum([hidden, drawn, drawn]), axis=1)
     return StepResult(
-        ids=ids.numpy().astype(np.int64),
-        hiddens=hiddens.view(torch.float32),
-        logprobs=logprobs.view(torch.float32).mean(dim=1).numpy(),
-        finite=finite[:, 0].numpy() != 0,
+        ids=ids.astype(np.int64),
+        hiddens=torch.from_numpy(hiddens.view(np.float32)),
+        logprobs=logprobs.view(np.float32).mean(axis=1),
+        finite=finite[:, 0] != 0,
     )
 
 

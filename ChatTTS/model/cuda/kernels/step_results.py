@@ -1,0 +1,154 @@
+"""The end of a decode step: its results for the host, and the inputs of the next step."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+# Columns of a result beside the hidden state and two for each drawn id.
+_OTHERS = 1
+
+
+def result_width(hidden: int, drawn: int) -> int:
+    """Return the numbers of a row's result, which :func:`store_results` describes."""
+    return hidden + 2 * drawn + _OTHERS
+
+
+def store_results(
+    hiddens: Tensor,
+    drawn: Tensor,
+    logprobs: Tensor,
+    finite: Tensor,
+    active: Tensor,
+    kinds: Tensor,
+    ids: Tensor,
+    positions: Tensor,
+    generated: Tensor,
+    turn: Tensor,
+    results: Tensor,
+    *,
+    kind: int,
+) -> None:
+    """Store the results of a step, and make its draws the inputs of the next one.
+
+    All tensors are contiguous; all but the first may have more rows.
+
+    Args:
+        hiddens: [rows, hidden], of any float dtype.
+        drawn: int32 [rows, n], the drawn ids; may be ``ids`` itself.
+        logprobs: float32 [rows, n].
+        finite: uint8 [rows].
+        active: int32 [rows], 1 for a row with a sequence, else 0.
+        kinds: uint8 [rows]; receives ``kind``.
+        ids: int32 [rows, num_codebooks]; the first n columns receive ``drawn``.
+        positions, generated: int32 [rows]; ``active`` is added to both.
+        turn: int32 [1], the number of steps so far; it does not change here.
+        results: int32 [turns, rows, hidden + 2 * n + 1], where ``turns`` is a power of two; may be
+            pinned memory of the host. At the turn, modulo ``turns``, each row receives the bits
+            of its hidden state in float32, the drawn ids, the bits of their log-probabilities, and
+            ``finite``.
+        kind: of the next inputs.
+    """
+    rows, hidden = hiddens.shape
+    turns, room, width = results.shape
+    assert turns & (turns - 1) == 0 and width == result_width(hidden, drawn.shape[1])
+    if rows:
+        _store_results[(rows,)](
+            hiddens,
+            drawn,
+            logprobs,
+            finite,
+            active,
+            kinds,
+            ids,
+            positions,
+            generated,
+            turn,
+            results,
+            kind,
+            hidden,
+            drawn.shape[1],
+            ids.shape[1],
+            turns,
+            room,
+            width,
+            triton.next_power_of_2(hidden),
+            triton.next_power_of_2(drawn.shape[1]),
+            num_warps=4,
+        )
+
+
+def store_results_torch(
+    hiddens: Tensor,
+    drawn: Tensor,
+    logprobs: Tensor,
+    finite: Tensor,
+    active: Tensor,
+    kinds: Tensor,
+    ids: Tensor,
+    positions: Tensor,
+    generated: Tensor,
+    turn: Tensor,
+    results: Tensor,
+    *,
+    kind: int,
+) -> None:
+    """Compute :func:`store_results` in plain torch."""
+    rows, own = len(hiddens), slice(len(hiddens))
+    columns = (
+        hiddens.float().view(torch.int32),
+        drawn[own],
+        logprobs[own].view(torch.int32),
+        finite[own].int().unsqueeze(1),
+    )
+    results[int(turn) % len(results), :rows] = torch.cat(columns, dim=1)
+    kinds[own] = kind
+    ids[own, : drawn.shape[1]] = drawn[own]
+    positions[own] += active[own]
+    generated[own] += active[own]
+
+
+@triton.jit(do_not_specialize=["kind"])
+def _store_results(
+    hiddens: tl.tensor,
+    drawn: tl.tensor,
+    logprobs: tl.tensor,
+    finite: tl.tensor,
+    active: tl.tensor,
+    kinds: tl.tensor,
+    ids: tl.tensor,
+    positions: tl.tensor,
+    generated: tl.tensor,
+    turn: tl.tensor,
+    results: tl.tensor,
+    kind: tl.tensor,
+    hidden: tl.constexpr,
+    count: tl.constexpr,
+    num_codebooks: tl.constexpr,
+    turns: tl.constexpr,
+    room: tl.constexpr,
+    width: tl.constexpr,
+    hidden_block: tl.constexpr,
+    count_block: tl.constexpr,
+) -> None:
+    """Store one row."""
+    row = tl.program_id(0).to(tl.int64)
+    column, codebook = tl.arange(0, hidden_block), tl.arange(0, count_block)
+    result = results + ((tl.load(turn) & (turns - 1)).to(tl.int64) * room + row) * width
+    state = tl.load(hiddens + row * hidden + column, mask=column < hidden, other=0.0)
+    state = state.to(tl.float32).to(tl.int32, bitcast=True)
+    tl.store(result + column, state, mask=column < hidden)
+    is_drawn = codebook < count
+    own = tl.load(drawn + row * count + codebook, mask=is_drawn, other=0)
+    tl.store(result + hidden + codebook, own, mask=is_drawn)
+    tl.store(ids + row * num_codebooks + codebook, own, mask=is_drawn)
+    logprob = tl.load(logprobs + row * count + codebook, mask=is_drawn, other=0.0)
+    logprob = logprob.to(tl.int32, bitcast=True)
+    tl.store(result + hidden + count + codebook, logprob, mask=is_drawn)
+    tl.store(result + hidden + 2 * count, tl.load(finite + row).to(tl.int32))
+    more = tl.load(active + row)
+    tl.store(positions + row, tl.load(positions + row) + more)
+    tl.store(generated + row, tl.load(generated + row) + more)
+    tl.store(kinds + row, kind.to(tl.uint8))

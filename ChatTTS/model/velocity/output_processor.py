@@ -127,7 +127,7 @@ class OutputProcessor:
     def _output(self, group: SequenceGroup, deltas: list[Delta]) -> RequestOutput | None:
         """Return the output of an open request, or ``None`` while all of it is held back."""
         name = group.request_id
-        if not group.sampling.best and all(delta.finish is None for delta in deltas):
+        if len(deltas) == 1 and deltas[0].finish is None and not group.sampling.best:
             return RequestOutput(name, tuple(deltas), finished=False)
         error = next((seq.error for seq in group.sequences if seq.error is not None), None)
         if error is not None:

@@ -26,6 +26,10 @@ from .sequence import Sequence, SequenceGroup, SequenceStatus
 
 logger = logging.getLogger(__name__)
 
+# From so many running sequences on, a plan of several steps follows each plan in which others
+# start. Otherwise the host would plan each step by itself, for longer than the device computes it.
+_MANY = 128
+
 
 class Scheduler:
     """Plans the steps of all requests. It is not thread-safe.
@@ -194,7 +198,8 @@ class Scheduler:
                 return None
             if not seq.aborted and len(seq.ids) + seq.drawing < seq.group.limit:
                 moving.append(seq)
-        admits = len(self._running) < self._max_running and self._may_admit()
+        rests = len(moving) >= _MANY and bool(self._in_flight[-1][0].new)
+        admits = not rests and len(self._running) < self._max_running and self._may_admit()
         if admits and not self._may_start_ahead(len(moving)):
             return None
         lefts = (seq.group.limit - len(seq.ids) - seq.drawing for seq in moving)
@@ -204,7 +209,8 @@ class Scheduler:
             return None
         counts = [(seq, 1) for seq in moving]
         while (
-            len(self._running) < self._max_running
+            admits
+            and len(self._running) < self._max_running
             and self._may_start_ahead(sum(count for _, count in counts))
             and (newcomer := self._admit_next()) is not None
         ):
@@ -218,12 +224,11 @@ class Scheduler:
             planned: positions of the plan without it.
         """
         seq = self._waiting.peek()
-        return (
-            seq is not None
-            and seq.status is SequenceStatus.WAITING
-            and self._find_donor(seq) is None
-            and planned + len(seq) <= self._config.max_num_batched_tokens
-        )
+        if seq is None:
+            return False
+        is_computed = seq.status is SequenceStatus.SWAPPED or self._find_donor(seq) is not None
+        count = 1 if is_computed else len(seq)
+        return planned + count <= self._config.max_num_batched_tokens
 
     def _plan_single_positions(self, counts: list[tuple[Sequence, int]]) -> None:
         """Plan all running sequences that need one position, in order of rank.

@@ -53,7 +53,8 @@ def store_results(
     """
     rows, hidden = hiddens.shape
     turns, room, width = results.shape
-    assert turns & (turns - 1) == 0 and width == result_width(hidden, drawn.shape[1])
+    assert turns & (turns - 1) == 0
+    assert width == result_width(hidden, drawn.shape[1])
     if rows:
         _store_results[(rows,)](
             hiddens,

@@ -375,3 +375,36 @@ def test_samples_are_computed_by_turns_where_few_run() -> None:
     engine.add(10, n=5, max_new=3)
     engine.add(10, n=2, max_new=3)
     engine.run()
+
+
+# ---------------------------------------------------------------- plans ahead
+
+
+def test_among_many_several_steps_follow_a_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler_module, "_MANY", 3)
+    engine = Engine(ahead=4, max_num_batched_tokens=64)
+    for _ in range(3):
+        engine.add(5, max_new=60)
+    engine.steps(4)
+    told = []
+    for _ in range(3):
+        engine.add(4, max_new=60)
+        before = len(engine.plans)
+        while len(engine.plans) < before + 2:
+            engine.steps(1)
+        told += [(plan.steps, len(plan.new)) for plan in engine.plans[before:]]
+    assert told == [(1, 1), (4, 0)] * 3
+    engine.run()
+
+
+def test_samples_of_a_running_prompt_start_ahead() -> None:
+    """Their prompt is computed, so they need not wait for the results in flight."""
+    engine = Engine(ahead=1, max_num_batched_tokens=32)
+    engine.add(9, max_new=8, n=3)
+    engine.steps(1)
+    first, second = engine.plans  # the second one is in flight
+    assert (len(first.new), len(second.new)) == (1, 0)
+    engine.begin()
+    assert engine.in_flight[0] is second
+    assert len(engine.in_flight[1].new) == 2
+    engine.run()

@@ -210,6 +210,8 @@ def _attend(
             num_warps=min(max(width * pool.element_size() // 16, 4), 16),
             # The compiler fuses other products and sums with than without ``is_new``.
             enable_fp_fusion=False,
+            # So that two programs of 256 threads fit on a multiprocessor.
+            maxnreg=128,
             **launch_options(overlap),
         )
     return ContextSplits(sums, stats, table_of, positions)
@@ -273,8 +275,8 @@ def _attend_splits(
     A split has a greatest score, and each position's weight is two to the power of its score minus
     that. Stored are the sum of the weighted values, the greatest score and the sum of the weights.
 
-    With ``is_new``, ``given`` has queries, keys and values before the rotation. The row's own key
-    and value then come from there, and the program of the last split stores them.
+    With ``is_new``, ``given`` has queries, keys and values before the rotation. The program of the
+    last split then stores the row's own key and value.
     """
     row, kv_head, kv_heads = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     lane, column = tl.arange(0, split_size), tl.arange(0, width)
@@ -290,42 +292,43 @@ def _attend_splits(
         mask = inside & (length > 0)
         cosine = tl.load(cosines + own * size + column, mask=mask, other=0.0)
         sine = tl.load(sines + own * size + column, mask=mask, other=0.0)
+        own_entry = tables + sequence * table_width + own // block_size
     if overlap:
         follow()
     if is_new:
-        at = given + (row_heads + kv_heads * group + kv_head) * size
-        own_key = rotated(at, column, cosine, sine, size)
-        own_value = tl.load(at + kv_heads * size + column, mask=inside, other=0.0)
+        # Only the program of the last split reads this position, and it waits for its own stores.
+        is_stored = inside & (length > 0)
+        is_stored = is_stored & (own // split_size % tl.num_programs(2) == tl.program_id(2))
+        own_block = tl.load(own_entry, mask=length > 0, other=0).to(tl.int64)
+        own_place = keys + own_block * block_stride + own % block_size * size + column
+        own_key = given + (row_heads + kv_heads * group + kv_head) * size
+        own_value = tl.load(own_key + kv_heads * size + column, mask=inside, other=0.0)
+        tl.store(own_place, rotated(own_key, column, cosine, sine, size), mask=is_stored)
+        tl.store(own_place + to_values, own_value, mask=is_stored)
+        tl.debug_barrier()
     for split in range(tl.program_id(2), tl.cdiv(length, split_size), tl.num_programs(2)):
         position = split * split_size + lane
         known = position < length
         entry = tables + sequence * table_width + position // block_size
         block = tl.load(entry, mask=known, other=0).to(tl.int64)
         place = (block * block_stride + position % block_size * size)[:, None] + column[None, :]
-        there = known
-        if is_new:
-            there = position < own
-        there = there[:, None] & inside[None, :]
+        there = known[:, None] & inside[None, :]
         key = tl.load(keys + place, mask=there, other=0.0)
         value = tl.load(keys + to_values + place, mask=there, other=0.0)
         # Without this barrier the compiler saves registers: it delays most loads until the first
         # ones have been used, and the program then waits for memory several times.
         tl.debug_barrier()
-        if is_new:
-            is_own = (position == own)[:, None]
-            key = tl.where(is_own, own_key[None, :], key)
-            value = tl.where(is_own, own_value[None, :], value)
-            stored = is_own & inside[None, :]
-            tl.store(keys + place, key, mask=stored)
-            tl.store(keys + to_values + place, value, mask=stored)
         key, value = key.to(tl.float32), value.to(tl.float32)
         for member in tl.static_range(group):
             head = kv_head * group + member
-            at = given + (row_heads + head) * size
+            own_query = given + (row_heads + head) * size
             if is_new:
-                asked = rotated(at, column, cosine, sine, size)
+                # Read again, since registers are short in the loop.
+                cosine = tl.load(cosines + own * size + column, mask=inside, other=0.0)
+                sine = tl.load(sines + own * size + column, mask=inside, other=0.0)
+                asked = rotated(own_query, column, cosine, sine, size)
             else:
-                asked = tl.load(at + column, mask=inside, other=0.0)
+                asked = tl.load(own_query + column, mask=inside, other=0.0)
             asked = asked.to(tl.float32) * scale
             score = tl.where(known, tl.sum(key * asked[None, :], axis=1), float("-inf"))
             greatest = tl.max(score, axis=0)

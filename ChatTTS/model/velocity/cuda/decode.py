@@ -115,7 +115,7 @@ class DecodeSteps:
             result_width(self._vectors.shape[1], self._drawn_width),
             dtype=torch.int32,
             device="cpu",
-            pin_memory=pool.is_cuda,
+            pin_memory=device.type == "cuda",
         )
         self._rows = SlotRows(
             {

@@ -88,8 +88,7 @@ def _new_rows() -> None:
     table_of = torch.tensor([0, -1, 1], dtype=torch.int32)
     positions = torch.tensor([350, 0, 11], dtype=torch.int32)
     angles = 6 * _random(360, 16, dtype=torch.float32, seed=2)
-    given = qkv, (angles.cos(), angles.sin())
-    where = 0, tables, table_of, positions
+    rotary, where = (angles.cos(), angles.sin()), (tables, table_of, positions)
     weight, residual = _random(24, 64, seed=3) * 0.1, _random(3, 24, seed=4)
     results = []
     for attend, project in (
@@ -97,7 +96,7 @@ def _new_rows() -> None:
         (attention.attend_new_rows_torch, output_product.product_of_splits_torch),
     ):
         own = pool.clone()
-        splits = attend(*given, own, *where, heads=4, most=360)
+        splits = attend(qkv, rotary, own, 0, *where, heads=4, most=360)
         results.append((project(splits, weight, residual.clone()), own))
     _check(results[0][0], results[1][0])
     _check(results[0][1], results[1][1])

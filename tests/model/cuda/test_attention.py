@@ -224,9 +224,8 @@ def test_new_rows_are_stored_and_projected_in_two_launches(
         return torch.randn(*sizes, generator=random)
 
     qkv = normal(rows, (heads + 2 * kv_heads) * size).to(DEVICE, dtype)
-    rotary = tuple(
-        angle(6 * normal(SPLIT * 3, size)).to(DEVICE) for angle in (torch.cos, torch.sin)
-    )
+    angles = 6 * normal(SPLIT * 3, size)
+    rotary = angles.cos().to(DEVICE), angles.sin().to(DEVICE)
     weight = (normal(40, heads * size) * (heads * size) ** -0.5).to(DEVICE, dtype)
     residual = normal(rows, 40).to(DEVICE, dtype)
     where, most = (case.tables, case.table_of, case.positions), case.most

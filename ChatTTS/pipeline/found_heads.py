@@ -52,6 +52,11 @@ class FoundHeads:
         self._lock = new_lock()
         self._search: Callable[[], _Search | None] = lambda: None
 
+    @property
+    def known(self) -> AlignmentHeads:
+        """The heads, if they were found already."""
+        return self._heads
+
     def get(
         self, search: Callable[[], HeadChoice | None], cancelled: Cancellation
     ) -> AlignmentHeads:

@@ -149,7 +149,7 @@ def test_a_damaged_file_is_one_error_with_the_remedy(
 
 def test_a_file_that_is_no_file_is_an_error(folder: Path) -> None:
     beside(folder).mkdir()
-    with pytest.raises(ConfigError, match="alignment_heads.json: it is a folder"):
+    with pytest.raises(ConfigError, match=r"alignment_heads\.json: it is a folder"):
         heads_of(folder)
     beside(folder).rmdir()
     beside(folder).symlink_to(folder / "gone")

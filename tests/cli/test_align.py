@@ -21,6 +21,9 @@ from ..support.places import DATA
 
 Run = Callable[..., tuple[int, str, str]]
 
+# This engine has no kernels that would be compiled into the empty cache.
+OPTIONS = ["--device", "cpu", "--engine", "standard", "--dtype", "float32"]
+
 pytestmark = pytest.mark.usefixtures("empty_home")
 
 
@@ -48,7 +51,7 @@ def test_the_choice_is_told_and_written(
     monkeypatch.setattr(ChatTTS.core, "Chat", Following)
     folder = tmp_path / "model"
     shutil.copytree(DATA / "model-a", folder)
-    status, out, err = run("align", "--model", str(folder), "--device", "cpu", "--threads", "1")
+    status, out, err = run("align", "--model", str(folder), *OPTIONS)
     assert status == 0, err
     lines = [line.split() for line in out.splitlines()]
     assert lines[0] == ["LAYER", "HEAD", "SCORE", "MONOTONE", "COVERAGE", "SHARPNESS"]
@@ -66,7 +69,7 @@ def test_the_choice_is_told_and_written(
 
 def test_heads_that_the_model_names_stay(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChatTTS.core, "Chat", Following)
-    status, out, _ = run("align", "--model", "bundled", "--device", "cpu", "--threads", "1")
+    status, out, _ = run("align", "--model", "bundled", *OPTIONS)
     assert status == 0
     named = "layer 2 head 0, layer 2 head 1, layer 3 head 0, layer 3 head 1"
     assert out.splitlines()[-1] == f"the model's config.json names {named}: they stay in use"
@@ -82,7 +85,7 @@ def test_a_choice_that_cannot_be_written(
             return super().find_alignment_heads(**options)
 
     monkeypatch.setattr(ChatTTS.core, "Chat", Unwritten)
-    status, out, _ = run("align", "--model", str(DATA / "model-a"), "--device", "cpu")
+    status, out, _ = run("align", "--model", str(DATA / "model-a"), *OPTIONS)
     assert status == 0
     assert out.splitlines()[-1].startswith("the choice could not be written")
     assert not (DATA / "model-a" / "asset" / "alignment_heads.json").exists()
@@ -96,7 +99,7 @@ def test_an_engine_without_attention_is_one_error(
             raise EngineUnavailableError(NO_ATTENTION)
 
     monkeypatch.setattr(ChatTTS.core, "Chat", Silent)
-    status, out, err = run("align", "--model", "bundled", "--device", "cpu", "--quiet")
+    status, out, err = run("align", "--model", "bundled", "--quiet", *OPTIONS)
     assert (status, out) == (1, "")
     assert err.count("\n") == 1
     assert "--engine standard" in err

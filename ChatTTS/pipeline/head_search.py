@@ -151,7 +151,7 @@ def _speeches(
     A speech without an end is left out, unless none has one.
     """
     defaults = model.config.defaults
-    voices = list(defaults.speakers) or [None]
+    voices: list[str | None] = [*defaults.speakers] or [None]
     found = {}
     for seed in range(_SEEDS):
         params = InferCodeParams(

@@ -21,6 +21,7 @@ from ChatTTS.errors import ConfigError
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.pipeline.head_scores import HeadChoice, Score, ScoredHead
 from ChatTTS.utils.folders import cache_folder
+from ChatTTS.utils.kept_files import KeptFolder
 
 from ..support.places import DATA
 
@@ -87,7 +88,7 @@ def test_other_choices_are_kept_in_the_cache(folder: Path, origin: Origin) -> No
 def test_a_folder_that_is_read_only_has_its_choice_in_the_cache(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(head_files.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
     path = keep(folder)
     assert path is not None
     assert path.parent == cache_folder() / "heads"
@@ -104,7 +105,7 @@ def test_a_disk_that_refuses_is_no_error(
     path = keep(folder)
     assert path is not None
     assert path.parent == cache_folder() / "heads"
-    monkeypatch.setattr(head_files.KeptFolder, "writing", full)
+    monkeypatch.setattr(KeptFolder, "writing", full)
     assert keep(folder) is None
     assert "No space left" in caplog.text
 

@@ -17,7 +17,7 @@ from ChatTTS.checkpoints import assets
 from ChatTTS.cli import main
 from ChatTTS.errors import EngineUnavailableError
 from ChatTTS.model.generation import FinishReason
-from ChatTTS.pipeline.results import EmptySpeechError, SpokenText, SpokenUtterance, Waveforms
+from ChatTTS.pipeline.results import EmptySpeechError, SpokenText, SpokenUtterance, Waveforms, Word
 
 from ..support.cli_tools import RATE, TONE, FakeChat, pcm, pipe_in
 
@@ -156,11 +156,12 @@ def test_a_picture_has_the_words_of_a_model_that_knows_its_heads(
 ) -> None:
     pytest.importorskip("matplotlib")
     drawn: list[list[str]] = []
-    monkeypatch.setattr(
-        ChatTTS.audio.plot,
-        "draw_words",
-        lambda axes, words, **_: drawn.append([word.text for word in words]) or 0.3,
-    )
+
+    def draw_words(axes: Any, words: list[Word], **_: Any) -> float:
+        drawn.append([word.text for word in words])
+        return 0.3
+
+    monkeypatch.setattr(ChatTTS.audio.plot, "draw_words", draw_words)
     status, _, err = run("say", "hi", "-o", "a.wav", "--plot", "a.png")
     assert (status, "word_times" in chat.asked, drawn) == (0, False, [])
     assert "`chattts align` finds" in err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -30,7 +32,7 @@ def noise(seed: int) -> NDArray[np.float32]:
     return (drawn * 0.3).astype(np.float32)
 
 
-def plain_score(weights: NDArray[np.float32]) -> Score:
+def plain_score(weights: NDArray[np.floating[Any]]) -> Score:
     """The score as its definition says it, frame by frame."""
     forward = back = sharpness = 0.0
     most = max(sum(frame[:-1]) for frame in weights.astype(np.float64))

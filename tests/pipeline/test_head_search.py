@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ChatTTS import config
 from ChatTTS.config import AlignmentHeads
 from ChatTTS.core import Chat
 from ChatTTS.errors import EngineUnavailableError, GenerationError
@@ -68,10 +67,6 @@ def test_speech_that_changes_does_not_mix(standard: Chat, monkeypatch: pytest.Mo
         engine.varies = True
         with pytest.raises(GenerationError, match="sample sentences"):
             find(standard)
-
-
-def test_a_request_takes_as_many_heads_as_the_search_asks_for() -> None:
-    assert head_search.MOST_HEADS == config.MOST_HEADS
 
 
 def test_speech_without_an_end_is_used_only_where_nothing_else_is(standard: Chat) -> None:

@@ -28,6 +28,10 @@ class FollowingHeads(Recording):
     is_empty = False
     varies = False
 
+    def __enter__(self) -> FollowingHeads:
+        super().__enter__()
+        return self
+
     def generate(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation
     ) -> Iterator[list[Delta]]:

@@ -6,18 +6,20 @@ import logging
 import shutil
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ChatTTS.config import AlignmentHeads
 from ChatTTS.core import Chat
 from ChatTTS.errors import EngineUnavailableError, GenerationError
 from ChatTTS.model.generation import NO_ATTENTION, Cancellation, FinishReason
-from ChatTTS.pipeline import head_search
+from ChatTTS.pipeline import head_scores, head_search
 from ChatTTS.pipeline.found_heads import FoundHeads
 from ChatTTS.pipeline.head_scores import HeadChoice, Score
 from ChatTTS.pipeline.head_search import alignment_heads, find_heads
@@ -59,6 +61,26 @@ def test_the_heads_that_follow_are_found(
     assert len(engine.requests) == len(sentences) * 3 * (1 if together == 64 else 3)
     assert len({request.key.seed for request in engine.requests}) == 3
     assert max(len(request.alignment_heads) for request in engine.requests) <= together
+
+
+def test_heads_are_scored_over_the_sentence_and_its_end(
+    standard: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The prompt has control tags before the sentence."""
+    seen: list[NDArray[np.float32]] = []
+
+    def score_heads(attention: Sequence[NDArray[np.float32]]) -> list[Score]:
+        seen.extend(attention)
+        return head_scores.score_heads(attention)
+
+    monkeypatch.setattr(head_search, "score_heads", score_heads)
+    with FollowingHeads(standard) as engine:
+        find(standard)
+        whole = engine.attention(engine.requests[0]).numpy()
+    sentence = sample_sentences(standard.config.defaults.language)[0]
+    columns = len(standard.tokenizer.offsets(sentence)) + 1
+    assert columns < whole.shape[2]
+    assert np.array_equal(seen[0], whole[:, :, -columns:])
 
 
 def test_speech_that_changes_does_not_mix(standard: Chat, monkeypatch: pytest.MonkeyPatch) -> None:

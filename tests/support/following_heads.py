@@ -43,7 +43,7 @@ class FollowingHeads(Recording):
             elif self.is_empty:
                 yield [self._delta(index, 0, self.finish, None)]
             else:
-                attention = self._attention(request)
+                attention = self.attention(request)
                 half = len(attention) // 2
                 yield [self._delta(index, half, None, attention[:half])]
                 yield [self._delta(index, len(attention) - half, self.finish, attention[half:])]
@@ -55,7 +55,8 @@ class FollowingHeads(Recording):
         ids = torch.full((frames, 4), drawn, dtype=torch.int64)
         return Delta(index, ids, torch.zeros(frames, 64), finish, attention=attention)
 
-    def _attention(self, request: GenerationRequest) -> torch.Tensor:
+    def attention(self, request: GenerationRequest) -> torch.Tensor:
+        """The attention that an answer comes with, float32 [frames, heads, text ids]."""
         width = len(request.prompt.text)
         place = np.arange(3 * width) // 3
         frames = []

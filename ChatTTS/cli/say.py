@@ -174,7 +174,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         job.plot(args.plot)
         console.note(f"drawn in {args.plot}")
         if not chat.alignment_heads:
-            console.note("the plot has no words: `chattts align` finds out when this model speaks")
+            console.note("the plot has no words: `chattts align` finds when they are spoken")
     if args.subtitles is not None:
         job.save_subtitles(args.subtitles)
         console.note(f"subtitles in {args.subtitles}")

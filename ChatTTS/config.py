@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 # Pairs of a layer and an attention head, each counted from 0.
 AlignmentHeads: TypeAlias = tuple[tuple[int, int], ...]
+# More of them in a request are refused.
+MOST_HEADS = 64
 
 # Upper bounds of all sizes, checked before any module is built. Sizes that the weights have, too,
 # are compared with these later. The bounds keep that cheap, and limit sizes that no weight has.
@@ -42,7 +44,6 @@ _MOST: dict[str, int] = {
 }
 _LEAST = {"sample_rate": 1000, "n_fft": 64, "hop_length": 32, "levels": 3}
 _MOST_LEVELS = 16
-_MOST_HEADS = 64
 
 # Keys of published configurations that are no sizes.
 _LEGACY_KEYS = {"use_cache", "spk_emb_dim", "spk_KL"}
@@ -141,7 +142,7 @@ class VoiceDefaults:
             sentences, since a voice fails beyond the lengths that it was trained on.
         alignment_heads: attention heads of the Llama that follow the text while it is spoken, as
             pairs of a layer and a head, both counted from 0. The times of words are found from
-            them; without any, a caller who asks for times gets an error.
+            them; without any, they are searched for when times are first asked for.
     """
 
     name: str = ""
@@ -238,9 +239,9 @@ def checked_heads(given: Any, gpt: GPTConfig, where: str = "") -> AlignmentHeads
             f"{name} must be pairs of a layer and a head, such as [[2, 0], [3, 1]], not "
             f"{shown(given)}"
         ) from error
-    if len(heads) > _MOST_HEADS or len(set(heads)) < len(heads):
+    if len(heads) > MOST_HEADS or len(set(heads)) < len(heads):
         raise ConfigError(
-            f"{name} must be at most {_MOST_HEADS} different heads, not {shown(given)}"
+            f"{name} must be at most {MOST_HEADS} different heads, not {shown(given)}"
         )
     layers, count = gpt.num_hidden_layers, gpt.num_attention_heads
     for layer, head in heads:

@@ -30,6 +30,8 @@ from .model.speaker import encode_sample
 from .params import as_params
 from .pipeline.call import InferCall
 from .pipeline.frame_generation import Utterance, choose_seed
+from .pipeline.head_scores import HeadChoice
+from .pipeline.head_search import alignment_heads, find_heads, keep_heads
 from .pipeline.model import Model
 from .pipeline.streams import SpeechStream, WaveformStream
 from .pipeline.utterances import Reading, utterances_of, word_reader
@@ -229,6 +231,36 @@ class Chat(CheckpointAttributes):
             samples = torch.from_numpy(recording).to(model.dvae.coef.device)
             return encode_sample(model.dvae.encode(samples.unsqueeze(0))[0].cpu().numpy())
 
+    # -- words -----------------------------------------------------------------------------
+
+    def find_alignment_heads(
+        self, *, show_tqdm: bool = True, interrupt: threading.Event | None = None
+    ) -> HeadChoice | None:
+        """Find the attention heads that follow the text, from sentences that the model speaks.
+
+        The times of words are found from them. The choice is used at once. It is stored beside a
+        checkpoint in a folder of the caller's, else in the cache folder; later loads read it. For a
+        checkpoint whose configuration names heads, those stay in use, and nothing is stored.
+
+        Args:
+            show_tqdm: show a progress bar on a terminal.
+            interrupt: an event that ends this call alone; any thread may set it.
+
+        Returns:
+            The choice with its scores, or ``None`` after an interrupt.
+
+        Raises:
+            EngineUnavailableError: the engine's kernels do not give attention.
+            GenerationError: the model speaks none of the sentences.
+        """
+        model = self._loaded
+        cancelled = self._new_cancellation(interrupt)
+        with finish_before_exit(cancelled.set):
+            choice = find_heads(model, cancelled, show=show_tqdm)
+            if choice is None or model.config.defaults.alignment_heads:
+                return choice
+            return keep_heads(model, choice)
+
     # -- speaking --------------------------------------------------------------------------
 
     def infer(
@@ -270,7 +302,8 @@ class Chat(CheckpointAttributes):
                 ``LowLatency`` or dict with its numbers.
             interrupt: an event that ends this call alone; any thread may set it.
             word_times: find when each word is spoken, for ``Waveforms.words``, or for ``words`` of
-                each of a stream's ``rows``.
+                each of a stream's ``rows``. For a checkpoint that names no attention heads for it,
+                the first such call begins with :meth:`find_alignment_heads`.
 
         Returns:
             ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each text; with ``stream``
@@ -280,8 +313,7 @@ class Chat(CheckpointAttributes):
 
         Raises:
             TextError: a text is too long for the model.
-            VoiceError, ConfigError: a parameter cannot be used; or ``word_times`` with a checkpoint
-                that names no attention heads for it.
+            VoiceError, ConfigError: a parameter cannot be used.
             EngineUnavailableError: ``word_times`` with kernels that do not give attention.
             EmptySpeechError: utterances stayed empty; it carries all waveforms.
         """
@@ -296,7 +328,7 @@ class Chat(CheckpointAttributes):
             reading = Reading(
                 self.normalizer, lang, do_text_normalization, do_homophone_replacement
             )
-            read = word_reader(model, reading) if word_times else None
+            read = word_reader(reading) if word_times else None
             utterances = utterances_of(
                 model,
                 texts,
@@ -310,7 +342,8 @@ class Chat(CheckpointAttributes):
                 together = max(together, _checked_batch(max_split_batch))
             if model.gpt.batches_itself and not stream:
                 together = len(utterances)
-            call = InferCall(model, len(texts), max(1, together), cancelled, read)
+            heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if word_times else ()
+            call = InferCall(model, len(texts), max(1, together), cancelled, read, heads)
             if stream and not refine_text_only:
                 thread = call.generation_thread(
                     utterances, coding, use_decoder, early, None if skip_refine_text else refining
@@ -380,7 +413,7 @@ class Chat(CheckpointAttributes):
             reading = Reading(
                 self.normalizer, lang, do_text_normalization, do_homophone_replacement
             )
-            read = word_reader(model, reading) if word_times else None
+            read = word_reader(reading) if word_times else None
             utterances = utterances_of(
                 model,
                 _texts(text) or [""],
@@ -391,7 +424,8 @@ class Chat(CheckpointAttributes):
                 is_strict=True,
             )
             together = _checked_batch(max_split_batch) if split_text else 1
-            call = InferCall(model, 1, together, cancelled, read)
+            heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if word_times else ()
+            call = InferCall(model, 1, together, cancelled, read, heads)
             thread = call.generation_thread(
                 utterances, coding, use_decoder, early, None if skip_refine_text else refining
             )

@@ -7,6 +7,7 @@ display is needed and threads share no state.
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,13 @@ from ..errors import AudioError
 from .files import check_target, read, write_file
 from .samples import SAMPLE_RATE, Samples, StrPath, check_rate, is_path, to_mono
 from .spectrum import FLOOR_DB, log_spectra, mel, mel_rows
+from .subtitles import TimedWord
+from .word_row import draw_words
 
 _INK, _FAINT = "#1f2430", "#8a91a0"
 _COLOUR_A, _COLOUR_B, _COLOUR_DIFFERENCE = "#2563a8", "#d9730d", "#b3243b"
+# Inches of the plot of one waveform; a row of words takes what it needs.
+_WIDTH, _WAVE_HEIGHT, _SPECTRUM_HEIGHT, _WORDS_HEIGHT = 11.0, 2.24, 3.36, 0.3
 _COLUMNS = 1600  # more detail across a plot cannot be seen
 _MEL_ROWS = 160
 _HEADLINE_CHARACTERS = 120
@@ -29,7 +34,12 @@ _CHINESE_FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Microsoft YaHei", "Pi
 
 
 def plot_waveform(
-    wav: Any, path: StrPath, *, sample_rate: int = SAMPLE_RATE, title: str | None = None
+    wav: Any,
+    path: StrPath,
+    *,
+    sample_rate: int = SAMPLE_RATE,
+    title: str | None = None,
+    words: Sequence[TimedWord] = (),
 ) -> Path:
     """Draw one waveform above its spectrogram (mel scale) and return ``path``.
 
@@ -39,6 +49,8 @@ def plot_waveform(
         path: ``.png``, ``.svg`` or ``.pdf``.
         sample_rate: of an array, in Hz; a file has its own.
         title: a headline, such as the spoken text.
+        words: of the waveform, as ``Waveforms.words`` has them; written below the spectrogram when
+            they are spoken. Where there are too many to be read, some are left out.
 
     Raises:
         AudioError: the waveform cannot be used or is empty, matplotlib is missing, or the plot
@@ -51,16 +63,24 @@ def plot_waveform(
         samples, rate = to_mono(wav), check_rate(sample_rate)
     if not samples.size:
         raise AudioError("wav is empty; there is nothing to draw")
-    figure, target = _figure(path, 11.0, 5.6)
-    wave_axes, spectrum_axes = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.5))
+    figure, target = _figure(path, _WIDTH, _WAVE_HEIGHT + _SPECTRUM_HEIGHT)
+    spoken = [word for word in words if word.end > word.start]
+    heights = [_WAVE_HEIGHT, _SPECTRUM_HEIGHT, *([_WORDS_HEIGHT] if spoken else [])]
+    rows = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
+    wave_axes, spectrum_axes = rows[:2]
     _draw_wave(wave_axes, samples, rate, _COLOUR_A, _peak(samples))
     hop = _hop(len(samples))
     image = _draw_spectrogram(spectrum_axes, _mel_spectrogram(samples, rate, hop), rate, hop)
     _colour_bar(figure, image, spectrum_axes)
     spectrum_axes.set_xlim(0, len(samples) / rate)
-    spectrum_axes.set_xlabel("time (s)")
+    rows[-1].set_xlabel("time (s)")
     if title is not None:
         _headline(figure, title)
+    if spoken:
+        _plain(rows[-1])
+        heights[-1] = draw_words(rows[-1], spoken, ink=_INK, faint=_FAINT, fonts=_fonts())
+        rows[-1].get_gridspec().set_height_ratios(heights)
+        figure.set_figheight(sum(heights))
     return _write(figure, target)
 
 

@@ -96,6 +96,11 @@ class AssetFolder:
         """Characters to replace by others that sound alike; the file is optional."""
         return self.asset / "homophones_map.json"
 
+    @property
+    def alignment_heads(self) -> Path:
+        """Attention heads that a search chose for the times of words; the file is optional."""
+        return self.asset / "alignment_heads.json"
+
     def missing(self) -> list[str]:
         """Return the names of required files that are not there."""
         return [name for name in _REQUIRED if not self.file(name).is_file()]

@@ -26,8 +26,8 @@ class CacheEntry:
 def cache_entries() -> list[CacheEntry]:
     """Return the cache folders.
 
-    They are ``huggingface`` (the downloaded checkpoint) and ``own`` (known hashes, kernels and
-    packed weights).
+    They are ``huggingface`` (the downloaded checkpoint) and ``own`` (known hashes, kernels,
+    packed weights and attention heads).
     """
     from huggingface_hub.constants import HF_HUB_CACHE
 

@@ -34,6 +34,7 @@ from ..pipeline.decode_worker import MOST_FRAMES, MOST_FRAMES_ON_GPU, DecodeWork
 from ..pipeline.model import Model
 from ..utils import machine
 from .assets import AssetFolder
+from .head_files import found_heads
 from .tensor_file import RESTORE, TensorFile
 from .tensors import load_module
 
@@ -67,6 +68,7 @@ def load_model(
     tokenizer = ScriptTokenizer(assets.tokenizer)
     tokenizer.check_ids(config.gpt.num_text_tokens)
     speaker = _speaker(config, assets.config, placement)
+    found = found_heads(assets, config)
     gpt = GPT.load_pretrained(
         weights=assets.gpt,
         llama_file=assets.gpt_config,
@@ -95,6 +97,7 @@ def load_model(
         from_hiddens=from_hiddens,
         from_codes=from_codes,
         decode_worker=DecodeWorker(gpt.compute_lock, MOST_FRAMES_ON_GPU if on_gpu else MOST_FRAMES),
+        found_heads=found,
     )
     if coef is not None and coef != model.coef:
         logger.warning("the given coef differs from the checkpoint's own, which is used")

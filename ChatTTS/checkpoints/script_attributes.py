@@ -7,7 +7,7 @@ from typing import Generic, TypeVar, overload
 
 import torch
 
-from ..config import Config
+from ..config import AlignmentHeads, Config
 from ..errors import NotLoadedError
 from ..model.dvae import DVAE, MelDecoder
 from ..model.embed import Embed
@@ -74,6 +74,12 @@ class CheckpointAttributes:
     def config(self) -> Config:
         """Sizes and voice defaults of the checkpoint; the published ones before a load."""
         return Config.published() if self._model is None else self._model.config
+
+    @property
+    def alignment_heads(self) -> AlignmentHeads:
+        """The attention heads that the times of words are found from; none are searched for."""
+        model = self._loaded
+        return model.config.defaults.alignment_heads or model.found_heads.known
 
     @property
     def embed(self) -> Embed:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ..errors import ChatTTSError
 from ..version import __version__
-from . import assets_commands, check, compare, doctor, refine, say, serve, voice
+from . import align, assets_commands, check, compare, doctor, refine, say, serve, voice
 from .console import Console, UsageError, console_logging, print_error
 from .options import Parser
 
@@ -110,6 +110,6 @@ def _parser() -> Parser:
     parser = Parser(prog="chattts", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"chattts-velocity {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (say, serve, refine, voice, compare, check, assets_commands, doctor):
+    for command in (say, serve, refine, voice, compare, check, align, assets_commands, doctor):
         command.add_to(commands)
     return parser

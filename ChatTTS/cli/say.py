@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ChatTTSError
+from ..errors import ChatTTSError, EngineUnavailableError
 from ..voices import VoiceLibrary, find_voice
 from .console import Console, UsageError, warn
 from .model import FULL_MODEL_HINT, choose_model, load_chat, read_config
@@ -104,10 +104,15 @@ def _add_output_options(parser: Parser) -> None:
     group.add_argument(
         "--subtitles",
         metavar="FILE",
-        help="also write subtitles (.srt, .vtt, .ass, .lrc, .json); the model must give word "
-        "times, as the bundled one does",
+        help="also write subtitles (.srt, .vtt, .ass, .lrc, .json); a model without heads for word "
+        "times is searched for them first (`chattts align`)",
     )
-    group.add_argument("--plot", metavar="FILE", help="also draw the waveform (.png, .svg, .pdf)")
+    group.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="also draw the waveform (.png, .svg, .pdf), and its words if the model has heads for "
+        "word times (`chattts align`)",
+    )
 
 
 def _add_voice_options(parser: Parser) -> None:
@@ -154,7 +159,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         **text_arguments(args),
         **_refining(args, sampling, config.defaults.refine_trained),
         "params_infer_code": {**sampling, **voice.parameters, **_sample(chat, args)},
-        **({} if args.subtitles is None else {"word_times": True}),
+        **({"word_times": True} if _wants_words(args, chat) else {}),
     }
     job = SpeechJob(chat, text, arguments, output, keep=args.plot is not None or args.check)
     failure = _speak(job, args, console)
@@ -168,6 +173,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.plot is not None:
         job.plot(args.plot)
         console.note(f"drawn in {args.plot}")
+        if not chat.alignment_heads:
+            console.note("the plot has no words: `chattts align` finds when they are spoken")
     if args.subtitles is not None:
         job.save_subtitles(args.subtitles)
         console.note(f"subtitles in {args.subtitles}")
@@ -189,11 +196,21 @@ def _speak(job: SpeechJob, args: argparse.Namespace, console: Console) -> ChatTT
             job.stream(low_latency=args.low_latency)
         else:
             failure = job.speak()
+    except EngineUnavailableError:
+        if args.subtitles is not None or not job.leave_words_out():
+            raise
+        console.note("the plot has no words: this engine cannot tell when they are spoken here")
+        return _speak(job, args, console)
     except (ChatTTSError, KeyboardInterrupt):
         job.report(console)
         raise
     job.report(console)
     return failure
+
+
+def _wants_words(args: argparse.Namespace, chat: Chat) -> bool:
+    """Return whether the times of words are asked for; a picture alone is worth no search."""
+    return args.subtitles is not None or (args.plot is not None and bool(chat.alignment_heads))
 
 
 def _check_sample(args: argparse.Namespace) -> None:

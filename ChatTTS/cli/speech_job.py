@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..core import Chat
-    from ..pipeline.results import SpokenText
+    from ..pipeline.results import SpokenText, Word
 
 _ENDINGS = {
     "length": "cut off at the longest that the model may speak (length); another seed or a "
@@ -35,7 +35,7 @@ class SpeechJob:
     def __init__(
         self, chat: Chat, text: str, arguments: dict[str, Any], output: OutputTarget, *, keep: bool
     ) -> None:
-        self._chat, self._text, self._arguments = chat, text, arguments
+        self._chat, self._text, self._arguments = chat, text, dict(arguments)
         self._output, self._keep = output, keep
         self._target = output.name
         self._rows: list[SpokenText] = []
@@ -100,6 +100,10 @@ class SpeechJob:
                 self._busy = time.perf_counter() - start
                 self._samples, self._underruns = output.samples_written, output.underruns
 
+    def leave_words_out(self) -> bool:
+        """Ask for the times of words no more; return whether they were asked for."""
+        return bool(self._arguments.pop("word_times", False))
+
     def report(self, console: Console) -> None:
         """Print the length and the times so far, and warn of sentences that were cut off."""
         from ..audio import SAMPLE_RATE
@@ -123,16 +127,16 @@ class SpeechJob:
                 warn(f"{_shortened(spoken.text)} was {_ENDINGS[spoken.finish.value]}")
 
     def plot(self, path: str) -> None:
-        """Draw the waveform; the samples must have been kept."""
+        """Draw the waveform, with words if they have times; the samples must have been kept."""
         from ..audio import plot_waveform
 
-        plot_waveform(self._waveform(), path, title=self._text)
+        plot_waveform(self._waveform(), path, title=self._text, words=self._words())
 
     def save_subtitles(self, path: str) -> None:
         """Write subtitles; the arguments must ask for ``word_times``."""
         from ..audio import save_subtitles
 
-        save_subtitles(path, [word for row in self._rows for word in row.words], self._text)
+        save_subtitles(path, self._words(), self._text)
 
     def check(self, console: Console) -> bool:
         """Look for every word of the text in the speech, and print what was heard.
@@ -151,6 +155,9 @@ class SpeechJob:
         else:
             warn(f"the recogniser did not hear the text as it is: {checked}")
         return checked.good
+
+    def _words(self) -> list[Word]:
+        return [word for row in self._rows for word in row.words]
 
     def _waveform(self) -> NDArray[np.float32]:
         import numpy as np

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ..config import AlignmentHeads
 from ..model.generation import Cancellation
 from ..params import InferCodeParams, LowLatency, RefineTextParams
 from ..text.spoken_words import Reader
@@ -34,6 +35,7 @@ class InferCall:
         batch_size: utterances generated side by side.
         cancelled: ends this call alone.
         read: the spoken form of a written word, where the times of words are wanted.
+        heads: the attention heads that these times are found from.
     """
 
     model: Model
@@ -41,6 +43,7 @@ class InferCall:
     batch_size: int
     cancelled: Cancellation
     read: Reader | None = None
+    heads: AlignmentHeads = ()
 
     def refined(
         self, utterances: Sequence[Utterance], params: RefineTextParams, seed: int
@@ -162,7 +165,7 @@ class InferCall:
             may_restart=not is_stream,
             cancelled=self.cancelled,
             refined=refined,
-            alignment_heads=() if self.read is None else self.model.alignment_heads(),
+            alignment_heads=self.heads,
         )
         return _with_progress(updates, params.show_tqdm)
 

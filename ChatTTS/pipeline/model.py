@@ -8,7 +8,7 @@ import numpy as np
 import pybase16384
 from numpy.typing import NDArray
 
-from ..config import AlignmentHeads, Config
+from ..config import Config
 from ..errors import ConfigError
 from ..model.dvae import DVAE, MelDecoder
 from ..model.gpt import GPT
@@ -19,6 +19,7 @@ from ..model.synthesis import Synthesizer
 from ..model.vocoder import Vocoder
 from ..utils.lru import LRU
 from .decode_worker import DecodeWorker
+from .found_heads import FoundHeads
 
 # Decoded voices that are kept; a sample of half a minute takes 45 kB.
 _VOICES_KEPT = 256
@@ -32,6 +33,7 @@ class Model:
         from_hiddens, from_codes: turn frames into samples: from their hidden states through the
             Decoder, or from their codes through the DVAE.
         decode_worker: the thread that runs these two.
+        found_heads: attention heads for the times of words, if the configuration names none.
         vectors, samples: caches of decoded speaker strings and sample prompts.
     """
 
@@ -46,27 +48,13 @@ class Model:
     from_hiddens: Synthesizer
     from_codes: Synthesizer
     decode_worker: DecodeWorker
+    found_heads: FoundHeads = field(default_factory=FoundHeads)
     vectors: LRU[str, NDArray[np.float32]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
     samples: LRU[str, NDArray[np.int64]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
 
     def synthesizer(self, use_decoder: bool) -> Synthesizer:
         """Return the synthesizer through the Decoder, or the one through the DVAE."""
         return self.from_hiddens if use_decoder else self.from_codes
-
-    def alignment_heads(self) -> AlignmentHeads:
-        """The attention heads that the times of words are found from.
-
-        Raises:
-            ConfigError: the checkpoint names none.
-        """
-        heads = self.config.defaults.alignment_heads
-        if not heads:
-            raise ConfigError(
-                "word_times needs attention heads that follow the text, and this checkpoint names "
-                "none: leave word_times out, load the bundled voice, or name them in "
-                "defaults.alignment_heads of asset/config.json"
-            )
-        return heads
 
     def with_part(self, name: str, part: object) -> Model:
         """Return a model with another ``part``, for scripts that assign ``chat.decoder``.

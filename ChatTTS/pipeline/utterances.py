@@ -25,13 +25,8 @@ class Reading:
     do_homophone_replacement: bool
 
 
-def word_reader(model: Model, reading: Reading) -> Reader:
-    """Return the function that reads one written word as the texts of a call are read.
-
-    Raises:
-        ConfigError: the checkpoint names no attention heads to find the times of words from.
-    """
-    model.alignment_heads()
+def word_reader(reading: Reading) -> Reader:
+    """Return the function that reads one written word as the texts of a call are read."""
 
     def read(word: str) -> str:
         try:

@@ -41,6 +41,19 @@ class WordFrames:
     confidence: float
 
 
+def combine_heads(attention: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return one attention for several heads, [..., columns].
+
+    The clearest heads count most, so that one that looks elsewhere does no harm.
+
+    Args:
+        attention: [..., heads, columns].
+    """
+    share = attention.max(axis=-1, keepdims=True) + _LEAST
+    combined: NDArray[np.float64] = (attention * share).sum(axis=-2) / share.sum(axis=-2)
+    return combined
+
+
 class MonotonePath:
     """The best path through the columns of a text; see the module.
 
@@ -127,9 +140,7 @@ class WordAligner:
         """
         found: list[WordFrames] = []
         for frame in attention[:, :, -len(self._owners) :].astype(np.float64):
-            # The clearest heads count most, so that one that looks elsewhere does no harm.
-            share = frame.max(axis=1) + _LEAST
-            weights = (frame * share[:, None]).sum(axis=0) / share.sum()
+            weights = combine_heads(frame)
             self._waiting.append(weights)
             place = self._path.push(weights)
             if place is not None:

@@ -109,20 +109,8 @@ class KeptFolder:
         """
         self.make()
         self.remove_unfinished()
-        path = self.path / (UNFINISHED + secrets.token_hex(8))
-        try:
-            with open(path, "xb", opener=lambda name, given: os.open(name, given, mode)) as file:
-                yield file
-                file.flush()
-                # Otherwise a power failure could leave zeros under the name.
-                os.fsync(file.fileno())
-            path.replace(self.path / name)
-        except BaseException:
-            with suppress(OSError):
-                path.unlink()
-            raise
-        with suppress(OSError):  # not on every system; only the new name could be lost
-            _sync_folder(self.path)
+        with writing_whole(self.path / name, mode) as file:
+            yield file
 
     def make(self) -> None:
         """Create the folder where it is missing.
@@ -159,6 +147,34 @@ class KeptFolder:
                     "(chmod go-w), or name another folder in the environment variable "
                     "XDG_CACHE_HOME"
                 )
+
+
+@contextmanager
+def writing_whole(target: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
+    """Open a file for writing in an existing folder; it gets its name once it is complete.
+
+    An exception leaves an earlier file of that name as it was.
+
+    Args:
+        mode: the file's permissions, less those that the umask removes.
+
+    Raises:
+        OSError: there is no space or no permission.
+    """
+    path = target.parent / (UNFINISHED + secrets.token_hex(8))
+    try:
+        with open(path, "xb", opener=lambda name, given: os.open(name, given, mode)) as file:
+            yield file
+            file.flush()
+            # Otherwise a power failure could leave zeros under the name.
+            os.fsync(file.fileno())
+        path.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise
+    with suppress(OSError):  # not on every system; only the new name could be lost
+        _sync_folder(target.parent)
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -9,7 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from ChatTTS.pipeline import word_alignment
-from ChatTTS.pipeline.word_alignment import LAG, MonotonePath, WordAligner, WordFrames
+from ChatTTS.pipeline.word_alignment import (
+    LAG,
+    MonotonePath,
+    WordAligner,
+    WordFrames,
+    combine_heads,
+)
 from ChatTTS.text.alignment import TextColumns
 from ChatTTS.text.spoken_words import CallerWord
 
@@ -37,6 +43,19 @@ def slow_path(weights: NDArray[np.float64]) -> list[int]:
             best, found = score, path
     assert found is not None
     return list(found)
+
+
+def test_the_clearest_heads_count_most() -> None:
+    clear, blurred = [0.0, 0.9, 0.1], [0.3, 0.3, 0.3]
+    combined = combine_heads(np.array([clear, blurred]))
+    assert combined == pytest.approx(
+        [(0.9 * a + 0.3 * b) / 1.2 for a, b in zip(clear, blurred, strict=True)], abs=1e-3
+    )
+    frames = np.random.default_rng(0).random((7, 5, 9))
+    together = combine_heads(frames)
+    assert all(
+        np.array_equal(combine_heads(one), two) for one, two in zip(frames, together, strict=True)
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -13,7 +13,6 @@ from torch.nn.functional import interpolate
 
 from ChatTTS.audio.samples import SAMPLE_RATE, Samples
 from ChatTTS.core import Chat
-from ChatTTS.errors import ConfigError
 from ChatTTS.pipeline.results import Waveforms, Word
 from ChatTTS.pipeline.utterance_words import UtteranceWords
 from ChatTTS.text.alignment import text_columns
@@ -148,15 +147,6 @@ def test_words_of_a_refined_text_are_those_of_the_caller(velocity: Chat) -> None
     assert waveforms.rows[0].utterances[0].text != spoken(velocity, TEXT).rows[0].utterances[0].text
     assert [word.text for word in waveforms.words[0]] == [part.strip(".,") for part in TEXT.split()]
     check_words(waveforms.words[0], TEXT, len(waveforms[0]))
-
-
-def test_a_checkpoint_without_heads_says_so() -> None:
-    chat = Chat()
-    chat.load_or_raise("custom", custom_path=DATA / "model-a", device="cpu")
-    with pytest.raises(ConfigError, match="alignment_heads"):
-        spoken(chat, TEXT)
-    with pytest.raises(ConfigError, match="alignment_heads"):
-        chat.stream(TEXT, word_times=True)
 
 
 # ---------------------------------------------------------------- truth

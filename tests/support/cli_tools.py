@@ -13,8 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from ChatTTS.audio.samples import Samples
+from ChatTTS.config import AlignmentHeads
 from ChatTTS.model.generation import FinishReason
-from ChatTTS.pipeline.results import Piece, SpokenText, SpokenUtterance, Waveforms
+from ChatTTS.pipeline.results import Piece, SpokenText, SpokenUtterance, Waveforms, Word
 
 RATE = 24_000
 TONE = (0.5 * np.sin(np.arange(RATE) / 10)).astype(np.float32)
@@ -31,6 +32,7 @@ class FakeChat:
     finish = FinishReason.STOP
     spoken = TONE
     failure: BaseException | None = None
+    alignment_heads: AlignmentHeads = ()
 
     def __init__(self) -> None:
         self.device = SimpleNamespace(type="cpu")
@@ -59,7 +61,11 @@ class FakeChat:
         return self.streamed
 
     def row(self, text: str) -> SpokenText:
-        return SpokenText([SpokenUtterance(text, len(self.spoken), self.finish)])
+        end = len(self.spoken)
+        words = []
+        if self.asked.get("word_times"):
+            words.append(Word(text, 0.0, end / RATE, 0, end, 0, len(text), 1.0))
+        return SpokenText([SpokenUtterance(text, end, self.finish, words)])
 
 
 class FakeStream:

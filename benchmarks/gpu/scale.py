@@ -55,7 +55,7 @@ class Scale:
 FULL = Scale(
     device="cuda:0",
     gpt=GPTConfig(),
-    streams=(1, 8, 64, 256),
+    streams=(1, 8, 16, 64, 256),
     positions=500,
     prompt=50,
     frames=350,

@@ -37,7 +37,6 @@ from .scale import Task
 ALLOWED_IDS = 0.005
 _EPS = 1e-6
 _MOST_BLOCKS = 1024
-_BIT_ROWS = (1, 2, 5, 16, 17, 32, 33, 64, 65, 100, 128, 200)
 
 # A name, and a function that returns the error and the allowed error.
 Check = tuple[str, Callable[[], tuple[float, float]]]
@@ -74,9 +73,6 @@ def checks(given: Inputs) -> Iterator[Check]:
             for name, check in part(given, rows):
                 yield f"{name}, {rows} rows", check
     yield "prompt attention", lambda: _prompts(given)
-    for name in kinds(given.scale.gpt):
-        yield f"bits of product {name}", partial(_same_bits_of_products, given, name)
-    yield "bits of attention", lambda: _same_bits_of_attention(given)
 
 
 def _small(given: Inputs, rows: int) -> Iterator[Check]:
@@ -107,7 +103,7 @@ def _small(given: Inputs, rows: int) -> Iterator[Check]:
     yield "embedding", embedded
 
 
-def _cache(given: Inputs, rows: int, positions: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def paged_cache(given: Inputs, rows: int, positions: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return a pool of two layers, block tables, the table of each row, and the rows' positions.
 
     Positions are below ``positions``. Some rows are padding (table -1). With more than
@@ -131,7 +127,7 @@ def _rotary(given: Inputs, rows: int) -> Iterator[Check]:
 
     def check() -> tuple[float, float]:
         # Few positions, so that no two rows write into one block.
-        pool, tables, table_of, positions = _cache(given, rows, 2 * CacheConfig.block_size)
+        pool, tables, table_of, positions = paged_cache(given, rows, 2 * CacheConfig.block_size)
         angles = given.normal(gpt.max_position_embeddings, pool.shape[5], dtype=torch.float32)
         parts = (
             given.normal(rows, 3 * gpt.hidden_size),
@@ -165,7 +161,7 @@ def _rotary(given: Inputs, rows: int) -> Iterator[Check]:
 
 def _attention(given: Inputs, rows: int) -> Iterator[Check]:
     def check() -> tuple[float, float]:
-        pool, tables, table_of, positions = _cache(given, rows, given.scale.positions)
+        pool, tables, table_of, positions = paged_cache(given, rows, given.scale.positions)
         query = given.normal(rows, *pool.shape[3::2])
         most = given.scale.gpt.max_position_embeddings
 
@@ -182,7 +178,7 @@ def _attention(given: Inputs, rows: int) -> Iterator[Check]:
 def _prompts(given: Inputs) -> tuple[float, float]:
     """Check prompt attention with chunks of two sequences, of different lengths, in one step."""
     length = given.scale.positions
-    pool, tables, _, _ = _cache(given, 2, length)
+    pool, tables, _, _ = paged_cache(given, 2, length)
     counts = (length, length // 3 + 1)
     positions = torch.cat([torch.arange(length - n, length) for n in counts]).to(torch.int32)
     table_of = torch.repeat_interleave(torch.arange(2), torch.tensor(counts)).to(torch.int32)
@@ -266,44 +262,3 @@ def _draws(given: Inputs, rows: int) -> Iterator[Check]:
         return float((found != expected).float().mean()), ALLOWED_IDS
 
     yield "draws", check
-
-
-def _same_bits_of_products(given: Inputs, name: str) -> tuple[float, float]:
-    """Return the share of row counts at which a row's bits differ from those in the largest batch.
-
-    The row counts cover each kernel and each tile of a product.
-    """
-    kind, device = kinds(given.scale.gpt)[name], given.device
-    most = max(given.scale.check_rows)
-    x = given.normal(most, kind.inputs).to(device)
-    weight = given.normal(kind.outputs * (1 + kind.gated), kind.inputs) * kind.inputs**-0.5
-    weight, gain = weight.to(device), given.normal(kind.inputs).to(device)
-    residual = given.normal(most, kind.outputs).to(device)
-
-    def multiply(count: int) -> Tensor:
-        norm_of = (gain, _EPS) if kind.normed else None
-        sums = residual[:count].clone() if kind.added else None
-        return products.product(x[:count], weight, norm=norm_of, residual=sums, gated=kind.gated)
-
-    whole = multiply(most)
-    counts = [count for count in _BIT_ROWS if count < most]
-    differing = [not torch.equal(multiply(count), whole[:count]) for count in counts]
-    return sum(differing) / len(differing), 0.0
-
-
-def _same_bits_of_attention(given: Inputs) -> tuple[float, float]:
-    """Return the share of numbers of sequences at which the bits of attention differ."""
-    most = max(given.scale.check_rows)
-    cached = [part.to(given.device) for part in _cache(given, most, given.scale.positions)]
-    pool, tables, table_of, positions = cached
-    query = given.normal(most, *pool.shape[3::2]).to(given.device)
-    length = given.scale.gpt.max_position_embeddings
-
-    def attend(count: int) -> Tensor:
-        own = (part[:count] for part in (table_of, positions))
-        return attention.attend_rows(query[:count], pool, 1, tables, *own, most=length)
-
-    whole = attend(most)
-    counts = {*given.scale.check_rows, most - 1}
-    differing = [bool((attend(count) != whole[:count]).any()) for count in counts]
-    return sum(differing) / len(differing), 0.0

@@ -66,6 +66,11 @@ class Gpu:
     multiprocessors: int
     clock: float
 
+    @property
+    def start(self) -> float:
+        """Seconds from a launch to the next one, beside its own work."""
+        return _OVERLAPPING_START if self.capability >= _OVERLAPS else _START
+
 
 GPUS: Mapping[str, Gpu] = {
     "H200": Gpu(90, 4.8e12, 989e12, 132, 1.98e9),
@@ -101,7 +106,6 @@ class Launch:
 
     def seconds(self, gpu: Gpu) -> float:
         """Return the time from this launch to the next one."""
-        start = _OVERLAPPING_START if gpu.capability >= _OVERLAPS else _START
         cycles = gpu.clock * min(self.programs, gpu.multiprocessors)
         work = max(
             self.fetched / (_REACHED * gpu.read),
@@ -109,7 +113,7 @@ class Launch:
             self.issued / (_ISSUED * cycles),
             self.operations / (_REACHED_PRODUCTS * gpu.products),
         )
-        return start + self.instructions * _CYCLES / gpu.clock + work
+        return gpu.start + self.instructions * _CYCLES / gpu.clock + work
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,7 @@ class StepModel:
             times.append(times[-1] * rows / counts[-1])
             counts.append(rows)
         more = (positions - rows * self.positions) * self._work.position_bytes
-        least = self.steps[counts[0]].count * _OVERLAPPING_START
+        least = self.steps[counts[0]].count * self.gpu.start
         counted = float(np.interp(rows, counts, times))
         return max(least, counted + more / (_REACHED * self.gpu.read))
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.gpu --seconds 450
 
-What could be wrong comes first: versions, codes, bits. ``gpu.sh`` installs what is missing and calls
-this command. README.md explains each figure. This module does not import torch, so that it survives
-any failure of a part and keeps the other results.
+What could be wrong comes first: versions, codes, bits. ``gpu.sh`` installs what is missing and
+calls this command. README.md explains each figure. This module does not import torch, so that it
+survives any failure of a part and keeps the other results.
 """
 
 from __future__ import annotations
@@ -214,6 +214,8 @@ class Run:
             "XDG_CACHE_HOME": "{folder}/cache",
             **part.environment,
         }
+        if self._dry:  # threads of tiny operators would only wait for one another
+            own["OMP_NUM_THREADS"] = "1"
         own = {name: value.format(folder=self._folder) for name, value in own.items()}
         return os.environ | own
 

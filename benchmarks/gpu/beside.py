@@ -118,7 +118,8 @@ def _beside(
 
 def _listen(chat: ChatTTS.Chat, scale: Scale) -> Heard:
     """Listen to one stream; its text and seed are always the same."""
-    pieces, silent, gap = [], 0.0, 0.0
+    pieces: list[np.ndarray] = []
+    silent = gap = 0.0
     played_until = last = 0.0
     for piece in chat.stream(
         texts(1, scale.prompt, 0)[0],
@@ -152,9 +153,7 @@ def _speak(chat: ChatTTS.Chat, scale: Scale, count: int) -> None:
 def _params(scale: Scale) -> InferCodeParams:
     """Return the default settings for exactly ``scale.frames`` frames."""
     count = scale.frames
-    return InferCodeParams(
-        max_new_token=count, min_new_token=count, manual_seed=0, show_tqdm=False
-    )
+    return InferCodeParams(max_new_token=count, min_new_token=count, manual_seed=0, show_tqdm=False)
 
 
 def _told(heard: Heard, alone: Heard) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -55,10 +55,7 @@ class SubmitClock:
         marks = self._marks
         if self.device.type == "cuda":
             marks[-1][1].synchronize()
-        waited = sum(
-            self._between(ended[1], begun[0])
-            for ended, begun in zip(marks, marks[1:], strict=False)
-        )
+        waited = sum(self._between(ended[1], begun[0]) for ended, begun in pairwise(marks))
         return self._between(marks[0][0], marks[-1][1]), waited
 
     def _mark(self) -> Any:

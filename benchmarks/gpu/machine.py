@@ -1,4 +1,4 @@
-"""The machine that the GPU benchmark runs on, and what would keep the kernels from running there."""
+"""The machine that the GPU benchmark runs on, and whether the kernels can run there."""
 
 from __future__ import annotations
 

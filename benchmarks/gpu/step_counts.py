@@ -88,9 +88,7 @@ class LaunchCounter:
             yield found
         self._found = None
 
-    def _measured(
-        self, kernel: JITFunction[Any], args: Any, options: Any, emulate: Any
-    ) -> Launch:
+    def _measured(self, kernel: JITFunction[Any], args: Any, options: Any, emulate: Any) -> Launch:
         """Emulate the programs along the last axis of a launch; return the work of all."""
         name, grid = kernel.fn.__name__, (*options["grid"], 1, 1)[:3]
         self._warps = self._issued = self._moved = self._operations = 0
@@ -176,7 +174,7 @@ def _operations(instruction: Instruction) -> int:
 
 
 class _StepRecorder:
-    """Records nothing: a replay does the work again. See ``Recorder`` in ``model/cuda/graphs.py``."""
+    """See ``Recorder`` in ``model/cuda/graphs.py``; a replay does the work again."""
 
     captures, seconds = 0, 0.0
 
@@ -217,9 +215,7 @@ def count(capability: int, scale: Scale) -> dict[str, list[dict[str, Any]]]:
     return steps
 
 
-def _counted_steps(
-    counter: LaunchCounter, scale: Scale, layers: int
-) -> dict[int, Counter[Launch]]:
+def _counted_steps(counter: LaunchCounter, scale: Scale, layers: int) -> dict[int, Counter[Launch]]:
     gpt = replace(scale.gpt, num_hidden_layers=layers, num_text_tokens=_TEXT_IDS)
     own = replace(scale, gpt=gpt, device="cpu", copy_bytes=TINY.copy_bytes)
     counted = {}

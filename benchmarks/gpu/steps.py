@@ -96,9 +96,7 @@ def load(task: Task, dtype: str, *, batch_invariant: bool = True) -> Loaded:
     return Loaded(model, pool, steps, blocks, scale)
 
 
-def measure(
-    task: Task, dtype: str, batch_invariant: bool = True, kernels: bool = False
-) -> None:
+def measure(task: Task, dtype: str, batch_invariant: bool = True, kernels: bool = False) -> None:
     """Time decode steps with each number of streams, and steps that read a prompt.
 
     Args:

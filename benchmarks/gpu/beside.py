@@ -25,6 +25,8 @@ SAMPLE_RATE = 24_000
 # The norm of the difference from the samples alone, by the norm of these: an utterance's launches
 # have other shapes beside others, and so other rounding.
 _ALLOWED = 0.05
+# Seconds of silence that a player may have: as much as a listener hardly hears.
+_MOST_SILENT = 0.1
 # A sample prompt's length in seconds.
 _PROMPT_SECONDS = 3
 # Memory for the keys and values of a second model.
@@ -79,7 +81,7 @@ def measure(task: Task, dtype: str) -> None:
         if error is not None:
             own["failed"] = repr(error)
         record.put(beside=found)
-        paused = heard.silent > 0 and task.device.type == "cuda"
+        paused = heard.silent > _MOST_SILENT and task.device.type == "cuda"
         if error is not None or own["difference"] > _ALLOWED or paused:
             wrong.append(name)
     chat.unload()

@@ -140,6 +140,13 @@ def _steps(found: Found) -> Iterator[str]:
         )
     for rows, seconds in found.get("prompt_ms", {}).items():
         yield f"a prompt of {rows}: {seconds['median']:.2f} ms"
+    apart = {
+        streams: own["without_overlap_ms"]
+        for streams, own in found.get("streams", {}).items()
+        if "without_overlap_ms" in own
+    }
+    if apart:
+        yield "launches without overlap: " + ", ".join(f"{n}: {ms:.3f}" for n, ms in apart.items())
     for streams, own in found.get("kernels", {}).items():
         yield f"{streams} streams: {own['launches']:.0f} kernels, busy {own['busy_us']:.0f} us"
         for kernel in own["each"][:_MOST_KERNELS]:

@@ -81,7 +81,7 @@ FULL = Scale(
         "model/test_streaming_decoder.py",
         "model/velocity/test_sampler.py",
     ),
-    traffic_seconds=8,
+    traffic_seconds=6,
     beside=20,
 )
 # Sizes with which a whole run takes seconds on a CPU.

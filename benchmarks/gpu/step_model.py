@@ -42,8 +42,8 @@ _CYCLES = 1.0
 _REACHED = 0.75
 # Bytes that a multiprocessor takes from the caches in a cycle.
 _CACHE_BYTES = 48
-# Instructions that a multiprocessor begins in a cycle, in practice; its four schedulers allow 4.
-_ISSUED = 2
+# Instructions that the schedulers of a multiprocessor begin in a cycle.
+_ISSUED = 4
 # The part of the rate of products that the kernels reach.
 _REACHED_PRODUCTS = 0.5
 
@@ -205,7 +205,9 @@ def count_steps(capability: int, scale: Scale) -> dict[int, Step]:
     """
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     # Triton compiles for the capability; the steps compute on the CPU.
-    environment |= {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment |= {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
     with TemporaryDirectory(prefix="chattts-steps-") as folder:
         file = Path(folder) / "steps.json"
         command = [sys.executable, "-m", f"{__package__}.step_counts", str(capability), str(file)]

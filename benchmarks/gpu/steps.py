@@ -10,12 +10,14 @@ import time
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile
 
+from ChatTTS.model.cuda.kernels import dependent_launch
 from ChatTTS.model.cuda.precision import ieee_float32
 from ChatTTS.model.embed import RowKind
 from ChatTTS.model.sampling import Draw
@@ -45,6 +47,14 @@ class Loaded:
     steps: DecodeSteps
     blocks: int
     scale: Scale
+
+    def record(self) -> None:
+        """Record the steps of all numbers of streams."""
+        buckets = self.steps.buckets
+        wanted = {next(b for b in buckets if b >= count) for count in self.scale.streams}
+        with ieee_float32():
+            for rows in sorted(wanted, reverse=True):
+                self.steps.record(rows)
 
     def lay_out(self, streams: int) -> list[tuple[int, ...]]:
         """Put ``streams`` sequences on the device, each shortly before the timed position.
@@ -87,13 +97,11 @@ def load(task: Task, dtype: str, *, batch_invariant: bool = True) -> Loaded:
         max_rows=max(scale.streams),
         max_positions=scale.gpt.max_position_embeddings,
     )
+    loaded = Loaded(model, pool, steps, blocks, scale)
     began = time.perf_counter()
-    wanted = {next(b for b in steps.buckets if b >= count) for count in scale.streams}
-    with ieee_float32():
-        for rows in sorted(wanted, reverse=True):
-            steps.record(rows)
+    loaded.record()
     record.put(record_s=time.perf_counter() - began, captures=model.recorder.captures)
-    return Loaded(model, pool, steps, blocks, scale)
+    return loaded
 
 
 def measure(task: Task, dtype: str, batch_invariant: bool = True, kernels: bool = False) -> None:
@@ -132,11 +140,18 @@ def measure(task: Task, dtype: str, batch_invariant: bool = True, kernels: bool 
     for rows in scale.prompts:
         prompts[str(rows)] = _prompt(loaded, rows, task.device)
         record.put(prompt_ms=prompts)
-    if kernels:
-        found = {}
+    if not details:
+        return
+    kernels = {}
+    for streams in scale.streams:
+        kernels[str(streams)] = _kernels(loaded, streams, task.device)
+        record.put(kernels=kernels)
+    with patch.object(dependent_launch, "capability", lambda x: 0):
+        loaded.record()
         for streams in scale.streams:
-            found[str(streams)] = _kernels(loaded, streams, task.device)
-            record.put(kernels=found)
+            apart = _measure(loaded, streams, task.device)["step_ms"]
+            results[str(streams)]["without_overlap_ms"] = apart["median"]
+            record.put(streams=results)
 
 
 def _measure(loaded: Loaded, streams: int, device: torch.device) -> dict[str, Any]:

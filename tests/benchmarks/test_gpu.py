@@ -93,13 +93,15 @@ def test_steps(folder: Path, on_triton: None, batch_invariant: bool) -> None:
 
 def test_kernels_and_expectations_of_steps(folder: Path, on_triton: None) -> None:
     (folder / "expected-steps.json").write_text('{"3": 0.125}')
-    found = do("steps", folder, dtype="bfloat16", kernels=True)
+    found = do("steps", folder, dtype="bfloat16", details=True)
 
     for own in found["kernels"].values():
         assert own["busy_us"] == pytest.approx(sum(each["us"] for each in own["each"]))
     assert "expected_ms" not in found["streams"]["1"]
     assert found["streams"]["3"]["expected_ms"] == 0.125
+    assert all(own["without_overlap_ms"] > 0 for own in found["streams"].values())
     lines = shown("steps bfloat16", found)
+    assert "without overlap" in lines
     assert " 0.125 " in lines
     assert "1 streams: " in lines
 

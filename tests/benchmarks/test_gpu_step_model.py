@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,12 +24,12 @@ from ..ptx.children import needs_emulator
 from ..ptx.program import parse
 
 H100 = GPUS["H100"]
-SMALL = Launch("small", 1, 4, 1980, 8000, 4096, 4096)
+SMALL = Launch("small", 1, 4, 1980, 0, 0, 0)
 
 
 def test_a_launch_takes_what_takes_longest() -> None:
     chain = 1e-6 + H100.start  # 1980 instructions at 1.98 GHz
-    assert SMALL.seconds(H100) == pytest.approx(chain, rel=0.05)
+    assert SMALL.seconds(H100) == pytest.approx(chain)
     many = replace(SMALL, programs=1320)
     fetching = replace(many, fetched=round(0.75 * 3.35e12 * 5e-6))
     assert fetching.seconds(H100) == pytest.approx(chain + 5e-6)
@@ -35,7 +37,7 @@ def test_a_launch_takes_what_takes_longest() -> None:
     assert moving.seconds(H100) == pytest.approx(chain + 7e-6)
     # One program cannot take as many bytes from the caches as all multiprocessors.
     assert replace(moving, programs=66).seconds(H100) == pytest.approx(chain + 14e-6)
-    busy = replace(moving, issued=round(2 * 132 * 1.98e9 * 9e-6))
+    busy = replace(moving, issued=round(4 * 132 * 1.98e9 * 9e-6))
     assert busy.seconds(H100) == pytest.approx(chain + 9e-6)
     multiplying = replace(busy, operations=round(0.5 * 989e12 * 11e-6))
     assert multiplying.seconds(H100) == pytest.approx(chain + 11e-6)
@@ -120,9 +122,11 @@ def test_the_expectation_is_left_for_the_steps(
     assert asked == [90, 80]
 
 
-def test_a_step_that_cannot_be_counted_says_why() -> None:
-    with pytest.raises(RuntimeError, match="cannot be counted: .*capability"):
-        step_model.count_steps("ninety", TINY)  # type: ignore[arg-type]
+def test_a_step_that_cannot_be_counted_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = subprocess.CompletedProcess("", 1, "", "PtxError: not known: tcgen05")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(RuntimeError, match="not known: tcgen05"):
+        step_model.count_steps(100, TINY)
 
 
 # ---------------------------------------------------------------- counts
@@ -154,8 +158,6 @@ def test_bytes_and_operations_of_instructions() -> None:
 
 
 def test_operators_that_launch_a_kernel() -> None:
-    from collections import Counter
-
     from benchmarks.gpu.step_counts import _Operators
 
     found = Counter[Launch]()
@@ -176,30 +178,31 @@ def test_operators_that_launch_a_kernel() -> None:
 @needs_emulator
 @pytest.mark.slow
 def test_a_tiny_step_is_counted() -> None:
-    steps = step_model.count_steps(90, TINY)
+    gpt, steps = TINY.gpt, step_model.count_steps(90, TINY)
     assert list(steps) == list(TINY.streams)
-    depth = TINY.gpt.num_hidden_layers
-    for rows, own in steps.items():
-        times = {launch.kernel: 0 for _, launch in own.launches}
+    layer = gpt.hidden_size * (4 * gpt.hidden_size + 3 * gpt.intermediate_size)
+    head = gpt.hidden_size * gpt.num_vq * gpt.num_audio_tokens
+    numbers = gpt.num_hidden_layers * layer + head
+    for own in steps.values():
+        times: Counter[str] = Counter()
         for count, launch in own.launches:
             times[launch.kernel] += count
             assert launch.kernel == "torch" or launch.instructions > 0
             assert launch.fetched <= launch.moved
-        assert times["_attend_splits"] == times["_rotate_and_store"] == depth
-        assert times["_draw_codes"] == times["_embed_rows"] == 1
-        products = [one for _, one in own.launches if one.kernel == "product_at_once"]
-        # Matrix units compute whole tiles of at least 16 rows and 8 outputs.
-        weights = {2 * 16 * 64 * n for n in (3 * 64, 64, 2 * 128, 626 * 4)} | {2 * 16 * 128 * 64}
-        assert all(any(one.operations >= w for w in weights) for one in products)
-        assert own.count == sum(times.values()) > 8 * depth
-        assert own.instructions > 1000 * depth
-        assert rows
+        assert times["_attend_splits"] == gpt.num_hidden_layers
+        assert times["_draw_codes"] == 1
+        assert own.count == times.total() > 5 * gpt.num_hidden_layers
+        # All weights are read once, and keys, values and tables beside them.
+        assert 2 * numbers < own.fetched < 4 * numbers
+        # Matrix units take 16 rows at least, and the kernels 256 inputs.
+        operations = sum(count * launch.operations for count, launch in own.launches)
+        assert 2 * 16 * numbers < operations < 8 * 2 * 16 * numbers
 
 
 @needs_emulator
 @pytest.mark.slow
 def test_the_model_agrees_with_the_h100_that_was_measured() -> None:
-    """The constants came from this run; a step that needs other ones is worth a look."""
+    """The constants came from this run; since then the kernels may only have become faster."""
     file = Path(step_model.__file__).parents[1] / "results" / "gpu-nvidia-h100-80gb-hbm3.json"
     measured = json.loads(file.read_text(encoding="utf-8"))["parts"]["steps bfloat16"]["streams"]
     steps = step_model.count_steps(90, FULL)

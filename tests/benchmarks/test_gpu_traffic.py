@@ -5,6 +5,8 @@ No test depends on speed.
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,6 +21,8 @@ import torch
 
 pytest.importorskip("triton")
 
+from ..ptx.children import needs_emulator
+from ..support.places import ROOT
 from .test_gpu import do, shown
 
 
@@ -51,9 +55,9 @@ def test_requests_of_traffic_fit_the_model() -> None:
     kinds = [request.key.kind for request in requests]
     assert kinds.count(Pass.REFINE) == 5
     for request in requests:
-        most = request.sampling.max_new_token
+        most = request.sampling.max_new
         assert len(request.prompt) + most <= TINY.gpt.max_position_embeddings
-        assert request.sampling.min_new_token == most > 0
+        assert request.sampling.min_new == most > 0
     again = [request.sampling for request in islice(traffic(TINY.gpt), 40)]
     assert again == [request.sampling for request in requests]
 
@@ -185,7 +189,6 @@ def test_a_stream_beside_other_work(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("harm", ["", "tile", "rows", "failing", "attention"])
 def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
-    from benchmarks.gpu import bits
     from benchmarks.gpu.scale import TINY
     from ChatTTS.model.cuda.kernels import attention, products
 
@@ -219,7 +222,7 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
 
     monkeypatch.setattr(products, "product", product)
     monkeypatch.setattr(products, "compute", compute)
-    monkeypatch.setattr(bits.attention, "attend_rows", attend)
+    monkeypatch.setattr(attention, "attend_rows", attend)
     scale = replace(TINY, bit_rows=6)
     if not harm:
         found = do("bits", tmp_path, scale, dtype="float32")
@@ -236,17 +239,10 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
         do("bits", tmp_path, scale, dtype="float32")
 
 
+@needs_emulator
 @pytest.mark.slow
 def test_bits_of_compiled_kernels(tmp_path: Path) -> None:
     """A rehearsal compares compiled kernels in the emulator."""
-    import json
-    import subprocess
-
-    from ..ptx.children import _why_not
-    from ..support.places import ROOT
-
-    if (reason := _why_not()) is not None:
-        pytest.skip(reason)
     file = tmp_path / "bits.json"
     command = [sys.executable, "-m", "benchmarks.gpu.part", "bits", str(file), "--dry-run"]
     given = json.dumps({"dtype": "bfloat16"})

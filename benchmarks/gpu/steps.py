@@ -104,12 +104,12 @@ def load(task: Task, dtype: str, *, batch_invariant: bool = True) -> Loaded:
     return loaded
 
 
-def measure(task: Task, dtype: str, batch_invariant: bool = True, kernels: bool = False) -> None:
+def measure(task: Task, dtype: str, batch_invariant: bool = True, details: bool = False) -> None:
     """Time decode steps with each number of streams, and steps that read a prompt.
 
     Args:
         batch_invariant: the engine's setting.
-        kernels: also record the time of each kernel. The profiler slows nothing that was timed.
+        details: also time each kernel, and steps whose launches do not overlap.
     """
     record, scale = task.record, task.scale
     rate = copy_rate(scale)

@@ -23,7 +23,7 @@ class Scale:
         positions: length of each sequence in a step that is timed.
         prompt, frames: positions of the prompt and new frames of a request to the engine.
         rounds: number of rounds, of which the median counts.
-        steps: steps of a round.
+        steps: steps of a round, at most 8: a step's results are kept for few later ones.
         product_rows: numbers of rows in timed products.
         check_rows: numbers of rows with which kernels are compared with their twins.
         bit_rows: the most rows whose bits are compared.
@@ -65,8 +65,8 @@ FULL = Scale(
     positions=500,
     prompt=50,
     frames=350,
-    rounds=15,
-    steps=20,
+    rounds=30,
+    steps=8,
     product_rows=(1, 2, 4, 8, 16, 32, 64, 256),
     check_rows=(1, 17, 64, 256),
     bit_rows=256,

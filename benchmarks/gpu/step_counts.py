@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -33,7 +35,8 @@ from ChatTTS.model.velocity.model_loader import ModelLoader
 from tests.ptx.formats import BITS
 from tests.ptx.launches import Emulation
 from tests.ptx.machine import OPERATIONS, WARP, Machine, Operation
-from tests.ptx.program import Instruction, Number
+from tests.ptx.memory import Places
+from tests.ptx.program import Address, Instruction, Number, Operand
 
 from .scale import FULL, TINY, Record, Scale, Task
 from .step_model import Launch
@@ -43,6 +46,10 @@ from .steps import load
 _DEPTHS = (2, 3)
 # Codes are embedded and drawn, so the number of text ids plays no part.
 _TEXT_IDS = 120
+# Warps of the programs that are emulated; more than any launch has.
+_MOST_WARPS = 1 << 16
+# Bytes that memory gives at once.
+_SECTOR = 32
 
 
 class LaunchCounter:
@@ -57,6 +64,8 @@ class LaunchCounter:
         self._found: Counter[Launch] | None = None
         self._known: dict[tuple[Any, ...], Launch] = {}
         # Of the launch that is emulated: see Launch.
+        self._touched = Touched((1, 1, 1))
+        self._of_warp = np.zeros(_MOST_WARPS, dtype=np.int64)
         self._warps = self._issued = self._moved = self._operations = 0
 
     def install(self) -> None:
@@ -89,23 +98,26 @@ class LaunchCounter:
         self._found = None
 
     def _measured(self, kernel: JITFunction[Any], args: Any, options: Any, emulate: Any) -> Launch:
-        """Emulate the programs along the last axis of a launch; return the work of all."""
+        """Emulate the first programs of a launch; return the work of all."""
         name, grid = kernel.fn.__name__, (*options["grid"], 1, 1)[:3]
+        few = min(2, grid[0]), min(2, grid[1]), grid[2]
+        self._touched = Touched(few)
         self._warps = self._issued = self._moved = self._operations = 0
-        before = self._emulation.instructions[name]
+        self._of_warp[:] = 0
         with _disable_current_modes():  # the emulator's own operators
-            emulate(kernel, *args, **(options | {"grid": (1, 1, grid[2])}))
-        times = grid[0] * grid[1]
+            emulate(kernel, *args, **(options | {"grid": few}))
+        programs = math.prod(few)
+        times = math.prod(grid) / programs
         tensors = [value for value in (*args, *options.values()) if isinstance(value, Tensor)]
         return Launch(
             name,
-            programs=times * grid[2],
-            warps=self._warps // grid[2],
-            instructions=self._emulation.instructions[name] - before,
-            issued=times * self._issued,
-            moved=times * self._moved,
-            fetched=min(sum(tensor.nbytes for tensor in tensors), times * self._moved),
-            operations=times * self._operations,
+            programs=math.prod(grid),
+            warps=self._warps // programs,
+            instructions=int(self._of_warp.max()),
+            issued=round(times * self._issued),
+            moved=round(times * self._moved),
+            fetched=self._touched.in_all(grid, tensors),
+            operations=round(times * self._operations),
         )
 
     def _counted(self, operation: Operation) -> Operation:
@@ -115,11 +127,54 @@ class LaunchCounter:
             warps = machine.count // WARP
             self._warps = max(self._warps, warps)
             self._issued += warps
-            self._moved += len(machine.threads) * _moved(instruction)
+            self._of_warp[machine.threads // WARP] += 1
             self._operations += warps * _operations(instruction)
+            if nbytes := _moved(instruction):
+                [place] = _places(instruction)
+                addresses = machine.addresses(place)
+                self._moved += nbytes * len(addresses)
+                self._touched.add(addresses, machine.programs())
             operation(machine, instruction)
 
         return counted
+
+
+class Touched:
+    """The memory that the first programs of a launch touch, and so what all of them do.
+
+    Args:
+        few: the numbers of programs that run, in three directions: at most two in the first two,
+            which show whether programs side by side touch the same memory.
+    """
+
+    def __init__(self, few: tuple[int, int, int]) -> None:
+        self._few = few
+        self._sectors: list[set[int]] = [set() for _ in range(few[0] * few[1])]
+
+    def add(self, addresses: Places, programs: Places) -> None:
+        """Note accesses to addresses, each by a program."""
+        columns = programs % len(self._sectors)
+        for column in np.unique(columns):
+            own = np.unique(addresses[columns == column] // _SECTOR)
+            self._sectors[column].update(own.tolist())
+
+    def in_all(self, grid: tuple[int, int, int], tensors: Sequence[Tensor]) -> int:
+        """Return the bytes that all programs of ``grid`` touch, each counted once."""
+        storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in tensors}
+        total = 0
+        for base, tensor in storages.items():
+            nbytes = tensor.untyped_storage().nbytes()
+            first, last = base // _SECTOR, (base + nbytes - 1) // _SECTOR
+            own = [{at for at in each if first <= at <= last} for each in self._sectors]
+            if not own[0]:
+                continue
+            count = float(len(own[0]))
+            for axis, neighbour in ((0, 1), (1, self._few[0])):
+                if grid[axis] > 1:
+                    new = len(own[neighbour] - own[0]) / len(own[0])
+                    count *= 1 + new * (grid[axis] - 1)
+            total += min(round(count * _SECTOR), nbytes)
+        return total
 
 
 class _Operators(TorchDispatchMode):
@@ -149,6 +204,13 @@ def _is_launch(func: Any, args: tuple[Any, ...]) -> bool:
 def _told(value: Any) -> Any:
     """Return what the work of a launch depends on, of one of its arguments."""
     return (tuple(value.shape), value.dtype) if isinstance(value, Tensor) else str(value)
+
+
+def _places(instruction: Instruction) -> list[Operand]:
+    """Return the address of tensors that an instruction loads from or stores to."""
+    if instruction.parts[0] == "cp":
+        return [instruction.operands[1]]
+    return [operand for operand in instruction.operands if isinstance(operand, Address)]
 
 
 def _moved(instruction: Instruction) -> int:

@@ -39,7 +39,7 @@ _OVERLAPS = 90
 # Cycles of an instruction of PTX that waits for the one before it; the mean over a kernel.
 _CYCLES = 1.0
 # The part of the memory's rate that the kernels reach.
-_REACHED = 0.75
+_REACHED = 0.7
 # Bytes that a multiprocessor takes from the caches in a cycle.
 _CACHE_BYTES = 48
 # Instructions that the schedulers of a multiprocessor begin in a cycle.
@@ -88,10 +88,10 @@ class Launch:
     Attributes:
         kernel: its name.
         programs, warps: programs of the launch, and warps of a program.
-        instructions: that a warp carries out one after another.
+        instructions: that a warp carries out one after another; the most of any warp.
         issued: instructions of all warps.
         moved: bytes that all programs load and store, from caches or memory.
-        fetched: bytes of memory that they need: no more than they move or the tensors hold.
+        fetched: bytes of memory that they touch, each counted once.
         operations: operations of matrix units.
     """
 

@@ -31,7 +31,7 @@ def test_a_launch_takes_what_takes_longest() -> None:
     chain = 1e-6 + H100.start  # 1980 instructions at 1.98 GHz
     assert SMALL.seconds(H100) == pytest.approx(chain)
     many = replace(SMALL, programs=1320)
-    fetching = replace(many, fetched=round(0.75 * 3.35e12 * 5e-6))
+    fetching = replace(many, fetched=round(0.7 * 3.35e12 * 5e-6))
     assert fetching.seconds(H100) == pytest.approx(chain + 5e-6)
     moving = replace(fetching, moved=round(48 * 132 * 1.98e9 * 7e-6))
     assert moving.seconds(H100) == pytest.approx(chain + 7e-6)

@@ -213,7 +213,7 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
         if harm == "failing" and not given["norm"]:
             raise RuntimeError("out of shared memory")
         out.copy_(product(x, weight, residual=out.clone() if added else None, **given))
-        if harm == "tile" and config.tile_rows == 8:
+        if harm == "tile" and config.tile_rows != 4:
             out[-1, -1] = torch.nextafter(out[-1, -1], out.new_tensor(9.0))
 
     def attend(query: torch.Tensor, *given: Any, **named: Any) -> torch.Tensor:
@@ -230,7 +230,7 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
         assert "0 are wrong" in shown("bits float32", found)
         return
     expected = {
-        "tile": "product qkv, product_by_lanes 8 x",
+        "tile": "product qkv, product_by_lanes ",
         "rows": "product down, 5 rows",
         "failing": "product out, which failed",
         "attention": "attention, 5 rows",

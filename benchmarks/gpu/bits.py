@@ -14,17 +14,19 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ChatTTS.model.cuda.kernels import attention, products
+from ChatTTS.model.cuda.kernels import attention, output_product, products, rotary
 from ChatTTS.model.cuda.kernels.products import KernelConfig
 
 from .inputs import Inputs
-from .kernels import paged_cache
+from .kernels import NewRows, paged_cache
 from .products import kinds
 from .scale import Task
 
 _EPS = 1e-6
 # The first is computed in whole by every kernel; the others are at and beside the edges of tiles.
 _ROWS = (256, 1, 2, 5, 16, 17, 32, 33, 64, 65, 100, 128, 200)
+# The most rows whose blocks are all different.
+_NEW_ROWS = 40
 
 # The name of what was computed, and whether its bits are as they should be.
 Outcome = tuple[str, bool]
@@ -42,6 +44,7 @@ def measure(task: Task, dtype: str) -> None:
         f"product {name}": partial(_products, given, name) for name in kinds(task.scale.gpt)
     }
     checks["attention"] = partial(_attention, given)
+    checks["new rows"] = partial(_new_rows, given)
     task.record.put(dtype=dtype, right=0, wrong=[])
     right, wrong = 0, []
     for name, check in checks.items():
@@ -80,9 +83,7 @@ def _products(given: Inputs, name: str) -> Iterator[Outcome]:
 
     configs: list[KernelConfig] = []
     for count in range(1, most + 1):
-        config = products.choose_config(
-            x[:count], kind.outputs, normed=kind.normed, gated=kind.gated
-        )
+        config = products.choose_config(weight, count, normed=kind.normed, gated=kind.gated)
         configs += [] if config in configs else [config]
     first, *others = configs
     whole = compute(first)
@@ -110,3 +111,27 @@ def _attention(given: Inputs) -> Iterator[Outcome]:
     yield "its numbers", bool(whole.isfinite().all())
     for count in {1, most // 2, most - 1}:
         yield f"{count} rows", torch.equal(attend(count), whole[:count])
+
+
+def _new_rows(given: Inputs) -> Iterator[Outcome]:
+    """Compare the launches of a decode step with those of a prompt, at numbers of rows."""
+    case = NewRows.random(given, min(given.scale.bit_rows, _NEW_ROWS)).to(given.device)
+    if given.device.type == "cuda":
+        torch.cuda.synchronize(given.device)
+
+    def apart(own: NewRows) -> Tensor:
+        where = own.tables, own.table_of, own.positions
+        query = rotary.rotate_and_store(
+            own.qkv, *own.rotary, own.positions, *where[:2], own.pool, 1, own.heads
+        )
+        mixed = attention.attend_rows(query, own.pool, 1, *where, most=own.most)
+        found = products.product(mixed.flatten(1), own.weight, residual=own.residual)
+        return torch.cat([found.flatten().float(), own.pool.flatten().float()])
+
+    ways = attention.attend_new_rows, output_product.product_of_splits
+    for count in (count for count in _ROWS if count <= len(case.qkv)):
+        own = case.first(count).projected(*ways)
+        yield f"{count} rows", torch.equal(own, apart(case.first(count)))
+    last = case.first(len(case.qkv)).projected(*ways)[: case.residual.numel()]
+    one = case.first(1).projected(*ways)[: case.residual.shape[1]]
+    yield "alone", torch.equal(one, last[: len(one)])

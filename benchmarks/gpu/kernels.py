@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -17,10 +18,12 @@ from ChatTTS.model.cuda.kernels import (
     attention,
     embedding,
     norm,
+    output_product,
     prefill,
     products,
     rotary,
     sampling,
+    step_results,
     swiglu,
 )
 from ChatTTS.model.embed import RowKind
@@ -28,7 +31,7 @@ from ChatTTS.model.generation import Sampling
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.velocity.configs import CacheConfig
 
-from .inputs import Inputs
+from .inputs import Inputs, error, spoil
 from .model import key
 from .products import kinds
 from .scale import Task
@@ -69,7 +72,7 @@ def measure(task: Task, dtype: str) -> None:
 def checks(given: Inputs) -> Iterator[Check]:
     """Yield the checks of every kernel at every number of rows."""
     for rows in given.scale.check_rows:
-        for part in (_small, _rotary, _attention, _products, _draws):
+        for part in (_small, _rotary, _attention, _new_rows, _products, _draws, _results):
             for name, check in part(given, rows):
                 yield f"{name}, {rows} rows", check
     yield "prompt attention", lambda: _prompts(given)
@@ -173,6 +176,123 @@ def _attention(given: Inputs, rows: int) -> Iterator[Check]:
         return given.on_both(*ways, *parts), given.allowed
 
     yield "attention", check
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Inputs of the attention and the output projection of a decode step, on the CPU.
+
+    Attributes:
+        qkv: [rows, 3 * hidden], queries, keys and values that are not rotated or stored yet.
+        rotary: cosines and sines, each [positions, head size].
+        pool, tables, table_of, positions: see :func:`paged_cache`; no two rows share a block.
+        weight, residual: of the projection.
+        heads: number of heads.
+        most: the most positions of a sequence.
+    """
+
+    qkv: Tensor
+    rotary: tuple[Tensor, Tensor]
+    pool: Tensor
+    tables: Tensor
+    table_of: Tensor
+    positions: Tensor
+    weight: Tensor
+    residual: Tensor
+    heads: int
+    most: int
+
+    @classmethod
+    def random(cls, given: Inputs, rows: int) -> NewRows:
+        """Return inputs of so many rows, at most at ``scale.positions``."""
+        gpt, room = given.scale.gpt, CacheConfig.block_size * (_MOST_BLOCKS // rows)
+        hidden = gpt.hidden_size
+        pool, tables, table_of, positions = paged_cache(
+            given, rows, min(given.scale.positions, room)
+        )
+        angles = given.normal(gpt.max_position_embeddings, pool.shape[5], dtype=torch.float32)
+        return cls(
+            given.normal(rows, 3 * hidden),
+            (angles.cos(), angles.sin()),
+            pool,
+            tables,
+            table_of,
+            positions,
+            given.normal(hidden, hidden) * hidden**-0.5,
+            given.normal(rows, hidden),
+            gpt.num_attention_heads,
+            gpt.max_position_embeddings,
+        )
+
+    def to(self, device: torch.device) -> NewRows:
+        """Return copies on a device."""
+        moved = {
+            field.name: value.to(device, copy=True)
+            for field in fields(self)
+            if isinstance(value := getattr(self, field.name), Tensor)
+        }
+        cosines, sines = (table.to(device) for table in self.rotary)
+        return replace(self, **moved, rotary=(cosines, sines))
+
+    def first(self, count: int) -> NewRows:
+        """Return copies of the first rows alone."""
+        names = ("qkv", "table_of", "positions", "residual")
+        own = {name: getattr(self, name)[:count].clone() for name in names}
+        return replace(self, **own, pool=self.pool.clone())
+
+    def projected(self, attend: Callable[..., Any], project: Callable[..., Tensor]) -> Tensor:
+        """Return the projected rows and the pool, both changed in place, as one tensor."""
+        where = self.tables, self.table_of, self.positions
+        splits = attend(
+            self.qkv, self.rotary, self.pool, 1, *where, heads=self.heads, most=self.most
+        )
+        found = project(splits, self.weight, self.residual)
+        return torch.cat([found.flatten().float(), self.pool.flatten().float()])
+
+
+def _new_rows(given: Inputs, rows: int) -> Iterator[Check]:
+    def check() -> tuple[float, float]:
+        case = NewRows.random(given, rows)
+        expected = case.to(torch.device("cpu")).projected(
+            attention.attend_new_rows_torch, output_product.product_of_splits_torch
+        )
+        moved = case.to(given.device)
+        spoil(given.device)
+        found = moved.projected(attention.attend_new_rows, output_product.product_of_splits)
+        return error(found, expected), given.allowed
+
+    yield "new rows' attention and output product", check
+
+
+def _results(given: Inputs, rows: int) -> Iterator[Check]:
+    gpt, turns = given.scale.gpt, 4
+    num_codebooks, width = gpt.num_vq, step_results.result_width(gpt.hidden_size, gpt.num_vq)
+
+    def check() -> tuple[float, float]:
+        parts = (
+            given.normal(rows, gpt.hidden_size),
+            given.whole(gpt.num_audio_tokens, rows, num_codebooks),
+            given.normal(rows, num_codebooks, dtype=torch.float32),
+            given.whole(2, rows).to(torch.uint8),
+            given.whole(2, rows),
+            given.whole(3, rows).to(torch.uint8),
+            given.whole(gpt.num_audio_tokens, rows, num_codebooks),
+            *(given.whole(gpt.max_position_embeddings, rows) for _ in range(2)),
+            torch.tensor([turns + 1], dtype=torch.int32),
+            torch.zeros(turns, rows, width, dtype=torch.int32),
+        )
+
+        def whole(store: Callable[..., None]) -> Callable[..., Tensor]:
+            def changed(*own: Tensor) -> Tensor:
+                store(*own, kind=RowKind.CODE)
+                return torch.cat([part.flatten().to(torch.int32) for part in own[5:]])
+
+            return changed
+
+        ways = whole(step_results.store_results), whole(step_results.store_results_torch)
+        return given.on_both(*ways, *parts), 0.0
+
+    yield "results", check
 
 
 def _prompts(given: Inputs) -> tuple[float, float]:

@@ -60,7 +60,7 @@ class SimulatedDevice:
 
 
 class SimulatedRecording:
-    """Work of the simulated device; its result says the ids 1, which end nothing."""
+    """Work of the simulated device, which computes nothing."""
 
     def __init__(self, device: SimulatedDevice, model: StepModel, work: partial[Any]) -> None:
         from ChatTTS.model.velocity.cuda.decode import DecodeSteps
@@ -70,13 +70,8 @@ class SimulatedRecording:
         owner: Any = getattr(work.func, "__self__")  # noqa: B009
         self._decode = owner if isinstance(owner, DecodeSteps) else None
         self._is_prompt = isinstance(owner, RecordedLlama)
-        self.result: Any = None
-        if self._decode is not None:
-            drawn = self._decode._drawn_width
-            hidden = self._decode._vectors.shape[1]
-            self.result = torch.ones(self._rows, hidden + 2 * drawn + 1, dtype=torch.int32)
-        elif self._is_prompt:
-            self.result = torch.ones(self._rows, 1)
+        # Steps draw the ids that their results begin with: 0, which ends nothing.
+        self.result = torch.ones(self._rows, 1) if self._is_prompt else None
 
     def replay(self) -> None:
         if self._decode is not None:

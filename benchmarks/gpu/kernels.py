@@ -226,7 +226,7 @@ class NewRows:
 
     def to(self, device: torch.device) -> NewRows:
         """Return copies on a device."""
-        moved = {
+        moved: dict[str, Any] = {
             field.name: value.to(device, copy=True)
             for field in fields(self)
             if isinstance(value := getattr(self, field.name), Tensor)
@@ -237,7 +237,7 @@ class NewRows:
     def first(self, count: int) -> NewRows:
         """Return copies of the first rows alone."""
         names = ("qkv", "table_of", "positions", "residual")
-        own = {name: getattr(self, name)[:count].clone() for name in names}
+        own: dict[str, Any] = {name: getattr(self, name)[:count].clone() for name in names}
         return replace(self, **own, pool=self.pool.clone())
 
     def projected(self, attend: Callable[..., Any], project: Callable[..., Tensor]) -> Tensor:

@@ -187,10 +187,10 @@ def test_a_stream_beside_other_work(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- bits
 
 
-@pytest.mark.parametrize("harm", ["", "tile", "rows", "failing", "attention"])
+@pytest.mark.parametrize("harm", ["", "tile", "rows", "failing", "attention", "new rows"])
 def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
     from benchmarks.gpu.scale import TINY
-    from ChatTTS.model.cuda.kernels import attention, products
+    from ChatTTS.model.cuda.kernels import attention, output_product, products, rotary
 
     # Twins whose rows are computed one by one stand in for the kernels.
     def product(x: torch.Tensor, weight: torch.Tensor, **given: Any) -> torch.Tensor:
@@ -220,9 +220,22 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
         found = attention.attend_rows_torch(query, *given, **named)
         return found * (1 + 1e-6 * (harm == "attention" and len(query) == 5))
 
+    def attend_new(qkv: torch.Tensor, *given: Any, **named: Any) -> Any:
+        found = attention.attend_new_rows_torch(qkv, *given, **named)
+        if harm == "new rows" and len(qkv) == 2:
+            found.sums[1, 0, 0, 0] += 1e-6
+        return found
+
+    def project(splits: Any, weight: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        merged = splits.merged_torch(weight.dtype).flatten(1)
+        return product(merged, weight, residual=residual)
+
     monkeypatch.setattr(products, "product", product)
     monkeypatch.setattr(products, "compute", compute)
     monkeypatch.setattr(attention, "attend_rows", attend)
+    monkeypatch.setattr(attention, "attend_new_rows", attend_new)
+    monkeypatch.setattr(output_product, "product_of_splits", project)
+    monkeypatch.setattr(rotary, "rotate_and_store", rotary.rotate_and_store_torch)
     scale = replace(TINY, bit_rows=6)
     if not harm:
         found = do("bits", tmp_path, scale, dtype="float32")
@@ -234,6 +247,7 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
         "rows": "product down, 5 rows",
         "failing": "product out, which failed",
         "attention": "attention, 5 rows",
+        "new rows": "new rows, 2 rows",
     }
     with pytest.raises(RuntimeError, match=expected[harm]):
         do("bits", tmp_path, scale, dtype="float32")

@@ -223,7 +223,7 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
     def attend_new(qkv: torch.Tensor, *given: Any, **named: Any) -> Any:
         found = attention.attend_new_rows_torch(qkv, *given, **named)
         if harm == "new rows" and len(qkv) == 2:
-            found.sums[1, 0, 0, 0] += 1e-6
+            found.sums[0, 0, 0, 0] += 1e-3
         return found
 
     def project(splits: Any, weight: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:

@@ -2,8 +2,9 @@
 
     python -m benchmarks.gpu --seconds 450
 
-``gpu.sh`` installs what is missing and calls this command. README.md explains each figure. This
-module does not import torch, so that it survives any failure of a part and keeps the other results.
+What could be wrong comes first: versions, codes, bits. ``gpu.sh`` installs what is missing and
+calls this command. README.md explains each figure. This module does not import torch, so that it
+survives any failure of a part and keeps the other results.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from .report import ratios, table
 BENCHMARKS = Path(__file__).resolve().parents[1]
 # With less time than this left, no part is started.
 _LEAST_SECONDS = 8
+_POLL_SECONDS = 0.05
 _KEPT_CHARACTERS = 4000
 
 
@@ -43,6 +44,7 @@ class Part:
         limit: seconds after which the process is killed.
         given: arguments of ``measure``.
         environment: variables of the process; ``{folder}`` stands for the folder of all parts.
+        is_check: whether the command fails if the part does.
     """
 
     name: str
@@ -50,49 +52,79 @@ class Part:
     limit: float
     given: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    is_check: bool = False
 
 
-def _of(module: str, limit: float, dtype: str, **environment: str) -> Part:
-    return Part(f"{module} {dtype}", module, limit, {"dtype": dtype}, environment)
+# Of a part that runs beside others.
+_CORES = 2
+_FEW_THREADS = {"OMP_NUM_THREADS": str(_CORES)}
+_DTYPES = ("float32", "bfloat16", "float16")
 
 
-# The checks run at once and share the cores.
-_FEW_THREADS = {"OMP_NUM_THREADS": "2"}
-MACHINE = Part("machine", "machine", 60)
-# These run in parallel, because none of them measures time.
-CHECKS = (
-    *(_of("kernels", 130, dtype, **_FEW_THREADS) for dtype in ("float32", "bfloat16", "float16")),
-    Part("codes", "codes", 130, environment=_FEW_THREADS),
-    Part("tests", "cuda_tests", 185, environment=_FEW_THREADS),
-)
-# These run in sequence, the most important first.
-FIGURES = (
-    _of("steps", 80, "bfloat16"),
-    _of("engine", 60, "bfloat16"),
-    _of("products", 60, "bfloat16"),
-    _of("profile", 40, "bfloat16"),
-    Part("peer", "published", 90),
-    _of("standard", 60, "float32"),
-    _of("steps", 60, "float32"),
-    Part(
-        "steps bfloat16 without invariance",
-        "steps",
-        60,
-        {"dtype": "bfloat16", "batch_invariant": False},
+def _of(module: str, limit: float, dtype: str, *, is_check: bool = False, **given: Any) -> Part:
+    return Part(f"{module} {dtype}", module, limit, {"dtype": dtype, **given}, is_check=is_check)
+
+
+def _check(name: str, module: str, limit: float, **given: Any) -> Part:
+    return Part(name, module, limit, given, _FEW_THREADS, is_check=True)
+
+
+MACHINE = Part("machine", "machine", 60, is_check=True)
+# The parts of a group run in parallel; none of them measures time unless it is alone.
+GROUPS: tuple[tuple[Part, ...], ...] = (
+    (
+        _check("codes", "codes", 110),
+        *(_check(f"bits {dtype}", "bits", 110, dtype=dtype) for dtype in _DTYPES),
+        Part("expected", "step_model", 110, environment=_FEW_THREADS),
     ),
-    _of("sound", 70, "bfloat16"),
-    _of("attention", 30, "bfloat16"),
-    _of("engine", 50, "float32"),
-    _of("standard", 60, "bfloat16"),
-    _of("products", 50, "float32"),
-    Part(
-        "first start",
-        "engine",
-        70,
-        {"dtype": "bfloat16", "runs": False},
-        {"TRITON_CACHE_DIR": "{folder}/no-kernels-yet"},
+    (_of("steps", 90, "bfloat16", details=True),),
+    (_of("joins", 60, "bfloat16"),),
+    (_of("beside", 70, "bfloat16", is_check=True),),
+    (
+        *(_check(f"kernels {dtype}", "kernels", 100, dtype=dtype) for dtype in _DTYPES),
+        _check("tests", "cuda_tests", 110),
     ),
+    (_of("engine", 50, "bfloat16"),),
+    (_of("products", 40, "bfloat16"),),
+    (_of("steps", 50, "float32"),),
+    (
+        Part(
+            "steps bfloat16 without invariance",
+            "steps",
+            50,
+            {"dtype": "bfloat16", "batch_invariant": False},
+        ),
+    ),
+    (_of("sound", 60, "bfloat16"),),
+    (Part("peer", "published", 90),),
+    (_of("standard", 60, "float32"),),
+    (_of("attention", 30, "bfloat16"),),
+    (
+        Part(
+            "first start",
+            "engine",
+            70,
+            {"dtype": "bfloat16", "runs": False},
+            {"TRITON_CACHE_DIR": "{folder}/no-kernels-yet"},
+        ),
+    ),
+    (_of("products", 40, "float32"),),
+    (_of("standard", 60, "bfloat16"),),
+    (_of("engine", 50, "float32"),),
 )
+PARTS = (MACHINE, *(part for group in GROUPS for part in group))
+
+
+@dataclass
+class _Running:
+    """A part's process, its files, and when it began and must have ended."""
+
+    part: Part
+    process: subprocess.Popen[bytes]
+    file: Path
+    log: Path
+    began: float
+    limit: float
 
 
 class Run:
@@ -103,28 +135,54 @@ class Run:
         folder: the folder that all parts share.
         ends: end of the time of the whole run, by ``time.monotonic``.
         dry: use tiny sizes on a CPU.
+        write: called after each part.
     """
 
-    def __init__(self, report: dict[str, Any], folder: Path, ends: float, *, dry: bool) -> None:
+    def __init__(
+        self,
+        report: dict[str, Any],
+        folder: Path,
+        ends: float,
+        *,
+        dry: bool,
+        write: Callable[[], None] = lambda: None,
+    ) -> None:
         self.report, self._folder, self._ends, self._dry = report, folder, ends, dry
+        self._write = write
+        self._most = max(1, len(os.sched_getaffinity(0)) // _CORES)
 
     def together(self, parts: Sequence[Part]) -> None:
-        """Run parts in parallel."""
-        with ThreadPoolExecutor(len(parts)) as pool:
-            list(pool.map(self.one, parts))
+        """Run parts in parallel; put what each found, or how it failed, into the report.
 
-    def one(self, part: Part) -> None:
-        """Run a part and put its result, or how it failed, into the report."""
-        left = self._ends - time.monotonic()
-        if left < _LEAST_SECONDS:
-            self.report["parts"][part.name] = {"error": "not begun: the time was up"}
-            return
+        Each gets two cores, so on a small machine some wait for others.
+        """
+        running: list[_Running] = []
+        waiting = list(parts)
+        try:
+            while waiting or running:
+                while waiting and len(running) < self._most:
+                    part = waiting.pop(0)
+                    left = self._ends - time.monotonic()
+                    if left < _LEAST_SECONDS:
+                        self._put(part, {"error": "not begun: the time was up"})
+                    else:
+                        running.append(self._start(part, min(part.limit, left)))
+                ended = [each for each in running if _is_over(each)]
+                for each in ended:
+                    running.remove(each)
+                    self._put(each.part, _result(each))
+                if not ended:
+                    time.sleep(_POLL_SECONDS)
+        finally:
+            for each in running:
+                _kill(each.process)
+
+    def _put(self, part: Part, result: dict[str, Any]) -> None:
+        self.report["parts"][part.name] = result
+        self._write()
+
+    def _start(self, part: Part, limit: float) -> _Running:
         print(f"{part.name} ...", file=sys.stderr, flush=True)
-        began = time.monotonic()
-        result = self._result(part, min(part.limit, left))
-        self.report["parts"][part.name] = {"seconds": time.monotonic() - began, **result}
-
-    def _result(self, part: Part, limit: float) -> dict[str, Any]:
         safe = re.sub(r"\W+", "-", part.name)
         file, log = self._folder / f"{safe}.json", self._folder / f"{safe}.log"
         with log.open("wb") as output:
@@ -136,12 +194,7 @@ class Run:
                 cwd=BENCHMARKS.parent,
                 start_new_session=True,
             )
-            error = _wait(process, limit)
-        result = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        if error is not None:
-            text = log.read_text(encoding="utf-8", errors="replace")
-            result |= {"error": error, "log": text[-_KEPT_CHARACTERS:]}
-        return result
+        return _Running(part, process, file, log, time.monotonic(), limit)
 
     def _command(self, part: Part, file: Path) -> list[str]:
         command = [sys.executable, "-m", f"{__package__}.part", part.module, str(file)]
@@ -161,60 +214,72 @@ class Run:
             "XDG_CACHE_HOME": "{folder}/cache",
             **part.environment,
         }
+        if self._dry:  # threads of tiny operators would only wait for one another
+            own["OMP_NUM_THREADS"] = "1"
         own = {name: value.format(folder=self._folder) for name, value in own.items()}
         return os.environ | own
 
 
-def _wait(process: subprocess.Popen[bytes], limit: float) -> str | None:
-    """Wait until a process ends, or kill it and its children after ``limit`` seconds.
+def _is_over(running: _Running) -> bool:
+    """Return whether a part has ended, or must end."""
+    is_late = time.monotonic() - running.began > running.limit
+    return is_late or running.process.poll() is not None
 
-    Returns:
-        How it failed, or ``None``.
-    """
-    try:
-        status = process.wait(limit)
-    except subprocess.TimeoutExpired:
-        return f"ended after {limit:.0f} s: it took too long"
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    return f"ended with status {status}" if status else None
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process with its children, and wait for it."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _result(running: _Running) -> dict[str, Any]:
+    """Return what a part found, and how it failed if it did; kill it if it runs."""
+    status = running.process.poll()
+    _kill(running.process)
+    seconds = time.monotonic() - running.began
+    text = running.file.read_text(encoding="utf-8") if running.file.exists() else "{}"
+    result: dict[str, Any] = {"seconds": seconds, **json.loads(text)}
+    if status is None:
+        result["error"] = f"ended after {running.limit:.0f} s: it took too long"
+    elif status:
+        result["error"] = f"ended with status {status}"
+    if "error" in result:
+        log = running.log.read_text(encoding="utf-8", errors="replace")
+        result["log"] = log[-_KEPT_CHARACTERS:]
+    return result
 
 
 def measure(args: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], Path]:
     """Run all parts, and write the report after each one so that no failure can lose it.
 
+    If the kernels cannot run on the machine, no other part does.
+
     Returns:
         The report and its file.
     """
     report: dict[str, Any] = {"command": shlex.join(["python", *sys.argv]), "parts": {}}
-    run = Run(report, folder, time.monotonic() + args.seconds, dry=args.dry_run)
-    run.one(MACHINE)
-    device = report["parts"]["machine"].get("device", "unknown")
+    ends = time.monotonic() + args.seconds
+    Run(report, folder, ends, dry=args.dry_run).together([MACHINE])
+    machine = report["parts"]["machine"]
+    device = machine.get("device", "unknown")
     file = args.out / f"gpu-{re.sub('[^a-z0-9]+', '-', device.lower()).strip('-')}.json"
     args.out.mkdir(parents=True, exist_ok=True)
-
-    def wanted(parts: Sequence[Part]) -> list[Part]:
-        return [part for part in parts if args.parts is None or part.name in args.parts]
 
     def write() -> None:
         report["ratios"] = ratios(report)
         write_json(report, file)
 
-    checks = wanted(CHECKS)
-    if checks:
-        run.together(checks)
-        write()
-    for part in wanted(FIGURES):
-        run.one(part)
-        write()
+    write()
+    run = Run(report, folder, ends, dry=args.dry_run, write=write)
+    for group in GROUPS if "error" not in machine else ():
+        run.together([part for part in group if args.parts is None or part.name in args.parts])
     return report, file
 
 
 def parse() -> argparse.Namespace:
     parser = new_parser("gpu", __doc__)
-    names = [part.name for part in (*CHECKS, *FIGURES)]
+    names = [part.name for part in PARTS[1:]]
     parser.add_argument("--seconds", type=float, default=450, help="for everything")
     parser.add_argument(
         "--out", type=Path, default=BENCHMARKS / "results", help="folder of the JSON"
@@ -234,7 +299,7 @@ def main() -> None:
         report, file = measure(args, Path(folder))
     print(table(report))
     print(f"\n{file}")
-    checks = [report["parts"][part.name] for part in CHECKS if part.name in report["parts"]]
+    checks = [report["parts"].get(part.name, {}) for part in PARTS if part.is_check]
     sys.exit(any("error" in check for check in checks))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -17,10 +18,12 @@ from ChatTTS.model.cuda.kernels import (
     attention,
     embedding,
     norm,
+    output_product,
     prefill,
     products,
     rotary,
     sampling,
+    step_results,
     swiglu,
 )
 from ChatTTS.model.embed import RowKind
@@ -28,7 +31,7 @@ from ChatTTS.model.generation import Sampling
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.velocity.configs import CacheConfig
 
-from .inputs import Inputs
+from .inputs import Inputs, error, spoil
 from .model import key
 from .products import kinds
 from .scale import Task
@@ -37,7 +40,6 @@ from .scale import Task
 ALLOWED_IDS = 0.005
 _EPS = 1e-6
 _MOST_BLOCKS = 1024
-_BIT_ROWS = (1, 2, 5, 16, 17, 32, 33, 64, 65, 100, 128, 200)
 
 # A name, and a function that returns the error and the allowed error.
 Check = tuple[str, Callable[[], tuple[float, float]]]
@@ -70,13 +72,10 @@ def measure(task: Task, dtype: str) -> None:
 def checks(given: Inputs) -> Iterator[Check]:
     """Yield the checks of every kernel at every number of rows."""
     for rows in given.scale.check_rows:
-        for part in (_small, _rotary, _attention, _products, _draws):
+        for part in (_small, _rotary, _attention, _new_rows, _products, _draws, _results):
             for name, check in part(given, rows):
                 yield f"{name}, {rows} rows", check
     yield "prompt attention", lambda: _prompts(given)
-    for name in kinds(given.scale.gpt):
-        yield f"bits of product {name}", partial(_same_bits_of_products, given, name)
-    yield "bits of attention", lambda: _same_bits_of_attention(given)
 
 
 def _small(given: Inputs, rows: int) -> Iterator[Check]:
@@ -107,7 +106,7 @@ def _small(given: Inputs, rows: int) -> Iterator[Check]:
     yield "embedding", embedded
 
 
-def _cache(given: Inputs, rows: int, positions: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def paged_cache(given: Inputs, rows: int, positions: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return a pool of two layers, block tables, the table of each row, and the rows' positions.
 
     Positions are below ``positions``. Some rows are padding (table -1). With more than
@@ -131,7 +130,7 @@ def _rotary(given: Inputs, rows: int) -> Iterator[Check]:
 
     def check() -> tuple[float, float]:
         # Few positions, so that no two rows write into one block.
-        pool, tables, table_of, positions = _cache(given, rows, 2 * CacheConfig.block_size)
+        pool, tables, table_of, positions = paged_cache(given, rows, 2 * CacheConfig.block_size)
         angles = given.normal(gpt.max_position_embeddings, pool.shape[5], dtype=torch.float32)
         parts = (
             given.normal(rows, 3 * gpt.hidden_size),
@@ -165,7 +164,7 @@ def _rotary(given: Inputs, rows: int) -> Iterator[Check]:
 
 def _attention(given: Inputs, rows: int) -> Iterator[Check]:
     def check() -> tuple[float, float]:
-        pool, tables, table_of, positions = _cache(given, rows, given.scale.positions)
+        pool, tables, table_of, positions = paged_cache(given, rows, given.scale.positions)
         query = given.normal(rows, *pool.shape[3::2])
         most = given.scale.gpt.max_position_embeddings
 
@@ -179,10 +178,127 @@ def _attention(given: Inputs, rows: int) -> Iterator[Check]:
     yield "attention", check
 
 
+@dataclass(frozen=True)
+class NewRows:
+    """Inputs of the attention and the output projection of a decode step, on the CPU.
+
+    Attributes:
+        qkv: [rows, 3 * hidden], queries, keys and values that are not rotated or stored yet.
+        rotary: cosines and sines, each [positions, head size].
+        pool, tables, table_of, positions: see :func:`paged_cache`; no two rows share a block.
+        weight, residual: of the projection.
+        heads: number of heads.
+        most: the most positions of a sequence.
+    """
+
+    qkv: Tensor
+    rotary: tuple[Tensor, Tensor]
+    pool: Tensor
+    tables: Tensor
+    table_of: Tensor
+    positions: Tensor
+    weight: Tensor
+    residual: Tensor
+    heads: int
+    most: int
+
+    @classmethod
+    def random(cls, given: Inputs, rows: int) -> NewRows:
+        """Return inputs of so many rows, at most at ``scale.positions``."""
+        gpt, room = given.scale.gpt, CacheConfig.block_size * (_MOST_BLOCKS // rows)
+        hidden = gpt.hidden_size
+        pool, tables, table_of, positions = paged_cache(
+            given, rows, min(given.scale.positions, room)
+        )
+        angles = given.normal(gpt.max_position_embeddings, pool.shape[5], dtype=torch.float32)
+        return cls(
+            given.normal(rows, 3 * hidden),
+            (angles.cos(), angles.sin()),
+            pool,
+            tables,
+            table_of,
+            positions,
+            given.normal(hidden, hidden) * hidden**-0.5,
+            given.normal(rows, hidden),
+            gpt.num_attention_heads,
+            gpt.max_position_embeddings,
+        )
+
+    def to(self, device: torch.device) -> NewRows:
+        """Return copies on a device."""
+        moved: dict[str, Any] = {
+            field.name: value.to(device, copy=True)
+            for field in fields(self)
+            if isinstance(value := getattr(self, field.name), Tensor)
+        }
+        cosines, sines = (table.to(device) for table in self.rotary)
+        return replace(self, **moved, rotary=(cosines, sines))
+
+    def first(self, count: int) -> NewRows:
+        """Return copies of the first rows alone."""
+        names = ("qkv", "table_of", "positions", "residual")
+        own: dict[str, Any] = {name: getattr(self, name)[:count].clone() for name in names}
+        return replace(self, **own, pool=self.pool.clone())
+
+    def projected(self, attend: Callable[..., Any], project: Callable[..., Tensor]) -> Tensor:
+        """Return the projected rows and the pool, both changed in place, as one tensor."""
+        where = self.tables, self.table_of, self.positions
+        splits = attend(
+            self.qkv, self.rotary, self.pool, 1, *where, heads=self.heads, most=self.most
+        )
+        found = project(splits, self.weight, self.residual)
+        return torch.cat([found.flatten().float(), self.pool.flatten().float()])
+
+
+def _new_rows(given: Inputs, rows: int) -> Iterator[Check]:
+    def check() -> tuple[float, float]:
+        case = NewRows.random(given, rows)
+        expected = case.to(torch.device("cpu")).projected(
+            attention.attend_new_rows_torch, output_product.product_of_splits_torch
+        )
+        moved = case.to(given.device)
+        spoil(given.device)
+        found = moved.projected(attention.attend_new_rows, output_product.product_of_splits)
+        return error(found, expected), given.allowed
+
+    yield "new rows' attention and output product", check
+
+
+def _results(given: Inputs, rows: int) -> Iterator[Check]:
+    gpt, turns = given.scale.gpt, 4
+    num_codebooks, width = gpt.num_vq, step_results.result_width(gpt.hidden_size, gpt.num_vq)
+
+    def check() -> tuple[float, float]:
+        parts = (
+            given.normal(rows, gpt.hidden_size),
+            given.whole(gpt.num_audio_tokens, rows, num_codebooks),
+            given.normal(rows, num_codebooks, dtype=torch.float32),
+            given.whole(2, rows).to(torch.uint8),
+            given.whole(2, rows),
+            given.whole(3, rows).to(torch.uint8),
+            given.whole(gpt.num_audio_tokens, rows, num_codebooks),
+            *(given.whole(gpt.max_position_embeddings, rows) for _ in range(2)),
+            torch.tensor([turns + 1], dtype=torch.int32),
+            torch.zeros(turns, rows, width, dtype=torch.int32),
+        )
+
+        def whole(store: Callable[..., None]) -> Callable[..., Tensor]:
+            def changed(*own: Tensor) -> Tensor:
+                store(*own, kind=RowKind.CODE)
+                return torch.cat([part.flatten().to(torch.int32) for part in own[5:]])
+
+            return changed
+
+        ways = whole(step_results.store_results), whole(step_results.store_results_torch)
+        return given.on_both(*ways, *parts), 0.0
+
+    yield "results", check
+
+
 def _prompts(given: Inputs) -> tuple[float, float]:
     """Check prompt attention with chunks of two sequences, of different lengths, in one step."""
     length = given.scale.positions
-    pool, tables, _, _ = _cache(given, 2, length)
+    pool, tables, _, _ = paged_cache(given, 2, length)
     counts = (length, length // 3 + 1)
     positions = torch.cat([torch.arange(length - n, length) for n in counts]).to(torch.int32)
     table_of = torch.repeat_interleave(torch.arange(2), torch.tensor(counts)).to(torch.int32)
@@ -266,44 +382,3 @@ def _draws(given: Inputs, rows: int) -> Iterator[Check]:
         return float((found != expected).float().mean()), ALLOWED_IDS
 
     yield "draws", check
-
-
-def _same_bits_of_products(given: Inputs, name: str) -> tuple[float, float]:
-    """Return the share of row counts at which a row's bits differ from those in the largest batch.
-
-    The row counts cover each kernel and each tile of a product.
-    """
-    kind, device = kinds(given.scale.gpt)[name], given.device
-    most = max(given.scale.check_rows)
-    x = given.normal(most, kind.inputs).to(device)
-    weight = given.normal(kind.outputs * (1 + kind.gated), kind.inputs) * kind.inputs**-0.5
-    weight, gain = weight.to(device), given.normal(kind.inputs).to(device)
-    residual = given.normal(most, kind.outputs).to(device)
-
-    def multiply(count: int) -> Tensor:
-        norm_of = (gain, _EPS) if kind.normed else None
-        sums = residual[:count].clone() if kind.added else None
-        return products.product(x[:count], weight, norm=norm_of, residual=sums, gated=kind.gated)
-
-    whole = multiply(most)
-    counts = [count for count in _BIT_ROWS if count < most]
-    differing = [not torch.equal(multiply(count), whole[:count]) for count in counts]
-    return sum(differing) / len(differing), 0.0
-
-
-def _same_bits_of_attention(given: Inputs) -> tuple[float, float]:
-    """Return the share of numbers of sequences at which the bits of attention differ."""
-    most = max(given.scale.check_rows)
-    cached = [part.to(given.device) for part in _cache(given, most, given.scale.positions)]
-    pool, tables, table_of, positions = cached
-    query = given.normal(most, *pool.shape[3::2]).to(given.device)
-    length = given.scale.gpt.max_position_embeddings
-
-    def attend(count: int) -> Tensor:
-        own = (part[:count] for part in (table_of, positions))
-        return attention.attend_rows(query[:count], pool, 1, tables, *own, most=length)
-
-    whole = attend(most)
-    counts = {*given.scale.check_rows, most - 1}
-    differing = [bool((attend(count) != whole[:count]).any()) for count in counts]
-    return sum(differing) / len(differing), 0.0

@@ -1,4 +1,4 @@
-"""The machine that the GPU benchmark runs on."""
+"""The machine that the GPU benchmark runs on, and whether the kernels can run there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 import ChatTTS
+from ChatTTS.model.cuda.support import why_no_kernels
 
 from ..common.report import machine
 from .scale import Task
@@ -19,10 +20,16 @@ _PACKAGES = ("triton", "transformers", "safetensors", "numpy", "vocos")
 
 
 def measure(task: Task) -> None:
-    """Record the computer, the device, versions, and the rate of a large copy."""
+    """Record the computer, the device, versions, and the rate of a large copy.
+
+    Raises:
+        RuntimeError: the kernels cannot run; the message says why.
+    """
     device = task.device
     name = "no GPU"
     if device.type == "cuda":
+        task.record.put(driver=_driver())
+    if device.type == "cuda" and torch.cuda.is_available():
         about = torch.cuda.get_device_properties(device)
         name = about.name
         task.record.put(
@@ -30,7 +37,6 @@ def measure(task: Task) -> None:
             free_gb=torch.cuda.mem_get_info(device)[0] / 1e9,
             multiprocessors=about.multi_processor_count,
             capability=f"{about.major}.{about.minor}",
-            driver=_driver(),
         )
     task.record.put(
         device=name,
@@ -43,6 +49,10 @@ def measure(task: Task) -> None:
             **_versions(),
         },
     )
+    if device.type == "cuda" and (reason := why_no_kernels(device)) is not None:
+        if torch.version.cuda and not torch.cuda.is_available():
+            reason += f"; this torch needs a driver for CUDA {torch.version.cuda} or newer"
+        raise RuntimeError(f"the kernels cannot run: {reason}")
     task.record.put(copy_gb_s=copy_rate(task.scale) / 1e9)
 
 

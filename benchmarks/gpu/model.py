@@ -6,6 +6,7 @@ and the vocoder are not needed.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import Sampling
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs
+from ChatTTS.model.velocity.request import EngineRequest
+from ChatTTS.model.velocity.sampling_params import SamplingParams
 from ChatTTS.params import InferCodeParams
 
 from .scale import Task
@@ -31,6 +34,11 @@ from .scale import Task
 _TOKENIZER = Path(ChatTTS.__file__).parent / "bundled" / "asset" / "tokenizer"
 # Standard deviation of random weights.
 _SPREAD = 0.02
+# Of the traffic: one request in so many refines its text; positions of a prompt, from and below;
+# the most frames of a request, and the most ids of a refined text.
+_REFINING = 8
+_PROMPTS = (20, 60)
+_LONGEST, _LONGEST_TEXT = 600, 60
 
 
 def language_model(task: Task) -> Path:
@@ -72,6 +80,23 @@ def prompt(gpt: GPTConfig, positions: int, number: int) -> Prompt:
 def key(number: int) -> DrawKey:
     """Return the key of the random numbers of a request for speech."""
     return DrawKey(number, Pass.CODE)
+
+
+def traffic(gpt: GPTConfig) -> Iterator[EngineRequest]:
+    """Yield requests of random lengths without end; a few of them refine texts.
+
+    A request ends after the number of frames, or of text ids, that was drawn for it.
+    """
+    random = np.random.default_rng(0)
+    for number in itertools.count():
+        refines = number % _REFINING == _REFINING - 1
+        positions = int(random.integers(*_PROMPTS))
+        longest = _LONGEST_TEXT if refines else _LONGEST
+        most = int(random.integers(1, min(longest, gpt.max_position_embeddings - _PROMPTS[1])))
+        temperature = (1.0,) * (1 if refines else gpt.num_vq)
+        settings = SamplingParams(temperature, 0.7, 20, 1.05, most, most)
+        draws = DrawKey(number, Pass.REFINE if refines else Pass.CODE)
+        yield EngineRequest(f"r{number}", prompt(gpt, positions, number), settings, draws)
 
 
 def _write(asset: Path, gpt: GPTConfig) -> None:

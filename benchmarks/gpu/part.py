@@ -25,7 +25,7 @@ def main() -> None:
     if args.dry_run:
         from .rehearsal import rehearse
 
-        rehearse()
+        rehearse(args.module)
     from .scale import FULL, TINY, Record, Task
 
     scale = TINY if args.dry_run else FULL

@@ -1,7 +1,8 @@
 """Run the parts of the GPU benchmark on a CPU, so that their own logic can be tested anywhere.
 
 The engine is built as on CUDA, but with the torch twins of the kernels, since Triton's interpreter
-takes seconds for a step.
+takes seconds for a step. Kernels that are checked run in the interpreter; bits, which it does not
+keep, in the emulator of ``tests/ptx``.
 """
 
 from __future__ import annotations
@@ -13,10 +14,24 @@ if TYPE_CHECKING:
     import pytest
 
 
-def rehearse() -> None:
-    """Use the CPU until the process ends; Triton must not have been imported yet."""
-    os.environ["TRITON_INTERPRET"] = "1"
+# Of the GPU that is emulated.
+_CAPABILITY = 90
+
+
+def rehearse(module: str) -> None:
+    """Use the CPU until the process ends; Triton must not have been imported yet.
+
+    Args:
+        module: of the part.
+    """
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    if module == "bits":
+        os.environ.pop("TRITON_INTERPRET", None)
+        from tests.ptx.launches import Emulation
+
+        Emulation(_CAPABILITY, races=False).install()
+        return
+    os.environ["TRITON_INTERPRET"] = "1"
     import pytest
 
     take_triton(pytest.MonkeyPatch())

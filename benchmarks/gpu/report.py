@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Found = Mapping[str, Any]
+_MOST_KERNELS = 12
 
 
 def table(report: Found) -> str:
@@ -87,6 +88,20 @@ def _kernels(found: Found) -> Iterator[str]:
             yield f"  {check['name']}: {check['failed'].strip().splitlines()[-1]}"
 
 
+def _bits(found: Found) -> Iterator[str]:
+    wrong = found.get("wrong", [])
+    yield f"{found.get('right', 0)} comparisons are right, {len(wrong)} are wrong"
+    yield from (f"  {what}" for what in wrong)
+
+
+def _expected(found: Found) -> Iterator[str]:
+    for streams, own in found.get("streams", {}).items():
+        yield (
+            f"{streams:>4} streams: {own['ms']:.3f} ms a step: {own['launches']} launches, "
+            f"{own['instructions']} instructions one after another, {own['read_mb']:.0f} MB"
+        )
+
+
 def _codes(found: Found) -> Iterator[str]:
     for name, model in found.get("models", {}).items():
         yield (
@@ -114,16 +129,52 @@ def _steps(found: Found) -> Iterator[str]:
             f"{found['record_s']:.1f} s; a large copy: {found['copy_gb_s']:.0f} GB/s"
         )
     if "streams" in found:
-        yield "streams  step ms    floor  share   frames/s  host us  reading us"
+        yield "streams  step ms expected    floor  share   frames/s  host us  reading us"
     for streams, own in found.get("streams", {}).items():
         yield (
-            f"{streams:>7} {own['step_ms']['median']:8.3f} {own['floor_ms']:8.3f} "
+            f"{streams:>7} {own['step_ms']['median']:8.3f} {_number(own.get('expected_ms')):>8} "
+            f"{own['floor_ms']:8.3f} "
             f"{100 * own['share_of_limit']:4.0f} % {own['frames_per_s']:10.0f} "
             f"{own['host_us']['median']:8.1f} {own['read_us']:11.1f}"
             f"{'' if own['finite'] else '  NOT FINITE'}"
         )
     for rows, seconds in found.get("prompt_ms", {}).items():
         yield f"a prompt of {rows}: {seconds['median']:.2f} ms"
+    apart = {
+        streams: own["without_overlap_ms"]
+        for streams, own in found.get("streams", {}).items()
+        if "without_overlap_ms" in own
+    }
+    if apart:
+        yield "launches without overlap: " + ", ".join(f"{n}: {ms:.3f}" for n, ms in apart.items())
+    for streams, own in found.get("kernels", {}).items():
+        yield f"{streams} streams: {own['launches']:.0f} kernels, busy {own['busy_us']:.0f} us"
+        for kernel in own["each"][:_MOST_KERNELS]:
+            yield f"  {kernel['us']:8.1f} us {kernel['calls']:6.1f} x  {kernel['name'][:70]}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _joins(found: Found) -> Iterator[str]:
+    for streams, own in found.get("streams", {}).items():
+        yield (
+            f"{streams:>4} streams: the device waits {100 * own['waited']:.1f} % of the time (aim: "
+            f"{100 * found['aim']:.0f} %), {own['joins_per_s']:.0f} joins a second, "
+            f"{own['step_ms']:.3f} ms a step, {own['host_us']:.0f} us of the host"
+        )
+
+
+def _beside(found: Found) -> Iterator[str]:
+    streams = {"nothing": found["alone"]} if "alone" in found else {}
+    for name, own in (streams | found.get("beside", {})).items():
+        yield (
+            f"a stream beside {name}: silent {own['silent_ms']:.0f} ms, longest gap "
+            f"{own['gap_ms']:.0f} ms, samples differ by {own['difference']:.1e}"
+        )
+        if "failed" in own:
+            yield f"  {own['failed']}"
 
 
 def _engine(found: Found) -> Iterator[str]:
@@ -160,13 +211,6 @@ def _products(found: Found) -> Iterator[str]:
             f"the kernel is not slower up to {found['kernel_wins_up_to']} rows; SKINNY_ROWS is "
             f"{found['skinny_rows']}"
         )
-
-
-def _profile(found: Found) -> Iterator[str]:
-    for streams, own in found.get("streams", {}).items():
-        yield f"{streams} streams: {own['launches']:.0f} kernels, busy {own['busy_us']:.0f} us"
-        for kernel in own["kernels"][:14]:
-            yield f"  {kernel['us']:8.1f} us {kernel['calls']:6.1f} x  {kernel['name'][:70]}"
 
 
 def _attention(found: Found) -> Iterator[str]:
@@ -210,7 +254,10 @@ _LINES: dict[str, Callable[[Found], Iterator[str]]] = {
     "engine": _engine,
     "first": _engine,
     "products": _products,
-    "profile": _profile,
+    "bits": _bits,
+    "expected": _expected,
+    "joins": _joins,
+    "beside": _beside,
     "attention": _attention,
     "standard": _standard,
     "peer": _peer,

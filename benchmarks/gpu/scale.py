@@ -23,14 +23,17 @@ class Scale:
         positions: length of each sequence in a step that is timed.
         prompt, frames: positions of the prompt and new frames of a request to the engine.
         rounds: number of rounds, of which the median counts.
-        steps: steps of a round.
+        steps: steps of a round, at most 8: a step's results are kept for few later ones.
         product_rows: numbers of rows in timed products.
         check_rows: numbers of rows with which kernels are compared with their twins.
+        bit_rows: the most rows whose bits are compared.
         prompts: numbers of rows of prompt steps.
         spread_bytes: bytes that are read before any is read again; more than all caches hold.
         copy_bytes: size of the copy that measures the memory's rate.
         kv_memory: size of the engine's KV cache.
         tests: patterns of the test files that are run.
+        traffic_seconds: how long requests join and leave.
+        beside: texts that are spoken at once beside a stream; more than any recorded launch has.
         batched_tokens: the engine's token budget of a step; ``None`` for its default.
     """
 
@@ -44,25 +47,29 @@ class Scale:
     steps: int
     product_rows: tuple[int, ...]
     check_rows: tuple[int, ...]
+    bit_rows: int
     prompts: tuple[int, ...]
     spread_bytes: int
     copy_bytes: int
     kv_memory: str
     tests: tuple[str, ...]
+    traffic_seconds: float
+    beside: int
     batched_tokens: int | None = None
 
 
 FULL = Scale(
     device="cuda:0",
     gpt=GPTConfig(),
-    streams=(1, 8, 64, 256),
+    streams=(1, 8, 16, 64, 256),
     positions=500,
     prompt=50,
     frames=350,
-    rounds=15,
-    steps=20,
+    rounds=30,
+    steps=8,
     product_rows=(1, 2, 4, 8, 16, 32, 64, 256),
     check_rows=(1, 17, 64, 256),
+    bit_rows=256,
     prompts=(50, 500, 2000),
     spread_bytes=256 << 20,
     copy_bytes=2 << 30,
@@ -74,6 +81,8 @@ FULL = Scale(
         "model/test_streaming_decoder.py",
         "model/velocity/test_sampler.py",
     ),
+    traffic_seconds=6,
+    beside=20,
 )
 # Sizes with which a whole run takes seconds on a CPU.
 TINY = Scale(
@@ -94,11 +103,14 @@ TINY = Scale(
     steps=2,
     product_rows=(1, 3),
     check_rows=(1, 3),
+    bit_rows=40,
     prompts=(9,),
     spread_bytes=1,
     copy_bytes=1 << 10,
     kv_memory="4MB",
     tests=("model/cuda/test_launch_shapes.py",),
+    traffic_seconds=0.2,
+    beside=3,
     batched_tokens=16,
 )
 

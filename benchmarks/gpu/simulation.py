@@ -12,28 +12,22 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from ChatTTS.config import GPTConfig
-from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.tokenizer import Prompt
-
 from ..common.command import new_parser
-from .model import engine_args
+from .model import engine_args, traffic
 from .rehearsal import rehearse
-from .scale import TINY, Record, Task
-from .step_model import GPUS, Gpu, StepModel
+from .scale import FULL, TINY, Record, Task
+from .step_model import GPUS, StepModel, count_steps
 
-# One request in so many refines its text.
-_REFINING = 8
-# The most frames of a request, and the most ids of a refined text.
-_LONGEST, _LONGEST_TEXT = 600, 60
+# The most positions of a sequence of the traffic.
+_POSITIONS = 660
 
 
 class SimulatedDevice:
@@ -66,7 +60,7 @@ class SimulatedDevice:
 
 
 class SimulatedRecording:
-    """Work of the simulated device; its result says the ids 1, which end nothing."""
+    """Work of the simulated device, which computes nothing."""
 
     def __init__(self, device: SimulatedDevice, model: StepModel, work: partial[Any]) -> None:
         from ChatTTS.model.velocity.cuda.decode import DecodeSteps
@@ -76,18 +70,13 @@ class SimulatedRecording:
         owner: Any = getattr(work.func, "__self__")  # noqa: B009
         self._decode = owner if isinstance(owner, DecodeSteps) else None
         self._is_prompt = isinstance(owner, RecordedLlama)
-        self.result: Any = None
-        if self._decode is not None:
-            drawn = self._decode._drawn_width
-            hidden = self._decode._vectors.shape[1]
-            self.result = torch.ones(self._rows, hidden + 2 * drawn + 1, dtype=torch.int32)
-        elif self._is_prompt:
-            self.result = torch.ones(self._rows, 1)
+        # Steps draw the ids that their results begin with: 0, which ends nothing.
+        self.result = torch.ones(self._rows, 1) if self._is_prompt else None
 
     def replay(self) -> None:
         if self._decode is not None:
             positions = sum(self._decode._slots.position_of.values())
-            self._device.take(self._model.decode_seconds(positions))
+            self._device.take(self._model.decode_seconds(self._rows, positions))
         elif self._is_prompt:
             self._device.take(self._model.prompt_seconds(self._rows))
         else:
@@ -109,10 +98,11 @@ class SimulatedRecorder:
         pass
 
 
-def simulate(gpu: Gpu, streams: int, seconds: float, *, drain: bool) -> dict[str, float]:
+def simulate(model: StepModel, streams: int, seconds: float, *, drain: bool) -> dict[str, float]:
     """Run requests of random lengths for some seconds; ``streams`` of them run at any time.
 
     Args:
+        model: the expected times of the device.
         drain: wait for all results before any request joins or leaves.
 
     Returns:
@@ -123,12 +113,10 @@ def simulate(gpu: Gpu, streams: int, seconds: float, *, drain: bool) -> dict[str
     from ChatTTS.model.velocity.executor import InProcessExecutor
     from ChatTTS.model.velocity.llm_engine import LLMEngine
     from ChatTTS.model.velocity.plan import Pending, StepPlan
-    from ChatTTS.model.velocity.request import EngineRequest
-    from ChatTTS.model.velocity.sampling_params import SamplingParams
     from ChatTTS.model.velocity.scheduler import Scheduler
 
     device, patch = SimulatedDevice(), pytest.MonkeyPatch()
-    recorder = SimulatedRecorder(device, StepModel(gpu, GPTConfig()))
+    recorder = SimulatedRecorder(device, model)
     patch.setattr(graphs, "CudaRecorder", lambda *_, **__: recorder)
     if drain:
         patch.setattr(Scheduler, "_may_start_ahead", lambda *_: False)
@@ -144,43 +132,25 @@ def simulate(gpu: Gpu, streams: int, seconds: float, *, drain: bool) -> dict[str
 
             return result
 
-    rng, number = np.random.default_rng(0), 0
-
-    def request() -> EngineRequest:
-        nonlocal number
-        number += 1
-        length = int(rng.integers(20, 60))
-        refines = number % _REFINING == 0
-        most = int(rng.integers(1, _LONGEST_TEXT if refines else _LONGEST))
-        prompt = Prompt(
-            rng.integers(0, 100, length),
-            np.zeros((0, 0), dtype=np.int64),
-            None,
-            np.zeros(length, dtype=np.bool_),
-        )
-        temperature = (1.0,) if refines else (1.0,) * 4
-        sampling = SamplingParams(temperature, 0.7, 20, 1.05, most, most)
-        kind = Pass.REFINE if refines else Pass.CODE
-        return EngineRequest(f"r{number}", prompt, sampling, DrawKey(number, kind))
-
     with TemporaryDirectory() as name:
         folder = Path(name)
-        gpt = replace(TINY.gpt, max_position_embeddings=_LONGEST + 60)
+        gpt = replace(TINY.gpt, max_position_embeddings=_POSITIONS)
         scale = replace(TINY, gpt=gpt, streams=(streams,), batched_tokens=512, kv_memory="1GB")
         task = Task(scale, folder, Record(folder / "x.json"), time.time())
         config = engine_args(task, "float32").create_engine_config()
         engine = LLMEngine(config, Executor(config))
-        engine.add([request() for _ in range(streams)])
+        requests, joined = traffic(gpt), 0
+        engine.add(list(islice(requests, streams)))
         until, counts = 0.0, (0.0, 0.0, 0, 0)
         while not until or device.now() < until:
             ended = sum(output.finished for output in engine.step())
-            if ended:
-                engine.add([request() for _ in range(ended)])
+            engine.add(list(islice(requests, ended)))
+            joined += ended
             if not until and engine.metrics().steps > 20:  # the start is over
                 until = device.now() + seconds
-                counts = (device.busy, device.waited, engine.metrics().steps, number)
+                counts = (device.busy, device.waited, engine.metrics().steps, joined)
         busy, waited = device.busy - counts[0], device.waited - counts[1]
-        steps, joins = engine.metrics().steps - counts[2], number - counts[3]
+        steps, joins = engine.metrics().steps - counts[2], joined - counts[3]
         engine.close()
     patch.undo()
     return {
@@ -214,9 +184,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--drain", action="store_true", help="stop at each join and leave")
     args = parser.parse_args()
-    rehearse()
+    gpu = GPUS[args.gpu]
+    model = StepModel(gpu, FULL.gpt, count_steps(gpu.capability, FULL), FULL.positions)
+    rehearse("simulation")
     torch.set_num_threads(1)
-    found = simulate(GPUS[args.gpu], args.streams, args.seconds, drain=args.drain)
+    found = simulate(model, args.streams, args.seconds, drain=args.drain)
     print(
         f"{args.gpu}, {args.streams} streams: the device waits {100 * found['waited']:.1f} % of "
         f"the time; {found['joins']:.0f} joins a second, {found['step_ms']:.2f} ms a step"

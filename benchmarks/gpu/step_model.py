@@ -1,30 +1,51 @@
-"""The expected time of a decode step on a GPU, from its bytes and launches.
+"""The expected time of a decode step on a GPU, from the launches that it consists of.
 
-A step reads all weights, and the keys and values of all positions, and consists of launches that
-follow one another. The two constants are estimates for compute capability 9.0; no GPU was measured.
-A first run on a GPU can be held against the figures.
+``step_counts.py`` counts the instructions and bytes of each launch in its PTX. A launch takes the
+time of its start, of its instructions one after another, and of what takes longest of these: bytes
+from memory, bytes from caches, instructions of all warps, products. The constants make the model
+agree with the figures of one H100 (``results/``); no other GPU was measured. So the first run on
+another GPU can be held against the model: ``gpu.sh`` does that.
 
     python -m benchmarks.gpu.step_model
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
 
 from ChatTTS.config import GPTConfig
 
+from ..common.command import new_parser
 from ..common.step_limit import StepWork
+from .scale import FULL, Scale, Task
 
-# Launches of a step beside those of its layers: embedding, head, draws, counters, results.
-_OTHER_LAUNCHES = 9
-_LAYER_LAUNCHES = 6
-# Seconds from the start of a launch to that of the next, beside the time of its bytes.
-_LAUNCH_SECONDS = 3e-6
+ROOT = Path(__file__).resolve().parents[2]
+# Seconds from the start of a launch to that of the next, beside its own work: where launches
+# overlap (capability 9.0 and newer), and where the next one waits until this one has ended.
+_OVERLAPPING_START, _START = 1.8e-6, 3.6e-6
+_OVERLAPS = 90
+# Cycles of an instruction of PTX that waits for the one before it; the mean over a kernel.
+_CYCLES = 1.0
 # The part of the memory's rate that the kernels reach.
-_REACHED = 0.6
-# The part of the rate of products that the kernels reach with the rows of a prompt.
-_REACHED_PRODUCTS = 0.4
+_REACHED = 0.7
+# Bytes that a multiprocessor takes from the caches in a cycle.
+_CACHE_BYTES = 48
+# Instructions that the schedulers of a multiprocessor begin in a cycle.
+_ISSUED = 4
+# The part of the rate of products that the kernels reach.
+_REACHED_PRODUCTS = 0.5
 
 
 @dataclass(frozen=True)
@@ -32,64 +53,234 @@ class Gpu:
     """The rates of a GPU, as its maker states them.
 
     Attributes:
+        capability: compute capability, 90 for 9.0.
         read: bytes of memory a second.
-        products: operations a second of bfloat16 products.
+        products: operations a second of bfloat16 products, without sparsity.
+        multiprocessors: how many it has.
+        clock: cycles a second, at the most.
     """
 
+    capability: int
     read: float
     products: float
+    multiprocessors: int
+    clock: float
+
+    @property
+    def start(self) -> float:
+        """Seconds from a launch to the next one, beside its own work."""
+        return _OVERLAPPING_START if self.capability >= _OVERLAPS else _START
 
 
 GPUS: Mapping[str, Gpu] = {
-    "H200": Gpu(4.8e12, 989e12),
-    "H100": Gpu(3.35e12, 989e12),
-    "A100": Gpu(2.04e12, 312e12),
-    "RTX 4090": Gpu(1.01e12, 165e12),
-    "L4": Gpu(0.30e12, 121e12),
+    "H200": Gpu(90, 4.8e12, 989e12, 132, 1.98e9),
+    "H100": Gpu(90, 3.35e12, 989e12, 132, 1.98e9),
+    "A100": Gpu(80, 2.04e12, 312e12, 108, 1.41e9),
+    "RTX 4090": Gpu(89, 1.01e12, 165e12, 128, 2.52e9),
+    "L4": Gpu(89, 0.30e12, 121e12, 58, 2.04e9),
 }
 
 
 @dataclass(frozen=True)
+class Launch:
+    """The work of one launch.
+
+    Attributes:
+        kernel: its name.
+        programs, warps: programs of the launch, and warps of a program.
+        instructions: that a warp carries out one after another; the most of any warp.
+        issued: instructions of all warps.
+        moved: bytes that all programs load and store, from caches or memory.
+        fetched: bytes of memory that they touch, each counted once.
+        operations: operations of matrix units.
+    """
+
+    kernel: str
+    programs: int = 1
+    warps: int = 1
+    instructions: int = 0
+    issued: int = 0
+    moved: int = 0
+    fetched: int = 0
+    operations: int = 0
+
+    def seconds(self, gpu: Gpu) -> float:
+        """Return the time from this launch to the next one."""
+        cycles = gpu.clock * min(self.programs, gpu.multiprocessors)
+        work = max(
+            self.fetched / (_REACHED * gpu.read),
+            self.moved / (_CACHE_BYTES * cycles),
+            self.issued / (_ISSUED * cycles),
+            self.operations / (_REACHED_PRODUCTS * gpu.products),
+        )
+        return gpu.start + self.instructions * _CYCLES / gpu.clock + work
+
+
+@dataclass(frozen=True)
+class Step:
+    """A decode step.
+
+    Attributes:
+        launches: the different launches, each with how often the step has it.
+    """
+
+    launches: Sequence[tuple[int, Launch]]
+
+    @property
+    def count(self) -> int:
+        """Return the number of launches."""
+        return sum(times for times, _ in self.launches)
+
+    @property
+    def instructions(self) -> int:
+        """Return the instructions that follow one another through all launches."""
+        return sum(times * launch.instructions for times, launch in self.launches)
+
+    @property
+    def fetched(self) -> int:
+        """Return the bytes of memory that the launches need."""
+        return sum(times * launch.fetched for times, launch in self.launches)
+
+    def seconds(self, gpu: Gpu) -> float:
+        """Return the expected time."""
+        return sum(times * launch.seconds(gpu) for times, launch in self.launches)
+
+
+@dataclass(frozen=True)
 class StepModel:
-    """The expected time of a step of the model ``gpt`` in bfloat16 on ``gpu``."""
+    """The expected time of steps of the model ``gpt`` in bfloat16 on ``gpu``.
+
+    Attributes:
+        gpu: the GPU.
+        gpt: sizes of the model.
+        steps: the steps that were counted, by their numbers of sequences, ascending.
+        positions: of each sequence in those steps.
+    """
 
     gpu: Gpu
     gpt: GPTConfig
+    steps: Mapping[int, Step]
+    positions: int
 
-    @property
-    def work(self) -> StepWork:
-        """Return the bytes and operations of a step."""
+    @cached_property
+    def _work(self) -> StepWork:
         return StepWork.of(self.gpt, "bfloat16", "bfloat16")
 
-    @property
-    def launches(self) -> int:
-        """Return the number of launches of a step."""
-        return _LAYER_LAUNCHES * self.gpt.num_hidden_layers + _OTHER_LAUNCHES
+    def decode_seconds(self, rows: int, positions: int) -> float:
+        """Return the time of a step of ``rows`` sequences that have ``positions`` in all.
 
-    def decode_seconds(self, positions: int) -> float:
-        """Return the time of a step whose sequences have so many positions in all."""
-        work = self.work
-        read = work.weight_bytes + positions * work.position_bytes
-        return self.launches * _LAUNCH_SECONDS + read / (_REACHED * self.gpu.read)
+        Between the steps that were counted, the time is linear in the rows.
+        """
+        counts = list(self.steps)
+        times = [step.seconds(self.gpu) for step in self.steps.values()]
+        if rows > counts[-1]:
+            times.append(times[-1] * rows / counts[-1])
+            counts.append(rows)
+        more = (positions - rows * self.positions) * self._work.position_bytes
+        least = self.steps[counts[0]].count * self.gpu.start
+        counted = float(np.interp(rows, counts, times))
+        return max(least, counted + more / (_REACHED * self.gpu.read))
 
     def prompt_seconds(self, rows: int) -> float:
         """Return the time to read so many positions of prompts."""
-        operations = rows * self.work.llama_operations
-        products = operations / (_REACHED_PRODUCTS * self.gpu.products)
-        return self.decode_seconds(rows) + products
+        operations = rows * self._work.llama_operations
+        return self.decode_seconds(rows, rows) + operations / (
+            _REACHED_PRODUCTS * self.gpu.products
+        )
+
+
+def gpu_named(name: str, multiprocessors: int) -> Gpu | None:
+    """Return the GPU that CUDA calls ``name``; ``None`` for another one, or a smaller edition."""
+    for known, gpu in GPUS.items():
+        if re.search(rf"\b{known}\b", name) and gpu.multiprocessors == multiprocessors:
+            return gpu
+    return None
+
+
+def count_steps(capability: int, scale: Scale) -> dict[int, Step]:
+    """Count the steps of each number of sequences of ``scale``, in a process of its own.
+
+    Raises:
+        RuntimeError: the kernels cannot be compiled or emulated here; the message says why.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    # Triton compiles for the capability; the steps compute on the CPU.
+    environment |= {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    with TemporaryDirectory(prefix="chattts-steps-") as folder:
+        file = Path(folder) / "steps.json"
+        command = [sys.executable, "-m", f"{__package__}.step_counts", str(capability), str(file)]
+        if scale != FULL:
+            command.append("--tiny")
+        done = subprocess.run(
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, errors="replace"
+        )
+        if done.returncode:
+            raise RuntimeError(f"the step cannot be counted: {done.stderr[-2000:]}")
+        told = json.loads(file.read_text(encoding="utf-8"))
+    return {int(rows): read_step(launches) for rows, launches in told.items()}
+
+
+def read_step(launches: Sequence[Mapping[str, Any]]) -> Step:
+    """Return a step from the JSON of its launches."""
+    read = [dict(launch) for launch in launches]
+    return Step([(launch.pop("times"), Launch(**launch)) for launch in read])
+
+
+def measure(task: Task) -> None:
+    """Record the expected milliseconds of steps in bfloat16 on this GPU.
+
+    Without a GPU they are those of an H100. On a GPU of another kind none are expected.
+    """
+    import torch
+
+    gpu: Gpu | None = GPUS["H100"]
+    if task.device.type == "cuda":
+        about = torch.cuda.get_device_properties(task.device)
+        gpu = gpu_named(about.name, about.multi_processor_count)
+    if gpu is None:
+        task.record.put(skipped="step_model.py does not know this GPU")
+        return
+    steps = count_steps(gpu.capability, task.scale)
+    found = {
+        str(rows): {
+            "ms": 1e3 * step.seconds(gpu),
+            "launches": step.count,
+            "instructions": step.instructions,
+            "read_mb": step.fetched / 1e6,
+        }
+        for rows, step in steps.items()
+    }
+    task.record.put(positions=task.scale.positions, streams=found)
+    place = expectation(task)
+    place.write_text(json.dumps({rows: own["ms"] for rows, own in found.items()}), "utf-8")
+
+
+def expectation(task: Task) -> Path:
+    """Return the file that has the expected milliseconds of a step, by the number of streams."""
+    return task.folder / "expected-steps.json"
 
 
 def main() -> None:
-    gpt, positions = GPTConfig(), 500
-    print(f"milliseconds of a step at {positions} positions, bfloat16: expected (bytes alone)")
+    new_parser("gpu.step_model", __doc__).parse_args()
+    counted: dict[int, dict[int, Step]] = {}
+    print(f"a decode step at {FULL.positions} positions, bfloat16: ms expected (bytes alone)")
     for name, gpu in GPUS.items():
-        model, times = StepModel(gpu, gpt), []
-        for streams in (1, 64, 256):
-            held = streams * positions
-            read = model.work.weight_bytes + held * model.work.position_bytes
-            expected = model.decode_seconds(held)
-            times.append(f"{streams:4}: {1e3 * expected:6.2f} ({1e3 * read / gpu.read:.2f})")
-        print(f"{name:9}", *times)
+        if gpu.capability not in counted:
+            counted[gpu.capability] = count_steps(gpu.capability, FULL)
+        cells = [
+            f"{rows:4}: {1e3 * step.seconds(gpu):6.2f} ({1e3 * step.fetched / gpu.read:5.2f})"
+            for rows, step in counted[gpu.capability].items()
+        ]
+        print(f"{name:9}", *cells)
+    print("\nlaunches; instructions one after another; MB read from memory")
+    for capability, steps in counted.items():
+        cells = [
+            f"{rows:4}: {step.count:4}; {step.instructions:6}; {step.fetched / 1e6:6.0f}"
+            for rows, step in steps.items()
+        ]
+        print(f"{capability / 10:<9}", *cells)
 
 
 if __name__ == "__main__":

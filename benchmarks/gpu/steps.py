@@ -1,15 +1,23 @@
-"""Time decode steps of the engine on the device, and compare them with the memory's rate."""
+"""Time decode steps of the engine on the device, and the kernels in them.
+
+The times are held against the rate of the memory, and against the expectation of ``step_model.py``.
+"""
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
+from torch.autograd import DeviceType  # type: ignore[attr-defined]
+from torch.profiler import ProfilerActivity, profile
 
+from ChatTTS.model.cuda.kernels import dependent_launch
 from ChatTTS.model.cuda.precision import ieee_float32
 from ChatTTS.model.embed import RowKind
 from ChatTTS.model.sampling import Draw
@@ -22,6 +30,7 @@ from ChatTTS.model.velocity.model_loader import LoadedModel, ModelLoader
 from ..common.step_limit import StepWork
 from .model import engine_args, key, sampling
 from .scale import Scale, Task
+from .step_model import expectation
 from .timing import DeviceSpan, copy_rate, spread, synchronize, wall_seconds
 
 
@@ -38,6 +47,14 @@ class Loaded:
     steps: DecodeSteps
     blocks: int
     scale: Scale
+
+    def record(self) -> None:
+        """Record the steps of all numbers of streams."""
+        buckets = self.steps.buckets
+        wanted = {next(b for b in buckets if b >= count) for count in self.scale.streams}
+        with ieee_float32():
+            for rows in sorted(wanted, reverse=True):
+                self.steps.record(rows)
 
     def lay_out(self, streams: int) -> list[tuple[int, ...]]:
         """Put ``streams`` sequences on the device, each shortly before the timed position.
@@ -80,23 +97,29 @@ def load(task: Task, dtype: str, *, batch_invariant: bool = True) -> Loaded:
         max_rows=max(scale.streams),
         max_positions=scale.gpt.max_position_embeddings,
     )
+    loaded = Loaded(model, pool, steps, blocks, scale)
     began = time.perf_counter()
-    wanted = {next(b for b in steps.buckets if b >= count) for count in scale.streams}
-    with ieee_float32():
-        for rows in sorted(wanted, reverse=True):
-            steps.record(rows)
+    loaded.record()
     record.put(record_s=time.perf_counter() - began, captures=model.recorder.captures)
-    return Loaded(model, pool, steps, blocks, scale)
+    return loaded
 
 
-def measure(task: Task, dtype: str, batch_invariant: bool = True) -> None:
-    """Time decode steps with each number of streams, and steps that read a prompt."""
+def measure(task: Task, dtype: str, batch_invariant: bool = True, details: bool = False) -> None:
+    """Time decode steps with each number of streams, and steps that read a prompt.
+
+    Args:
+        batch_invariant: the engine's setting.
+        details: also time each kernel, and steps whose launches do not overlap.
+    """
     record, scale = task.record, task.scale
     rate = copy_rate(scale)
     record.put(dtype=dtype, positions=scale.positions, copy_gb_s=rate / 1e9)
     record.put(batch_invariant=batch_invariant)
     loaded = load(task, dtype, batch_invariant=batch_invariant)
     work = StepWork.of(scale.gpt, dtype, dtype)
+    expected = {}
+    if dtype == "bfloat16" and batch_invariant and expectation(task).exists():
+        expected = json.loads(expectation(task).read_text(encoding="utf-8"))
     results: dict[str, Any] = {}
     for streams in scale.streams:
         results[str(streams)] = _measure(loaded, streams, task.device)
@@ -108,6 +131,8 @@ def measure(task: Task, dtype: str, batch_invariant: bool = True) -> None:
             "share_of_limit": floor / step,
             "frames_per_s": 1000 * streams / step,
         }
+        if str(streams) in expected:
+            results[str(streams)]["expected_ms"] = expected[str(streams)]
         record.put(streams=results)
     if task.device.type == "cuda":
         record.put(peak_gb=torch.cuda.max_memory_allocated() / 1e9)
@@ -115,6 +140,18 @@ def measure(task: Task, dtype: str, batch_invariant: bool = True) -> None:
     for rows in scale.prompts:
         prompts[str(rows)] = _prompt(loaded, rows, task.device)
         record.put(prompt_ms=prompts)
+    if not details:
+        return
+    kernels = {}
+    for streams in scale.streams:
+        kernels[str(streams)] = _kernels(loaded, streams, task.device)
+        record.put(kernels=kernels)
+    with patch.object(dependent_launch, "capability", lambda x: 0):
+        loaded.record()
+        for streams in scale.streams:
+            apart = _measure(loaded, streams, task.device)["step_ms"]
+            results[str(streams)]["without_overlap_ms"] = apart["median"]
+            record.put(streams=results)
 
 
 def _measure(loaded: Loaded, streams: int, device: torch.device) -> dict[str, Any]:
@@ -175,3 +212,29 @@ def _prompt(loaded: Loaded, rows: int, device: torch.device) -> dict[str, float]
     with ieee_float32():
         recorded.record(rows)
     return spread(wall_seconds(lambda: recorded.forward(batch, loaded.pool), device, 5))
+
+
+def _kernels(loaded: Loaded, streams: int, device: torch.device) -> dict[str, Any]:
+    """Return calls and microseconds of each kernel in a step, and their sums."""
+    count = loaded.scale.steps
+    on_cuda = device.type == "cuda"
+    tables = loaded.lay_out(streams)
+    loaded.steps.run(tables, 1)()
+    synchronize(device)
+    activity = ProfilerActivity.CUDA if on_cuda else ProfilerActivity.CPU
+    with profile(activities=[activity]) as seen:
+        loaded.steps.run(tables, count)()
+        synchronize(device)
+    wanted = DeviceType.CUDA if on_cuda else DeviceType.CPU
+    own = "self_device_time_total" if on_cuda else "self_cpu_time_total"
+    kernels = [
+        {"name": e.key, "calls": e.count / count, "us": getattr(e, own) / count}
+        for e in seen.key_averages()
+        if e.device_type == wanted and getattr(e, own) > 0
+    ]
+    kernels.sort(key=lambda kernel: -kernel["us"])
+    return {
+        "each": kernels,
+        "launches": sum(kernel["calls"] for kernel in kernels),
+        "busy_us": sum(kernel["us"] for kernel in kernels),
+    }

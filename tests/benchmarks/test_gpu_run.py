@@ -80,7 +80,7 @@ def test_a_part_that_takes_too_long_ends_with_its_children(
     )
     scripted(monkeypatch, {"slow": script})
     run = new_run(tmp_path)
-    run.one(Part("a", "slow", 1.5))
+    run.together([Part("a", "slow", 1.5)])
 
     found = run.report["parts"]["a"]
     assert found["x"] == 3
@@ -93,7 +93,7 @@ def test_no_part_is_begun_when_the_time_is_up(
 ) -> None:
     scripted(monkeypatch, {"good": put({"x": 1})})
     run = new_run(tmp_path, seconds=2)
-    run.one(Part("a", "good", 30))
+    run.together([Part("a", "good", 30)])
 
     assert run.report["parts"]["a"] == {"error": "not begun: the time was up"}
 
@@ -122,19 +122,66 @@ def test_the_report_is_written_and_named_after_the_device(
     assert list(report["ratios"].values()) == [80, 60]
 
 
+def test_nothing_else_runs_where_the_kernels_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(monkeypatch, {"machine": put({"device": "GTX"}) + "sys.exit('too old')"})
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--out", str(tmp_path)])
+    report, file = gpu.measure(gpu.parse(), tmp_path)
+
+    assert list(report["parts"]) == ["machine"]
+    assert "too old" in json.loads(file.read_text(encoding="utf-8"))["parts"]["machine"]["log"]
+
+
+def test_a_result_is_written_as_soon_as_its_part_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So nothing is lost when the command is ended, and no process outlives it."""
+    process = tmp_path / "process"
+    slow = f"open({str(process)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
+    scripted(monkeypatch, {"good": put({"x": 1}), "slow": slow})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(4))
+    report: dict[str, Any] = {"parts": {}}
+
+    def write() -> None:
+        while not process.exists() or not process.read_text():
+            time.sleep(0.01)
+        raise SystemExit
+
+    run = gpu.Run(report, tmp_path, time.monotonic() + 60, dry=True, write=write)
+    with pytest.raises(SystemExit):
+        run.together([Part("a", "good", 30), Part("b", "slow", 30)])
+    assert report["parts"]["a"]["x"] == 1
+    assert ends(int(process.read_text()))
+
+
+def test_parts_wait_for_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = f"os.mkdir({str(tmp_path / 'busy')!r}); time.sleep(0.1)\n"
+    scripted(monkeypatch, {"good": alone + f"os.rmdir({str(tmp_path / 'busy')!r})"})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    run = new_run(tmp_path)
+    run.together([Part(name, "good", 30) for name in "abc"])
+
+    assert not any("error" in part for part in run.report["parts"].values())
+
+
 def test_every_part_has_a_module_and_is_shown_in_its_own_way() -> None:
     pytest.importorskip("triton")
-    parts = (gpu.MACHINE, *gpu.CHECKS, *gpu.FIGURES)
-    assert len({part.name for part in parts}) == len(parts)
-    for part in parts:
+    assert len({part.name for part in gpu.PARTS}) == len(gpu.PARTS)
+    for part in gpu.PARTS:
         assert callable(importlib.import_module(f"benchmarks.gpu.{part.module}").measure)
         assert part.name.partition(" ")[0] in _LINES
 
 
-def test_the_parts_alone_fit_into_eight_minutes() -> None:
-    """Even if every check takes all its time, the first three figures are measured."""
-    checks = max(part.limit for part in gpu.CHECKS)
-    assert gpu.MACHINE.limit + checks + sum(part.limit for part in gpu.FIGURES[:3]) < 450
+def test_what_could_be_wrong_comes_first_and_fits_into_eight_minutes() -> None:
+    first = gpu.GROUPS[:4]
+    modules = [{part.module for part in group} for group in first]
+    assert modules == [{"codes", "bits", "step_model"}, {"steps"}, {"joins"}, {"beside"}]
+    # Even if each takes all its time.
+    limits = [max(part.limit for part in group) for group in ((gpu.MACHINE,), *first)]
+    assert sum(limits) < 450
+    timed = [part.module for group in gpu.GROUPS for part in group if len(group) > 1]
+    assert {"steps", "joins", "beside", "engine"}.isdisjoint(timed)
 
 
 @pytest.mark.slow

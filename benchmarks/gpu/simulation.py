@@ -15,8 +15,9 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -26,8 +27,14 @@ from .rehearsal import rehearse
 from .scale import FULL, TINY, Record, Task
 from .step_model import GPUS, StepModel, count_steps
 
-# The most positions of a sequence of the traffic.
-_POSITIONS = 660
+if TYPE_CHECKING:
+    from ChatTTS.model.velocity.cuda.decode import DecodeSteps
+    from ChatTTS.model.velocity.request import EngineRequest
+
+# The most positions of a sequence.
+_POSITIONS = 2048
+# The mean number of frames and of text ids that a sequence draws.
+_FRAMES, _TEXT_IDS = 300, 30
 
 
 class SimulatedDevice:
@@ -37,9 +44,11 @@ class SimulatedDevice:
         busy: seconds of work so far.
         waited: seconds between works in which the device had nothing to do.
         free_at: when all work is done, by the clock of :meth:`now`.
+        random: decides which sequences end.
     """
 
     def __init__(self) -> None:
+        self.random = np.random.default_rng(0)
         self.busy = self.waited = self.free_at = self._slept = 0.0
 
     def now(self) -> float:
@@ -70,17 +79,26 @@ class SimulatedRecording:
         owner: Any = getattr(work.func, "__self__")  # noqa: B009
         self._decode = owner if isinstance(owner, DecodeSteps) else None
         self._is_prompt = isinstance(owner, RecordedLlama)
-        # Steps draw the ids that their results begin with: 0, which ends nothing.
         self.result = torch.ones(self._rows, 1) if self._is_prompt else None
 
     def replay(self) -> None:
         if self._decode is not None:
             positions = sum(self._decode._slots.position_of.values())
             self._device.take(self._model.decode_seconds(self._rows, positions))
+            self._draw(self._decode)
         elif self._is_prompt:
             self._device.take(self._model.prompt_seconds(self._rows))
         else:
             self._device.take(3e-5)  # a write of rows
+
+    def _draw(self, decode: DecodeSteps) -> None:
+        """Write the ids of a step into its results: 1, or for some rows the end."""
+        result = decode._results[decode._turn.item() % len(decode._results)].numpy()
+        decode._turn += 1
+        drawn = result[: self._rows, result.shape[1] - 2 * decode._drawn_width - 1 :]
+        drawn[:] = 1
+        mean = _FRAMES if decode._is_code else _TEXT_IDS
+        drawn[self._device.random.random(self._rows) < 1 / mean, 0] = decode._end
 
 
 class SimulatedRecorder:
@@ -139,7 +157,7 @@ def simulate(model: StepModel, streams: int, seconds: float, *, drain: bool) -> 
         task = Task(scale, folder, Record(folder / "x.json"), time.time())
         config = engine_args(task, "float32").create_engine_config()
         engine = LLMEngine(config, Executor(config))
-        requests, joined = traffic(gpt), 0
+        requests, joined = map(_endless, traffic(gpt)), 0
         engine.add(list(islice(requests, streams)))
         until, counts = 0.0, (0.0, 0.0, 0, 0)
         while not until or device.now() < until:
@@ -160,19 +178,21 @@ def simulate(model: StepModel, streams: int, seconds: float, *, drain: bool) -> 
     }
 
 
+def _endless(request: EngineRequest) -> EngineRequest:
+    """Return a request of which only chance decides the length."""
+    sampling = replace(request.sampling, min_new=0, max_new=_POSITIONS)
+    return replace(request, sampling=sampling)
+
+
 def _drain_at_leaves(patch: pytest.MonkeyPatch) -> None:
-    """Have the scheduler wait for the results in flight before a sequence ends."""
+    """Have the scheduler wait for the results in flight after a sequence ended."""
     from ChatTTS.model.velocity.scheduler import Scheduler
 
     ahead = Scheduler.schedule_ahead
 
     def schedule_ahead(self: Scheduler, most: int = 1) -> Any:
         flying = self._in_flight[-1][1] if self._in_flight else []
-        if flying != self._running or any(
-            len(seq.ids) + seq.drawing >= seq.group.limit for seq in self._running
-        ):
-            return None
-        return ahead(self, most)
+        return ahead(self, most) if flying == self._running else None
 
     patch.setattr(Scheduler, "schedule_ahead", schedule_ahead)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -143,13 +144,14 @@ def test_a_disturbed_stream_is_reported(
 ) -> None:
     from benchmarks.gpu import beside
 
-    disturbed: list[bool] = []
+    disturbed, heard = threading.Event(), threading.Event()
 
     class Chat(FakeChat):
         def sample_audio_speaker(self, wav: Any) -> str:
-            disturbed.append(True)
+            disturbed.set()
             if harm == "failing work":
                 raise RuntimeError("a capture was broken")
+            heard.wait()  # until a stream has run beside it
             return ""
 
         def infer(self, texts: Any, **settings: Any) -> None:
@@ -159,10 +161,13 @@ def test_a_disturbed_stream_is_reported(
             pass
 
         def stream(self, text: str, **settings: Any) -> Iterator[Any]:
+            is_beside = disturbed.is_set()
             for piece in super().stream(text):
-                if disturbed and harm == "other samples":
+                if is_beside and harm == "other samples":
                     piece.samples = -piece.samples
                 yield piece
+            if is_beside:
+                heard.set()
 
     monkeypatch.setattr(beside, "whole_checkpoint", lambda task: tmp_path)
     monkeypatch.setattr(beside, "_loaded", lambda *_: Chat([0.0], [0.0] * 4))
@@ -171,7 +176,6 @@ def test_a_disturbed_stream_is_reported(
         assert len(found["beside"]) == 3
         assert all(own["times"] > 0 for own in found["beside"].values())
     else:
-        # The samples may be those of the work before, which went on beside them.
         with pytest.raises(RuntimeError, match="sample prompts read"):
             do("beside", tmp_path, dtype="float32")
 

@@ -305,7 +305,9 @@ def _wait(
     """
     if done is not None:
         done.synchronize()
-    own = results.numpy()[np.ix_(turns, np.array(slots, dtype=np.int64))].reshape(len(turns) * len(slots), -1)
+    own = results.numpy()[np.ix_(turns, np.array(slots, dtype=np.int64))].reshape(
+        len(turns) * len(slots), -1
+    )
     hidden = own.shape[1] - result_width(0, drawn)
     hiddens, ids, logprobs, finite = np.split(own, np.cumsum([hidden, drawn, drawn]), axis=1)
     return StepResult(

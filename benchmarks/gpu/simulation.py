@@ -93,7 +93,7 @@ class SimulatedRecording:
 
     def _draw(self, decode: DecodeSteps) -> None:
         """Write the ids of a step into its results: 1, or for some rows the end."""
-        result = decode._results[decode._turn.item() % len(decode._results)].numpy()
+        result = decode._results[int(decode._turn) % len(decode._results)].numpy()
         decode._turn += 1
         drawn = result[: self._rows, result.shape[1] - 2 * decode._drawn_width - 1 :]
         drawn[:] = 1

@@ -76,9 +76,9 @@ def measure(task: Task, dtype: str) -> None:
     found: dict[str, Any] = {}
     wrong = []
     for name, work in others.items():
-        streams, times, error = _beside(chat, scale, work)
-        told = [_told(heard, alone) for heard in streams]
-        own = found[name] = {key: max(each[key] for each in told) for key in told[0]}
+        heard, times, error = _beside(chat, scale, work)
+        each = [_told(one, alone) for one in heard]
+        own = found[name] = {figure: max(one[figure] for one in each) for figure in each[0]}
         own["times"] = times
         if error is not None:
             own["failed"] = repr(error)
@@ -97,7 +97,7 @@ def _beside(
     """Listen to a stream, again and again until ``work`` was done at least once beside it.
 
     Returns:
-        The streams, how often the work was done, and its error.
+        All that was heard, how often the work was done, and its error.
     """
     times, errors, is_over = 0, [], threading.Event()
 
@@ -112,12 +112,12 @@ def _beside(
 
     thread = threading.Thread(target=repeat)
     thread.start()
-    streams = [_listen(chat, scale)]
+    heard = [_listen(chat, scale)]
     while not times and thread.is_alive():
-        streams.append(_listen(chat, scale))
+        heard.append(_listen(chat, scale))
     is_over.set()
     thread.join()
-    return streams, times, errors[0] if errors else None
+    return heard, times, errors[0] if errors else None
 
 
 def _listen(chat: ChatTTS.Chat, scale: Scale) -> Heard:

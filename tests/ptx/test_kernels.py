@@ -11,7 +11,7 @@ from .children import needs_emulator, run_tests
 pytestmark = needs_emulator
 
 CAPABILITIES = (80, 90, 120)
-KERNELS = ("attention", "elementwise", "products", "sampling", "step_results")
+KERNELS = ("attention", "elementwise", "products", "sampling", "step_results", "text_attention")
 
 
 @pytest.mark.slow

@@ -46,6 +46,7 @@ from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.cuda.decode import DecodeSteps
 from ChatTTS.model.velocity.cuda.llama import TritonLlama
 from ChatTTS.model.velocity.cuda.sampler import TritonSampler
+from ChatTTS.model.velocity.cuda.text_attention import TextAttention
 from ChatTTS.model.velocity.llama import RowLinear
 from ChatTTS.params import InferCodeParams
 
@@ -245,16 +246,18 @@ def _steps(
         block_size,
         batch_invariant=batch_invariant,
     )
+    pool = llama.new_pool(4)
     steps = DecodeSteps(
         llama,
         embed,
-        llama.new_pool(4),
+        pool,
         EagerRecorder(),
         max_rows=max(rows),
         max_positions=shape.max_position_embeddings,
     )
     for count in rows:
         steps._step(count)
+    TextAttention(llama, pool, 1).prepare(steps._places(1))
     return llama, embed
 
 

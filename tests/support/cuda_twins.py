@@ -28,6 +28,7 @@ from ChatTTS.model.cuda.kernels import (  # isort: skip
     sampling,
     step_results,
     swiglu,
+    text_attention,
 )
 from ChatTTS.model.velocity.cuda import decode, llama, sampler  # isort: skip
 
@@ -36,6 +37,7 @@ KERNELS = {
     "attend_chunks": prefill,
     "attend_new_rows": attention,
     "attend_rows": attention,
+    "attend_text": text_attention,
     "draw_codes": sampling,
     "embed_rows": embedding,
     "product": products,

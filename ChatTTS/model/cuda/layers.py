@@ -83,6 +83,7 @@ class Product(Protocol):
         norm: tuple[Tensor, float] | None = None,
         residual: Tensor | None = None,
         gated: bool = False,
+        out: Tensor | None = None,
     ) -> Tensor: ...
 
 
@@ -93,6 +94,7 @@ def library_product(
     norm: tuple[Tensor, float] | None = None,
     residual: Tensor | None = None,
     gated: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Compute :func:`~.kernels.products.product` with torch's matrix product, for many rows."""
     if norm is not None:
@@ -101,7 +103,7 @@ def library_product(
         return swiglu(linear(x, weight))
     if residual is not None:
         return torch.addmm(residual, x, weight.T, out=residual)
-    return linear(x, weight)
+    return linear(x, weight) if out is None else torch.mm(x, weight.T, out=out)
 
 
 class TritonLayers:
@@ -119,6 +121,9 @@ class TritonLayers:
         rotary: cosines and sines, each float32 [positions, head size].
         row_independent: whether every bit of a row's result must be independent of the other rows
             of the step, and of how a prompt was cut into chunks.
+
+    Attributes:
+        rotary: these tables, on the device.
 
     Raises:
         ConfigError: the attention heads are too large for the kernels.
@@ -141,16 +146,20 @@ class TritonLayers:
         self._layers = tuple(map(LayerMatrices.fuse, layers))
         device = self._layers[0].qkv.device
         cosines, sines = (table.to(device).contiguous() for table in rotary)
-        self._rotary = cosines, sines
+        self.rotary = cosines, sines
         self._is_row_independent = row_independent
 
-    def __call__(self, x: Tensor, rows: AttentionMetadata, pool: Tensor) -> Tensor:
+    def __call__(
+        self, x: Tensor, rows: AttentionMetadata, pool: Tensor, kept: Tensor | None = None
+    ) -> Tensor:
         """Apply all layers to the rows, and write their keys and values into the pool.
 
         Args:
             x: [rows, hidden], the embedded rows; overwritten.
             rows: position and block table of each row.
             pool: [blocks, layers, 2, kv heads, block size, head size].
+            kept: [layers, at least as many rows, (heads + 2 * kv heads) * head size], contiguous;
+                receives the queries, keys and values of each layer before the rotation.
 
         Returns:
             ``x``, which holds the hidden states before the final norm.
@@ -159,11 +168,12 @@ class TritonLayers:
         heads = self._shape.num_attention_heads
         multiply = self.product_for(len(x))
         for index, layer in enumerate(self._layers):
-            qkv = multiply(x, layer.qkv, norm=(layer.attention_norm, eps))
+            own = None if kept is None else kept[index, : len(x)]
+            qkv = multiply(x, layer.qkv, norm=(layer.attention_norm, eps), out=own)
             if rows.tiles is None:
                 where = rows.tables, rows.table_of, rows.positions
                 splits = attend_new_rows(
-                    qkv, self._rotary, pool, index, *where, heads=heads, most=rows.most
+                    qkv, self.rotary, pool, index, *where, heads=heads, most=rows.most
                 )
                 self._project(splits, layer.out, x)
             else:
@@ -183,9 +193,7 @@ class TritonLayers:
         """Store all keys and values of the step first: rows attend to other rows of it."""
         tables, table_of, positions = rows.tables, rows.table_of, rows.positions
         heads = self._shape.num_attention_heads
-        query = rotate_and_store(
-            qkv, *self._rotary, positions, tables, table_of, pool, layer, heads
-        )
+        query = rotate_and_store(qkv, *self.rotary, positions, tables, table_of, pool, layer, heads)
         if self._is_row_independent:
             return attend_rows(query, pool, layer, tables, table_of, positions, most=rows.most)
         return attend_chunks(query, pool, layer, tables, positions, tiles)

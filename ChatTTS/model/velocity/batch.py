@@ -79,12 +79,17 @@ class AttentionProbe:
             np.empty(len(self.out), dtype=np.float32),
         )
 
-    def row(self, row: int) -> NDArray[np.float32]:
-        """Return the attention of one row, float32 [heads, columns], as a view."""
+    def row(self, row: int, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Return the attention of one row, float32 [heads, columns], as a view.
+
+        Args:
+            out: of another step whose rows were laid out alike; by default this one's.
+        """
+        out = self.out if out is None else out
         first, last = int(self.first[row]), int(self.first[row + 1])
         columns = int(self.columns[first])
         start = int(self.starts[first])
-        return self.out[start : start + (last - first) * columns].reshape(last - first, columns)
+        return out[start : start + (last - first) * columns].reshape(last - first, columns)
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,7 @@ def product(
     residual: Tensor | None = None,
     gated: bool = False,
     out_dtype: torch.dtype | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Multiply ``x`` by the transposed ``weight``, with sums in float32.
 
@@ -95,19 +96,23 @@ def product(
         gated: ``weight`` is [2 * outputs, inputs], first the gate, then the other half; the result
             is silu(gate) * other.
         out_dtype: dtype of the result, by default that of ``x``. A ``residual`` keeps its dtype.
+        out: [rows, outputs], contiguous; receives the result of a product without ``residual``.
 
     Returns:
-        [rows, outputs], which is ``residual`` if given. Each product, the silu, the gated product
-        and the sum are rounded to the result's dtype, as separate operators would round them.
+        [rows, outputs], which is ``residual`` or ``out`` if given. Each product, the silu, the
+        gated product and the sum are rounded to the result's dtype, as separate operators would
+        round them.
 
     Raises:
-        ConfigError: both ``out_dtype`` and ``residual`` are given.
+        ConfigError: more than one of ``out_dtype``, ``residual`` and ``out`` is given.
     """
-    if residual is not None and out_dtype is not None:
-        raise ConfigError("out_dtype is for a new result: leave it out if residual is given")
+    given = [each for each in (residual, out_dtype, out) if each is not None]
+    if len(given) > 1:
+        raise ConfigError("out_dtype is for a new result: leave it out if residual or out is given")
     rows = len(x)
     outputs = len(weight) // 2 if gated else len(weight)
-    out = x.new_empty(rows, outputs, dtype=out_dtype) if residual is None else residual
+    if out is None:
+        out = x.new_empty(rows, outputs, dtype=out_dtype) if residual is None else residual
     if rows:
         config = choose_config(weight, rows, normed=norm is not None, gated=gated)
         compute(config, x, weight, out, norm=norm, gated=gated, added=residual is not None)
@@ -227,6 +232,7 @@ def product_torch(
     residual: Tensor | None = None,
     gated: bool = False,
     out_dtype: torch.dtype | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Compute :func:`product` in plain torch."""
     if norm is not None:
@@ -235,4 +241,6 @@ def product_torch(
     found = (x.float() @ weight.float().T).to(dtype)
     if gated:
         found = swiglu_torch(found)
+    if out is not None:
+        return out.copy_(found)
     return found if residual is None else residual.add_(found)

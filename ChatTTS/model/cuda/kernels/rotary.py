@@ -5,6 +5,7 @@ Each program computes a few heads of one row, so rows are independent of each ot
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -95,15 +96,18 @@ def rotate_and_store_torch(
         if sequence < 0:
             continue
         wide = qkv[row].view(-1, size).float()
-        first, second = wide.chunk(2, dim=-1)
-        turned = wide.new_empty(wide.shape)
-        turned[:, : size // 2], turned[:, size // 2 :] = -second, first
-        rotated = (wide * cosines[position] + turned * sines[position]).to(qkv.dtype)
-        query[row] = rotated[:heads]
+        turned = rotated_torch(wide, cosines[position], sines[position]).to(qkv.dtype)
+        query[row] = turned[:heads]
         place = pool[int(tables[sequence, position // block_size]), layer]
-        place[0, :, position % block_size] = rotated[heads : heads + kv_heads]
+        place[0, :, position % block_size] = turned[heads : heads + kv_heads]
         place[1, :, position % block_size] = wide[heads + kv_heads :]
     return query
+
+
+def rotated_torch(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """Rotate heads [..., head size] by the angles of a position, in plain torch."""
+    first, second = x.chunk(2, dim=-1)
+    return x * cosines + torch.cat([-second, first], dim=-1) * sines
 
 
 @triton.jit

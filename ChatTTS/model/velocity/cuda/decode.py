@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,12 @@ from ...cuda.layers import AttentionMetadata
 from ...draws import Pass
 from ...embed import Embed, RowKind
 from ...sampling import Draw
+from ..batch import HeadSet
 from ..plan import Pending, StepResult
 from .llama import TritonLlama
 from .sampler import draw_ids_of
 from .slots import SlotMap, SlotRows
+from .text_attention import PlanAttention, TextAttention
 
 # Rows of texts that are drawn at a time: their vocabulary is large.
 _DRAWN_TEXTS = 64
@@ -68,6 +71,7 @@ class DecodeSteps:
         max_positions: how many positions a sequence may have.
         kind: the pass: frames or text ids are drawn.
         end: the id that ends a sequence; by default that of the codes.
+        attention: gives the attention of sequences; without it none can be asked for.
     """
 
     def __init__(
@@ -81,10 +85,11 @@ class DecodeSteps:
         max_positions: int,
         kind: Pass = Pass.CODE,
         end: int | None = None,
+        attention: TextAttention | None = None,
     ) -> None:
         device, num_codebooks = pool.device, embed.num_codebooks
         self._llama, self._embed, self._pool, self._recorder = llama, embed, pool, recorder
-        self._most = max_positions
+        self._most, self._attention = max_positions, attention
         self._is_code = kind is Pass.CODE
         self._end = embed.num_audio_tokens - 1 if end is None else end
         self._drawn_width = num_codebooks if self._is_code else 1
@@ -148,6 +153,8 @@ class DecodeSteps:
             self._table_rows.record(self._recorder)
         self._recordings[rows] = self._recorder.record(partial(self._step, rows))
         self._turn.zero_()  # the recorder has run some steps
+        if self._attention is not None:
+            self._attention.prepare(self._places(rows))
 
     def lay_out(self, rows: Sequence[DecodeInput]) -> None:
         """Replace all sequences on the device, after the steps that were submitted before."""
@@ -181,7 +188,12 @@ class DecodeSteps:
             self._rows.write(change.left, self._nothing(len(change.left)))
 
     @torch.inference_mode()
-    def run(self, tables: Sequence[tuple[int, ...]], steps: int) -> Pending:
+    def run(
+        self,
+        tables: Sequence[tuple[int, ...]],
+        steps: int,
+        heads: Sequence[HeadSet | None] = (),
+    ) -> Pending:
         """Submit steps of the batch; the device carries them out after the earlier ones.
 
         The returned function gives a row for each sequence in the order of :meth:`place`, step
@@ -190,13 +202,26 @@ class DecodeSteps:
         Args:
             tables: the block table of each sequence, for all of these steps.
             steps: how many.
+            heads: those whose attention each sequence gives; ``None`` for a sequence without.
         """
         assert 2 * steps <= _KEPT_STEPS, f"the results of {steps} steps may be lost"
         slots = [self._slots.slot_of[seq_id] for seq_id in self._slots.position_of]
         self._update(dict(zip(slots, tables, strict=True)))
         recording = self._recordings[self._slots.bucket(self._slots.rows)]
-        for _ in range(steps):
+        wanted = sorted(
+            ((slot, own) for slot, own in zip(slots, heads, strict=False) if own is not None),
+            key=itemgetter(0),
+        )
+        attention = None
+        if wanted:
+            assert self._attention is not None, "these steps give no attention"
+            attention = self._attention.begin(wanted, steps)
+        for step in range(steps):
             recording.replay()
+            if attention is not None:
+                attention.add(step, self._places(self._slots.rows))
+        if attention is not None:
+            attention.fetch()
         self._slots.advance(steps)
         turns = (self._turns + np.arange(steps)) % _KEPT_STEPS
         self._turns += steps
@@ -204,7 +229,12 @@ class DecodeSteps:
         if self._pool.is_cuda:
             done = torch.cuda.Event()
             done.record()
-        return partial(_wait, self._results, turns, slots, done, self._drawn_width)
+        return partial(_wait, self._results, turns, slots, done, self._drawn_width, attention)
+
+    def _places(self, rows: int) -> AttentionMetadata:
+        return AttentionMetadata(
+            self._positions[:rows], self._tables[:rows], self._table_of[:rows], self._most
+        )
 
     def _packed(
         self, inputs: Sequence[DecodeInput], slots: Sequence[int]
@@ -255,11 +285,9 @@ class DecodeSteps:
     def _step(self, rows: int) -> None:
         """Compute one step of the first ``rows`` rows, all on the device."""
         ids, logprobs, finite = self._drawn[:rows], self._logprobs[:rows], self._finite[:rows]
-        places = AttentionMetadata(
-            self._positions[:rows], self._tables[:rows], self._table_of[:rows], self._most
-        )
         inputs = self._kinds[:rows], self._ids[:rows], self._vectors
-        hiddens = self._llama.hiddens(*inputs, places, self._pool)
+        kept = None if self._attention is None else self._attention.kept
+        hiddens = self._llama.hiddens(*inputs, self._places(rows), self._pool, kept=kept)
         if self._is_code:
             logits = self._embed.code_logits(hiddens).contiguous()
             draw_ids_of(logits, self._state, self._end, ids, logprobs, finite)
@@ -293,6 +321,7 @@ def _wait(
     slots: Sequence[int],
     done: torch.cuda.Event | None,
     drawn: int,
+    attention: PlanAttention | None,
 ) -> StepResult:
     """Wait until steps are done, and return a copy of their results.
 
@@ -302,6 +331,7 @@ def _wait(
         slots: the rows of the sequences, in their order.
         done: the event behind the steps; ``None`` where they are synchronous.
         drawn: ids of a row.
+        attention: that of the steps, if any sequence gives it.
     """
     if done is not None:
         done.synchronize()
@@ -315,6 +345,7 @@ def _wait(
         hiddens=torch.from_numpy(hiddens.view(np.float32)),
         logprobs=logprobs.view(np.float32).mean(axis=1),
         finite=finite[:, 0] != 0,
+        attention={} if attention is None else attention.by_draw(slots),
     )
 
 

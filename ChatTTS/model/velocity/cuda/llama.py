@@ -12,6 +12,7 @@ from torch import Tensor
 from ...cuda.kernels.embedding import embed_rows
 from ...cuda.kernels.norm import rms_norm
 from ...cuda.kernels.prefill import tiles_of
+from ...cuda.kernels.text_attention import attend_text
 from ...cuda.layers import AttentionMetadata, TritonLayers
 from ...embed import Embed
 from ...llama_config import LlamaShape
@@ -38,7 +39,7 @@ class TritonLlama:
         ConfigError: the attention heads are too large for the kernels.
     """
 
-    gives_attention = False
+    gives_attention = True
 
     def __init__(
         self,
@@ -91,6 +92,7 @@ class TritonLlama:
         rows: AttentionMetadata,
         pool: Tensor,
         draws: Tensor | None = None,
+        kept: Tensor | None = None,
     ) -> Tensor:
         """Return the hidden states of rows after the final norm, on the device.
 
@@ -101,12 +103,33 @@ class TritonLlama:
             rows: positions and block tables.
             pool: the KV cache's blocks.
             draws: int [n], the rows whose states are wanted; ``None`` for all.
+            kept: receives what :meth:`attend_text` needs; see :meth:`new_kept`.
         """
         tables = self._embed.text.weight, self._embed.code.weight
-        x = self._layers(embed_rows(kinds, ids, vectors, *tables), rows, pool)
+        x = self._layers(embed_rows(kinds, ids, vectors, *tables), rows, pool, kept)
         if draws is not None:
             x = x[draws]
         return rms_norm(x, self._final_norm, self._shape.rms_norm_eps)
+
+    def new_kept(self, rows: int) -> Tensor:
+        """Return memory for the queries, keys and values of a step's rows, in all layers."""
+        layers, pairs, kv_heads, _, size = self._block_shape
+        width = (self._shape.num_attention_heads + pairs * kv_heads) * size
+        return torch.zeros(layers, rows, width, dtype=self._dtype, device=self._device)
+
+    def attend_text(
+        self, entries: Tensor, kept: Tensor, rows: AttentionMetadata, pool: Tensor, found: Tensor
+    ) -> None:
+        """Compute the attention of some heads in the last step.
+
+        Args:
+            entries, found: see :func:`~ChatTTS.model.cuda.kernels.text_attention.attend_text`.
+            kept: what that step kept.
+            rows: of that step; the positions are those behind the rows' own.
+            pool: the KV cache's blocks.
+        """
+        where = rows.tables, rows.table_of, rows.positions
+        attend_text(entries, kept, self._layers.rotary, pool, *where, found)
 
     def _put(self, values: NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self._device)

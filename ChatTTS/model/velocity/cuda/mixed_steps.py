@@ -39,7 +39,7 @@ class RecordedLlama:
         max_positions: how many positions a sequence may have.
     """
 
-    gives_attention = False
+    gives_attention = True
 
     def __init__(
         self,

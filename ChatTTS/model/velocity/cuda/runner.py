@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ....utils.progress import progress
@@ -26,6 +27,7 @@ from ..plan import Pending, StepPlan, StepResult, Work
 from .decode import DecodeInput, DecodeSteps
 from .llama import TritonLlama
 from .mixed_steps import RecordedLlama
+from .text_attention import TextAttention
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +71,9 @@ class GraphRunner(ModelRunner):
             if places:
                 own = [drawing[place] for place in places]
                 decode.place({work.seq_id: _last(work) for work in own}, self._entry)
-                parts.append((places, decode.run([work.block_table for work in own], plan.steps)))
+                tables = [work.block_table for work in own]
+                heads = [states[place].heads for place in places]
+                parts.append((places, decode.run(tables, plan.steps, heads)))
         if len(parts) == 1 and states[0].data.key.kind is Pass.CODE:
             [(_, pending)] = parts
             return lambda: _noted(pending(), states)
@@ -117,6 +121,7 @@ def _merged(
         parts: the places of a pass's rows among the draws of a step, and its pending result.
     """
     draws = len(result.ids) // steps
+    attention: dict[int, NDArray[np.float32]] = {}
     for places, pending in parts:
         own = pending()
         rows = np.add.outer(draws * np.arange(steps), places).ravel()
@@ -124,7 +129,8 @@ def _merged(
         result.hiddens[torch.from_numpy(rows)] = own.hiddens
         result.logprobs[rows] = own.logprobs
         result.finite[rows] = own.finite
-    return result
+        attention.update((int(rows[row]), each) for row, each in own.attention.items())
+    return replace(result, attention=attention)
 
 
 def _noted(result: StepResult, states: Sequence[SequenceState]) -> StepResult:
@@ -160,26 +166,29 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
         max_sequences=limits.max_num_batched_tokens,
         max_positions=max_positions,
     )
+    rows = min(limits.max_num_seqs, limits.max_num_batched_tokens)
+    attention = TextAttention(llama, pool, rows)
     decode = {
         kind: DecodeSteps(
             llama,
             model.embed,
             pool,
             recorder,
-            max_rows=min(limits.max_num_seqs, limits.max_num_batched_tokens),
+            max_rows=rows,
             max_positions=max_positions,
             kind=kind,
             end=model.ends[kind],
+            attention=attention,
         )
         for kind in Pass
     }
     # The largest first: the others fit into its memory.
     parts: tuple[RecordedLlama | DecodeSteps, ...] = (prompts, *decode.values())
-    work = [(part, rows) for part in parts for rows in reversed(part.buckets)]
+    work = [(part, size) for part in parts for size in reversed(part.buckets)]
     recording = progress("recording", "step", total=len(work))
     with ieee_float32(), on_device(pool.device), recording as bar:
-        for part, rows in work:
-            part.record(rows)
+        for part, size in work:
+            part.record(size)
             bar.update()
     if pool.is_cuda:
         # Wait for this stream alone: waiting for the whole device would break a recording that

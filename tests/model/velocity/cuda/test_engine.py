@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -281,6 +282,40 @@ def test_going_ahead_changes_no_id(
     if "kv_memory" in changes:
         assert metrics.preempted_swap if "swap_memory" in changes else metrics.preempted_recompute
     assert metrics.used_blocks == 0
+
+
+def test_attention_of_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some ask for it and others do not, in steps alone and in plans of several steps."""
+    heads = [(), ((0, 1),), ((1, 0), (0, 0), (1, 1))]
+    requests = [
+        replace(request, alignment_heads=heads[number % 3])
+        for number, request in enumerate(make_requests(9))
+    ]
+
+    def run() -> dict[tuple[str, int], torch.Tensor]:
+        engine = make_engine()[0]
+        engine.add(requests[:5])
+        found: dict[tuple[str, int], list[torch.Tensor]] = {}
+        waiting = requests[5:]
+        while engine.has_unfinished_requests():
+            for output in engine.step():
+                for delta in output.deltas:
+                    if delta.attention is not None:
+                        assert len(delta.attention) == len(delta.ids)
+                        key = output.request_id, delta.index
+                        found.setdefault(key, []).append(delta.attention)
+            if waiting:
+                engine.add([waiting.pop()])
+        return {key: torch.cat(own) for key, own in found.items()}
+
+    expected = run()
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    found = run()
+    assert found.keys() == expected.keys()
+    assert len({key[0] for key in found}) > 4
+    for key, own in found.items():
+        torch.testing.assert_close(own, expected[key], rtol=0, atol=1e-5)
 
 
 def test_a_request_that_waits_for_blocks_does_not_hold_up_running_ones(

@@ -35,6 +35,7 @@ CONFORMANCE = [
 WITH_RULES = (
     "POST /v1/audio/speech",
     "POST /v1/audio/speech/batch",
+    "POST /dev/captioned_speech",
     "POST /v1/audio/refine",
     "POST /refine",
     "GET /tts",

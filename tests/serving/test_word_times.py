@@ -1,4 +1,4 @@
-"""The times of words over REST: in JSON, in events, in batches, and as Kokoro-FastAPI gives them."""
+"""The times of words over REST: in JSON, in events, in batches, and in captioned speech."""
 
 from __future__ import annotations
 
@@ -99,7 +99,6 @@ def events(answer: httpx.Response) -> list[dict[str, Any]]:
 
 def lines(answer: httpx.Response) -> list[dict[str, Any]]:
     assert answer.status_code == 200, answer.text
-    assert answer.headers["content-type"] == "application/json"
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
@@ -185,6 +184,7 @@ def test_items_of_a_batch(client: httpx.Client, offline: Waveforms) -> None:
 
 def test_captioned_speech_in_lines(client: httpx.Client, offline: Waveforms) -> None:
     answer = caption(client, voice="alloy", lang_code="a")
+    assert answer.headers["content-type"] == "application/x-ndjson"
     assert answer.headers["transfer-encoding"] == "chunked"
     assert answer.headers["content-disposition"] == "attachment; filename=speech.pcm"
     found = lines(answer)
@@ -204,6 +204,7 @@ def test_captioned_speech_as_an_object(
 ) -> None:
     answer = caption(client, stream=False, response_format=name, speed=1.25)
     assert int(answer.headers["content-length"]) == len(answer.content)
+    assert answer.headers["content-type"] == "application/json"
     [found] = lines(answer)
     assert found["audio_format"] == kind
     assert found["timestamps"] == as_captions(offline.words[0], 1.25)
@@ -296,16 +297,14 @@ def test_words_need_heads_and_their_attention(
         service.shut_down_threads()
         return service.gives_word_times
 
-    chat, loop_free = server.chat, server.call
-    assert loop_free(lambda: gives(chat))
-    model = chat._model
-    assert model is not None
+    chat = server.chat
+    assert server.call(lambda: gives(chat))
+    assert chat._model is not None
     defaults = replace(chat.config.defaults, alignment_heads=())
+    model = replace(chat._model, config=replace(chat.config, defaults=defaults))
     with monkeypatch.context() as patch:
-        patch.setattr(
-            chat, "_model", replace(model, config=replace(chat.config, defaults=defaults))
-        )
-        assert not loop_free(lambda: gives(chat))
+        patch.setattr(chat, "_model", model)
+        assert not server.call(lambda: gives(chat))
     engine: Any = chat.gpt.engine
     monkeypatch.setattr(engine.engine.engine.executor, "gives_attention", False)
-    assert not loop_free(lambda: gives(chat))
+    assert not server.call(lambda: gives(chat))

@@ -30,6 +30,7 @@ from .streaming import (
 )
 
 _MODEL = "kokoro"
+_LINES = "application/x-ndjson"  # Kokoro-FastAPI calls them application/json, which they are not
 # Clients of Kokoro-FastAPI pass its codes of languages: the first letter of a voice's name.
 _LANGUAGES = {"a": "en", "b": "en", "z": "zh"}
 _MEDIA_TYPES = {Format.OPUS: "audio/opus"}  # its name there; the bytes are Opus in Ogg
@@ -44,7 +45,14 @@ def captioned_routes(service: SpeechService) -> APIRouter:
         summary="Speak a text and tell the times of its words",
         operation_id="createCaptionedSpeech",
         response_model=CaptionedSpeech,
-        responses=ERRORS | NOT_FOUND,
+        responses={
+            200: {
+                "description": "An object; with `stream` such objects, one a line.",
+                "content": {_LINES: {"schema": {"type": "string"}}},
+            }
+        }
+        | ERRORS
+        | NOT_FOUND,
     )
     async def create_captioned(body: CaptionedBody, request: Request) -> Response:
         """For clients of Kokoro-FastAPI. With `stream` the response has a line with such an object
@@ -115,7 +123,7 @@ class CaptionedResponse(Response):
     def __init__(
         self, service: SpeechService, request: SpeechRequest, output: CaptionedOutput
     ) -> None:
-        super().__init__(media_type="application/json")
+        super().__init__(media_type=_LINES if output.is_streamed else "application/json")
         del self.headers["content-length"]
         self.headers["x-accel-buffering"] = "no"
         self.headers["cache-control"] = "no-cache"

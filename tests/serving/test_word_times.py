@@ -145,7 +145,8 @@ def test_events_have_words_once_these_are_final(client: httpx.Client, offline: W
 def test_a_request_without_words_is_answered_as_before(
     client: httpx.Client, offline: Waveforms
 ) -> None:
-    for none in (None, []):
+    empty: list[Any] = [None, []]
+    for none in empty:
         deltas = events(ask(client, stream_format="sse", timestamp_granularities=none))
         assert all("words" not in delta for delta in deltas)
         assert is_offline(ask(client, timestamp_granularities=none).content, offline)
@@ -255,7 +256,8 @@ def test_an_error_midway_leaves_the_lines_unfinished(
 
     async def broken(*args: Any) -> Any:
         stream = await open_stream(*args)
-        take, given = stream.__anext__, []
+        take = stream.__anext__
+        given: list[Any] = []
 
         class Breaking:
             close = staticmethod(stream.close)

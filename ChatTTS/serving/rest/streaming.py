@@ -238,14 +238,16 @@ class SpeechResponse(Response):
 
     def _as_json(self, whole: EncodedPiece, speech: Speech, encoder: Encoder) -> bytes:
         request = self._request
-        answer = TimedSpeech(
-            audio=base64.b64encode(whole.data).decode("ascii"),
-            format=encoder.format.value,
-            sample_rate=encoder.sample_rate,
-            seed=request.seed,
-            duration=round(speech.record.seconds / request.speed, 3),
-            finish_reason=speech.finish_reason,
-            words=timed_words(whole.words, request.speed),
+        answer = TimedSpeech.model_validate(
+            {
+                "audio": base64.b64encode(whole.data).decode("ascii"),
+                "format": encoder.format.value,
+                "sample_rate": encoder.sample_rate,
+                "seed": request.seed,
+                "duration": round(speech.record.seconds / request.speed, 3),
+                "finish_reason": speech.finish_reason,
+                "words": timed_words(whole.words, request.speed),
+            }
         )
         return answer.model_dump_json().encode()
 

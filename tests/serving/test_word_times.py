@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 import pytest
 
-from ChatTTS.audio import to_int16
+from ChatTTS.audio import make_cues, to_int16
 from ChatTTS.core import Chat
 from ChatTTS.errors import GenerationError
 from ChatTTS.pipeline.results import Waveforms, Word
@@ -118,6 +118,10 @@ def test_an_object_has_the_sound_and_its_words(
     assert found["words"] == as_json(offline.words[0])
     assert all(TEXT[w["start_character"] : w["end_character"]] == w["word"] for w in found["words"])
     assert found["duration"] == pytest.approx(len(offline[0]) / 24_000, abs=1e-3)
+    assert found["cues"] == [
+        {"start": round(cue.start, 3), "end": round(cue.end, 3), "lines": list(cue.lines)}
+        for cue in make_cues(offline.words[0], TEXT)
+    ]
     others = ("format", "sample_rate", "seed", "finish_reason")
     assert [found[name] for name in others] == ["pcm", 24_000, SEED, "stop"]
 
@@ -131,6 +135,9 @@ def test_times_are_those_of_the_sound_at_its_tempo(
         seconds = sum(frame.samples for frame in file.decode(audio=0)) / 8_000
     assert found["duration"] == pytest.approx(seconds, abs=2e-3)
     assert found["words"][-1]["end"] <= seconds
+    last = found["cues"][-1]
+    assert found["words"][-1]["end"] <= last["end"] <= seconds + 1
+    assert [" ".join(cue["lines"]) for cue in found["cues"]] == [TEXT[:21], TEXT[22:]]
 
 
 def test_events_have_words_once_these_are_final(client: httpx.Client, offline: Waveforms) -> None:
@@ -140,6 +147,7 @@ def test_events_have_words_once_these_are_final(client: httpx.Client, offline: W
     words = [word for delta in deltas for word in delta["words"]]
     assert words == as_json(offline.words[0])
     assert sum(bool(delta["words"]) for delta in deltas) > 2
+    assert done["cues"] == ask(client).json()["cues"]
 
 
 def test_a_request_without_words_is_answered_as_before(
@@ -148,7 +156,7 @@ def test_a_request_without_words_is_answered_as_before(
     empty: list[Any] = [None, []]
     for none in empty:
         deltas = events(ask(client, stream_format="sse", timestamp_granularities=none))
-        assert all("words" not in delta for delta in deltas)
+        assert all(not delta.keys() & {"words", "cues"} for delta in deltas)
         assert is_offline(ask(client, timestamp_granularities=none).content, offline)
     assert ask(client).json()["words"] == as_json(offline.words[0])  # not the cached pieces
 
@@ -284,7 +292,9 @@ def test_an_error_midway_leaves_the_lines_unfinished(
 def test_a_server_that_knows_no_words_says_so(
     client: httpx.Client, server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert client.get("/v1/status").json()["word_times"] is True
     monkeypatch.setattr(server.service, "gives_word_times", False)
+    assert client.get("/v1/status").json()["word_times"] is False
     for answer in (ask(client), ask(client, stream_format="sse"), caption(client)):
         assert answer.status_code == 400
         assert "times of words" in answer.json()["error"]["message"]

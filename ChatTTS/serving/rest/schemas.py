@@ -201,8 +201,16 @@ class TimedWord(BaseModel):
     confidence: float = Field(description="0 to 1.")
 
 
+class SubtitleCue(BaseModel):
+    """A subtitle."""
+
+    start: float = Field(description="In seconds of the sound.")
+    end: float
+    lines: list[str] = Field(description="At most two.")
+
+
 class TimedSpeech(BaseModel):
-    """Speech with the times of its words."""
+    """Speech with the times of its words, and subtitles."""
 
     audio: str = Field(description="Base64.")
     format: FormatName
@@ -211,6 +219,7 @@ class TimedSpeech(BaseModel):
     duration: float = Field(description="Seconds of the sound.")
     finish_reason: str | None
     words: list[TimedWord]
+    cues: list[SubtitleCue]
 
 
 class WordTimestamp(BaseModel):
@@ -341,6 +350,7 @@ class ServiceStatus(BaseModel):
     waiting_interactive: int
     waiting_batch: int
     longest_wait: float
+    word_times: bool = Field(description="Whether requests may ask for the times of words.")
     version: str
 
 

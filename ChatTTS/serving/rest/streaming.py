@@ -26,7 +26,7 @@ from ..request_logs import log_request
 from ..requests import SpeechRequest
 from ..service import SpeechService
 from ..speech import Speech
-from ..words import word_fields
+from ..words import cue_fields, word_fields
 from .schemas import TimedSpeech, TimedWord
 
 _SAMPLES_PER_FRAME = int(SAMPLE_RATE / FRAMES_PER_SECOND)
@@ -212,9 +212,11 @@ class SpeechResponse(Response):
         usage: UsageCounter,
         send: Send,
     ) -> None:
+        request, words = self._request, [*first.words]
         await self._send_delta(first, send)
         try:
             async for part in parts:
+                words += part.words
                 await self._send_delta(part, send)
         except ChatTTSError as error:
             answer = as_serving_error(error).as_json()
@@ -222,7 +224,11 @@ class SpeechResponse(Response):
             return
         count = partial(usage.total, self._service.chat.tokenizer)
         done = {"type": "speech.audio.done", "usage": await self._service.in_thread(count)}
-        await _send_event(done | {"finish_reason": speech.finish_reason}, send)
+        done["finish_reason"] = speech.finish_reason
+        if request.word_times:
+            cues = partial(cue_fields, words, request.text, request.speed)
+            done["cues"] = await self._service.in_thread(cues)
+        await _send_event(done, send)
 
     async def _send_delta(self, part: EncodedPiece, send: Send) -> None:
         if not (part.data or part.words):
@@ -247,6 +253,7 @@ class SpeechResponse(Response):
                 "duration": round(speech.record.seconds / request.speed, 3),
                 "finish_reason": speech.finish_reason,
                 "words": timed_words(whole.words, request.speed),
+                "cues": cue_fields(whole.words, request.text, request.speed),
             }
         )
         return answer.model_dump_json().encode()

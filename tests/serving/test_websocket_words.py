@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ChatTTS.pipeline.results import Waveforms
+from ChatTTS.serving.encoding import Encoder
 
 from ..support.serving_tools import RunningServer, running_server
 from ..support.websocket_tools import EXTEND, Speaker, is_over, speaker
@@ -87,6 +88,14 @@ def test_words_come_in_step_with_the_sound(socket: Speaker) -> None:
             assert all(word["start"] < len(socket.audio[None]) / 48_000 for word in since)
             since = []
     assert len(socket.all("text.words")) > 3
+
+
+def test_no_word_waits_for_the_next_utterance(
+    socket: Speaker, expected: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Encoder, "push", lambda encoder, samples: b"")  # it holds the sound back
+    speak(socket)
+    assert words(socket) == expected
 
 
 def test_each_run_and_each_context_has_words_of_its_own(

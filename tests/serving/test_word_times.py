@@ -19,6 +19,7 @@ from ChatTTS.audio import make_cues, to_int16
 from ChatTTS.core import Chat
 from ChatTTS.errors import GenerationError
 from ChatTTS.pipeline.results import Waveforms, Word
+from ChatTTS.serving.encoding import Encoder
 from ChatTTS.serving.server import make_service
 from ChatTTS.serving.settings import Settings
 
@@ -161,10 +162,16 @@ def test_a_request_without_words_is_answered_as_before(
     assert ask(client).json()["words"] == as_json(offline.words[0])  # not the cached pieces
 
 
-def test_events_with_the_last_words_need_no_sound(client: httpx.Client, offline: Waveforms) -> None:
-    """Of a short text, mp3 gives nothing before the encoder is finished."""
-    deltas = events(ask(client, input="No.", stream_format="sse", response_format="mp3"))[:-1]
-    assert [word["word"] for delta in deltas for word in delta["words"]] == ["No"]
+def test_words_do_not_wait_for_an_encoder_that_holds_the_sound(
+    client: httpx.Client, offline: Waveforms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Encoder, "push", lambda encoder, samples: b"")
+    deltas = events(ask(client, stream_format="sse"))[:-1]
+    assert {delta["audio"] for delta in deltas} == {""}
+    assert [word for delta in deltas for word in delta["words"]] == as_json(offline.words[0])
+    [line] = lines(caption(client))  # all words wait for sound, of which there is none
+    assert line["audio"] == ""
+    assert line["timestamps"] == as_captions(offline.words[0])
 
 
 @pytest.mark.parametrize("wrong", [["segment"], ["word", "segment"], "word", [1], {"word": 1}])

@@ -223,8 +223,11 @@ class SpeechResponse(Response):
             await _send_event({"type": "error", "error": answer}, send)
             return
         count = partial(usage.total, self._service.chat.tokenizer)
-        done = {"type": "speech.audio.done", "usage": await self._service.in_thread(count)}
-        done["finish_reason"] = speech.finish_reason
+        done: dict[str, Any] = {
+            "type": "speech.audio.done",
+            "usage": await self._service.in_thread(count),
+            "finish_reason": speech.finish_reason,
+        }
         if request.word_times:
             cues = partial(cue_fields, words, request.text, request.speed)
             done["cues"] = await self._service.in_thread(cues)

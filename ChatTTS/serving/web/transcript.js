@@ -35,7 +35,7 @@ export class Transcript {
   /** @param words all that are known, in order: {start, end, start_character, end_character}. */
   grow(words) {
     for (; this.#shown < words.length; this.#shown++) this.#add(words[this.#shown]);
-    this.#root.hidden = this.#shown === 0;
+    if (this.#shown) this.#root.hidden = false;
   }
 
   /** Mark the word that sounds at a time. */

@@ -53,7 +53,8 @@ def make_service(chat: Chat, settings: Settings) -> SpeechService:
     )
     metrics = ServerMetrics()
     engine = _engine(chat)
-    has_heads = bool(chat.config.defaults.alignment_heads)
+    # Searching for heads takes too long for a request: `chattts align` does it before.
+    has_heads = bool(chat.alignment_heads)
     service = SpeechService(
         chat,
         voices,

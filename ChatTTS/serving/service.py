@@ -271,8 +271,8 @@ class SpeechService:
         """
         if not self.gives_word_times:
             raise BadRequestError(
-                "this server does not know the times of words: its checkpoint names no attention "
-                "heads for them, or its engine gives no attention",
+                "this server does not know the times of words: `chattts align` has found no "
+                "attention heads for its checkpoint, or its engine gives no attention",
                 param=param,
             )
 

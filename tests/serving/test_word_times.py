@@ -18,6 +18,7 @@ import pytest
 from ChatTTS.audio import make_cues, to_int16
 from ChatTTS.core import Chat
 from ChatTTS.errors import GenerationError
+from ChatTTS.pipeline.found_heads import FoundHeads
 from ChatTTS.pipeline.results import Waveforms, Word
 from ChatTTS.serving.encoding import Encoder
 from ChatTTS.serving.server import make_service
@@ -324,6 +325,8 @@ def test_words_need_heads_and_their_attention(
     with monkeypatch.context() as patch:
         patch.setattr(chat, "_model", model)
         assert not server.call(lambda: gives(chat))
+        patch.setattr(chat, "_model", replace(model, found_heads=FoundHeads(((0, 0),))))
+        assert server.call(lambda: gives(chat))
     engine: Any = chat.gpt.engine
     monkeypatch.setattr(engine.engine.engine.executor, "gives_attention", False)
     assert not server.call(lambda: gives(chat))

@@ -172,9 +172,10 @@ def _ends(part: Sequence[_Token], token: _Token) -> bool:
 def _fitting(tokens: list[_Token]) -> Iterator[list[_Token]]:
     """Yield the tokens in groups that fit into a cue, cut at phrases where that is possible."""
     while tokens:
-        most = len(tokens)
-        while most > 1 and not _fits(tokens[:most]):
-            most -= 1
+        # From the front: a text without marks has no other bound for a cue.
+        most = 1
+        while most < len(tokens) and _fits(tokens[: most + 1]):
+            most += 1
         if most < len(tokens):
             phrases = [
                 count

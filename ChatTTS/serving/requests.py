@@ -60,6 +60,7 @@ class SpeechRequest:
         language: ``en`` or ``zh``; ``None`` detects it from the text.
         refine: whether to run the refine pass first.
         low_latency: whether audio may begin before its first samples are final.
+        word_times: whether the pieces have their words, with times.
         priority: class in the queue.
         max_wait: seconds that it may wait for its turn; ``None`` means the server's limit.
         client: name of the client, for fairness between clients.
@@ -86,6 +87,7 @@ class SpeechRequest:
     language: str | None = None
     refine: bool = False
     low_latency: bool = False
+    word_times: bool = False
     priority: Priority = Priority.INTERACTIVE
     max_wait: float | None = None
     client: str = ""

@@ -52,10 +52,19 @@ def make_service(chat: Chat, settings: Settings) -> SpeechService:
         most=settings.limits.voices,
     )
     metrics = ServerMetrics()
-    service = SpeechService(chat, voices, settings, metrics)
+    engine = _engine(chat)
+    # Searching for heads takes too long for a request: `chattts align` does it before.
+    has_heads = bool(chat.alignment_heads)
+    service = SpeechService(
+        chat,
+        voices,
+        settings,
+        metrics,
+        gives_word_times=has_heads and engine.engine.executor.gives_attention,
+    )
     metrics.watch(
         queue=lambda: (service.admission.running, service.admission.waiting),
-        engine=_engine(chat).metrics,
+        engine=engine.metrics,
         caches=lambda: _caches(service),
     )
     return service

@@ -18,6 +18,7 @@ from ..pipeline.streams import SpeechStream
 from ..utils.lru import LRU
 from .admission import Admission, AdmissionLimits
 from .errors import (
+    BadRequestError,
     OverloadedError,
     RequestTooLargeError,
     ServingError,
@@ -54,16 +55,25 @@ class SpeechService:
         voices: finds voices by their names.
         settings: limits and caches.
         metrics: counts every request.
+        gives_word_times: whether the checkpoint and the engine can tell when words are spoken.
 
     Attributes:
+        gives_word_times: as above.
         state: ``starting``, ``ready``, ``draining`` or ``failed``.
         failed: set once the engine has stopped with an error; the service cannot speak any more.
     """
 
     def __init__(
-        self, chat: Chat, voices: Voices, settings: Settings, metrics: ServerMetrics
+        self,
+        chat: Chat,
+        voices: Voices,
+        settings: Settings,
+        metrics: ServerMetrics,
+        *,
+        gives_word_times: bool,
     ) -> None:
         self.chat, self.voices, self.settings, self.metrics = chat, voices, settings, metrics
+        self.gives_word_times = gives_word_times
         limits = settings.limits
         self.admission = Admission(
             AdmissionLimits(
@@ -238,9 +248,11 @@ class SpeechService:
 
         Raises:
             ServingError: the request cannot be spoken: its text is too long, its voice is
-                unknown, or the engine is gone.
+                unknown, the times of words are not known here, or the engine is gone.
         """
         self._check_text(request.text)
+        if request.word_times:
+            self.check_word_times()
         if request.sample is not None:
             voice = {"spk_smp": request.sample}
             if request.transcript:
@@ -250,6 +262,19 @@ class SpeechService:
             return self.voices.parameters(request.voice)
         except ChatTTSError as error:
             raise as_serving_error(error) from error
+
+    def check_word_times(self, param: str = "timestamp_granularities") -> None:
+        """Raise BadRequestError if the times of words are not known here.
+
+        Args:
+            param: the field of the request that asks for them.
+        """
+        if not self.gives_word_times:
+            raise BadRequestError(
+                "this server does not know the times of words: `chattts align` has found no "
+                "attention heads for its checkpoint, or its engine gives no attention",
+                param=param,
+            )
 
     def take_ticket(self, request: SpeechRequest) -> Ticket:
         """Put a request into the queue.
@@ -282,6 +307,7 @@ class SpeechService:
                 params_infer_code=_sampling_params(request) | voice,
                 first_utterance=request.first_utterance,
                 interrupt=interrupt,
+                word_times=request.word_times,
             )
         )
 

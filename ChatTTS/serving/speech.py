@@ -21,7 +21,7 @@ from .tickets import Ticket
 T = TypeVar("T")
 
 ResultCache = LRU[tuple[Any, ...], tuple[Piece, ...]]
-"""Pieces of finished requests, by everything that their samples depend on."""
+"""Pieces of finished requests, by everything that these depend on."""
 
 # From the best end of a request to the worst.
 _FINISH_REASONS = ("stop", "length", "abort")
@@ -202,7 +202,8 @@ class Speech(AsyncIterator[Piece]):
 
     @property
     def _cache_key(self) -> tuple[Any, ...]:
-        """Everything that the samples depend on."""
+        """Everything that the samples and the words of the pieces depend on."""
         r = self.request
         settings = (r.seed, r.temperature, r.top_p, r.top_k, r.language, r.refine, r.low_latency)
-        return (r.text, tuple(sorted(self._voice.items())), r.first_utterance, *settings)
+        voice = tuple(sorted(self._voice.items()))
+        return (r.text, voice, r.first_utterance, r.word_times, *settings)

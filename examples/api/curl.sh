@@ -51,6 +51,12 @@ ask /v1/audio/speech --header "$json" --no-buffer --output events.txt --data '
     {"input": "We went home.", "response_format": "opus", "stream_format": "sse"}'
 tail -n 2 events.txt
 
+# When each word is spoken: in a JSON object, and as Kokoro-FastAPI tells it.
+ask /v1/audio/speech --header "$json" --output words.json --data '
+    {"input": "We went home.", "timestamp_granularities": ["word"]}'
+ask /dev/captioned_speech --header "$json" --no-buffer --output captions.jsonl --data '
+    {"input": "We went home.", "voice": "alloy"}'
+
 # Many texts in one request.
 ask /v1/audio/speech/batch --header "$json" --output batch.json --data '
     {"items": [{"input": "One."}, {"input": "Two."}], "response_format": "opus", "seed": 7}'

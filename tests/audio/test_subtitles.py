@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ChatTTS.audio import SUBTITLE_FORMATS, Cue, make_cues, save_subtitles
+from ChatTTS.audio import SUBTITLE_FORMATS, Cue, make_cues, save_subtitles, subtitles
 from ChatTTS.errors import AudioError
 from ChatTTS.pipeline.results import Word
 from ChatTTS.text.spoken_words import caller_words
@@ -51,6 +53,20 @@ def test_no_cue_crosses_a_pause() -> None:
     cues = make_cues(timed(text, pauses={2: 1.0}), text)
     assert [cue.lines for cue in cues] == [("one two",), ("three four",)]
     assert cues[0].end == pytest.approx(1.0), "shown for a second, which the pause leaves"
+
+
+def test_a_text_without_marks_is_cut_from_its_front(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def noted(tokens: Sequence[Any]) -> bool:
+        sizes.append(len(tokens))
+        return fits(tokens)
+
+    fits = subtitles._fits
+    monkeypatch.setattr(subtitles, "_fits", noted)
+    text = "word " * 150
+    assert len(make_cues(timed(text), text)) == 10
+    assert max(sizes) < 20, "or the time would grow with the fourth power of the length"
 
 
 def test_long_sentences_are_cut_at_phrases() -> None:

@@ -35,6 +35,7 @@ CONFORMANCE = [
 WITH_RULES = (
     "POST /v1/audio/speech",
     "POST /v1/audio/speech/batch",
+    "POST /dev/captioned_speech",
     "POST /v1/audio/refine",
     "POST /refine",
     "GET /tts",
@@ -62,7 +63,16 @@ KINDS = (
     "input.done",
     "session.close",
 )
-FIELDS = ("text", "context_id", "voice", "seed", "response_format", "speed", "played_samples")
+FIELDS = (
+    "text",
+    "context_id",
+    "voice",
+    "seed",
+    "response_format",
+    "speed",
+    "word_times",
+    "played_samples",
+)
 SPEECH = "/nvidia.riva.tts.RivaSpeechSynthesis"
 MESSAGE_BYTES, UPLOAD_BYTES = 1 << 14, 1 << 17
 # Allowed answers to a wrong message; INTERNAL and UNKNOWN would be faults of the server.

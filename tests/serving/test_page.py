@@ -5,46 +5,36 @@ from __future__ import annotations
 import io
 import json
 import re
-import shutil
-import threading
 import wave
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
-import playwright.sync_api as playwright
 import pytest
-import uvicorn
 from fastapi import Request, Response
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from ..support.page_browser import (
+    CHROMIUM,
+    PATIENCE_MS,
+    chromium,
+    new_context,
+    opened_page,
+    running_stand_in,
+    speak,
+    wait_for,
+)
 from ..support.page_stand_in import RATE, StandIn, refusal, tone
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
-
-PATIENCE_MS = 30_000  # of a busy machine
 EVIL = "<img src=x onerror=\"document.title='taken'\">"
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[StandIn]:
-    stand_in = StandIn()
-    config = uvicorn.Config(
-        stand_in, port=0, lifespan="off", log_level="critical", timeout_graceful_shutdown=1
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive(), "the stand-in server did not start"
-        thread.join(0.01)
-    stand_in.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    yield stand_in
-    server.should_exit = True
-    thread.join()
+    with running_stand_in() as stand_in:
+        yield stand_in
 
 
 @pytest.fixture
@@ -55,46 +45,20 @@ def server(running: StandIn) -> StandIn:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    args = ["--no-sandbox", "--autoplay-policy=no-user-gesture-required"]
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=args)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    expect.set_options(timeout=PATIENCE_MS)
-    context = browser.new_context(accept_downloads=True)
-    context.set_default_timeout(PATIENCE_MS)
-    yield context
-    context.close()
+    with new_context(browser) as context:
+        yield context
 
 
 @pytest.fixture
 def page(server: StandIn, context: BrowserContext) -> Iterator[Page]:
-    """Open the page; at the end check that the console has no error and no other host was asked."""
-    page = context.new_page()
-    wrong: list[str] = []
-    hosts: set[str] = set()
-    page.on("console", lambda m: wrong.append(m.text) if m.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
-    page.goto(server.url)
-    yield page
-    # Chromium writes refused and broken requests to the console, which is no fault of the page.
-    ours = [text for text in wrong if not text.startswith("Failed to load resource")]
-    assert ours == []
-    assert hosts - {""} <= {urlsplit(server.url).netloc}  # a blob has no host
-
-
-def speak(page: Page, text: str = "Hello there.") -> None:
-    page.get_by_label("Text to speak").fill(text)
-    page.get_by_role("button", name="Speak").click()
-
-
-def wait_for(page: Page, state: str) -> None:
-    expect(page.locator("#stage")).to_have_attribute("data-state", state)
+    with opened_page(server, context) as page:
+        yield page
 
 
 def figure(page: Page, name: str) -> float:
@@ -481,6 +445,6 @@ def test_everything_has_a_name(page: Page) -> None:
 def test_speech_that_was_cut_is_told(server: StandIn, page: Page) -> None:
     server.finish_reason = "length"
     speak(page)
-    expect(page.get_by_role("alert").first).to_contain_text("found no end")
+    expect(page.get_by_role("alert").first).to_contain_text("was cut off")
     page.get_by_role("button", name="Try again").click()  # with another seed
     expect(page.locator(".entry")).to_have_count(2)

@@ -482,7 +482,9 @@ def test_description(client: httpx.Client, keyed: httpx.Client) -> None:
     assert len(ids) == len(set(ids))
     content = api["paths"]["/v1/audio/speech"]["post"]["responses"]["200"]["content"]
     assert {"audio/mpeg", "audio/pcm", "text/event-stream"} <= set(content)
-    assert "application/json" not in content
+    timed = {"schema": {"$ref": "#/components/schemas/TimedSpeech"}}
+    assert content["application/json"] == timed
+    assert "application/json" not in api["paths"]["/tts"]["get"]["responses"]["200"]["content"]
     assert all({"schema"} <= set(kind) <= {"schema", "example"} for kind in content.values())
     assert client.get("/docs").status_code == 404
     unlocked = client.get("/openapi.json").json()["paths"]

@@ -22,6 +22,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from numpy.typing import NDArray
 
 from ChatTTS.audio.pcm import to_int16
+from ChatTTS.serving.encoding import Encoder
 from ChatTTS.serving.requests import SpeechRequest
 from ChatTTS.serving.riva import generate_messages as generate
 from ChatTTS.serving.riva.generated import riva_tts_pb2 as ours
@@ -71,6 +72,7 @@ def test_a_text_gives_the_samples_of_the_library(client: Client, offline: Any) -
     assert response.meta.text == TEXT
     assert "sun" in response.meta.processed_text
     assert not response.meta.predicted_durations
+    assert not response.meta.words
 
 
 def test_a_stream_gives_them_too(client: Client, offline: Any) -> None:
@@ -93,6 +95,41 @@ def test_texts_of_a_stream_are_spoken_as_one_that_is_cut(
     chunks = list(client.speech.synthesize_online(texts, **NATIVE))
     assert [chunk.meta.text for chunk in chunks if chunk.meta.text] == texts
     assert same(samples(b"".join(chunk.audio for chunk in chunks)), whole)
+
+
+@pytest.mark.parametrize("speed", [1.0, 2.0])
+def test_words_have_the_times_of_the_library(
+    client: Client, server: RunningServer, speed: float
+) -> None:
+    params = server.service.voices.parameters(None) | {"manual_seed": 5}
+    whole = server.chat.infer(
+        TEXT, skip_refine_text=True, params_infer_code=params, word_times=True
+    )
+    expected = [
+        (word.text, round(1000 * word.start / speed), round(1000 * word.end / speed))
+        for word in whole.words[0]
+    ]
+    assert len(expected) == len(TEXT.split())
+    settings = NATIVE | {"enable_word_time_offsets": True}
+    settings["custom_configuration"] = {"seed": "5", "speed": str(speed)}
+    response = client.speech.synthesize(TEXT, **settings)
+    assert times(response) == expected
+    # The second text of a stream begins where the first one ends.
+    chunks = list(client.speech.synthesize_online([TEXT, TEXT], **settings))
+    found = [word for chunk in chunks for word in times(chunk)]
+    later = len(whole[0]) / RATE / speed * 1000
+    assert found[: len(expected)] == expected
+    assert found[len(expected)][1] == pytest.approx(later, abs=1)
+    assert [word for word, *_ in found] == [word for word, *_ in expected] * 2
+
+
+def test_words_do_not_wait_for_sound(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Encoder, "push", lambda encoder, samples: b"")
+    assert len(times(client.speech.synthesize(TEXT, **NATIVE, enable_word_time_offsets=True))) > 2
+
+
+def times(response: Any) -> list[tuple[str, int, int]]:
+    return [(word.word, word.start_time, word.end_time) for word in response.meta.words]
 
 
 @pytest.mark.parametrize("rate", [8000, 16_000, 22_050, 44_100, 48_000])

@@ -37,6 +37,10 @@ def refusal(status: int, message: str, **headers: str) -> JSONResponse:
     return JSONResponse(body, status, headers={k.replace("_", "-"): v for k, v in headers.items()})
 
 
+def event(data: dict[str, Any]) -> str:
+    return f"data: {json.dumps(data)}\n\n"
+
+
 async def as_async(pieces: Any) -> AsyncIterator[bytes]:
     """Yield the pieces of a sync or async iterator; an async one is closed with this one."""
     if not hasattr(pieces, "aclose"):
@@ -63,7 +67,9 @@ class StandIn:
         self.finish_reason = "stop"
         self.key: str | None = None
         self.voices: list[dict[str, Any]] = [{"id": "anna", "name": "Anna"}]
-        self.status = {"running": 0, "waiting": 0, "limit": 4}
+        self.status: dict[str, Any] = {"running": 0, "waiting": 0, "limit": 4}
+        self.words: list[dict[str, Any]] = []  # of requests that ask for them
+        self.cues: list[dict[str, Any]] = []
         self.answer: Answer = self.speak
         self.spoken: list[dict[str, Any]] = []  # bodies of requests for speech
         self.uploads: list[dict[str, Any]] = []
@@ -80,15 +86,20 @@ class StandIn:
         """Answer as the server does: an event for every piece, and one for the end."""
         assert body["stream_format"] == "sse"
         headers = {"x-sample-rate": str(RATE), "x-seed": str(body.get("seed", 1234))}
-        events = self.events(pieces)
+        asked = body.get("timestamp_granularities") == ["word"]
+        events = self.events(pieces, self.words if asked else None)
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
-    async def events(self, pieces: Any) -> AsyncIterator[str]:
+    async def events(self, pieces: Any, words: list[dict[str, Any]] | None) -> AsyncIterator[str]:
+        """Yield the events; those after the first give one word each."""
+        left = list(words or ())
         async for piece in as_async(pieces):
             audio = base64.b64encode(piece).decode("ascii")
-            yield f"data: {json.dumps({'type': 'speech.audio.delta', 'audio': audio})}\n\n"
+            yield event({"type": "speech.audio.delta", "audio": audio})
+            if left:
+                yield event({"type": "speech.audio.delta", "audio": "", "words": [left.pop(0)]})
         done = {"type": "speech.audio.done", "finish_reason": self.finish_reason}
-        yield f"data: {json.dumps(done)}\n\n"
+        yield event(done if words is None else done | {"cues": self.cues})
 
     async def endless(self, body: dict[str, Any], request: Request) -> Response:
         async def pieces() -> AsyncIterator[bytes]:
@@ -140,7 +151,7 @@ class StandIn:
             return FileResponse(WEB / name)
 
         @app.get("/v1/status")
-        async def status() -> dict[str, int]:
+        async def status() -> dict[str, Any]:
             self.asked_status += 1
             return self.status
 

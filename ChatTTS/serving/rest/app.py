@@ -16,6 +16,7 @@ from ..origins import OriginPolicy
 from ..service import SpeechService
 from ..settings import Limits, Settings
 from .batch import batch_routes
+from .captioned import captioned_routes
 from .errors import on_http_error, on_invalid
 from .middleware import AuthMiddleware, BodyMiddleware, ErrorMiddleware
 from .models import model_routes
@@ -56,6 +57,7 @@ def create_app(service: SpeechService, authenticator: Authenticator, settings: S
     for router in (
         speech_routes(service),
         batch_routes(service),
+        captioned_routes(service),
         refine_routes(service),
         plain_routes(service),
         voice_routes(service),

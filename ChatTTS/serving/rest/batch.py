@@ -29,7 +29,7 @@ from .schemas import (
     BatchResult,
     SpeechBody,
 )
-from .streaming import encode_file, make_encoder, speaking
+from .streaming import encode_file, make_encoder, speaking, timed_words
 
 _NDJSON = "application/x-ndjson"
 # A batch may be as long as this many of the longest texts: its audio is kept until it is sent.
@@ -150,16 +150,18 @@ class _SpeechBatch:
         request = await speech_request(service, body, caller, **changes)
         encoder = await make_encoder(service, request, output_options(body))
         async with speaking(service, request, self._state) as speech:
-            data = await encode_file(service, speech, encoder)
+            whole = await encode_file(service, speech, encoder)
+            words = timed_words(whole.words, request.speed) if request.word_times else None
             return BatchResult(
                 index=index,
                 custom_id=item.custom_id,
-                audio=await service.in_thread(lambda: base64.b64encode(data).decode("ascii")),
+                audio=await service.in_thread(lambda: base64.b64encode(whole.data).decode("ascii")),
                 format=body.response_format,
                 sample_rate=encoder.sample_rate,
                 seed=request.seed,
                 seconds=speech.record.seconds,
                 finish_reason=speech.finish_reason,
+                words=words,
             )
 
 

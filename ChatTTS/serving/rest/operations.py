@@ -69,6 +69,7 @@ def operation_routes(service: SpeechService) -> APIRouter:
                 "waiting_interactive": queue.waiting_interactive,
                 "waiting_batch": queue.waiting_batch,
                 "longest_wait": round(queue.longest_wait, 3),
+                "word_times": service.gives_word_times,
                 "version": __version__,
             }
         )

@@ -78,6 +78,7 @@ async def speech_request(
         speed=body.speed,
         refine=body.refine,
         low_latency=body.low_latency,
+        word_times=body.word_times,
         **fields,
     )
 

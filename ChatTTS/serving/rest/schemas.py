@@ -10,6 +10,7 @@ from ..encoding.formats import HIGHEST_RATE, LOWEST_RATE
 from ..requests import FASTEST, SEED_LIMIT, SLOWEST
 
 FormatName = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
+_MOST_VOLUME = 10.0
 _MOST_ITEMS = 2000  # whatever the settings, since validating more takes long
 
 
@@ -66,6 +67,14 @@ class SpeechOptions(GenerationOptions):
         "`ref_text`.",
     )
     ref_text: str | None = Field(None, description="What the recording says, word for word.")
+    timestamp_granularities: list[Literal["word"]] | None = Field(
+        None, description="`word` tells when each word is spoken."
+    )
+
+    @property
+    def word_times(self) -> bool:
+        """Whether the times of the words are wanted."""
+        return bool(self.timestamp_granularities)
 
     @property
     def voice_name(self) -> str | None:
@@ -127,6 +136,25 @@ class PlainBody(Body):
     speed: float = Field(1.0, ge=SLOWEST, le=FASTEST)
 
 
+class CaptionedBody(Body):
+    """``POST /dev/captioned_speech``."""
+
+    model: str = Field("kokoro", description="Any name of GET /v1/models, or kokoro.")
+    input: str = Field(min_length=1)
+    voice: str | None = Field(None, description="A name of GET /v1/audio/voices.")
+    response_format: FormatName = "mp3"
+    speed: float = Field(1.0, ge=SLOWEST, le=FASTEST)
+    stream: bool = Field(True, description="Lines of JSON while it is spoken.")
+    return_timestamps: bool = True
+    lang_code: str | None = Field(None, description="a, b or en; z or zh.")
+    volume_multiplier: float | None = Field(None, ge=0, le=_MOST_VOLUME)
+    seed: int | None = Field(None, ge=-SEED_LIMIT, lt=SEED_LIMIT)
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"input": "Hello there.", "stream": False}]}
+    )
+
+
 class RefineBody(GenerationOptions):
     """``POST /v1/audio/refine``."""
 
@@ -162,6 +190,54 @@ class ErrorBody(BaseModel):
     error: Error
 
 
+class TimedWord(BaseModel):
+    """A word of the text, and when it is spoken."""
+
+    word: str = Field(description="As in the text, without the marks around it.")
+    start: float = Field(description="In seconds of the sound.")
+    end: float = Field(description="Equal to `start` for a word that was left out.")
+    start_character: int = Field(description="Its place in the text, in characters.")
+    end_character: int
+    confidence: float = Field(description="0 to 1.")
+
+
+class SubtitleCue(BaseModel):
+    """A subtitle."""
+
+    start: float = Field(description="In seconds of the sound.")
+    end: float
+    lines: list[str] = Field(description="At most two.")
+
+
+class TimedSpeech(BaseModel):
+    """Speech with the times of its words, and subtitles."""
+
+    audio: str = Field(description="Base64.")
+    format: FormatName
+    sample_rate: int
+    seed: int
+    duration: float = Field(description="Seconds of the sound.")
+    finish_reason: str | None
+    words: list[TimedWord]
+    cues: list[SubtitleCue]
+
+
+class WordTimestamp(BaseModel):
+    """A word, with its times in seconds."""
+
+    word: str
+    start_time: float
+    end_time: float
+
+
+class CaptionedSpeech(BaseModel):
+    """Speech with the times of its words, or a piece of it with those that are known since."""
+
+    audio: str = Field(description="Base64.")
+    audio_format: str = Field(description="Its media type.")
+    timestamps: list[WordTimestamp] | None
+
+
 class BatchError(Error):
     """The error of an item."""
 
@@ -179,6 +255,7 @@ class BatchResult(BaseModel):
     seed: int | None = None
     seconds: float | None = Field(default=None, description="Length of the speech at tempo 1.")
     finish_reason: str | None = None
+    words: list[TimedWord] | None = Field(default=None, description="If they were asked for.")
     error: BatchError | None = None
 
 
@@ -273,6 +350,7 @@ class ServiceStatus(BaseModel):
     waiting_interactive: int
     waiting_batch: int
     longest_wait: float
+    word_times: bool = Field(description="Whether requests may ask for the times of words.")
     version: str
 
 

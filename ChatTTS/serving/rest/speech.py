@@ -10,7 +10,7 @@ from starlette.responses import Response
 from ..encoding import Format
 from ..service import SpeechService
 from .request_parsing import Caller, output_options, speech_request
-from .schemas import ERRORS, NOT_FOUND, FormatName, SpeechBody
+from .schemas import ERRORS, NOT_FOUND, FormatName, SpeechBody, TimedSpeech
 from .streaming import SpeechResponse
 
 _AUDIO = {"schema": {"type": "string", "format": "binary"}}
@@ -48,6 +48,8 @@ def speech_routes(service: SpeechService) -> APIRouter:
     """Return the route of OpenAI's speech API."""
     router = APIRouter(tags=["speech"])
     answer = audio_answer(FORMATS)
+    # With `timestamp_granularities`, and without `stream_format`.
+    answer[200]["model"] = TimedSpeech
     answer[200]["content"]["text/event-stream"] = {
         "schema": _EVENTS,
         "example": 'data: {"type": "speech.audio.delta", "audio": "..."}\n\n',
@@ -62,10 +64,13 @@ def speech_routes(service: SpeechService) -> APIRouter:
     )
     async def create_speech(body: SpeechBody, request: Request) -> Response:
         """The response is streamed while the text is being spoken. If its transfer is cut
-        off, it is incomplete."""
+        off, it is incomplete. With `timestamp_granularities` it is a JSON object at the end, or
+        events with words."""
         asked = await speech_request(service, body, Caller.of(request))
         as_events = body.stream_format == "sse"
-        sent = output_options(body, is_streamed=body.stream or as_events, as_events=as_events)
+        as_json = body.word_times and not as_events
+        is_streamed = as_events or (body.stream and not as_json)
+        sent = output_options(body, is_streamed=is_streamed, as_events=as_events, as_json=as_json)
         return SpeechResponse(service, asked, sent)
 
     return router

@@ -1,23 +1,24 @@
-"""Responses with speech: streamed audio, server-sent events, or a whole file."""
+"""Responses with speech: streamed audio, server-sent events, a whole file, or a file in JSON."""
 
 from __future__ import annotations
 
 import base64
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ...audio.samples import SAMPLE_RATE
 from ...errors import ChatTTSError
 from ...model.tokenizer import Tokenizer
-from ...pipeline.results import Piece
+from ...pipeline.results import Piece, Word
 from ...pipeline.schedules import FRAMES_PER_SECOND
 from ..encoding import Encoder, Format
 from ..errors import as_serving_error
@@ -25,6 +26,8 @@ from ..request_logs import log_request
 from ..requests import SpeechRequest
 from ..service import SpeechService
 from ..speech import Speech
+from ..words import cue_fields, word_fields
+from .schemas import TimedSpeech, TimedWord
 
 _SAMPLES_PER_FRAME = int(SAMPLE_RATE / FRAMES_PER_SECOND)
 
@@ -38,12 +41,27 @@ class OutputOptions:
         sample_rate: requested rate in Hz; the format may need another one.
         is_streamed: whether to send audio while it is generated.
         as_events: whether to send it as server-sent events.
+        as_json: whether to send the whole file in a JSON object, with its words.
     """
 
     format: Format
     sample_rate: int = SAMPLE_RATE
     is_streamed: bool = True
     as_events: bool = False
+    as_json: bool = False
+
+
+@dataclass(frozen=True)
+class EncodedPiece:
+    """What is sent of a piece.
+
+    Attributes:
+        data: encoded sound; may be empty.
+        words: those of the piece, where their times were asked for.
+    """
+
+    data: bytes
+    words: tuple[Word, ...] = ()
 
 
 class UsageCounter:
@@ -98,12 +116,18 @@ async def make_encoder(
 
 
 async def encode_pieces(
-    service: SpeechService, speech: Speech, encoder: Encoder, usage: UsageCounter | None = None
-) -> AsyncGenerator[bytes, None]:
-    """Yield the encoded bytes of each piece, and the last bytes of the encoder; some may be empty.
+    service: SpeechService,
+    speech: Speech,
+    encoder: Encoder,
+    usage: UsageCounter | None = None,
+    *,
+    volume: float = 1.0,
+) -> AsyncGenerator[EncodedPiece, None]:
+    """Yield each piece encoded, and then the last bytes of the encoder.
 
     Args:
         usage: counts the pieces, if it is given.
+        volume: factor of the samples.
 
     Raises:
         ServingError: the generation failed or was aborted.
@@ -111,15 +135,25 @@ async def encode_pieces(
     async for piece in speech:
         if usage is not None:
             usage.add(piece)
-        yield await service.in_thread(partial(encoder.push, piece.samples))
+        samples = piece.samples if volume == 1 else piece.samples * np.float32(volume)
+        data = await service.in_thread(partial(encoder.push, samples))
+        yield EncodedPiece(data, piece.words)
     speech.check_complete()
-    yield await service.in_thread(encoder.finish)
+    yield EncodedPiece(await service.in_thread(encoder.finish))
 
 
-async def encode_file(service: SpeechService, speech: Speech, encoder: Encoder) -> bytes:
-    """Return the bytes of a whole file; unlike those of a stream, its header has its length."""
-    parts = [part async for part in encode_pieces(service, speech, encoder)]
-    return await service.in_thread(lambda: encoder.as_file(b"".join(parts)))
+async def encode_file(
+    service: SpeechService, speech: Speech, encoder: Encoder, *, volume: float = 1.0
+) -> EncodedPiece:
+    """Return a whole file with all words; unlike a stream's, the file's header has its length."""
+    parts = [part async for part in encode_pieces(service, speech, encoder, volume=volume)]
+    data = await service.in_thread(lambda: encoder.as_file(b"".join(part.data for part in parts)))
+    return EncodedPiece(data, tuple(word for part in parts for word in part.words))
+
+
+def timed_words(words: Iterable[Word], speed: float) -> list[TimedWord]:
+    """Return words as the schema shows them, with their times in the sound at this tempo."""
+    return [TimedWord.model_validate(word_fields(word, speed)) for word in words]
 
 
 class SpeechResponse(Response):
@@ -147,10 +181,13 @@ class SpeechResponse(Response):
         # The end of a response is sent after the request has freed its place in the queue.
         if not self._output.is_streamed:
             async with speaking(service, request, scope["state"]) as speech:
-                data = await encode_file(service, speech, encoder)
+                whole = await encode_file(service, speech, encoder)
+            kind = "application/json" if self._output.as_json else encoder.format.media_type
+            body = whole.data
+            if self._output.as_json:
+                body = await service.in_thread(partial(self._as_json, whole, speech, encoder))
             headers = self._audio_headers(encoder) | {"x-finish-reason": speech.finish_reason or ""}
-            answer = Response(data, headers=headers, media_type=encoder.format.media_type)
-            await answer(scope, receive, send)
+            await Response(body, headers=headers, media_type=kind)(scope, receive, send)
             return
         usage = UsageCounter()
         async with (
@@ -162,30 +199,67 @@ class SpeechResponse(Response):
             if self._output.as_events:
                 await self._send_events(speech, first, parts, usage, send)
             else:
-                await _send_part(first, send)
+                await send_part(first.data, send)
                 async for part in parts:
-                    await _send_part(part, send)
+                    await send_part(part.data, send)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send_events(
         self,
         speech: Speech,
-        first: bytes,
-        parts: AsyncIterator[bytes],
+        first: EncodedPiece,
+        parts: AsyncIterator[EncodedPiece],
         usage: UsageCounter,
         send: Send,
     ) -> None:
-        await _send_audio(first, send)
+        request, words = self._request, [*first.words]
+        await self._send_delta(first, send)
         try:
             async for part in parts:
-                await _send_audio(part, send)
+                words += part.words
+                await self._send_delta(part, send)
         except ChatTTSError as error:
             answer = as_serving_error(error).as_json()
             await _send_event({"type": "error", "error": answer}, send)
             return
         count = partial(usage.total, self._service.chat.tokenizer)
-        done = {"type": "speech.audio.done", "usage": await self._service.in_thread(count)}
-        await _send_event(done | {"finish_reason": speech.finish_reason}, send)
+        done: dict[str, Any] = {
+            "type": "speech.audio.done",
+            "usage": await self._service.in_thread(count),
+            "finish_reason": speech.finish_reason,
+        }
+        if request.word_times:
+            cues = partial(cue_fields, words, request.text, request.speed)
+            done["cues"] = await self._service.in_thread(cues)
+        await _send_event(done, send)
+
+    async def _send_delta(self, part: EncodedPiece, send: Send) -> None:
+        if not (part.data or part.words):
+            return
+        event: dict[str, Any] = {
+            "type": "speech.audio.delta",
+            "audio": base64.b64encode(part.data).decode("ascii"),
+        }
+        if self._request.word_times:
+            speed = self._request.speed
+            event["words"] = [word_fields(word, speed) for word in part.words]
+        await _send_event(event, send)
+
+    def _as_json(self, whole: EncodedPiece, speech: Speech, encoder: Encoder) -> bytes:
+        request = self._request
+        answer = TimedSpeech.model_validate(
+            {
+                "audio": base64.b64encode(whole.data).decode("ascii"),
+                "format": encoder.format.value,
+                "sample_rate": encoder.sample_rate,
+                "seed": request.seed,
+                "duration": round(speech.record.seconds / request.speed, 3),
+                "finish_reason": speech.finish_reason,
+                "words": timed_words(whole.words, request.speed),
+                "cues": cue_fields(whole.words, request.text, request.speed),
+            }
+        )
+        return answer.model_dump_json().encode()
 
     async def _start(self, encoder: Encoder, send: Send) -> None:
         kind = encoder.format.media_type
@@ -204,16 +278,11 @@ class SpeechResponse(Response):
         }
 
 
-async def _send_part(part: bytes, send: Send) -> None:
+async def send_part(part: bytes, send: Send) -> None:
+    """Send bytes of a body that goes on; nothing where there are none."""
     if part:
         await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
-async def _send_audio(part: bytes, send: Send) -> None:
-    if part:
-        audio = base64.b64encode(part).decode("ascii")
-        await _send_event({"type": "speech.audio.delta", "audio": audio}, send)
-
-
 async def _send_event(event: dict[str, Any], send: Send) -> None:
-    await _send_part(f"data: {json.dumps(event)}\n\n".encode(), send)
+    await send_part(f"data: {json.dumps(event)}\n\n".encode(), send)

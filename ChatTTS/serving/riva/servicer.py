@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
+from ...pipeline.results import Word
 from ..auth import Authenticator
 from ..errors import BadRequestError, DeadlineError, OverloadedError
 from ..recordings import sample_prompt
@@ -78,6 +79,8 @@ class RivaServicer:
             whole.meta.text = responses[0].meta.text
             texts = (response.meta.processed_text for response in responses)
             whole.meta.processed_text = " ".join(text for text in texts if text)
+            for response in responses:
+                whole.meta.words.extend(response.meta.words)
             return _serialized(whole)
 
         return await self._answer(context, answered)
@@ -202,6 +205,7 @@ class _CallSynthesizer:
         self._last_request: SpeechRequest | None = None
         self._num_texts = 0
         self._num_utterances = 0  # spoken with the last request's seed
+        self._num_samples = 0  # of all texts, before the encoder
         self._response = tts.SynthesizeSpeechResponse()
 
     async def speak(self, message: tts.SynthesizeSpeechRequest) -> None:
@@ -217,6 +221,7 @@ class _CallSynthesizer:
         call.speech = speech = self._service.speak(request)
         self._response.id.CopyFrom(message.id)
         self._response.meta.text = request.text
+        begin = self._num_samples
         try:
             async with speech:
                 # Not before: clients retry a refused call only if it has no initial metadata.
@@ -227,6 +232,8 @@ class _CallSynthesizer:
                     if piece.utterance != current:
                         current = piece.utterance
                         self._response.meta.processed_text = piece.text
+                    self._num_samples += len(piece.samples)
+                    self._add_words([word.shifted(begin) for word in piece.words], request.speed)
                     await self._send_audio(await encoder.push(piece.samples))
             speech.check_complete()
         finally:
@@ -246,10 +253,18 @@ class _CallSynthesizer:
         if self._encoder is None:
             raise BadRequestError("there is no text to speak", param="text")
         await self._send_audio(await self._encoder.finish())
+        if self._response.meta.words:  # whose sound was sent before they were known
+            await self._send(self._response)
 
     def as_file(self, stream: bytes) -> bytes:
         """Return the joined bytes of all responses as a file with its length in the header."""
         return stream if self._encoder is None else self._encoder.as_file(stream)
+
+    def _add_words(self, words: Iterable[Word], speed: float) -> None:
+        """Put words into the next response."""
+        for word in words:
+            start, end = (round(1000 * seconds / speed) for seconds in (word.start, word.end))
+            self._response.meta.words.add(word=word.text, start_time=start, end_time=end)
 
     async def _send_audio(self, audio: bytes) -> None:
         if not audio:
@@ -286,6 +301,7 @@ class _CallSynthesizer:
         return SpeechRequest(
             plain_text(message.text),
             language=parsing.parse_language(message.language_code),
+            word_times=message.enable_word_time_offsets,
             max_wait=call.remaining,
             client=call.client,
             request_id=call.request_id + (f"-{self._num_texts}" if self._num_texts else ""),

@@ -23,6 +23,8 @@ export class ServerError extends Error {
 }
 
 export class Server {
+  knowsWords = false; // whether speech can come with the times of its words
+
   get key() {
     return recall(KEY, "");
   }
@@ -39,7 +41,9 @@ export class Server {
 
   /** The state of the queue: {running, waiting, limit}. */
   async status() {
-    return (await this.#ask("v1/status")).json();
+    const status = await (await this.#ask("v1/status")).json();
+    this.knowsWords = Boolean(status.word_times);
+    return status;
   }
 
   /** Speech, as a response whose body is still being received. */

@@ -8,6 +8,7 @@ import { Queue } from "./queue.js";
 import { Settings } from "./settings.js";
 import { Speaking } from "./speaking.js";
 import { Stage } from "./stage.js";
+import { subtitles } from "./subtitles.js";
 import { Voices } from "./voices.js";
 import { fileName, save } from "./words.js";
 
@@ -112,8 +113,12 @@ async function fetchAs(fields, format) {
 }
 
 async function saveCurrent(button) {
-  const { format } = button.dataset;
+  const { format, subtitles: kind } = button.dataset;
   const { fields, track } = current;
+  if (kind) {
+    save(subtitles(track.cues, kind), fileName(fields, kind));
+    return;
+  }
   if (format === "wav") {
     save(track.wav(), fileName(fields, format));
     return;
@@ -174,7 +179,7 @@ for (const button of document.querySelectorAll("[data-example]")) {
   });
 }
 $("saves").addEventListener("click", ({ target }) => {
-  const button = target.closest("[data-format]");
+  const button = target.closest("[data-format], [data-subtitles]");
   if (button && !button.hasAttribute("aria-busy")) saveCurrent(button);
 });
 document.addEventListener("keydown", (event) => {

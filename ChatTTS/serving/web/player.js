@@ -95,6 +95,12 @@ export class Player extends EventTarget {
     this.dispatchEvent(new Event("change"));
   }
 
+  /** Play from a sample, whatever the state. */
+  playFrom(sample) {
+    if (this.state === "paused") this.toggle();
+    this.seek(sample);
+  }
+
   /** Stop playing and keep the position. */
   stop() {
     if (!this.#track) return;

@@ -42,6 +42,7 @@ export class Speaking {
     try {
       // Events, because a plain stream does not say how the speech ended.
       const asked = { ...this.fields, stream_format: "sse" };
+      if (server.knowsWords) asked.timestamp_granularities = ["word"];
       const response = await server.speech(asked, "pcm", this.#abort.signal);
       this.#take(response.headers);
       began(this);
@@ -62,9 +63,13 @@ export class Speaking {
 
   #follow(event, grew) {
     if (event.type === "error") throw new ServerError(event.error.message);
-    if (event.type === "speech.audio.done") this.finishReason = event.finish_reason;
+    if (event.type === "speech.audio.done") {
+      this.finishReason = event.finish_reason;
+      this.track.cues = event.cues ?? [];
+    }
     if (event.type !== "speech.audio.delta") return;
     this.track.append(bytesOf(event.audio));
+    this.track.words.push(...(event.words ?? []));
     this.tookMs = performance.now() - this.began;
     grew(this);
   }

@@ -1,5 +1,6 @@
 /** The part of the page with the waveform, the playback buttons and the measurements. */
 
+import { Transcript } from "./transcript.js";
 import { Waveform } from "./waveform.js";
 import { clock, duration } from "./words.js";
 
@@ -9,6 +10,7 @@ const STEP_SECONDS = 1;
 export class Stage {
   #player;
   #wave;
+  #transcript;
   #root = $("stage");
   #speaking = null;
   #isStreaming = false;
@@ -17,6 +19,8 @@ export class Stage {
   constructor(player) {
     this.#player = player;
     this.#wave = new Waveform($("wave"), () => this.#animate());
+    const playFrom = (seconds) => this.#player.playFrom(Math.floor(seconds * this.#wave.track.rate));
+    this.#transcript = new Transcript($("transcript"), playFrom);
     player.addEventListener("change", () => this.#changed());
     player.addEventListener("first", () => this.#sounded());
     $("pause").addEventListener("click", () => this.#player.toggle());
@@ -30,6 +34,7 @@ export class Stage {
     this.#isStreaming = true;
     this.#player.clear();
     this.#wave.track = null;
+    this.#transcript.begin(speaking.fields.input);
     this.#root.dataset.received = "0";
     for (const id of ["first-sound", "factor", "underruns", "seed-used"]) $(id).textContent = "–";
     $("spoken").textContent = "";
@@ -39,6 +44,7 @@ export class Stage {
   /** Called when more samples have come. */
   grow({ track, factor, fields }) {
     this.#wave.track = track;
+    this.#transcript.grow(track.words);
     this.#root.dataset.received = String(track.length);
     if (factor > 0) $("factor").textContent = `${factor.toFixed(2)}×`;
     $("seed-used").textContent = fields.seed ?? "–";
@@ -90,6 +96,8 @@ export class Stage {
     $("wave").setAttribute("aria-disabled", String(state === "empty"));
     const isSavable = !this.#isStreaming && Boolean(this.#speaking?.track?.length);
     for (const button of document.querySelectorAll("[data-format]")) button.disabled = !isSavable;
+    const hasCues = isSavable && this.#speaking.track.cues.length > 0;
+    for (const button of document.querySelectorAll("[data-subtitles]")) button.disabled = !hasCues;
     if (state === "ended" && !this.#isStreaming) $("spoken").textContent = "The speech has ended.";
     this.#animate();
   }
@@ -108,6 +116,7 @@ export class Stage {
     const all = track ? track.seconds : 0;
     show($("time-now"), clock(seconds));
     show($("time-all"), clock(all));
+    this.#transcript.mark(state === "empty" ? -1 : seconds);
     this.#root.dataset.position = seconds.toFixed(3);
     this.#root.dataset.clock = this.#player.clock.toFixed(3);
     describe($("wave"), seconds, all);

@@ -1,4 +1,4 @@
-/** The speech received so far: its s16le bytes, and peaks for drawing. */
+/** The speech received so far: its s16le bytes, peaks for drawing, and its words. */
 
 const PEAKS_PER_SECOND = 200;
 const FIRST_BYTES = 1 << 18;
@@ -15,6 +15,8 @@ export class Track {
   constructor(rate) {
     this.rate = rate;
     this.isComplete = false;
+    this.words = []; // {word, start, end, start_character, end_character}, with times in seconds
+    this.cues = []; // subtitles: {start, end, lines}, known at the end
     this.loudest = 0;
     this.#bucket = Math.max(1, Math.round(rate / PEAKS_PER_SECOND));
   }

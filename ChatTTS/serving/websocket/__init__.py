@@ -21,6 +21,9 @@ A run is the speech up to a flush. The server sends:
 
 - ``audio.start``: ``sample_rate``, ``format``, ``seed``, ``request_id``, before a run's sound.
 - ``text.spoken``: ``utterance``, ``text`` and ``position`` (in samples) where an utterance begins.
+- ``text.words`` with ``word_times``: ``words``, each with ``word``, ``start`` and ``end`` in
+  seconds of the run, ``start_character`` and ``end_character`` in its text, and ``confidence``. It
+  comes before the sound that the words begin in, or as soon as they are final.
 - The sound, as binary frames. An ``audio.chunk`` (``bytes``, ``position``) precedes each of them
   once a named context is in use, or if ``framing`` is set. With ``audio: "base64"`` the sound is
   sent in ``audio.delta`` messages (``audio``, ``position``) instead.
@@ -28,7 +31,8 @@ A run is the speech up to a flush. The server sends:
   ``length``, ``abort``, ``error``), for every flush.
 - ``audio.cancelled``: ``sent_samples``, ``spoken_text``, ``is_exact``. No cancelled sound follows
   it. The text is that of the samples that were sent, or of ``played_samples``. If they end within
-  an utterance, its last words are estimated (see :class:`.timeline.Timeline`).
+  an utterance, its last words are estimated (see :class:`.timeline.Timeline`), or known with
+  ``word_times``; then ``last_word`` is the last word that was played to its end, or ``null``.
 - ``session.done``: the context has ended.
 - ``error``: ``error`` with ``message``, ``type``, ``param``, ``code`` and sometimes
   ``retry_after``. The socket stays open. An utterance that cannot be spoken is skipped. After an

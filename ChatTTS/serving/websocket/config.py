@@ -30,6 +30,7 @@ class ContextConfig:
         audio: ``binary`` frames, or ``base64`` in JSON.
         seed: of all random draws; ``None`` draws a seed for each context.
         sample_rate: samples a second; a format without this rate uses its next higher one.
+        word_times: whether the words are sent, with their times.
         framing: whether an ``audio.chunk`` always comes before a binary frame.
         flush_after: milliseconds without new text after which a flush happens by itself.
     """
@@ -46,6 +47,7 @@ class ContextConfig:
     top_k: int | None = None
     low_latency: bool = False
     refine: bool = False
+    word_times: bool = False
     sample_rate: int = SAMPLE_RATE
     priority: str = "interactive"
     framing: bool = False
@@ -108,6 +110,7 @@ class ContextConfig:
             language=self.language,
             refine=self.refine,
             low_latency=self.low_latency and is_first,
+            word_times=self.word_times,
             priority=Priority.parse(self.priority),
             **others,
         )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from ...audio.samples import SAMPLE_RATE
+from ...pipeline.results import Word
 from ..encoding import Encoder, Format
 from ..requests import new_request_id, new_seed
 from .config import ContextConfig
@@ -48,6 +51,7 @@ class Run:
         sent_bytes: of sound.
         sent_source_samples: samples at 24 kHz and normal speed that these bytes hold.
         unsent_source_samples: samples that the encoder has taken without giving bytes since.
+        unsent_words: words that are final, and are sent with the sound that they begin in.
     """
 
     config: ContextConfig
@@ -61,11 +65,24 @@ class Run:
     sent_bytes: int = 0
     sent_source_samples: float = 0.0
     unsent_source_samples: int = 0
+    unsent_words: deque[Word] = field(default_factory=deque)
 
     @cached_property
     def encoder(self) -> Encoder:
         """The encoder of all its utterances."""
         return self.config.encoder()
+
+    @property
+    def source_samples(self) -> int:
+        """Samples at 24 kHz and normal speed that the encoder has taken."""
+        return round(self.sent_source_samples + self.unsent_source_samples)
+
+    def take_words(self, end: float = math.inf) -> list[Word]:
+        """Take the unsent words that begin before ``end``, in samples at 24 kHz."""
+        words, taken = self.unsent_words, []
+        while words and words[0].start_sample < end:
+            taken.append(words.popleft())
+        return taken
 
     @property
     def sent_samples(self) -> int:

@@ -15,6 +15,7 @@ from ..auth import Authenticator
 from ..errors import AuthenticationError, BadRequestError, OverloadedError, as_serving_error
 from ..request_logs import log_failure, log_refusal
 from ..service import SpeechService
+from ..words import word_fields
 from .config import ContextConfig
 from .context import Context
 from .messages import (
@@ -182,6 +183,8 @@ class Session:
         """Change a context's settings; those of the default context also apply to new ones."""
         fields: dict[str, Any] = dict(message.settings)
         config = self._config.updated(fields)
+        if config.word_times:
+            self._service.check_word_times("word_times")
         if fields.get("voice") is not None:
             # Checking a voice reads a file.
             await self._service.in_thread(partial(self._service.voices.parameters, config.voice))
@@ -197,12 +200,15 @@ class Session:
             run = self._last_runs.get(name)
         played = None if run is None else run.played_text(played_samples)
         sender = self._sender(name)
-        await sender.send(
-            "audio.cancelled",
-            sent_samples=sent,
-            spoken_text="" if played is None else played.text,
-            is_exact=played is None or played.is_exact,
-        )
+        answer: dict[str, Any] = {
+            "sent_samples": sent,
+            "spoken_text": "" if played is None else played.text,
+            "is_exact": played is None or played.is_exact,
+        }
+        if run is not None and played is not None and run.config.word_times:
+            word = played.last_word
+            answer["last_word"] = None if word is None else word_fields(word, run.config.speed)
+        await sender.send("audio.cancelled", **answer)
         if context is not None and context.is_done:
             await sender.send("session.done")
             await self._remove_context(name)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ...pipeline.results import Piece
+from ...pipeline.results import Piece, Word
 from ..errors import (
     DeadlineError,
     OverloadedError,
@@ -18,6 +18,7 @@ from ..errors import (
 )
 from ..request_logs import log_failure, log_refusal
 from ..service import SpeechService
+from ..words import word_fields
 from .run import Run
 from .send_queue import ContextSender
 from .utterance_generation import UtteranceGeneration
@@ -160,6 +161,7 @@ class SpeechQueue:
         run.seed_state.next_utterance = generation.next_number
         if has_sound:
             run.timeline.end(generation.samples)
+            await self._send_words(run, run.take_words())
 
     async def _announce(self, utterance: QueuedUtterance, generation: UtteranceGeneration) -> None:
         run = utterance.run
@@ -174,7 +176,7 @@ class SpeechQueue:
                 request_id=run.request_id,
             )
         run.seed_state.next_utterance = generation.next_number
-        run.timeline.begin(utterance.text, round(run.sent_source_samples))
+        run.timeline.begin(utterance.text, run.source_samples)
         await self._sender.send(
             "text.spoken",
             utterance=generation.number,
@@ -247,9 +249,15 @@ class SpeechQueue:
     async def _send_piece(self, run: Run, piece: Piece) -> None:
         data = await self._service.in_thread(partial(run.encoder.push, piece.samples))
         run.unsent_source_samples += len(piece.samples)
+        run.unsent_words.extend(run.timeline.add_words(piece.words))
         await self._send(run, data)
         if piece.finish_reason is not None:
             run.record_finish(piece.finish_reason)
+
+    async def _send_words(self, run: Run, words: Sequence[Word]) -> None:
+        if words:
+            speed = run.config.speed
+            await self._sender.send("text.words", words=[word_fields(w, speed) for w in words])
 
     async def _send(self, run: Run, data: bytes) -> None:
         """Send bytes in frames; they are counted as all samples that the encoder has taken."""
@@ -258,9 +266,11 @@ class SpeechQueue:
         source_samples, run.unsent_source_samples = run.unsent_source_samples, 0
         for start in range(0, len(data), _FRAME_BYTES):
             frame = data[start : start + _FRAME_BYTES]
+            end = run.sent_source_samples + source_samples * len(frame) / len(data)
+            await self._send_words(run, run.take_words(end))
             await self._sender.send_audio(frame, run.sent_samples, is_base64=run.config.is_base64)
             run.sent_bytes += len(frame)
-            run.sent_source_samples += source_samples * len(frame) / len(data)
+            run.sent_source_samples = end
 
     async def _end(self, end: RunEnd) -> None:
         run = end.run

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ...pipeline.results import Word
 
 # Estimated speaking rate while no utterance of the run is complete: 14 characters a second.
 _SAMPLES_PER_CHARACTER = 24_000 / 14
 # This many samples may still be inside the encoder's filters, or be lost to rounding between two
 # sample rates.
 _TOLERANCE = 240
+_MARKS = re.compile(r"[^\w\s\[({<“‘«（【《「『]*")
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\s\u3040-\u30ff\u3400-\u9fff]+")
 
 
@@ -19,11 +23,14 @@ class PlayedText:
 
     Attributes:
         text: from the beginning of the run.
-        is_exact: whether it ends where an utterance ends; otherwise the last words are estimated.
+        is_exact: whether it ends where an utterance ends, or at a word whose end is known;
+            otherwise the last words are estimated.
+        last_word: the last word that was played to its end, of those whose times are known.
     """
 
     text: str
     is_exact: bool
+    last_word: Word | None = None
 
 
 @dataclass
@@ -31,6 +38,7 @@ class _UtteranceSpan:
     text: str
     begin: int
     length: int | None = None  # known once the whole utterance is generated
+    words: list[Word] = field(default_factory=list)  # with times and characters of the run
 
 
 class Timeline:
@@ -40,7 +48,8 @@ class Timeline:
     played, rounded down to the end of a word. The share is the played samples divided by the
     utterance's length. The length is known once the utterance is generated to its end. Until then
     it is estimated from the samples per character of the earlier utterances. In the first
-    utterance the estimate is 14 characters a second.
+    utterance the estimate is 14 characters a second. Where the words of the utterance are known,
+    they replace the estimate up to the last of them.
     """
 
     def __init__(self) -> None:
@@ -59,18 +68,50 @@ class Timeline:
         """Set the length of the utterance that was added last."""
         self._spans[-1].length = length
 
+    def add_words(self, words: Sequence[Word]) -> list[Word]:
+        """Add words of the utterance that was added last, in order.
+
+        Args:
+            words: their times and characters count from the beginning of the utterance.
+
+        Returns:
+            The words with times and characters of the run.
+        """
+        if not words:
+            return []
+        span = self._spans[-1]
+        before = len(self.text) - len(span.text)
+        moved = [
+            replace(
+                word.shifted(span.begin),
+                start_character=before + word.start_character,
+                end_character=before + word.end_character,
+            )
+            for word in words
+        ]
+        span.words += moved
+        return moved
+
     def text_until(self, position: int) -> PlayedText:
         """Return the text that was played when playback stopped at ``position``."""
         text = ""
+        last: Word | None = None
         for span in self._spans:
             played = position - span.begin
             if played <= 0:
                 break
+            over = [w for w in span.words if w.end_sample <= position + _TOLERANCE]
+            heard = [w for w in over if w.end_sample > w.start_sample]
+            last = heard[-1] if heard else last
             if span.length is None or played + _TOLERANCE < span.length:
+                known = _with_marks(span.text, heard[-1].end_character - len(text)) if heard else ""
+                # Words are final in order: none is missing before a known one, or in the whole.
+                if len(over) < len(span.words) or (over and span.length is not None):
+                    return PlayedText(text + known, True, last)
                 words = _words(span.text, played / self._length(span, played))
-                return PlayedText(text + words, False)
+                return PlayedText(text + max(known, words, key=len), False, last)
             text += span.text
-        return PlayedText(text, True)
+        return PlayedText(text, True, last)
 
     def _length(self, span: _UtteranceSpan, played: int) -> float:
         if span.length is not None:
@@ -80,6 +121,12 @@ class Timeline:
         samples = sum(length for _, length in known)
         each = samples / characters if characters and samples else _SAMPLES_PER_CHARACTER
         return max(each * len(span.text), played)
+
+
+def _with_marks(text: str, end: int) -> str:
+    """Return the text up to the end of a word, with the marks directly behind it."""
+    match = _MARKS.match(text, end)
+    return text[: match.end() if match else end]
 
 
 def _words(text: str, share: float) -> str:

@@ -1,0 +1,54 @@
+"""Words and subtitles as the interfaces send them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ..audio.subtitles import make_cues
+from ..pipeline.results import Word
+
+_DIGITS = 3  # of seconds: frames last 21 ms
+
+
+def word_fields(word: Word, speed: float) -> dict[str, Any]:
+    """Return the fields of a word, for JSON.
+
+    Args:
+        speed: tempo of the sound that is sent; the word's own times are those at tempo 1.
+
+    Returns:
+        ``word``, ``start`` and ``end`` in seconds of the sound, ``start_character`` and
+        ``end_character``, and ``confidence`` from 0 to 1.
+    """
+    return {
+        "word": word.text,
+        "start": round(word.start / speed, _DIGITS),
+        "end": round(word.end / speed, _DIGITS),
+        "start_character": word.start_character,
+        "end_character": word.end_character,
+        "confidence": word.confidence,
+    }
+
+
+def cue_fields(words: Iterable[Word], text: str, speed: float) -> list[dict[str, Any]]:
+    """Return the subtitles of a text, for JSON; see :func:`ChatTTS.audio.make_cues`.
+
+    Args:
+        words: all words of the text.
+        text: as the client sent it.
+        speed: tempo of the sound that is sent.
+
+    Returns:
+        For each subtitle ``start`` and ``end`` in seconds of the sound, and ``lines``.
+    """
+    timed = [replace(word, start=word.start / speed, end=word.end / speed) for word in words]
+    return [
+        {
+            "start": round(cue.start, _DIGITS),
+            "end": round(cue.end, _DIGITS),
+            "lines": list(cue.lines),
+        }
+        for cue in make_cues(timed, text)
+    ]

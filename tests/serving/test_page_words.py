@@ -1,0 +1,167 @@
+"""The words of the speech on the page: the one that sounds, clicks on them, and subtitles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from ..support.page_browser import (
+    CHROMIUM,
+    chromium,
+    new_context,
+    opened_page,
+    running_stand_in,
+    speak,
+    wait_for,
+)
+from ..support.page_stand_in import StandIn, tone
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+
+SECONDS = 80
+TEXT = "😀 Early <b>or</b> late, we go."
+WORDS = ["Early", "<b>or</b>", "late", "we", "go"]  # 20 s each, but for the last two
+CUES = [
+    {"start": 0.0, "end": 59.9996, "lines": ["😀 Early", "<b>or</b> late,"]},
+    {"start": 3661.25, "end": 3663.0, "lines": ["Q & A"]},
+]
+SRT = """1
+00:00:00,000 --> 00:01:00,000
+😀 Early
+<b>or</b> late,
+
+2
+01:01:01,250 --> 01:01:03,000
+Q & A
+"""
+VTT = """WEBVTT
+
+00:00:00.000 --> 00:01:00.000
+😀 Early
+&lt;b&gt;or&lt;/b&gt; late,
+
+01:01:01.250 --> 01:01:03.000
+Q &amp; A
+"""
+
+
+def timed_words() -> list[dict[str, Any]]:
+    times = [0, 20, 40, 60, 60, SECONDS]  # "we" was left out
+    found = []
+    for word, (start, end) in zip(WORDS, pairwise(times), strict=True):
+        place = TEXT.index(word)
+        places = {"start_character": place, "end_character": place + len(word)}
+        found.append({"word": word, "start": start, "end": end, **places, "confidence": 0.9})
+    return found
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[StandIn]:
+    with running_stand_in() as stand_in:
+        yield stand_in
+
+
+@pytest.fixture
+def server(running: StandIn) -> StandIn:
+    running.reset()
+    running.sound = tone(SECONDS)
+    running.status["word_times"] = True
+    running.words, running.cues = timed_words(), CUES
+    return running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(server: StandIn, browser: Browser) -> Iterator[Page]:
+    with new_context(browser) as context, opened_page(server, context) as page:
+        expect(page.locator("#queue-text")).to_have_text("Ready")
+        yield page
+
+
+def position(page: Page) -> float:
+    return float(page.locator("#stage").get_attribute("data-position") or "nan")
+
+
+def test_words_are_marked_while_they_sound_and_play_when_clicked(
+    server: StandIn, page: Page
+) -> None:
+    transcript, marked = page.locator("#transcript"), page.locator(".word.now")
+    expect(transcript).to_be_hidden()
+    speak(page, TEXT)
+    wait_for(page, "playing")
+    assert server.spoken[0]["timestamp_granularities"] == ["word"]
+    expect(marked).to_have_text("Early")
+    expect(page.locator(".word")).to_have_text(WORDS)
+    expect(transcript).to_have_text(TEXT)
+    page.get_by_text("late", exact=True).click()
+    expect(marked).to_have_text("late")
+    wait_for(page, "playing")
+    assert 40 <= position(page) < 50
+    page.get_by_role("button", name="Pause", exact=True).click()
+    wait_for(page, "paused")
+    page.locator(".word", has_text="or").first.click()
+    wait_for(page, "playing")  # unlike a click on the waveform
+    expect(marked).to_have_text("<b>or</b>")
+    assert 20 <= position(page) < 30
+    page.get_by_text("we", exact=True).click()  # it has no sound of its own
+    expect(marked).to_have_text("go")
+    page.get_by_role("slider", name="Position").press("End")
+    wait_for(page, "ended")
+    expect(marked).to_have_count(0)
+    page.get_by_text("Early", exact=True).click()
+    expect(marked).to_have_text("Early")
+
+
+def test_a_pause_marks_nothing(server: StandIn, page: Page) -> None:
+    server.words = [server.words[0] | {"start": 30.0}]
+    speak(page, TEXT)
+    wait_for(page, "playing")
+    expect(page.locator(".word")).to_have_text(["Early"])
+    expect(page.locator(".word.now")).to_have_count(0)
+    expect(page.locator("#transcript")).to_have_text(TEXT)
+
+
+@pytest.mark.parametrize(("kind", "content"), [("srt", SRT), ("vtt", VTT)], ids=["srt", "vtt"])
+def test_subtitles_are_downloaded(server: StandIn, page: Page, kind: str, content: str) -> None:
+    button = page.get_by_role("button", name=kind)
+    expect(button).to_be_disabled()
+    speak(page, TEXT)
+    with page.expect_download() as download:
+        button.click()
+    assert download.value.suggested_filename == f"chattts-1234.{kind}"
+    assert download.value.path().read_text(encoding="utf-8") == content
+    assert len(server.spoken) == 1
+
+
+def test_words_stay_with_their_speech(server: StandIn, page: Page) -> None:
+    speak(page, TEXT)
+    expect(page.get_by_role("button", name="srt")).to_be_enabled()  # all of it is there
+    server.words, server.cues = [], []
+    speak(page, "Hello there.")
+    expect(page.locator(".entry")).to_have_count(2)
+    expect(page.locator("#transcript")).to_be_hidden()
+    expect(page.get_by_role("button", name="wav", exact=True)).to_be_enabled()
+    expect(page.get_by_role("button", name="srt")).to_be_disabled()
+    page.locator(".entry").last.get_by_role("button", name="Play").click()
+    expect(page.locator(".word")).to_have_text(WORDS)
+    expect(page.get_by_role("button", name="srt")).to_be_enabled()
+
+
+def test_a_server_without_words_is_not_asked_for_them(server: StandIn, page: Page) -> None:
+    server.status["word_times"] = False
+    page.reload()
+    expect(page.locator("#queue-text")).to_have_text("Ready")
+    speak(page, TEXT)
+    expect(page.get_by_role("button", name="wav", exact=True)).to_be_enabled()
+    assert "timestamp_granularities" not in server.spoken[0]
+    expect(page.locator("#transcript")).to_be_hidden()
+    expect(page.get_by_role("button", name="vtt")).to_be_disabled()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import Any
 from unittest.mock import patch
@@ -17,7 +17,7 @@ from ChatTTS.model.velocity.plan import Pending, StepPlan
 from ChatTTS.model.velocity.request import EngineRequest
 
 from .model import engine_args, traffic
-from .scale import Task
+from .scale import Scale, Task
 
 # The device may wait this long, as a share of all time.
 AIM = 0.05
@@ -83,7 +83,7 @@ def measure(task: Task, dtype: str) -> None:
     scale, record = task.scale, task.record
     record.put(dtype=dtype, seconds_each=scale.traffic_seconds, aim=AIM)
     engine = LLMEngine.from_engine_args(engine_args(task, dtype))
-    requests, clock, results = traffic(scale.gpt), SubmitClock(task.device), {}
+    requests, clock, results = _unpredictable(scale), SubmitClock(task.device), {}
     running = 0
     with patch.object(GraphRunner, "submit", lambda runner, plan: clock.submit(runner, plan)):
         for streams in sorted(scale.streams)[-2:]:
@@ -104,6 +104,12 @@ def measure(task: Task, dtype: str) -> None:
             }
             record.put(streams=results)
     engine.close()
+
+
+def _unpredictable(scale: Scale) -> Iterator[EngineRequest]:
+    """Yield traffic whose requests may end at any step: no plan can know when."""
+    for request in traffic(scale.gpt):
+        yield replace(request, sampling=replace(request.sampling, min_new=0))
 
 
 def _serve(engine: LLMEngine, requests: Iterator[EngineRequest], seconds: float) -> int:

@@ -63,6 +63,18 @@ def test_requests_of_traffic_fit_the_model() -> None:
     assert again == [request.sampling for request in requests]
 
 
+def test_no_plan_knows_when_a_request_of_the_timed_traffic_ends() -> None:
+    from benchmarks.gpu.joins import _unpredictable
+    from benchmarks.gpu.model import traffic
+    from benchmarks.gpu.scale import TINY
+
+    pairs = islice(zip(_unpredictable(TINY), traffic(TINY.gpt), strict=False), 40)
+    for request, planned in pairs:
+        assert request.sampling.min_new == 0
+        assert request.sampling.max_new == planned.sampling.max_new
+        assert request.key == planned.key
+
+
 def test_the_device_waits_between_plans_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks.gpu import joins
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ..errors import EngineUnavailableError
 from .console import Console, table
 from .model import choose_model, load_chat
 from .options import Commands, add_command, add_engine_options
@@ -39,10 +38,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     named = chat.config.defaults.alignment_heads
     try:
         found = chat.find_alignment_heads(show_tqdm=not console.quiet)
-    except EngineUnavailableError as error:
-        raise EngineUnavailableError(
-            "velocity gives no attention on this device: add `--engine standard` or `--device cpu`"
-        ) from error
     finally:
         chat.unload()
     assert found is not None  # nothing but Ctrl-C interrupts it, and that raises

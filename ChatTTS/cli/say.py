@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ChatTTSError, EngineUnavailableError
+from ..errors import ChatTTSError
 from ..voices import VoiceLibrary, find_voice
 from .console import Console, UsageError, warn
 from .model import FULL_MODEL_HINT, choose_model, load_chat, read_config
@@ -196,11 +196,6 @@ def _speak(job: SpeechJob, args: argparse.Namespace, console: Console) -> ChatTT
             job.stream(low_latency=args.low_latency)
         else:
             failure = job.speak()
-    except EngineUnavailableError:
-        if args.subtitles is not None or not job.leave_words_out():
-            raise
-        console.note("the plot has no words: this engine cannot tell when they are spoken here")
-        return _speak(job, args, console)
     except (ChatTTSError, KeyboardInterrupt):
         job.report(console)
         raise

@@ -35,7 +35,7 @@ class SpeechJob:
     def __init__(
         self, chat: Chat, text: str, arguments: dict[str, Any], output: OutputTarget, *, keep: bool
     ) -> None:
-        self._chat, self._text, self._arguments = chat, text, dict(arguments)
+        self._chat, self._text, self._arguments = chat, text, arguments
         self._output, self._keep = output, keep
         self._target = output.name
         self._rows: list[SpokenText] = []
@@ -99,10 +99,6 @@ class SpeechJob:
             finally:
                 self._busy = time.perf_counter() - start
                 self._samples, self._underruns = output.samples_written, output.underruns
-
-    def leave_words_out(self) -> bool:
-        """Ask for the times of words no more; return whether they were asked for."""
-        return bool(self._arguments.pop("word_times", False))
 
     def report(self, console: Console) -> None:
         """Print the length and the times so far, and warn of sentences that were cut off."""

@@ -35,7 +35,7 @@ NOT_FINITE = (
 )
 NO_ATTENTION = (
     "the kernels of this engine do not give attention, from which the times of words are found: "
-    "load with device='cpu', or without use_vllm and experimental"
+    "load without experimental, or with use_vllm"
 )
 
 

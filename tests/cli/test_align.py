@@ -13,8 +13,6 @@ import pytest
 import ChatTTS.core
 from ChatTTS.cli import main
 from ChatTTS.core import Chat
-from ChatTTS.errors import EngineUnavailableError
-from ChatTTS.model.generation import NO_ATTENTION
 
 from ..support.following_heads import FollowingHeads
 from ..support.places import DATA
@@ -89,17 +87,3 @@ def test_a_choice_that_cannot_be_written(
     assert status == 0
     assert out.splitlines()[-1].startswith("the choice could not be written")
     assert not (DATA / "model-a" / "asset" / "alignment_heads.json").exists()
-
-
-def test_an_engine_without_attention_is_one_error(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Silent(Chat):
-        def find_alignment_heads(self, **options: Any) -> Any:
-            raise EngineUnavailableError(NO_ATTENTION)
-
-    monkeypatch.setattr(ChatTTS.core, "Chat", Silent)
-    status, out, err = run("align", "--model", "bundled", "--quiet", *OPTIONS)
-    assert (status, out) == (1, "")
-    assert err.count("\n") == 1
-    assert "--engine standard" in err

@@ -15,7 +15,6 @@ import ChatTTS.core
 from ChatTTS.audio import read, save
 from ChatTTS.checkpoints import assets
 from ChatTTS.cli import main
-from ChatTTS.errors import EngineUnavailableError
 from ChatTTS.model.generation import FinishReason
 from ChatTTS.pipeline.results import EmptySpeechError, SpokenText, SpokenUtterance, Waveforms, Word
 
@@ -173,35 +172,6 @@ def test_a_picture_has_the_words_of_a_model_that_knows_its_heads(
     assert drawn == [["hi"], ["hi"]]
     assert run("say", "hi", "-o", "a.wav")[0] == 0
     assert "word_times" not in chat.asked
-
-
-@pytest.mark.parametrize("stream", [[], ["--stream"]])
-def test_a_picture_without_words_where_the_engine_gives_none(
-    stream: list[str], chat: FakeChat, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("matplotlib")
-    chat.alignment_heads = ((0, 0),)
-    asked: list[bool] = []
-
-    def refuses(inner: Callable[..., Any]) -> Callable[..., Any]:
-        def call(text: str, word_times: bool = False, **arguments: Any) -> Any:
-            asked.append(word_times)
-            if word_times:
-                raise EngineUnavailableError("no attention here")
-            return inner(text, **arguments)
-
-        return call
-
-    monkeypatch.setattr(chat, "infer", refuses(chat.infer))
-    monkeypatch.setattr(chat, "stream", refuses(chat.stream))
-    status, _, err = run("say", "hi", "-o", "a.wav", "--plot", "a.png", *stream)
-    assert (status, asked) == (0, [True, False])
-    assert "the plot has no words" in err
-    assert Path("a.png").is_file()
-    options = ["--plot", "a.png", "--subtitles", "a.json"]
-    status, _, err = run("say", "hi", "-o", "a.wav", *options, *stream)
-    assert status == 1
-    assert "no attention here" in err
 
 
 def test_raw_sound_of_the_whole(chat: FakeChat, run: Run) -> None:

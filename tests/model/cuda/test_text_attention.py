@@ -39,20 +39,19 @@ def computed(dtype: torch.dtype, kv_heads: int, size: int, only: slice = slice(N
     qkv = torch.randn(LAYERS, ROWS, (heads + 2 * kv_heads) * size, generator=random)
     ends = torch.tensor([columns for *_, columns in WANTED]).cumsum(0).tolist()
     entries = [(*each, end - each[3]) for each, end in zip(WANTED, ends, strict=True)]
-    given = [
-        torch.tensor(entries[only], dtype=torch.int32, device=DEVICE),
-        qkv.to(DEVICE, dtype),
-        (angles.cos().to(DEVICE), angles.sin().to(DEVICE)),
-        pool.to(DEVICE, dtype),
-        tables.to(DEVICE),
-        torch.tensor([0, 1, -1, 3], dtype=torch.int32, device=DEVICE),
-        torch.tensor(LENGTHS, dtype=torch.int32, device=DEVICE),
-    ]
     results = []
     for attend in (attend_text, attend_text_torch):
         results.append(torch.full((ends[-1],), -1.0, device=DEVICE))
-        own = [each.clone() if isinstance(each, Tensor) else each for each in given]
-        attend(*own, results[-1])  # type: ignore[arg-type]
+        attend(
+            torch.tensor(entries[only], dtype=torch.int32, device=DEVICE),
+            qkv.to(DEVICE, dtype),
+            (angles.cos().to(DEVICE), angles.sin().to(DEVICE)),
+            pool.to(DEVICE, dtype),
+            tables.to(DEVICE),
+            torch.tensor([0, 1, -1, 3], dtype=torch.int32, device=DEVICE),
+            torch.tensor(LENGTHS, dtype=torch.int32, device=DEVICE),
+            results[-1],
+        )
     return torch.stack(results)
 
 

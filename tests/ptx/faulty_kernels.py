@@ -33,6 +33,15 @@ def _reads_a_neighbour(x: tl.tensor) -> None:
 
 
 @triton.jit
+def _reads_another_warp(x: tl.tensor, waits: tl.constexpr) -> None:
+    place = tl.arange(0, 128)
+    tl.store(x + place, place.to(tl.float32))
+    if waits:
+        tl.debug_barrier()
+    tl.store(x + place, tl.load(x + 127 - place) + 1.0)
+
+
+@triton.jit
 def _adds(x: tl.tensor, out: tl.tensor) -> None:
     tl.store(out, tl.sum(tl.load(x + tl.arange(0, 256)), axis=0))
 
@@ -43,6 +52,7 @@ def main() -> None:
     odd = torch.frombuffer(bytearray(513), dtype=torch.float32, offset=1)
     right: dict[str, Callable[[], Any]] = {
         "within": lambda: _writes_beyond[(2,)](x, 200),
+        "another warp after a barrier": lambda: _reads_another_warp[(1,)](x, True),
         "a sum": lambda: _adds[(1,)](torch.ones(256), one),
     }
     faults: dict[str, Callable[[], Any]] = {
@@ -50,6 +60,7 @@ def main() -> None:
         "misaligned": lambda: _writes_beyond[(1,)](odd, 128),
         "one place": lambda: _programs_write_one_place[(2,)](x),
         "a neighbour": lambda: _reads_a_neighbour[(2,)](x),
+        "another warp": lambda: _reads_another_warp[(1,)](x, False),
     }
     for name, run in (right | faults).items():
         try:

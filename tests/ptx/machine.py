@@ -95,7 +95,7 @@ class Machine:
         self._epochs = np.zeros(programs, np.int32)
         watched = races and programs > 0
         self._shared_watch = SharedMemoryWatch(len(self.shared), self.found) if watched else None
-        self._global_watch = GlobalMemoryWatch() if races and programs > 1 else None
+        self._global_watch = GlobalMemoryWatch() if watched else None
         # Copies and products that have not arrived, in the groups that are waited for.
         self.open_copies: list[Copy] = []
         self.copy_groups: list[list[Copy]] = []
@@ -305,7 +305,10 @@ class Machine:
     def note_global(self, access: str, addresses: Places, size: int, threads: Places) -> None:
         """Watch an access to the tensors: ``reads`` or ``writes``."""
         if self._global_watch is not None:
-            getattr(self._global_watch, access)(addresses, size, self._program_of[threads])
+            programs = self._program_of[threads]
+            by = programs, self._warp_of[threads], self._epochs[programs]
+            times = np.full(len(threads), self.executed)
+            getattr(self._global_watch, access)(addresses, size, *by, times)
 
 
 def _special(

@@ -54,35 +54,45 @@ class SharedMemoryWatch:
 
 
 class GlobalMemoryWatch:
-    """Finds addresses that one program writes and another one accesses."""
+    """Finds accesses to the tensors that nothing orders: of two programs, or of two warps."""
 
     def __init__(self) -> None:
-        self._writes: list[tuple[Places, Places]] = []
-        self._reads: list[tuple[Places, Places]] = []
+        self._writes: list[tuple[Places, ...]] = []
+        self._reads: list[tuple[Places, ...]] = []
 
-    def reads(self, addresses: Places, size: int, programs: Places) -> None:
-        """Note that programs read ``size`` bytes at addresses."""
-        self._reads += [(addresses + at, programs) for at in range(0, size, min(size, _GRAIN))]
+    def reads(self, addresses: Places, size: int, *by: Places) -> None:
+        """Note that threads read ``size`` bytes at addresses.
 
-    def writes(self, addresses: Places, size: int, programs: Places) -> None:
-        """Note that programs write ``size`` bytes at addresses."""
-        self._writes += [(addresses + at, programs) for at in range(0, size, min(size, _GRAIN))]
+        Args:
+            by: of each thread the program, the warp, the epoch and the time; an epoch ends at a
+                barrier.
+        """
+        self._reads += [(addresses + at, *by) for at in range(0, size, min(size, _GRAIN))]
+
+    def writes(self, addresses: Places, size: int, *by: Places) -> None:
+        """Note that threads write ``size`` bytes at addresses; see :meth:`reads`."""
+        self._writes += [(addresses + at, *by) for at in range(0, size, min(size, _GRAIN))]
 
     def races(self) -> set[str]:
         """Return a line for each kind of race."""
         if not self._writes:
             return set()
         found = set()
-        addresses, programs = _together(self._writes)
+        addresses, programs, warps, epochs, times = _together(self._writes)
         order = np.argsort(addresses, kind="stable")
         addresses, programs = addresses[order], programs[order]
+        warps, epochs, times = warps[order], epochs[order], times[order]
         if ((addresses[1:] == addresses[:-1]) & (programs[1:] != programs[:-1])).any():
             found.add("two programs write one address")
         if self._reads:
-            read, readers = _together(self._reads)
+            read, readers, reading, read_epochs, read_times = _together(self._reads)
             at = np.minimum(np.searchsorted(addresses, read), len(addresses) - 1)
-            if ((addresses[at] == read) & (programs[at] != readers)).any():
+            met = addresses[at] == read
+            if (met & (programs[at] != readers)).any():
                 found.add("a program reads what another program writes")
+            own = met & (programs[at] == readers) & (warps[at] != reading)
+            if (own & (epochs[at] == read_epochs) & (times[at] < read_times)).any():
+                found.add("reads what another warp wrote into a tensor, without a barrier")
         return found
 
 
@@ -90,5 +100,5 @@ def _places(offsets: Places, size: int) -> list[Places]:
     return [(offsets + at) // _GRAIN for at in range(0, max(size, _GRAIN), _GRAIN)]
 
 
-def _together(notes: list[tuple[Places, Places]]) -> tuple[Places, Places]:
-    return np.concatenate([a for a, _ in notes]), np.concatenate([p for _, p in notes])
+def _together(notes: list[tuple[Places, ...]]) -> tuple[Places, ...]:
+    return tuple(map(np.concatenate, zip(*notes, strict=True)))

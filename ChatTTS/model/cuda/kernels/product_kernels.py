@@ -7,8 +7,8 @@ which the matrix units would round, each of 128 lanes sums its own inputs in ord
 are added in a tree.
 
 The rows, outputs and warps of a program do not change the order of any sum. This was compared bit
-by bit on an H100, for both ``mma`` and ``wgmma`` instructions; ``gpu_kernels.py`` of the benchmarks
-and the tests repeat the comparison.
+by bit on an H100, for both ``mma`` and ``wgmma`` instructions; ``benchmarks/gpu/bits.py`` and the
+tests repeat the comparison.
 """
 
 from __future__ import annotations

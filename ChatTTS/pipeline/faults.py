@@ -16,10 +16,6 @@ from numpy.typing import NDArray
 
 from ..text.alignment import TextColumns
 
-# Positions on each side of a frame's place that still count as its place.
-REACH = 3
-
-
 class FaultKind(str, Enum):
     """A kind of fault.
 
@@ -45,16 +41,21 @@ class Limits:
     Attributes:
         least_heard: attention on a word in all frames together, for each of its positions; a word
             with less was not spoken.
-        most_away: frames in a row that may look elsewhere than at their place.
+        most_left_out: positions in a row that the path may leave out.
+        least_end: frames behind the last word; with fewer it was not spoken to its end.
+        most_away: frames in a row that may look at another position than their place and its
+            neighbours.
         most_tail: frames that may speak one position behind the last word, if it is no control tag.
         most_held: frames that may speak one position of a word.
         most_blind: frames in a row that may pay less than half of their attention to the text.
     """
 
-    least_heard: float = 0.5
+    least_heard: float = 0.6
+    most_left_out: int = 3
+    least_end: int = 5
     most_away: int = 4
-    most_tail: int = 40
-    most_held: int = 48
+    most_tail: int = 32
+    most_held: int = 36
     most_blind: int = 12
 
 
@@ -103,13 +104,12 @@ class FaultFinder:
             weights: its attention, [columns].
             place: its position on the path.
         """
-        total = float(weights.sum())
-        near = float(weights[max(0, place - REACH) : place + REACH + 1].sum())
+        look = int(weights.argmax())
         self._heard += weights
         self._places.append(place)
-        self._looks.append(int(weights.argmax()))
-        self._is_away.append(total - near > 0.5)
-        self._is_blind.append(total < 0.5)
+        self._looks.append(look)
+        self._is_away.append(abs(look - place) > 1)
+        self._is_blind.append(float(weights.sum()) < 0.5)
 
     def faults(self, limits: Limits) -> list[FrameFault]:
         """Return the faults of the frames so far, as those of a whole utterance, in time's order."""
@@ -127,16 +127,29 @@ class FaultFinder:
         """Yield the runs of words that were skipped, or cut off at the end."""
         known = self._owners >= 0
         sizes = np.bincount(self._owners[known], minlength=self._count)
+        if not sizes.any():
+            return
         heard = np.bincount(self._owners[known], self._heard[known], self._count)
         # A word that the text given to the model does not have cannot be heard.
         absent = (sizes > 0) & (heard < limits.least_heard * sizes)
-        last = max(np.flatnonzero(sizes > 0), default=-1)
+        absent[[word for word in self._leapt(limits) if word >= 0]] = True
+        last = int(np.flatnonzero(sizes).max())
         places = np.array(self._places)
+        behind = np.flatnonzero(self._owners == last).max()
+        absent[last] |= np.count_nonzero(places > behind) < limits.least_end
         for first, past in _runs(absent.tolist()):
-            behind = np.flatnonzero(self._owners == past - 1).max()
-            frame = int(np.searchsorted(places, behind, side="right"))
+            end = np.flatnonzero(self._owners == past - 1).max()
+            frame = int(np.searchsorted(places, end, side="right"))
             kind = FaultKind.CUT if past - 1 == last else FaultKind.SKIPPED
             yield FrameFault(kind, first, past, frame, frame)
+
+    def _leapt(self, limits: Limits) -> Iterator[int]:
+        """Yield the owners of the positions that the path leaves out, where they are too many."""
+        before = -1
+        for place in self._places:
+            if place - before - 1 > limits.most_left_out:
+                yield from self._owners[before + 1 : place].tolist()
+            before = place
 
     def _repeated(self, limits: Limits) -> Iterator[FrameFault]:
         for start, end in _runs(self._is_away):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..text.alignment import TextColumns
 
+
 class FaultKind(str, Enum):
     """A kind of fault.
 
@@ -112,7 +113,7 @@ class FaultFinder:
         self._is_blind.append(float(weights.sum()) < 0.5)
 
     def faults(self, limits: Limits) -> list[FrameFault]:
-        """Return the faults of the frames so far, as those of a whole utterance, in time's order."""
+        """Return the faults of the frames so far as of a whole utterance, in order."""
         if not self._count or not self._places:
             return []
         found = [

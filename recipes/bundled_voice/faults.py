@@ -219,7 +219,8 @@ def _command() -> None:
     print(f"{given.count} requests, {len(measured)} of them spoken as the recogniser wants them")
     for name, values in TRIED.items():
         for value in values:
-            print(name, value, rates(odd, replace(usual, **{name: value})))
+            tried: dict[str, Any] = {name: value}
+            print(name, value, rates(odd, replace(usual, **tried)))
     print("the limits in use, on the other half:", rates(even, usual))
     for case, finder in even:
         faults: list[FrameFault] = finder.faults(usual)

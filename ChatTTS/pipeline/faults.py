@@ -52,9 +52,9 @@ class Limits:
     """
 
     least_heard: float = 0.6
-    most_left_out: int = 3
+    most_left_out: int = 2
     least_end: int = 5
-    most_away: int = 4
+    most_away: int = 5
     most_tail: int = 32
     most_held: int = 36
     most_blind: int = 12
@@ -131,8 +131,8 @@ class FaultFinder:
         if not sizes.any():
             return
         heard = np.bincount(self._owners[known], self._heard[known], self._count)
-        # A word that the text given to the model does not have cannot be heard.
-        absent = (sizes > 0) & (heard < limits.least_heard * sizes)
+        # A word that the text given to the model does not have is no fault: its size is 0.
+        absent = heard < limits.least_heard * sizes
         absent[[word for word in self._leapt(limits) if word >= 0]] = True
         last = int(np.flatnonzero(sizes).max())
         places = np.array(self._places)

@@ -180,7 +180,7 @@ def test_faults_are_those_of_the_reference(seed: int) -> None:
     scale = rng.uniform(0.3, 1.0, size=(len(path), 1))
     weights = rng.dirichlet(np.full(len(text.owners), 0.05), size=len(path)) * scale
     weights[rng.random(len(path)) < 0.5] *= 0.1
-    limits = Limits(0.9, 2, 3, 1, 6, 6, 2)
+    limits = Limits(0.9 if seed % 2 else 0.01, 2, 3, 1, 6, 6, 2)
     finder = FaultFinder(text)
     for frame, place in zip(weights, path, strict=True):
         finder.push(frame, place)

@@ -409,8 +409,10 @@ class _BatchGenerator:
         hiddens = torch.empty(0, self.model.config.gpt.hidden_size)
         nothing = _Spoken((Delta(0, ids, hiddens, FinishReason.STOP),), ())
         kept = best.get(utterance, nothing)
+        joined = kept.joined()
+        self._warn_of_cut(utterance, request, joined)
         yield UtteranceUpdate(
-            utterance, kept.joined(), is_restart=True, faults=kept.faults, attempts=attempt
+            utterance, joined, is_restart=True, faults=kept.faults, attempts=attempt
         )
 
     def _attempt(
@@ -438,18 +440,9 @@ class _BatchGenerator:
                 if delta.finish is FinishReason.STOP and not begun[delta.index]:
                     failed[utterance] = _Failure.EMPTY
                     continue
-                # A runaway: the length of the text set the limit of new frames, not the caller.
-                bounded = request.sampling.max_new < self.params.max_new_token
-                if delta.finish is FinishReason.LENGTH and bounded:
-                    if number + 1 < self.runaways:
-                        failed[utterance] = _Failure.RUNAWAY
-                        continue
-                    logger.warning(
-                        "%r found no end and was cut after %.0f s: try another seed, or other "
-                        "words",
-                        utterance.text[:40],
-                        request.sampling.max_new / FRAMES_PER_SECOND,
-                    )
+                if self._is_runaway(request, delta) and number + 1 < self.runaways:
+                    failed[utterance] = _Failure.RUNAWAY
+                    continue
                 guard = guards[delta.index]
                 faults = () if guard is None else guard.push(delta)
                 if self._retries(request):
@@ -460,7 +453,22 @@ class _BatchGenerator:
                         best[utterance] = min(kept, found, key=lambda each: each.badness)
                         failed[utterance] = _Failure.FAULTY
                         continue
+                self._warn_of_cut(utterance, request, delta)
                 yield UtteranceUpdate(utterance, delta, faults=faults, attempts=number + 1)
+
+    def _is_runaway(self, request: GenerationRequest, delta: Delta) -> bool:
+        """Return whether the length of the text ended the frames, not the caller's limit."""
+        bounded = request.sampling.max_new < self.params.max_new_token
+        return delta.finish is FinishReason.LENGTH and bounded
+
+    def _warn_of_cut(self, utterance: Utterance, request: GenerationRequest, delta: Delta) -> None:
+        """Warn of a runaway that is kept."""
+        if self._is_runaway(request, delta):
+            logger.warning(
+                "%r found no end and was cut after %.0f s: try another seed, or other words",
+                utterance.text[:40],
+                request.sampling.max_new / FRAMES_PER_SECOND,
+            )
 
     def _retries(self, request: GenerationRequest) -> bool:
         """Return whether an utterance with faults is tried again; a greedy one would be equal."""

@@ -106,6 +106,22 @@ def test_greedy_speech_is_not_tried_again(velocity: Chat, monkeypatch: pytest.Mo
     assert len(waveforms.faults[0]) == 1
 
 
+def test_a_cut_that_is_kept_is_told_once(
+    velocity: Chat, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = {"min_new_token": 400, "max_new_token": 2000, "ensure_non_empty": True}
+    scripted(monkeypatch, 2, 0)  # of the third attempt, the last one at a runaway, and the fourth
+    with Recording(velocity) as recording:
+        waveforms = spoken(velocity, OTHER, "retry", **limits)
+    assert attempts(recording) == [0, 1, 2, 3]
+    assert waveforms.finish_reasons == ["length"]
+    assert caplog.text.count("found no end") == 1
+    scripted(monkeypatch, 1, 2)
+    kept = spoken(velocity, OTHER, "retry", **limits)
+    assert [fault.words for fault in kept.faults[0]] == [1]
+    assert caplog.text.count("found no end") == 2
+
+
 def test_results_are_equal_in_every_batch(velocity: Chat) -> None:
     """The weights are random, so that real limits find faults in every attempt."""
     together = spoken(velocity, [TEXT, OTHER], "retry")

@@ -306,9 +306,8 @@ class Chat(CheckpointAttributes):
             word_times: find when each word is spoken, for ``Waveforms.words``, or for ``words`` of
                 each of a stream's ``rows``. For a checkpoint that names no attention heads for it,
                 the first such call begins with :meth:`find_alignment_heads`.
-            guard: look for faults: words that are skipped or repeated, sound without words, an end
-                too early. ``report`` names them in ``rows``, ``retry`` also generates a faulty
-                utterance again, up to three times, and keeps the best. Words get their times, too.
+            guard: find the times and lost or repeated words. ``report`` names faults in ``rows``,
+                ``retry`` also generates the utterance again, up to three times; the best is kept.
 
         Returns:
             ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each text; with ``stream``
@@ -319,13 +318,11 @@ class Chat(CheckpointAttributes):
         Raises:
             TextError: a text is too long for the model.
             VoiceError, ConfigError: a parameter cannot be used; ``guard="retry"`` with a stream.
-            EngineUnavailableError: ``word_times`` or ``guard`` with kernels that do not give
-                attention.
+            EngineUnavailableError: the times of words with kernels that do not give attention.
             EmptySpeechError: utterances stayed empty; it carries all waveforms.
         """
         early = parameters.as_low_latency(low_latency)
-        guard = checked_guard(guard, is_stream=stream)
-        aligns = word_times or guard is not None
+        aligns = word_times or checked_guard(guard, is_stream=stream) is not None
         if early is not None and not stream:
             raise ConfigError("low_latency is about streams: give stream=True as well")
         model = self._loaded
@@ -405,7 +402,8 @@ class Chat(CheckpointAttributes):
                 of refined texts, and of utterances that stay empty, come later, when these are
                 generated.
         """
-        early, guard = parameters.as_low_latency(low_latency), checked_guard(guard, is_stream=True)
+        early = parameters.as_low_latency(low_latency)
+        aligns = word_times or checked_guard(guard, is_stream=True) is not None
         if not isinstance(text, str):
             raise TextError(
                 "stream speaks one text, a string; infer(texts, stream=True) takes many"

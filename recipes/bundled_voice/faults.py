@@ -150,7 +150,7 @@ class Reader:
         attention = torch.stack(
             [
                 found[layer][0, head, first:end, : first + 1]
-                for layer, head in self._model.alignment_heads()
+                for layer, head in self._chat.alignment_heads
             ],
             dim=1,
         )

@@ -14,7 +14,6 @@ from ChatTTS.pipeline.faults import FaultFinder, FaultKind, FrameFault, Limits
 from ChatTTS.pipeline.results import Fault, Waveforms
 
 from ..support.chat_tools import Recording
-from ..support.places import DATA
 from .test_word_times import OTHER, SETTINGS, TEXT, load
 
 
@@ -163,7 +162,3 @@ def test_what_is_refused(velocity: Chat) -> None:
         velocity.infer(TEXT, stream=True, guard="retry")
     with pytest.raises(ConfigError, match="guard must be"):
         velocity.infer(TEXT, guard="repeat")
-    chat = Chat()
-    chat.load_or_raise("custom", custom_path=DATA / "model-a", device="cpu")
-    with pytest.raises(ConfigError, match="alignment_heads"):
-        chat.infer(TEXT, guard="report")

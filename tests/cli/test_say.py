@@ -343,9 +343,14 @@ def test_speech_that_was_cut_off_is_said(chat: FakeChat, run: Run) -> None:
 def test_the_guard(
     options: list[str], device: str, guard: str | None, chat: FakeChat, run: Run
 ) -> None:
-    chat.device.type = device
+    chat.device.type, chat.alignment_heads = device, ((0, 0),)
     assert run("say", "hi", "-o", "a.wav", *options)[0] == 0
     assert chat.asked["guard"] == guard
+
+
+def test_no_heads_are_searched_for_the_guard_by_default(chat: FakeChat, run: Run) -> None:
+    assert run("say", "hi", "-o", "a.wav")[0] == 0
+    assert chat.asked["guard"] is None
 
 
 def test_a_stream_is_not_spoken_again(chat: FakeChat, run: Run) -> None:

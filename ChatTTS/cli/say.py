@@ -199,7 +199,7 @@ def _guard(args: argparse.Namespace, chat: Chat) -> str | None:
     if args.guard is not None:
         return None if args.guard == "off" else str(args.guard)
     if not chat.alignment_heads or chat.device.type != "cpu":
-        return None  # no search for heads, and some kernels of GPUs give no attention
+        return None  # no search for heads, and no GPU has given attention yet
     return "report" if args.stream or args.play else "retry"
 
 

@@ -30,6 +30,7 @@ from .model.speaker import encode_sample
 from .params import as_params
 from .pipeline.call import InferCall
 from .pipeline.frame_generation import Utterance, choose_seed
+from .pipeline.guard import checked_guard
 from .pipeline.head_scores import HeadChoice
 from .pipeline.head_search import alignment_heads, find_heads, keep_heads
 from .pipeline.model import Model
@@ -281,6 +282,7 @@ class Chat(CheckpointAttributes):
         low_latency: bool | parameters.LowLatency | Mapping[str, Any] = False,
         interrupt: threading.Event | None = None,
         word_times: bool = False,
+        guard: str | None = None,
     ) -> Any:
         """Speak one text or several.
 
@@ -304,6 +306,8 @@ class Chat(CheckpointAttributes):
             word_times: find when each word is spoken, for ``Waveforms.words``, or for ``words`` of
                 each of a stream's ``rows``. For a checkpoint that names no attention heads for it,
                 the first such call begins with :meth:`find_alignment_heads`.
+            guard: find the times and lost or repeated words. ``report`` names faults in ``rows``,
+                ``retry`` also generates the utterance again, up to three times; the best is kept.
 
         Returns:
             ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each text; with ``stream``
@@ -313,11 +317,12 @@ class Chat(CheckpointAttributes):
 
         Raises:
             TextError: a text is too long for the model.
-            VoiceError, ConfigError: a parameter cannot be used.
-            EngineUnavailableError: ``word_times`` with kernels that do not give attention.
+            VoiceError, ConfigError: a parameter cannot be used; ``guard="retry"`` with a stream.
+            EngineUnavailableError: the times of words with kernels that do not give attention.
             EmptySpeechError: utterances stayed empty; it carries all waveforms.
         """
         early = parameters.as_low_latency(low_latency)
+        aligns = word_times or checked_guard(guard, is_stream=stream) is not None
         if early is not None and not stream:
             raise ConfigError("low_latency is about streams: give stream=True as well")
         model = self._loaded
@@ -328,7 +333,7 @@ class Chat(CheckpointAttributes):
             reading = Reading(
                 self.normalizer, lang, do_text_normalization, do_homophone_replacement
             )
-            read = word_reader(reading) if word_times else None
+            read = word_reader(reading) if aligns else None
             utterances = utterances_of(
                 model,
                 texts,
@@ -342,8 +347,8 @@ class Chat(CheckpointAttributes):
                 together = max(together, _checked_batch(max_split_batch))
             if model.gpt.batches_itself and not stream:
                 together = len(utterances)
-            heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if word_times else ()
-            call = InferCall(model, len(texts), max(1, together), cancelled, read, heads)
+            heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if aligns else ()
+            call = InferCall(model, len(texts), max(1, together), cancelled, read, heads, guard)
             if stream and not refine_text_only:
                 thread = call.generation_thread(
                     utterances, coding, use_decoder, early, None if skip_refine_text else refining
@@ -374,6 +379,7 @@ class Chat(CheckpointAttributes):
         first_utterance: int = 0,
         interrupt: threading.Event | None = None,
         word_times: bool = False,
+        guard: str | None = None,
     ) -> SpeechStream:
         """Speak one text piece by piece: ``for piece in chat.stream(text)``, or ``async for``.
 
@@ -389,6 +395,7 @@ class Chat(CheckpointAttributes):
             first_utterance: number of the text's first utterance in a longer text that is spoken
                 in parts; with the same seed they then sound as they would in the whole.
             word_times: find when each word is spoken, for ``Piece.words``.
+            guard: ``report`` names faults in ``rows`` at the end of each utterance.
 
         Raises:
             TextError, VoiceError, ConfigError, EngineUnavailableError: as in :meth:`infer`. Errors
@@ -396,6 +403,7 @@ class Chat(CheckpointAttributes):
                 generated.
         """
         early = parameters.as_low_latency(low_latency)
+        aligns = word_times or checked_guard(guard, is_stream=True) is not None
         if not isinstance(text, str):
             raise TextError(
                 "stream speaks one text, a string; infer(texts, stream=True) takes many"
@@ -413,7 +421,7 @@ class Chat(CheckpointAttributes):
             reading = Reading(
                 self.normalizer, lang, do_text_normalization, do_homophone_replacement
             )
-            read = word_reader(reading) if word_times else None
+            read = word_reader(reading) if aligns else None
             utterances = utterances_of(
                 model,
                 _texts(text) or [""],
@@ -424,8 +432,8 @@ class Chat(CheckpointAttributes):
                 is_strict=True,
             )
             together = _checked_batch(max_split_batch) if split_text else 1
-            heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if word_times else ()
-            call = InferCall(model, 1, together, cancelled, read, heads)
+            heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if aligns else ()
+            call = InferCall(model, 1, together, cancelled, read, heads, guard)
             thread = call.generation_thread(
                 utterances, coding, use_decoder, early, None if skip_refine_text else refining
             )

@@ -102,6 +102,13 @@ def _add_output_options(parser: Parser) -> None:
         "status is 1 otherwise",
     )
     group.add_argument(
+        "--guard",
+        choices=("retry", "report", "off"),
+        help="look for skipped and repeated words while speaking: `report` warns of them, `retry` "
+        "also speaks a faulty sentence again; default: retry, and report with --play or --stream, "
+        "if the model has heads for word times",
+    )
+    group.add_argument(
         "--subtitles",
         metavar="FILE",
         help="also write subtitles (.srt, .vtt, .ass, .lrc, .json); a model without heads for word "
@@ -140,6 +147,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     text = gather_text(args.text, args.files, stream=args.stream)
     if args.low_latency and not (args.stream or args.play):
         raise UsageError("--low-latency only works with a stream: add --play or --stream")
+    if args.guard == "retry" and (args.stream or args.play):
+        raise UsageError("--guard retry does not work with --play or --stream: use --guard report")
     output = choose_output(args.out, stream=args.stream, play=args.play)
     if args.subtitles is not None:
         from ..audio.subtitles import subtitle_format
@@ -160,6 +169,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         **_refining(args, sampling, config.defaults.refine_trained),
         "params_infer_code": {**sampling, **voice.parameters, **_sample(chat, args)},
         **({"word_times": True} if _wants_words(args, chat) else {}),
+        "guard": _guard(args, chat),
     }
     job = SpeechJob(chat, text, arguments, output, keep=args.plot is not None or args.check)
     failure = _speak(job, args, console)
@@ -182,6 +192,15 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if failure is not None:
         raise failure
     return 0 if good else 1
+
+
+def _guard(args: argparse.Namespace, chat: Chat) -> str | None:
+    """Return the ``guard`` of ``Chat.infer``; by default one where the model can be guarded."""
+    if args.guard is not None:
+        return None if args.guard == "off" else str(args.guard)
+    if not chat.alignment_heads or chat.device.type != "cpu":
+        return None  # no search for heads, and no GPU has given attention yet
+    return "report" if args.stream or args.play else "retry"
 
 
 def _speak(job: SpeechJob, args: argparse.Namespace, console: Console) -> ChatTTSError | None:

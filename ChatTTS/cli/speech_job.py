@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..core import Chat
-    from ..pipeline.results import SpokenText, Word
+    from ..pipeline.results import Fault, SpokenText, Word
 
 _ENDINGS = {
     "length": "cut off at the longest that the model may speak (length); another seed or a "
@@ -121,6 +121,11 @@ class SpeechJob:
         for spoken in (spoken for row in self._rows for spoken in row.utterances):
             if spoken.finish is not None and spoken.finish.value in _ENDINGS:
                 warn(f"{_shortened(spoken.text)} was {_ENDINGS[spoken.finish.value]}")
+            if spoken.faults:
+                found = ", ".join(map(_described, spoken.faults))
+                warn(f"{_shortened(spoken.text)} may be faulty ({found})")
+            elif spoken.attempts > 1:
+                console.note(f"{_shortened(spoken.text)} took {spoken.attempts} attempts")
 
     def plot(self, path: str) -> None:
         """Draw the waveform, with words if they have times; the samples must have been kept."""
@@ -159,6 +164,12 @@ class SpeechJob:
         import numpy as np
 
         return np.concatenate(self._kept)
+
+
+def _described(fault: Fault) -> str:
+    where = f"at {fault.start:.2f} s of the sentence"
+    words = f" {_shortened(fault.text)}" if fault.text else ""
+    return f"{fault.kind}{words} {where}"
 
 
 def _shortened(text: str) -> str:

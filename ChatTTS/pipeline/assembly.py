@@ -274,6 +274,8 @@ class WaveformAssembler(DecodeClient):
         if self._make_words is not None:
             job.words = job.words or self._make_words(u)
             job.spoken.words += job.words.push(delta)
+        if delta.finish is not None:
+            job.spoken.faults, job.spoken.attempts = list(update.faults), update.attempts
         job.decoder.push(delta)
         generated = len(delta.ids) * job.decoder.synthesizer.samples_per_frame
         job.generated += generated

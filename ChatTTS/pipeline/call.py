@@ -16,6 +16,7 @@ from .assembly import WaveformAssembler
 from .decode_worker import MOST_FRAMES
 from .decoding import UtteranceDecoder
 from .frame_generation import Utterance, UtteranceUpdate, choose_seed, refine, speak
+from .guard import make_guard
 from .model import Model
 from .results import EmptySpeechError, Waveforms
 from .schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
@@ -36,6 +37,7 @@ class InferCall:
         cancelled: ends this call alone.
         read: the spoken form of a written word, where the times of words are wanted.
         heads: the attention heads that these times are found from.
+        guard: ``retry`` or ``report`` where faults are wanted; it needs ``read``.
     """
 
     model: Model
@@ -44,6 +46,7 @@ class InferCall:
     cancelled: Cancellation
     read: Reader | None = None
     heads: AlignmentHeads = ()
+    guard: str | None = None
 
     def refined(
         self, utterances: Sequence[Utterance], params: RefineTextParams, seed: int
@@ -92,7 +95,9 @@ class InferCall:
             make_words=self._word_maker(synthesizer.samples_per_frame),
         )
         try:
-            for update in self._frames(utterances, params, is_stream=False):
+            for update in self._frames(
+                utterances, params, synthesizer.samples_per_frame, is_stream=False
+            ):
                 assembler.push(update)
             assembler.wait(lambda: assembler.is_complete or None)
         finally:
@@ -130,7 +135,9 @@ class InferCall:
         refined = None
         if refining is not None:
             refined = partial(self.refined, params=refining, seed=choose_seed(refining))
-        updates = self._frames(utterances, params, is_stream=True, refined=refined)
+        updates = self._frames(
+            utterances, params, synthesizer.samples_per_frame, is_stream=True, refined=refined
+        )
         assembler = WaveformAssembler(
             self.model.decode_worker,
             utterances,
@@ -150,11 +157,15 @@ class InferCall:
         self,
         utterances: Sequence[Utterance],
         params: InferCodeParams,
+        samples_per_frame: int,
         *,
         is_stream: bool,
         refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
     ) -> Iterator[UtteranceUpdate]:
         """Run the speech pass with a progress bar; raise now if an utterance cannot be spoken."""
+        guard = None
+        if self.guard is not None and self.read is not None:
+            guard = make_guard(self.guard, self.model.tokenizer, self.read, samples_per_frame)
         updates = speak(
             self.model,
             utterances,
@@ -166,6 +177,7 @@ class InferCall:
             cancelled=self.cancelled,
             refined=refined,
             alignment_heads=self.heads,
+            guard=guard,
         )
         return _with_progress(updates, params.show_tqdm)
 

@@ -9,7 +9,8 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -26,7 +27,11 @@ from ..text.duration import longest_seconds
 from ..text.spoken_words import CallerWord
 from ..text.tags import without_border_breaks
 from .model import Model
+from .results import Fault
 from .schedules import FRAMES_PER_SECOND
+
+if TYPE_CHECKING:
+    from .guard import Guard
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +39,8 @@ logger = logging.getLogger(__name__)
 MAX_ATTEMPTS = 5
 # Attempts, in all, at an utterance that finds no end. Fewer, since each takes long.
 MAX_RUNAWAYS = 3
+# Attempts, in all, at an utterance in which the guard finds faults.
+MAX_FAULTY = 4
 
 
 @dataclass(frozen=True)
@@ -87,11 +94,46 @@ class UtteranceUpdate:
     Attributes:
         delta: the frames; ``delta.index`` is a number in the batch, not in the call.
         is_restart: whether the utterance begins again here, and its earlier frames are void.
+        faults: those that the guard found, in the last update of an utterance.
+        attempts: how many times the utterance was generated, in its last update.
     """
 
     utterance: Utterance
     delta: Delta
     is_restart: bool = False
+    faults: tuple[Fault, ...] = ()
+    attempts: int = 1
+
+
+@dataclass(frozen=True)
+class _Spoken:
+    """A whole attempt at an utterance, with its faults."""
+
+    deltas: tuple[Delta, ...]
+    faults: tuple[Fault, ...]
+
+    @property
+    def badness(self) -> int:
+        """The number of words that its faults concern; one without words counts as one."""
+        return sum(max(1, fault.words) for fault in self.faults)
+
+    def joined(self) -> Delta:
+        """Return all its frames as one delta."""
+        attention = [d.attention for d in self.deltas if d.attention is not None]
+        return replace(
+            self.deltas[-1],
+            ids=torch.cat([d.ids for d in self.deltas]),
+            hiddens=torch.cat([d.hiddens for d in self.deltas]),
+            attention=torch.cat(attention) if attention else None,
+        )
+
+
+class _Failure(Enum):
+    """A reason to generate an utterance again."""
+
+    EMPTY = "it ended at its first frame"
+    RUNAWAY = "it found no end"
+    FAULTY = "the guard found faults"
 
 
 def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
@@ -203,6 +245,7 @@ def speak(
     cancelled: Cancellation,
     refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
     alignment_heads: AlignmentHeads = (),
+    guard: Guard | None = None,
 ) -> Iterator[UtteranceUpdate]:
     """Run the speech pass over all utterances, batch by batch; yield their new frames.
 
@@ -217,6 +260,7 @@ def speak(
             stream cannot, since its earlier samples were played. See ``text/duration.py``.
         refined: refines the texts of a batch before it is spoken.
         alignment_heads: those whose attention the updates carry.
+        guard: finds faults of utterances; it needs ``alignment_heads``.
 
     Raises:
         TextError, VoiceError, ConfigError: a prompt, voice or setting does not fit.
@@ -228,7 +272,7 @@ def speak(
     tries = MAX_RUNAWAYS if may_restart and params.ensure_non_empty else 1
     if sampling.is_greedy:
         tries = 1  # nothing is drawn, so another attempt would be equal
-    generator = _BatchGenerator(model, params, cancelled, runaways=tries)
+    generator = _BatchGenerator(model, params, cancelled, runaways=tries, guard=guard)
     followed = {u.text_index for u in utterances if u.index > 0} if steady else set()
     voices: dict[int, Voice] = {}
     first_frames: dict[int, list[torch.Tensor]] = {text_index: [] for text_index in followed}
@@ -307,41 +351,54 @@ def _bounded(sampling: Sampling, seconds: float) -> Sampling:
 class _BatchGenerator:
     """Runs a batch, then tries again, one by one, the utterances that failed.
 
-    An utterance fails where it ends at its first frame, or where it finds no end.
+    An utterance fails where it ends at its first frame, where it finds no end, or where the guard
+    finds faults in it. Of faulty attempts the one with the fewest faulty words is kept, the
+    earliest one of several.
 
     Attributes:
         runaways: attempts, in all, at an utterance that finds no end.
+        guard: finds the faults, if they are wanted.
     """
 
     model: Model
     params: RefineTextParams
     cancelled: Cancellation
     runaways: int = 1
+    guard: Guard | None = None
 
     def run(self, requests: dict[Utterance, GenerationRequest]) -> Iterator[UtteranceUpdate]:
-        failed: dict[Utterance, FinishReason] = {}
-        yield from self._attempt(0, requests, failed)
+        failed: dict[Utterance, _Failure] = {}
+        best: dict[Utterance, _Spoken] = {}
+        yield from self._attempt(0, requests, failed, best)
         for utterance, reason in failed.items():
-            yield from self._retry(utterance, requests[utterance], reason)
+            yield from self._retry(utterance, requests[utterance], reason, best)
 
     def _retry(
-        self, utterance: Utterance, request: GenerationRequest, reason: FinishReason
+        self,
+        utterance: Utterance,
+        request: GenerationRequest,
+        reason: _Failure,
+        best: dict[Utterance, _Spoken],
     ) -> Iterator[UtteranceUpdate]:
         """Try one utterance again, with other draws, until it ends well or has no attempts left.
 
         Args:
             reason: how the first attempt failed.
+            best: the best of the faulty attempts.
         """
-        tries = {FinishReason.STOP: MAX_ATTEMPTS if self.params.ensure_non_empty else 1}
-        tries[FinishReason.LENGTH] = self.runaways
+        tries = {
+            _Failure.EMPTY: MAX_ATTEMPTS if self.params.ensure_non_empty else 1,
+            _Failure.RUNAWAY: self.runaways,
+            _Failure.FAULTY: MAX_FAULTY,
+        }
         if request.sampling.is_greedy:
-            tries[FinishReason.STOP] = 1
+            tries[_Failure.EMPTY] = 1
         attempt = 1
         while attempt < tries[reason]:
             again = replace(request, key=replace(request.key, attempt=attempt))
-            failed: dict[Utterance, FinishReason] = {}
+            failed: dict[Utterance, _Failure] = {}
             is_restart = True
-            for update in self._attempt(attempt, {utterance: again}, failed):
+            for update in self._attempt(attempt, {utterance: again}, failed, best):
                 yield replace(update, is_restart=is_restart)
                 is_restart = False
             if not failed:
@@ -350,42 +407,69 @@ class _BatchGenerator:
             attempt += 1
         ids = torch.empty(0, len(request.sampling.temperature), dtype=torch.int64)
         hiddens = torch.empty(0, self.model.config.gpt.hidden_size)
-        yield UtteranceUpdate(utterance, Delta(0, ids, hiddens, FinishReason.STOP), is_restart=True)
+        nothing = _Spoken((Delta(0, ids, hiddens, FinishReason.STOP),), ())
+        kept = best.get(utterance, nothing)
+        joined = kept.joined()
+        self._warn_of_cut(utterance, request, joined)
+        yield UtteranceUpdate(
+            utterance, joined, is_restart=True, faults=kept.faults, attempts=attempt
+        )
 
     def _attempt(
         self,
         number: int,
         requests: dict[Utterance, GenerationRequest],
-        failed: dict[Utterance, FinishReason],
+        failed: dict[Utterance, _Failure],
+        best: dict[Utterance, _Spoken],
     ) -> Iterator[UtteranceUpdate]:
         """Run requests once, and put the utterances that failed into ``failed``.
 
-        These are the ones that end at their first frame, and, before the last attempt, the ones
-        that find no end.
-
         Args:
             number: of the attempt, from 0.
+            best: takes the faulty attempts that are better than those before.
         """
         utterances = list(requests)
         begun = [False] * len(utterances)
+        guards = [None if self.guard is None else self.guard.make(u) for u in utterances]
+        spoken: list[list[Delta]] = [[] for _ in utterances]
         for deltas in self.model.gpt.generate(list(requests.values()), self.cancelled):
             for delta in deltas:
                 utterance = utterances[delta.index]
                 request = requests[utterance]
                 begun[delta.index] |= len(delta.ids) > 0
                 if delta.finish is FinishReason.STOP and not begun[delta.index]:
-                    failed[utterance] = FinishReason.STOP
+                    failed[utterance] = _Failure.EMPTY
                     continue
-                # A runaway: the length of the text set the limit of new frames, not the caller.
-                bounded = request.sampling.max_new < self.params.max_new_token
-                if delta.finish is FinishReason.LENGTH and bounded:
-                    if number + 1 < self.runaways:
-                        failed[utterance] = FinishReason.LENGTH
+                if self._is_runaway(request, delta) and number + 1 < self.runaways:
+                    failed[utterance] = _Failure.RUNAWAY
+                    continue
+                guard = guards[delta.index]
+                faults = () if guard is None else guard.push(delta)
+                if self._retries(request):
+                    spoken[delta.index].append(delta)
+                    if faults:
+                        found = _Spoken(tuple(spoken[delta.index]), faults)
+                        kept = best.setdefault(utterance, found)
+                        best[utterance] = min(kept, found, key=lambda each: each.badness)
+                        failed[utterance] = _Failure.FAULTY
                         continue
-                    logger.warning(
-                        "%r found no end and was cut after %.0f s: try another seed, or other "
-                        "words",
-                        utterance.text[:40],
-                        request.sampling.max_new / FRAMES_PER_SECOND,
-                    )
-                yield UtteranceUpdate(utterance, delta)
+                self._warn_of_cut(utterance, request, delta)
+                yield UtteranceUpdate(utterance, delta, faults=faults, attempts=number + 1)
+
+    def _is_runaway(self, request: GenerationRequest, delta: Delta) -> bool:
+        """Return whether the length of the text ended the frames, not the caller's limit."""
+        bounded = request.sampling.max_new < self.params.max_new_token
+        return delta.finish is FinishReason.LENGTH and bounded
+
+    def _warn_of_cut(self, utterance: Utterance, request: GenerationRequest, delta: Delta) -> None:
+        """Warn of a runaway that is kept."""
+        if self._is_runaway(request, delta):
+            logger.warning(
+                "%r found no end and was cut after %.0f s: try another seed, or other words",
+                utterance.text[:40],
+                request.sampling.max_new / FRAMES_PER_SECOND,
+            )
+
+    def _retries(self, request: GenerationRequest) -> bool:
+        """Return whether an utterance with faults is tried again; a greedy one would be equal."""
+        return self.guard is not None and self.guard.retries and not request.sampling.is_greedy

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,35 @@ from ..audio.samples import SAMPLE_RATE
 from ..errors import ChatTTSError
 from ..model.generation import FinishReason
 
+T = TypeVar("T", bound="_Timed")
+
 
 @dataclass(frozen=True)
-class Word:
+class _Timed:
+    """A part of the caller's text, and its place in the sound."""
+
+    text: str
+    start: float
+    end: float
+    start_sample: int
+    end_sample: int
+    start_character: int
+    end_character: int
+
+    def shifted(self: T, samples: int) -> T:
+        """Return it as it is so many samples later."""
+        first, last = self.start_sample + samples, self.end_sample + samples
+        return replace(
+            self,
+            start=first / SAMPLE_RATE,
+            end=last / SAMPLE_RATE,
+            start_sample=first,
+            end_sample=last,
+        )
+
+
+@dataclass(frozen=True)
+class Word(_Timed):
     """A word of the caller's text, and when it is spoken.
 
     Attributes:
@@ -27,25 +54,28 @@ class Word:
             for a word that was not spoken; start and end are equal then.
     """
 
-    text: str
-    start: float
-    end: float
-    start_sample: int
-    end_sample: int
-    start_character: int
-    end_character: int
     confidence: float
 
-    def shifted(self, samples: int) -> Word:
-        """Return the word as it is so many samples later."""
-        first, last = self.start_sample + samples, self.end_sample + samples
-        return replace(
-            self,
-            start=first / SAMPLE_RATE,
-            end=last / SAMPLE_RATE,
-            start_sample=first,
-            end_sample=last,
-        )
+
+@dataclass(frozen=True)
+class Fault(_Timed):
+    """A fault of the speech, as the guard found it.
+
+    Attributes:
+        text: the words that were skipped, cut off, repeated or held, as the caller wrote them;
+            empty for sound that belongs to no word.
+        start, end: in seconds from the beginning of its waveform; equal for words that are not
+            in the sound.
+        start_sample, end_sample: these times in samples at 24 kHz.
+        start_character, end_character: its words in the caller's text; without words, the place
+            behind the word before.
+        kind: ``skipped``, ``repeated``, ``tail`` (sound after the last word), ``cut`` (an end
+            before the last word) or ``wordless`` (sound without words, or a word held too long).
+        words: the number of its words.
+    """
+
+    kind: str
+    words: int
 
 
 @dataclass
@@ -58,12 +88,17 @@ class SpokenUtterance:
         finish: how it ended; ``None`` while it is being generated.
         words: those that are final, where their times were asked for. Their times count from the
             beginning of the utterance.
+        faults: those that the guard found, in time's order, once the utterance has ended. Their
+            times count from its beginning.
+        attempts: how many times it was generated; known at its end.
     """
 
     text: str
     samples: int = 0
     finish: FinishReason | None = None
     words: list[Word] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    attempts: int = 1
 
 
 @dataclass
@@ -82,6 +117,17 @@ class SpokenText:
             if utterance.finish is None:
                 break  # where the next one begins is not known yet
         return words
+
+    @property
+    def faults(self) -> list[Fault]:
+        """The faults that the guard found; their times count from the text's beginning."""
+        faults: list[Fault] = []
+        for utterance in self.utterances:
+            start = self.start_of(utterance)
+            faults += [fault.shifted(start) for fault in utterance.faults]
+            if utterance.finish is None:
+                break
+        return faults
 
     def start_of(self, utterance: SpokenUtterance) -> int:
         """Return the samples of the text before an utterance, all of which must be decoded."""
@@ -120,6 +166,11 @@ class Waveforms(list[NDArray[np.float32]]):
     def words(self) -> list[list[Word]]:
         """The words of each text, where their times were asked for."""
         return [row.words for row in self.rows]
+
+    @property
+    def faults(self) -> list[list[Fault]]:
+        """The faults of each text, where a guard looked for them."""
+        return [row.faults for row in self.rows]
 
 
 @dataclass(frozen=True)

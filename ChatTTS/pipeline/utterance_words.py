@@ -61,8 +61,18 @@ class UtteranceWords:
 
     def _sample(self, frame: int) -> int:
         """Return where a frame begins, or the end of the samples."""
-        last = max(0, 2 * self._frames - 1) * (self._samples_per_frame // 2)
-        return self._silence + min(frame * self._samples_per_frame, last)
+        return sample_at(frame, self._frames, self._silence, self._samples_per_frame)
+
+
+def sample_at(frame: int, frames: int, silence: int, samples_per_frame: int) -> int:
+    """Return the sample at which a frame of an utterance begins, or the end of its samples.
+
+    Args:
+        frames: of the utterance so far; the last one gives half of the samples.
+        silence: samples before the first frame.
+    """
+    last = max(0, 2 * frames - 1) * (samples_per_frame // 2)
+    return silence + min(frame * samples_per_frame, last)
 
 
 # Makes the words of an utterance, once its text is known.
@@ -82,7 +92,18 @@ def word_maker(tokenizer: Tokenizer, read: Reader, samples_per_frame: int) -> Ma
 def _utterance_words(
     tokenizer: Tokenizer, read: Reader, samples_per_frame: int, utterance: Utterance
 ) -> UtteranceWords:
+    columns, silence = spoken_columns(tokenizer, read, utterance)
+    return UtteranceWords(columns, silence, samples_per_frame)
+
+
+def spoken_columns(
+    tokenizer: Tokenizer, read: Reader, utterance: Utterance
+) -> tuple[TextColumns, int]:
+    """Return the text positions of an utterance, and the samples of silence before it.
+
+    Args:
+        read: returns the spoken form of a written word.
+    """
     spoken = spoken_part(utterance.spoken)
     columns = text_columns(spoken, tokenizer.offsets(spoken), utterance.words, read)
-    silence = without_border_breaks(utterance.text).before
-    return UtteranceWords(columns, round(silence * SAMPLE_RATE), samples_per_frame)
+    return columns, round(without_border_breaks(utterance.text).before * SAMPLE_RATE)

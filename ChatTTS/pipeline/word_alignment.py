@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..text.alignment import TextColumns
+from .faults import FaultFinder
 
 # Frames after which the position of a frame is decided: about half a second.
 LAG = 24
@@ -117,9 +118,11 @@ class WordAligner:
 
     Args:
         text: the text positions of the utterance.
+        finder: is given every frame with its position, if the utterance's faults are wanted.
     """
 
-    def __init__(self, text: TextColumns) -> None:
+    def __init__(self, text: TextColumns, finder: FaultFinder | None = None) -> None:
+        self._finder = finder
         self._owners = text.owners
         self._count = len(text.words)
         self._path = MonotonePath(len(text.owners))
@@ -155,6 +158,8 @@ class WordAligner:
     def _decide(self, place: int) -> list[WordFrames]:
         """Take the position of the next frame; return the words that are over before it."""
         weights, owner = self._waiting.popleft(), self._owners[place]
+        if self._finder is not None:
+            self._finder.push(weights, place)
         found = self._leave(self._reached[place])
         if owner >= 0:
             self._frames.append(self._decided)

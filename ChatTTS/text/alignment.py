@@ -23,6 +23,7 @@ class TextColumns:
 
     words: tuple[CallerWord, ...]
     owners: NDArray[np.int64]
+    tags: frozenset[int] = frozenset()
 
 
 def text_columns(
@@ -46,7 +47,8 @@ def text_columns(
     for number, (start, end) in enumerate(spans):
         of_character[start:end] = number
     starts = np.array([start for start, _ in offsets], dtype=np.int64)
-    return TextColumns(words, np.append(owners[of_character[starts]], -1))
+    tags = frozenset(i for i, start in enumerate(starts) if spoken[start] == "[")
+    return TextColumns(words, np.append(owners[of_character[starts]], -1), tags)
 
 
 def _is_letter(character: str) -> bool:

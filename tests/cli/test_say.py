@@ -16,7 +16,14 @@ from ChatTTS.audio import read, save
 from ChatTTS.checkpoints import assets
 from ChatTTS.cli import main
 from ChatTTS.model.generation import FinishReason
-from ChatTTS.pipeline.results import EmptySpeechError, SpokenText, SpokenUtterance, Waveforms, Word
+from ChatTTS.pipeline.results import (
+    EmptySpeechError,
+    Fault,
+    SpokenText,
+    SpokenUtterance,
+    Waveforms,
+    Word,
+)
 
 from ..support.cli_tools import RATE, TONE, FakeChat, pcm, pipe_in
 
@@ -320,6 +327,49 @@ def test_speech_that_was_cut_off_is_said(chat: FakeChat, run: Run) -> None:
         assert status == 0
         assert "chattts: warning: 'hi' was cut off" in err
         assert "(length)" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "device", "guard"),
+    [
+        ([], "cpu", "retry"),
+        (["--stream"], "cpu", "report"),
+        ([], "cuda", None),
+        (["--guard", "report"], "cuda", "report"),
+        (["--guard", "report"], "cpu", "report"),
+        (["--guard", "off"], "cpu", None),
+    ],
+)
+def test_the_guard(
+    options: list[str], device: str, guard: str | None, chat: FakeChat, run: Run
+) -> None:
+    chat.device.type, chat.alignment_heads = device, ((0, 0),)
+    assert run("say", "hi", "-o", "a.wav", *options)[0] == 0
+    assert chat.asked["guard"] == guard
+
+
+def test_no_heads_are_searched_for_the_guard_by_default(chat: FakeChat, run: Run) -> None:
+    assert run("say", "hi", "-o", "a.wav")[0] == 0
+    assert chat.asked["guard"] is None
+
+
+def test_a_stream_is_not_spoken_again(chat: FakeChat, run: Run) -> None:
+    status, _, err = run("say", "hi", "--stream", "-o", "a.wav", "--guard", "retry")
+    assert status == 2
+    assert "--guard report" in err
+
+
+def test_faults_are_told(chat: FakeChat, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [
+        Fault("market", 0.5, 0.5, 12_000, 12_000, 3, 9, "skipped", 1),
+        Fault("", 1.25, 2.0, 30_000, 48_000, 20, 20, "tail", 0),
+    ]
+    row = SpokenText([SpokenUtterance("hi", RATE, FinishReason.STOP, [], found, 4)])
+    monkeypatch.setattr(chat, "row", lambda text: row)
+    err = run("say", "hi", "-q", "-o", "a.wav")[2]
+    assert "'hi' may be faulty (skipped 'market' at 0.50 s of the sentence, tail at 1.25 s" in err
+    row.utterances[0].faults.clear()
+    assert "'hi' took 4 attempts" in run("say", "hi", "-o", "a.wav")[2]
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -79,8 +79,11 @@ class Speaker:
         message: dict[str, Any] = json.loads(frame)
         self.messages.append(message)
         if message["type"] == "audio.chunk":
-            assert message["position"] == len(self.audio[message.get("context_id")]) // 2
-            self._owner = message.get("context_id"), message["bytes"]
+            owner = message.get("context_id")
+            if message["position"] == 0:  # a new session, or a context whose name is used again
+                self.audio[owner].clear()
+            assert message["position"] == len(self.audio[owner]) // 2
+            self._owner = owner, message["bytes"]
         elif message["type"] == "audio.delta":
             self.audio[message.get("context_id")] += base64.b64decode(message["audio"])
         return message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -205,6 +206,20 @@ def run(args: argparse.Namespace, console: Console) -> int:
             return 2 if isinstance(error, UsageError) else _FAILED
 
 
+@contextmanager
+def _unwatched() -> Iterator[None]:
+    """Have the garbage collector leave out what was loaded until now, until the block ends.
+
+    A full collection looks at all of it, and stops every stream meanwhile.
+    """
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
 def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]) -> int:
     import asyncio
 
@@ -226,6 +241,7 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
         if console.quiet:
             note(f"loading the model: {choice.label}")
         chat = load_chat(choice, _with_memory(args, settings), console)
+        stack.enter_context(_unwatched())
         try:
             asyncio.run(serve(chat, settings, announce, bound))
         except asyncio.CancelledError:  # a second signal

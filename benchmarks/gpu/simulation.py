@@ -9,6 +9,7 @@ time that it takes here, on one core. So the figure depends on this machine.
 
 from __future__ import annotations
 
+import gc
 import time
 from dataclasses import replace
 from functools import partial
@@ -158,6 +159,9 @@ def simulate(model: StepModel, streams: int, seconds: float, *, drain: bool) -> 
         config = engine_args(task, "float32").create_engine_config()
         engine = LLMEngine(config, Executor(config))
         requests, joined = map(_endless, traffic(gpt)), 0
+        # As `chattts serve` does.
+        gc.collect()
+        gc.freeze()
         engine.add(list(islice(requests, streams)))
         until, counts = 0.0, (0.0, 0.0, 0, 0)
         while not until or device.now() < until:
@@ -170,6 +174,7 @@ def simulate(model: StepModel, streams: int, seconds: float, *, drain: bool) -> 
         busy, waited = device.busy - counts[0], device.waited - counts[1]
         steps, joins = engine.metrics().steps - counts[2], joined - counts[3]
         engine.close()
+    gc.unfreeze()
     patch.undo()
     return {
         "waited": waited / (busy + waited),

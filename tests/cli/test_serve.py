@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import socket
@@ -32,18 +33,21 @@ class FakeServe:
 
     Attributes:
         chat, settings: the arguments of the call; ``None`` before it.
+        unwatched: how many objects the garbage collector left out while it ran.
         failure: the exception that it raises after its announcement; ``None`` for none.
     """
 
     def __init__(self) -> None:
         self.chat: Any = None
         self.settings: Settings | None = None
+        self.unwatched = 0
         self.failure: BaseException | None = None
 
     async def __call__(
         self, chat: Any, settings: Settings, announce: Callable[[Any], None], bound: Any
     ) -> None:
         self.chat, self.settings = chat, settings
+        self.unwatched = gc.get_freeze_count()
         announce(SimpleNamespace(url="http://127.0.0.1:8123", grpc_port=settings.grpc_port))
         logger.info("a request")
         if self.failure is not None:
@@ -92,6 +96,12 @@ def test_without_options(
     assert out == ""
     assert "ready: http://127.0.0.1:8123" in err
     assert "127.0.0.1:50051 (gRPC)" in err
+
+
+def test_the_garbage_collector_leaves_out_what_was_loaded(serve: FakeServe) -> None:
+    assert main(["serve"]) == 0
+    assert serve.unwatched > 10_000
+    assert gc.get_freeze_count() < serve.unwatched / 2
 
 
 def test_all_options(serve: FakeServe, chat: FakeChat) -> None:

@@ -57,10 +57,13 @@ class SequenceState:
             self.heads = HeadSet(layers, heads, texts)
 
     def append(self, ids: NDArray[np.int64]) -> None:
-        """Take drawn ids as the next input; those of the last position are never needed."""
-        if self.length < len(self.ids):
-            self.ids[self.length, : len(ids)] = ids
-            self.length += 1
+        """Take drawn ids [n, 1 or num_codebooks] as the next inputs.
+
+        Those of the last position are never needed.
+        """
+        own = self.ids[self.length : self.length + len(ids), : ids.shape[1]]
+        own[:] = ids[: len(own)]
+        self.length += len(own)
 
     def draw(self, end: int) -> Draw:
         """Return the sampler's input for the next ids.
@@ -154,7 +157,7 @@ class ModelRunner:
         result.ids[places, : drawn.ids.shape[1]] = drawn.ids
         result.logprobs[places] = drawn.logprobs
         result.finite[places] = drawn.finite
-        for state, ids in zip(states, drawn.ids, strict=True):
+        for state, ids in zip(states, drawn.ids[:, None], strict=True):
             state.append(ids)
 
     def _batch(self, works: Sequence[Work]) -> InputBatch:

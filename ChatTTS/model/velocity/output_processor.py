@@ -57,12 +57,15 @@ class OutputProcessor:
         # NumPy takes a fraction of torch's time for the few rows of a sample.
         is_float = result.hiddens.dtype is torch.float32
         hiddens = result.hiddens.numpy() if is_float else result.hiddens
+        drawn = 0
         for advance in advances:
             group = advance.sequence.group
             # A request that was aborted while the step ran has had its last output already.
             if self.open.get(group.request_id) is group:
                 delta = self._delta(advance, result, hiddens)
+                drawn += len(advance.rows)
                 deltas.setdefault(group.request_id, []).append(delta)
+        self.counts["generated_tokens"] += drawn
         outputs = (self._output(self.open[name], own) for name, own in deltas.items())
         return [output for output in outputs if output is not None]
 
@@ -107,13 +110,13 @@ class OutputProcessor:
         if not rows:
             assert seq.finish is not None
             return self._end(kind, seq.sample, seq.finish, seq.logprob)
-        self.counts["generated_tokens"] += len(rows)
-        room = self._max_positions - group.prompt_length
-        if seq.finish is FinishReason.LENGTH and group.limit == room < group.sampling.max_new:
-            logger.warning(
-                "request %r met the end of the model's positions and was cut there",
-                group.request_id,
-            )
+        if seq.finish is FinishReason.LENGTH:
+            room = self._max_positions - group.prompt_length
+            if group.limit == room < group.sampling.max_new:
+                logger.warning(
+                    "request %r met the end of the model's positions and was cut there",
+                    group.request_id,
+                )
         # Copies: a caller that keeps a delta must not keep the results of all other requests.
         ids = torch.from_numpy(result.ids.take(rows, axis=0))
         attention = None

@@ -5,7 +5,6 @@ Steps follow one another there without the host, also while sequences join and l
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -135,9 +134,8 @@ def _merged(
 
 def _noted(result: StepResult, states: Sequence[SequenceState]) -> StepResult:
     """Return the result of steps; bring the host's state of their sequences up to date."""
-    if states:
-        for state, ids in zip(itertools.cycle(states), result.ids, strict=False):
-            state.append(ids)
+    for number, state in enumerate(states):
+        state.append(result.ids[number :: len(states)])
     return result
 
 

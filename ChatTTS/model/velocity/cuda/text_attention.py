@@ -17,6 +17,9 @@ from ...cuda.layers import AttentionMetadata
 from ..batch import AttentionProbe, HeadSet
 from .llama import TritonLlama
 
+# Numbers of float32 in 16 bytes.
+_ALIGNED = 4
+
 
 class TextAttention:
     """Computes the attention of recorded steps.
@@ -47,7 +50,9 @@ class TextAttention:
             probe = AttentionProbe.of(rows, wanted)
             self._laid_out = wanted, probe, self._entries(probe)
         _, probe, entries = self._laid_out
-        found = torch.empty(steps, len(probe.out), device=self._pool.device)
+        # Every step's part begins at a multiple of 16 bytes, for which the kernel was compiled.
+        width = -(-len(probe.out) // _ALIGNED) * _ALIGNED
+        found = torch.empty(steps, width, device=self._pool.device)
         return PlanAttention(self, probe, entries, found)
 
     def launch(self, entries: Tensor, rows: AttentionMetadata, found: Tensor) -> None:

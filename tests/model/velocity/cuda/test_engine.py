@@ -34,8 +34,9 @@ from ....support.velocity_driver import STEPS, Driver, alone, everything, make_d
 from ....support.velocity_fakes import Joined, run_all, wait_until
 
 from ChatTTS.model.cuda.text_draws import draw_texts  # isort: skip
-from ChatTTS.model.velocity.cuda import decode, llama, sampler  # isort: skip
+from ChatTTS.model.velocity.cuda import decode, sampler  # isort: skip
 from ChatTTS.model.velocity.cuda.decode import DecodeInput, DecodeSteps  # isort: skip
+from ChatTTS.model.velocity.cuda.llama import TritonLlama  # isort: skip
 
 MODEL = DATA / "model-a"
 
@@ -311,14 +312,14 @@ def test_attention_of_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = run()
     take_triton(monkeypatch)
     use_twins(monkeypatch)
-    twin: Any = llama.attend_text
+    plain = TritonLlama.attend_text
 
-    def attend(*given: Any) -> None:
+    def attend(model: TritonLlama, *given: Any) -> None:
         # Another alignment would be compiled while requests run.
         assert all(each.data_ptr() % 16 == 0 for each in given if isinstance(each, torch.Tensor))
-        twin(*given)
+        plain(model, *given)
 
-    monkeypatch.setattr(llama, "attend_text", attend)
+    monkeypatch.setattr(TritonLlama, "attend_text", attend)
     found = run()
     assert found.keys() == expected.keys()
     assert len({key[0] for key in found}) > 4

@@ -8,6 +8,7 @@ previous launch is done before it writes anything, or reads what that launch may
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import Any
 
@@ -19,6 +20,7 @@ from triton.runtime import driver
 # Triton's version: major and minor number.
 TRITON = tuple(map(int, triton.__version__.split(".")[:2]))
 
+OVERLAP_VARIABLE = "CHATTTS_OVERLAP_LAUNCHES"
 # The first compute capability and the first Triton with such launches. Triton 3.3 lacks the two
 # instructions, and those of 3.4 do not compile.
 _FIRST = 90
@@ -29,11 +31,13 @@ if TRITON >= _FIRST_TRITON:
 
 
 def overlaps(x: Tensor) -> bool:
-    """Return whether launches can overlap on the device of ``x``.
+    """Return whether launches overlap on the device of ``x``.
 
-    Both the kernel and its launch need the answer.
+    Both the kernel and its launch need the answer. ``CHATTTS_OVERLAP_LAUNCHES=0`` in the
+    environment turns it off.
     """
-    return TRITON >= _FIRST_TRITON and capability(x) >= _FIRST
+    wanted = os.environ.get(OVERLAP_VARIABLE) != "0"
+    return wanted and TRITON >= _FIRST_TRITON and capability(x) >= _FIRST
 
 
 def capability(x: Tensor) -> int:

@@ -1,0 +1,129 @@
+"""Ranks as threads of one process, which exchange rows through its memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from queue import Queue
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ChatTTS.model.llama_config import LlamaShape
+from ChatTTS.model.share import Share
+from ChatTTS.model.velocity.batch import InputBatch
+from ChatTTS.model.velocity.llama import LlamaModel
+
+# A rank that waits for others as long as this waits in vain.
+PATIENCE = 60
+
+
+def shares(shape: LlamaShape, ranks: int, stages: int = 1) -> list[Share]:
+    """All ranks of all stages, stage after stage."""
+    return [Share(shape, r, ranks, s, stages) for s in range(stages) for r in range(ranks)]
+
+
+class Stage:
+    """What the ranks of one stage exchange, and what they get from the stage before."""
+
+    def __init__(self, ranks: int) -> None:
+        self.barrier = threading.Barrier(ranks, timeout=PATIENCE)
+        self.parts: list[Tensor] = [torch.empty(0)] * ranks
+        self.incoming: list[Queue[Tensor]] = [Queue() for _ in range(ranks)]
+
+
+class ThreadPeers:
+    """The other ranks of a rank, see ``Peers``."""
+
+    def __init__(self, share: Share, stages: Sequence[Stage]) -> None:
+        self._share, self._stages = share, stages
+        self.gathers = 0
+
+    def gather(self, own: Tensor, columns: Sequence[int]) -> Tensor:
+        stage, rank = self._stages[self._share.stage], self._share.rank
+        assert own.shape[1] == columns[rank]
+        stage.parts[rank] = own.clone()
+        stage.barrier.wait()
+        whole = torch.cat(stage.parts, dim=1)
+        stage.barrier.wait()
+        self.gathers += 1
+        return whole
+
+    def receive(self, rows: Tensor) -> Tensor:
+        rank = self._share.rank
+        rows.copy_(self._stages[self._share.stage].incoming[rank].get(timeout=PATIENCE))
+        return rows
+
+    def pass_on(self, rows: Tensor) -> None:
+        following = self._stages[self._share.stage + 1]
+        following.incoming[self._share.rank].put(rows.clone())
+
+
+def all_peers(own: Sequence[Share]) -> list[ThreadPeers]:
+    """Peers for each of these shares, which are all there are."""
+    stages = [Stage(own[0].ranks) for _ in range(own[0].stages)]
+    return [ThreadPeers(share, stages) for share in own]
+
+
+def side_by_side(works: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Run each in a thread of its own; return the results."""
+    with ThreadPoolExecutor(len(works)) as threads:
+        return [future.result() for future in [threads.submit(work) for work in works]]
+
+
+class RankedLlama:
+    """A Llama of several ranks; every forward runs them side by side.
+
+    Args:
+        make: makes the Llama of a rank.
+    """
+
+    gives_attention = True
+
+    def __init__(
+        self,
+        shape: LlamaShape,
+        ranks: int,
+        stages: int,
+        make: Callable[[Share, ThreadPeers], LlamaModel],
+    ) -> None:
+        self._shape, self._shares = shape, shares(shape, ranks, stages)
+        self._peers = all_peers(self._shares)
+        self.llamas = [make(*pair) for pair in zip(self._shares, self._peers, strict=True)]
+        self._pools: list[Tensor] = []
+
+    def new_pool(self, num_blocks: int) -> Tensor:
+        self._pools = [llama.new_pool(num_blocks) for llama in self.llamas]
+        for pool in self._pools:
+            pool.view(torch.uint8).fill_(0xFF)
+        return torch.zeros(num_blocks, 1)
+
+    @property
+    def block_bytes(self) -> int:
+        return sum(llama.block_bytes for llama in self.llamas)
+
+    def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
+        outs = side_by_side(
+            [lambda i=i: self._forward(i, batch) for i in range(len(self.llamas))]
+        )
+        lasts = [out for out in outs if out is not None]
+        for other in lasts[1:]:
+            assert torch.equal(lasts[0], other)
+        found: Tensor = lasts[0]
+        return found
+
+    def _forward(self, index: int, batch: InputBatch) -> Tensor | None:
+        share, peers = self._shares[index], self._peers[index]
+        if batch.probe is not None:
+            batch = replace(batch, probe=batch.probe.again())
+        if not share.is_first:
+            rows = torch.empty(len(batch), self._shape.hidden_size)
+            batch = replace(batch, given=peers.receive(rows))
+        out = self.llamas[index].forward(batch, self._pools[index])
+        if share.is_last:
+            return out
+        peers.pass_on(out)
+        return None

@@ -14,7 +14,7 @@ from ..generation import Cancellation, Delta, GenerationRequest, Sampling
 from ..tokenizer import Tokenizer
 from .async_llm_engine import AsyncLLMEngine
 from .configs import EngineArgs
-from .executor import InProcessExecutor
+from .executor import make_executor
 from .llm_engine import LLMEngine
 from .output import RequestOutput
 from .request import EngineRequest
@@ -44,7 +44,7 @@ class VelocityGenerator:
             ChatTTSError: a setting has an invalid value, or a file cannot be used.
         """
         config = args.create_engine_config()
-        executor = InProcessExecutor(config, compute_lock, tokenizer)
+        executor = make_executor(config, compute_lock, tokenizer)
         return cls(AsyncLLMEngine(LLMEngine(config, executor)))
 
     @property

@@ -53,6 +53,10 @@ class LlamaModel(Protocol):
         """The size of a block in bytes: all layers, keys and values."""
         ...
 
+    def new_rows(self, rows: int) -> Tensor:
+        """Return memory for what a stage of a pipeline gives to the next, [rows, hidden]."""
+        ...
+
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
         """Compute a step, and write the rows' keys and values into their blocks of ``pool``.
 
@@ -114,6 +118,9 @@ class TorchLlama:
     @property
     def block_bytes(self) -> int:
         return self._attention.block_bytes
+
+    def new_rows(self, rows: int) -> Tensor:
+        return self._embed.code.weight.new_empty(rows, self._shape.hidden_size)
 
     @torch.inference_mode()
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:

@@ -75,6 +75,9 @@ class TritonLlama:
     def block_bytes(self) -> int:
         return torch.Size(self._block_shape).numel() * self._dtype.itemsize
 
+    def new_rows(self, rows: int) -> Tensor:
+        return self._final_norm.new_empty(rows, self._shape.hidden_size)
+
     @torch.inference_mode()
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
         rows = AttentionMetadata(

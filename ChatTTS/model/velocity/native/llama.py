@@ -112,6 +112,9 @@ class NativeLlama:
                 memory.madvise(mmap.MADV_HUGEPAGE)
         return torch.frombuffer(memory, dtype=torch.uint8).view(num_blocks, self.block_bytes)
 
+    def new_rows(self, rows: int) -> Tensor:
+        return torch.empty(rows, self._hidden, dtype=torch.float32, device="cpu")
+
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
         rows = len(batch.draws) if self._share.is_last else len(batch)
         out = torch.empty(rows, self._hidden, dtype=torch.float32, device="cpu")

@@ -106,9 +106,7 @@ class RankedLlama:
         return sum(llama.block_bytes for llama in self.llamas)
 
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
-        outs = side_by_side(
-            [lambda i=i: self._forward(i, batch) for i in range(len(self.llamas))]
-        )
+        outs = side_by_side([lambda i=i: self._forward(i, batch) for i in range(len(self.llamas))])
         lasts = [out for out in outs if out is not None]
         for other in lasts[1:]:
             assert torch.equal(lasts[0], other)

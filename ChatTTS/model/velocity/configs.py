@@ -147,7 +147,8 @@ class CacheConfig:
                     f"kv_memory is {self.memory} bytes, and one block of {self.block_size} "
                     f"positions takes {block_bytes}: give more"
                 )
-        host = self.host_memory // block_bytes
+        # More than this is more than any memory has; its allocation says so.
+        blocks, host = (min(n, _MOST_BLOCKS) for n in (blocks, self.host_memory // block_bytes))
         return replace(self, num_blocks=blocks, num_host_blocks=host, block_bytes=block_bytes)
 
     @property

@@ -65,7 +65,12 @@ class RanksExecutor(ExecutorBase):
         try:
             starts = [
                 Start(
-                    self._config, rank, group.address, group.port, group.threads, group.devices[rank]
+                    self._config,
+                    rank,
+                    group.address,
+                    group.port,
+                    group.threads,
+                    group.devices[rank],
                 )
                 for rank in range(len(group.links))
             ]

@@ -207,8 +207,10 @@ class _Reader:
         if dtype not in _TORCH:
             raise ValueError(f"a tensor of {dtype}")
         taken = self._take(dtype.itemsize, shape)
-        return torch.frombuffer(taken, dtype=dtype).view(shape) if taken else torch.empty(
-            shape, dtype=dtype
+        return (
+            torch.frombuffer(taken, dtype=dtype).view(shape)
+            if taken
+            else torch.empty(shape, dtype=dtype)
         )
 
     def _take(self, itemsize: int, shape: list[int]) -> bytearray:

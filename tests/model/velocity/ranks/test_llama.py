@@ -5,16 +5,12 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
-from ChatTTS.errors import ConfigError
 from ChatTTS.model.llama_config import LlamaShape
-from ChatTTS.model.share import Share
-from ChatTTS.model.velocity.batch import AttentionProbe, HeadSet, InputBatch
 
-from ....support.rank_tools import RankedLlama, shares
+from ....support.rank_tools import RankedLlama
 from ....support.velocity_models import (
     Machine,
     make_embed,
@@ -38,9 +34,7 @@ def sequences(hidden: int) -> list[object]:
 
 
 def ranked(make, shape: LlamaShape, ranks: int, stages: int) -> RankedLlama:  # type: ignore[no-untyped-def]
-    return RankedLlama(
-        shape, ranks, stages, lambda share, peers: make(share=share, peers=peers)
-    )
+    return RankedLlama(shape, ranks, stages, lambda share, peers: make(share=share, peers=peers))
 
 
 def compare(make, shape: LlamaShape, ranks: int, stages: int) -> None:  # type: ignore[no-untyped-def]
@@ -56,9 +50,7 @@ def compare(make, shape: LlamaShape, ranks: int, stages: int) -> None:  # type: 
 @pytest.mark.parametrize(("ranks", "stages"), SIZES)
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", "int8"])
-def test_cpu_kernels(
-    tmp_path: Path, shape: LlamaShape, kind: str, ranks: int, stages: int
-) -> None:
+def test_cpu_kernels(tmp_path: Path, shape: LlamaShape, kind: str, ranks: int, stages: int) -> None:
     dtype = torch.float32 if kind == "float32" else torch.bfloat16
     embed = make_embed(shape.hidden_size, dtype)
     file = save_llama(tmp_path, shape)
@@ -69,6 +61,4 @@ def test_cpu_kernels(
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_torch(tmp_path: Path, shape: LlamaShape, ranks: int, stages: int) -> None:
     file = save_llama(tmp_path, shape)
-    compare(
-        partial(torch_llama, file, make_embed(shape.hidden_size), 8), shape, ranks, stages
-    )
+    compare(partial(torch_llama, file, make_embed(shape.hidden_size), 8), shape, ranks, stages)

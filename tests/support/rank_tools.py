@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from queue import Queue
 from typing import Any
 
@@ -106,7 +107,9 @@ class RankedLlama:
         return sum(llama.block_bytes for llama in self.llamas)
 
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
-        outs = side_by_side([lambda i=i: self._forward(i, batch) for i in range(len(self.llamas))])
+        outs = side_by_side(
+            [partial(self._forward, index, batch) for index in range(len(self.llamas))]
+        )
         lasts = [out for out in outs if out is not None]
         for other in lasts[1:]:
             assert torch.equal(lasts[0], other)

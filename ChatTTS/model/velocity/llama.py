@@ -23,9 +23,9 @@ from ..share import Peers, Share
 from .attention import TorchAttention
 from .batch import InputBatch
 
-# Products are computed in tiles of this many rows, and of the outputs of one piece (see
-# share.py). So neither the library's choice of an algorithm nor a bit of a row depends on the number
-# of rows or of ranks.
+# Products are computed in tiles of this many rows, and of the outputs of one piece (see share.py).
+# So neither the library's choice of an algorithm nor a bit of a row depends on the number of rows
+# or of ranks.
 TILE = 16
 # Torch computes an element-wise function on whole vectors, and on the few numbers behind the last
 # vector in another way. Chunks of this size consist of whole vectors on every processor, and torch
@@ -182,7 +182,7 @@ def tiled(rows: Tensor, weight: Tensor, piece: int | None = None) -> Tensor:
     """Multiply ``rows`` [n, inputs] by ``weight`` [outputs, inputs], in products of one shape.
 
     Args:
-        piece: outputs of a product; the last product may have fewer. By default one product has all.
+        piece: outputs of a product; the last product may have fewer. By default one has all.
     """
     missing = -len(rows) % TILE
     padded = torch.cat([rows, rows.new_zeros(missing, rows.shape[1])]) if missing else rows

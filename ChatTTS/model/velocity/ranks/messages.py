@@ -1,7 +1,7 @@
 """Messages between an engine and its ranks, as bytes.
 
-A message is a length, a JSON text of so many bytes, and the bytes of its arrays. Only the types that
-are named here can be read. So a message can make nothing but plain data.
+A message is a length, a JSON text of so many bytes, and the bytes of its arrays. Only the types
+that are named here can be read. So a message can make nothing but plain data.
 """
 
 from __future__ import annotations

@@ -10,10 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ...share import Share
-
-# Ranks that load a large checkpoint reach the first exchange at different times. A rank that died is
-# noticed elsewhere, at once.
+# Ranks that load a large checkpoint reach the first exchange at different times. The loss of a rank
+# is noticed elsewhere, at once.
 _PATIENCE = timedelta(minutes=30)
 
 
@@ -40,7 +38,7 @@ class DistributedPeers:
     ) -> None:
         self._rank, self._ranks = rank, ranks
         self._place = stage * ranks + rank
-        store = dist.TCPStore(address, port, is_master=False, timeout=_PATIENCE)
+        store = dist.TCPStore(address, port, is_master=False, timeout=_PATIENCE)  # type: ignore[attr-defined]
         dist.init_process_group(
             "nccl" if device.type == "cuda" else "gloo",
             store=store,

@@ -1,8 +1,8 @@
 """Ranks as processes of this machine.
 
 Each is a program of its own, so scripts need no ``__main__`` guard, and notebooks work. A rank that
-ends closes its pipe, and one that hangs gives no sign of life. In both cases all ranks are ended, since
-the others may wait for the lost one for ever.
+ends closes its pipe, and one that hangs gives no sign of life. In both cases all ranks are ended,
+since the others may wait for the lost one for ever.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ProcessGroup(RankGroup):
     def __init__(self, world_size: int, devices: list[str], threads: int) -> None:
         self.devices, self.threads = devices, threads
         self.address = HOST
-        self._store = dist.TCPStore(HOST, 0, is_master=True, wait_for_workers=False)
+        self._store = dist.TCPStore(HOST, 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
         self.port = self._store.port
         self._owner = os.getpid()
         self._lock = new_lock()

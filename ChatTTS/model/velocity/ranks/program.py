@@ -60,7 +60,7 @@ def _own_output() -> IO[bytes]:
 
 
 def _read(incoming: IO[bytes], messages: SimpleQueue[bytes | None]) -> None:
-    """Queue the messages. The main thread may wait for a rank that is gone, so this one ends all."""
+    """Queue the messages; at their end, end the process, which may wait for a rank that is gone."""
     while (message := read_message(incoming)) is not None:
         messages.put(message)
     messages.put(None)

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from ....version import __version__
-from ..configs import CacheConfig
 from ..worker import Worker
 from .messages import Allocate, Allocated, Loaded, Ran, Run, Start
 from .peers import DistributedPeers

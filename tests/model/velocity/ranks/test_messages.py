@@ -71,7 +71,14 @@ MESSAGES = {
     ),
     "run": Run(PLAN, {7: np.arange(8).reshape(2, 4)}),
     "ran": Ran(RESULT),
-    "no rows": Ran(StepResult(*(np.zeros((0, 4)), torch.zeros(0, 6), np.zeros(0), np.zeros(0)))),
+    "no rows": Ran(
+        StepResult(
+            np.zeros((0, 4), dtype=np.int64),
+            torch.zeros(0, 6),
+            np.zeros(0, dtype=np.float32),
+            np.zeros(0, dtype=np.bool_),
+        )
+    ),
     "failed": Failed("ConfigError", "a word — 词"),
 }
 

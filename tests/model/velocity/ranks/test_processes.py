@@ -1,4 +1,4 @@
-"""Engines whose ranks are processes: the bits of one process, and what happens when a rank is lost."""
+"""Engines of ranks that are processes: the bits of one process, and the loss of a rank."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def lose(engine: Engine, number: int, how: signal.Signals) -> str:
     assert len(told) == 2
     assert all(is_gone(link.process.pid) for link in group.links)
     with pytest.raises(EngineDeadError):
-        engine.generator.generate([long], Cancellation())
+        next(engine.generator.generate([long], Cancellation()))
     return told[0]
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.share import GatheredLinear, Share
 
-from ....support.rank_tools import all_peers, shares, side_by_side
+from ....support.rank_tools import Turns, all_peers, shares, side_by_side
 from ....support.velocity_models import make_shape
 
 SHAPE = make_shape(96, 12, 6, 8, inner=100, layers=5)
@@ -46,7 +46,7 @@ def test_sizes_that_do_not_fit(sizes: dict[str, int], name: str) -> None:
 
 
 def test_a_head_is_computed_by_all_ranks() -> None:
-    own = shares(SHAPE, 3)
+    own, turns = shares(SHAPE, 3), Turns()
     whole, rows = torch.randn(50, 8), torch.randn(4, 8)
 
     def compute(share: Share, peers: object) -> torch.Tensor:
@@ -57,7 +57,7 @@ def test_a_head_is_computed_by_all_ranks() -> None:
 
     works = [
         (lambda share=share, peers=peers: compute(share, peers))
-        for share, peers in zip(own, all_peers(own), strict=True)
+        for share, peers in zip(own, all_peers(own, turns), strict=True)
     ]
-    for found in side_by_side(works):
+    for found in side_by_side(works, turns):
         torch.testing.assert_close(found, rows @ whole.T)

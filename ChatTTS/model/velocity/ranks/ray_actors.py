@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -50,6 +51,10 @@ class RankActor:
 
     def beat(self) -> None:
         """Return, to show that the process runs."""
+
+    def pid(self) -> int:
+        """Return the number of the process."""
+        return os.getpid()
 
 
 class ActorLink(RankLink):

@@ -19,7 +19,8 @@ from ChatTTS.pipeline.word_alignment import (
 )
 from ChatTTS.text.alignment import TextColumns
 from ChatTTS.text.spoken_words import CallerWord
-from tests.support.plain_aligner import PlainAligner, plain_combine_heads
+
+from ..support.plain_aligner import PlainAligner, plain_combine_heads
 
 
 def columns(*owners: int) -> TextColumns:

@@ -9,8 +9,7 @@ import functools
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Integral, Real
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeAlias
 
@@ -22,13 +21,14 @@ from .checkpoints import assets
 from .checkpoints.hashes import check_hashes
 from .checkpoints.loading import load_model
 from .checkpoints.script_attributes import CheckpointAttributes
-from .errors import ChatTTSError, ConfigError, TextError, shown
+from .errors import ChatTTSError, ConfigError, TextError
 from .model.generation import Cancellation
 from .model.gpt import EngineOptions
 from .model.placement import choose_placement
 from .model.speaker import encode_sample
 from .params import as_params
 from .pipeline.call import InferCall
+from .pipeline.call_arguments import checked_batch, checked_first, checked_texts
 from .pipeline.frame_generation import Utterance, choose_seed
 from .pipeline.guard import checked_guard
 from .pipeline.head_scores import HeadChoice
@@ -44,9 +44,6 @@ from .utils.process_hooks import finish_before_exit
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
-
-# Random draws number the utterances of a text in 32 bits.
-_MOST_UTTERANCES = 2**31
 
 
 def _succeeds(load: Callable[Concatenate[Chat, P], None]) -> Callable[Concatenate[Chat, P], bool]:
@@ -327,7 +324,7 @@ class Chat(CheckpointAttributes):
             raise ConfigError("low_latency is about streams: give stream=True as well")
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
-        texts = _texts(text)
+        texts = checked_texts(text)
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
             reading = Reading(
@@ -344,7 +341,7 @@ class Chat(CheckpointAttributes):
             # A stream gives all texts at once, so all of them are generated at once.
             together = len(texts) if stream or not split_text else 1
             if split_text:
-                together = max(together, _checked_batch(max_split_batch))
+                together = max(together, checked_batch(max_split_batch))
             if model.gpt.batches_itself and not stream:
                 together = len(utterances)
             heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if aligns else ()
@@ -408,12 +405,7 @@ class Chat(CheckpointAttributes):
             raise TextError(
                 "stream speaks one text, a string; infer(texts, stream=True) takes many"
             )
-        is_whole = isinstance(first_utterance, Integral)
-        if not is_whole or not 0 <= first_utterance < _MOST_UTTERANCES:
-            raise ConfigError(
-                f"first_utterance must be a whole number from 0 to {_MOST_UTTERANCES - 1}, not "
-                f"{shown(first_utterance)}"
-            )
+        first = checked_first(first_utterance)
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
         cancelled = self._new_cancellation(interrupt)
@@ -424,14 +416,14 @@ class Chat(CheckpointAttributes):
             read = word_reader(reading) if aligns else None
             utterances = utterances_of(
                 model,
-                _texts(text) or [""],
+                checked_texts(text) or [""],
                 reading,
                 read=read,
                 split_text=split_text,
-                first=int(first_utterance),
+                first=first,
                 is_strict=True,
             )
-            together = _checked_batch(max_split_batch) if split_text else 1
+            together = checked_batch(max_split_batch) if split_text else 1
             heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if aligns else ()
             call = InferCall(model, 1, together, cancelled, read, heads, guard)
             thread = call.generation_thread(
@@ -465,29 +457,6 @@ class Chat(CheckpointAttributes):
             running = list(self._running)
         for cancelled in running:
             cancelled.set()
-
-
-def _texts(given: str | Sequence[str]) -> list[str]:
-    """Return the texts as plain strings; ``""`` is none.
-
-    Raises:
-        TextError: one of them is no string.
-    """
-    if isinstance(given, str):
-        return [str.__str__(given)] if given else []
-    if isinstance(given, (bytes, bytearray)) or not isinstance(given, Iterable):
-        raise TextError(f"text must be a string or several, not {shown(given)}")
-    texts = list(given)
-    for text in texts:
-        if not isinstance(text, str):
-            raise TextError(f"each text must be a string, not {shown(text)}")
-    return [str.__str__(text) for text in texts]
-
-
-def _checked_batch(size: int) -> int:
-    if not isinstance(size, Real) or not size >= 1:
-        raise ConfigError(f"max_split_batch must be at least 1 with split_text, not {shown(size)}")
-    return int(min(size, _MOST_UTTERANCES))
 
 
 def _as_published(utterances: Sequence[Utterance], count: int, split_text: bool) -> str | list[str]:

@@ -66,6 +66,11 @@ class UtteranceJob(DecodeJob):
         self.words_given = 0
         self._buffer = buffer
 
+    def find_words(self) -> None:
+        """Add the words that are final by now to those that the caller sees."""
+        if self.words is not None:
+            self.spoken.words += self.words.take()
+
     @property
     def is_spent(self) -> bool:
         """Return whether all samples are taken."""
@@ -186,6 +191,8 @@ class WaveformBuffer:
     def _took(self, samples: int) -> None:
         self.available -= samples
         self.generated -= samples
+        for job in self.jobs:
+            job.find_words()
         self._prune()
         self.assembler.worker.wake()
         self.assembler.notify()
@@ -273,7 +280,9 @@ class WaveformAssembler(DecodeClient):
         job.spoken.text = u.text
         if self._make_words is not None:
             job.words = job.words or self._make_words(u)
-            job.spoken.words += job.words.push(delta)
+            job.words.push(delta)
+            if delta.finish is not None:
+                job.find_words()
         if delta.finish is not None:
             job.spoken.faults, job.spoken.attempts = list(update.faults), update.attempts
         job.decoder.push(delta)

@@ -53,14 +53,12 @@ def make_service(chat: Chat, settings: Settings) -> SpeechService:
     )
     metrics = ServerMetrics()
     engine = _engine(chat)
-    # Searching for heads takes too long for a request: `chattts align` does it before.
-    has_heads = bool(chat.alignment_heads)
     service = SpeechService(
         chat,
         voices,
         settings,
         metrics,
-        gives_word_times=has_heads and engine.engine.executor.gives_attention,
+        gives_attention=engine.engine.executor.gives_attention,
     )
     metrics.watch(
         queue=lambda: (service.admission.running, service.admission.waiting),

@@ -55,10 +55,9 @@ class SpeechService:
         voices: finds voices by their names.
         settings: limits and caches.
         metrics: counts every request.
-        gives_word_times: whether the checkpoint and the engine can tell when words are spoken.
+        gives_attention: whether the engine gives the attention from which times are found.
 
     Attributes:
-        gives_word_times: as above.
         state: ``starting``, ``ready``, ``draining`` or ``failed``.
         failed: set once the engine has stopped with an error; the service cannot speak any more.
     """
@@ -70,10 +69,10 @@ class SpeechService:
         settings: Settings,
         metrics: ServerMetrics,
         *,
-        gives_word_times: bool,
+        gives_attention: bool,
     ) -> None:
         self.chat, self.voices, self.settings, self.metrics = chat, voices, settings, metrics
-        self.gives_word_times = gives_word_times
+        self._gives_attention = gives_attention
         limits = settings.limits
         self.admission = Admission(
             AdmissionLimits(
@@ -262,6 +261,17 @@ class SpeechService:
             return self.voices.parameters(request.voice)
         except ChatTTSError as error:
             raise as_serving_error(error) from error
+
+    @property
+    def gives_word_times(self) -> bool:
+        """Return whether the checkpoint and the engine can tell when words are spoken.
+
+        Searching for heads takes too long for a request. Heads that are found while the server runs
+        count from then on.
+        """
+        if not (self._gives_attention and self.chat.has_loaded()):
+            return False
+        return bool(self.chat.alignment_heads)
 
     def check_word_times(self, param: str = "timestamp_granularities") -> None:
         """Raise BadRequestError if the times of words are not known here.

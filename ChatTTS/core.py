@@ -100,6 +100,9 @@ class Chat(CheckpointAttributes):
         num_threads: int | None = None,
         kv_memory: int | str | None = None,
         batch_invariant: bool | None = None,
+        tensor_parallel_size: int = 1,
+        pipeline_parallel_size: int = 1,
+        distributed_executor_backend: str | None = None,
         homophones: str | Path | None = None,
     ) -> None:
         """Load a checkpoint. If that fails, the earlier one stays loaded.
@@ -124,6 +127,10 @@ class Chat(CheckpointAttributes):
             kv_memory: size of velocity's KV cache, in bytes or as text such as ``2GB``.
             batch_invariant: ``False`` lets the last bits of velocity's results depend on the other
                 requests of the batch, where that is faster.
+            tensor_parallel_size, pipeline_parallel_size: divide velocity's model among so many
+                devices or processes, by the outputs of each layer and by layers.
+            distributed_executor_backend: ``mp`` for processes on this machine (the default), or
+                ``ray`` for a Ray cluster.
             homophones: a JSON table of characters to replace by others that sound alike; by default
                 the checkpoint's ``asset/homophones_map.json``, if there is one.
 
@@ -143,6 +150,9 @@ class Chat(CheckpointAttributes):
             kv_memory=kv_memory,
             batch_invariant=batch_invariant,
             num_threads=num_threads,
+            tensor_parallel_size=tensor_parallel_size,
+            pipeline_parallel_size=pipeline_parallel_size,
+            distributed_executor_backend=distributed_executor_backend,
         )
         folder = assets.locate(source, custom_path, force_redownload)
         check_hashes(folder)

@@ -37,6 +37,15 @@ class EngineOptions:
     kv_memory: int | str | None = None
     batch_invariant: bool | None = None
     num_threads: int | None = None
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    distributed_executor_backend: str | None = None
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether several ranks are wanted, or another way to run one."""
+        sizes = self.tensor_parallel_size, self.pipeline_parallel_size
+        return sizes != (1, 1) or self.distributed_executor_backend is not None
 
 
 @dataclass(eq=False)
@@ -104,6 +113,11 @@ class GPT:
         if options.use_vllm:
             asset = weights.parent.parent
             return cls._on_velocity(asset, tokenizer, placement, options, compute_lock)
+        if options.is_divided:
+            raise ConfigError(
+                "tensor_parallel_size, pipeline_parallel_size and distributed_executor_backend "
+                "need the velocity engine: load with use_vllm=True, or leave them out"
+            )
         if placement.quantization is not None:
             raise ConfigError(
                 f"dtype={placement.quantization!r} needs the velocity engine: load with "
@@ -153,6 +167,9 @@ class GPT:
             device=str(placement.device),
             num_threads=options.num_threads,
             kv_memory=options.kv_memory,
+            tensor_parallel_size=options.tensor_parallel_size,
+            pipeline_parallel_size=options.pipeline_parallel_size,
+            distributed_executor_backend=options.distributed_executor_backend,
         )
         engine = VelocityGenerator.load(args, compute_lock, tokenizer)
         return cls(engine.embed, engine, compute_lock, batches_itself=True)

@@ -177,7 +177,7 @@ def on_cuda(monkeypatch: pytest.MonkeyPatch, reason: str | None) -> Placement:
     return Placement(torch.device("cuda"), torch.float32, torch.device("cuda"))
 
 
-def ask(chat: Chat, placement: Placement, **options: bool) -> Any:
+def ask(chat: Chat, placement: Placement, **options: Any) -> Any:
     folder = MODEL / "asset" / "gpt"
     shape = read_llama_shape(folder / "config.json", chat.config.gpt)
     asked = gpt.EngineOptions(**options)

@@ -32,8 +32,8 @@ def compare(sizes: tuple[int, int], name: str, steps: int, **changes: Any) -> No
     alone.init_cache(alone.plan_cache())
     expected = Driver(alone, datas).run(steps, chunk=7)
     ranks, stages = sizes
-    parallel = {"tensor_parallel_size": ranks, "pipeline_parallel_size": stages}
-    worker = RankedWorker(EngineArgs(**usual, **parallel).create_engine_config())
+    usual |= {"tensor_parallel_size": ranks, "pipeline_parallel_size": stages}
+    worker = RankedWorker(EngineArgs(**usual).create_engine_config())
     found = Driver(cast(Worker, worker), datas).run(steps, chunk=7)
     for seq_id, told in found.items():
         assert told.ids == expected[seq_id].ids

@@ -242,6 +242,7 @@ def speak(
     batch_size: int,
     first_alone: bool,
     may_restart: bool = False,
+    holds_back: bool = False,
     cancelled: Cancellation,
     refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
     alignment_heads: AlignmentHeads = (),
@@ -257,7 +258,8 @@ def speak(
     Args:
         first_alone: generate the first utterance of every text before all the others.
         may_restart: try an utterance again that finds no end, unless ``params`` want no retries. A
-            stream cannot, since its earlier samples were played. See ``text/duration.py``.
+            stream that gave out its earlier samples cannot. See ``text/duration.py``.
+        holds_back: yield an utterance that the guard may try again only when it is kept.
         refined: refines the texts of a batch before it is spoken.
         alignment_heads: those whose attention the updates carry.
         guard: finds faults of utterances; it needs ``alignment_heads``.
@@ -272,7 +274,9 @@ def speak(
     tries = MAX_RUNAWAYS if may_restart and params.ensure_non_empty else 1
     if sampling.is_greedy:
         tries = 1  # nothing is drawn, so another attempt would be equal
-    generator = _BatchGenerator(model, params, cancelled, runaways=tries, guard=guard)
+    generator = _BatchGenerator(
+        model, params, cancelled, runaways=tries, guard=guard, holds_back=holds_back
+    )
     followed = {u.text_index for u in utterances if u.index > 0} if steady else set()
     voices: dict[int, Voice] = {}
     first_frames: dict[int, list[torch.Tensor]] = {text_index: [] for text_index in followed}
@@ -358,6 +362,7 @@ class _BatchGenerator:
     Attributes:
         runaways: attempts, in all, at an utterance that finds no end.
         guard: finds the faults, if they are wanted.
+        holds_back: whether to yield an utterance that may be tried again only when it is kept.
     """
 
     model: Model
@@ -365,6 +370,7 @@ class _BatchGenerator:
     cancelled: Cancellation
     runaways: int = 1
     guard: Guard | None = None
+    holds_back: bool = False
 
     def run(self, requests: dict[Utterance, GenerationRequest]) -> Iterator[UtteranceUpdate]:
         failed: dict[Utterance, _Failure] = {}
@@ -453,6 +459,10 @@ class _BatchGenerator:
                         best[utterance] = min(kept, found, key=lambda each: each.badness)
                         failed[utterance] = _Failure.FAULTY
                         continue
+                    if self.holds_back:
+                        if delta.finish is None:
+                            continue
+                        delta = _Spoken(tuple(spoken[delta.index]), ()).joined()
                 self._warn_of_cut(utterance, request, delta)
                 yield UtteranceUpdate(utterance, delta, faults=faults, attempts=number + 1)
 

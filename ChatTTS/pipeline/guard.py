@@ -105,19 +105,14 @@ def _utterance_guard(
     return UtteranceGuard(columns, silence, samples_per_frame)
 
 
-def checked_guard(guard: Any, *, is_stream: bool) -> str | None:
+def checked_guard(guard: Any) -> str | None:
     """Return the caller's choice.
 
     Raises:
-        ConfigError: it is unknown, or ``retry`` for a stream.
+        ConfigError: it is unknown.
     """
     if guard is None:
         return None
     if guard not in (RETRY, REPORT):
         raise ConfigError(f'guard must be "retry", "report" or None, not {shown(guard)}')
-    if is_stream and guard == RETRY:
-        raise ConfigError(
-            "a stream cannot generate an utterance again, since its sound was given out: use "
-            'guard="report", or infer without stream'
-        )
     return str(guard)

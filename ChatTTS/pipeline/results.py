@@ -186,6 +186,9 @@ class Piece:
             piece; ``None`` in the others.
         words: those that became final since the piece before, where their times were asked for. A
             word is final about half a second after it ends, so it may come in a later piece.
+        faults: those that a guard found since the piece before. An utterance's faults are known
+            once all of its frames are generated.
+        attempts: how many times the utterance was generated, as far as that is known.
     """
 
     samples: NDArray[np.float32]
@@ -194,6 +197,8 @@ class Piece:
     text: str
     finish_reason: str | None
     words: tuple[Word, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    attempts: int = 1
 
 
 class EmptySpeechError(ChatTTSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +11,12 @@ import pytest
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
+from ChatTTS.model.generation import Delta, FinishReason
+from ChatTTS.pipeline.assembly import WaveformAssembler
 from ChatTTS.pipeline.faults import FaultFinder, FaultKind, FrameFault, Limits
-from ChatTTS.pipeline.results import Fault, Waveforms
+from ChatTTS.pipeline.frame_generation import UtteranceUpdate
+from ChatTTS.pipeline.results import Fault, Piece, Waveforms
+from ChatTTS.pipeline.streams import SpeechStream
 
 from ..support.chat_tools import Recording
 from .test_word_times import OTHER, SETTINGS, TEXT, load
@@ -148,6 +153,106 @@ def test_a_stream_reports_the_faults_of_the_whole(velocity: Chat) -> None:
     assert stream.rows[0].faults == whole.faults[0]
 
 
+def stream(chat: Chat, guard: str, **options: Any) -> tuple[SpeechStream, list[Piece]]:
+    """Return a stream at its end, and its pieces."""
+    given = chat.stream(
+        TEXT, skip_refine_text=True, params_infer_code=SETTINGS, guard=guard, **options
+    )
+    return given, list(given)
+
+
+@pytest.mark.parametrize("guard", ["report", "retry"])
+def test_faults_come_with_the_utterance_that_has_them(velocity: Chat, guard: str) -> None:
+    whole = spoken(velocity, TEXT, guard)
+    _, pieces = stream(velocity, guard)
+    assert [fault for piece in pieces for fault in piece.faults] == whole.faults[0]
+    for number, utterance in enumerate(whole.rows[0].utterances):
+        own = [piece for piece in pieces if piece.utterance == number]
+        assert sum(len(piece.faults) for piece in own) == len(utterance.faults) > 0
+        assert own[-1].attempts == utterance.attempts == (4 if guard == "retry" else 1)
+
+
+@pytest.mark.parametrize("low_latency", [False, True])
+def test_a_stream_tries_again_before_it_gives_sound(velocity: Chat, low_latency: bool) -> None:
+    whole = spoken(velocity, TEXT, "retry")
+    given, pieces = stream(velocity, "retry", low_latency=low_latency, max_split_batch=1)
+    assert np.array_equal(np.concatenate([piece.samples for piece in pieces]), whole[0])
+    assert given.rows == whole.rows
+    assert [word for piece in pieces for word in piece.words] == whole.words[0]
+    chunks = velocity.infer(
+        [OTHER, TEXT],
+        stream=True,
+        skip_refine_text=True,
+        params_infer_code=SETTINGS,
+        guard="retry",
+    )
+    rows = np.concatenate(list(chunks), axis=1)
+    assert np.array_equal(rows[1][: len(whole[0])], whole[0])
+    assert chunks.rows[1] == whole.rows[0]
+
+
+def test_no_sound_is_given_before_it_is_checked(
+    velocity: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each utterance of the engine is over when its first frames are decoded."""
+    scripted(monkeypatch, 1, 0, 0, 2, 0)
+    updates = []
+    push = WaveformAssembler.push
+
+    def watched(self: WaveformAssembler, update: UtteranceUpdate) -> bool:
+        updates.append((update.utterance.index, update.delta.finish, update.attempts))
+        return push(self, update)
+
+    monkeypatch.setattr(WaveformAssembler, "push", watched)
+    given, _ = stream(velocity, "retry", max_split_batch=1)
+    count = len(given.utterances)
+    stopped = FinishReason.LENGTH
+    assert updates == [(i, stopped, u.attempts) for i, u in enumerate(given.utterances)]
+    assert count > 1
+    assert updates[0][2] == 2
+
+
+def test_a_runaway_in_a_guarded_stream_is_tried_again(
+    velocity: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ChatTTS.pipeline.frame_generation.longest_seconds", lambda text, settings: 1.0
+    )
+    limits = {**SETTINGS, "max_new_token": 2000, "ensure_non_empty": True}
+    for guard, tries in (("retry", [0, 1, 2]), ("report", [0])):
+        scripted(monkeypatch, 0)
+        with Recording(velocity) as recording:
+            given = velocity.stream(
+                OTHER, skip_refine_text=True, params_infer_code=limits, guard=guard
+            )
+            list(given)
+        assert attempts(recording) == tries
+
+
+def test_an_interrupted_utterance_is_given_unchecked(velocity: Chat) -> None:
+    """It has no faults, and its stream ends."""
+    params = {**SETTINGS, "min_new_token": 900, "max_new_token": 900}
+    given = velocity.stream(
+        OTHER, skip_refine_text=True, params_infer_code=params, guard="retry"
+    )
+    begun = threading.Event()
+    generate = velocity.gpt.engine.generate
+
+    def watched(*arguments: Any) -> Iterator[list[Delta]]:
+        for deltas in generate(*arguments):
+            begun.set()
+            yield deltas
+
+    with Recording(velocity) as recording:
+        recording.generate = watched  # type: ignore[method-assign]
+        ender = threading.Thread(target=lambda: begun.wait() and velocity.interrupt())
+        ender.start()
+        list(given)
+        ender.join()
+    assert given.finish_reason == "abort"
+    assert given.rows[0].faults == []
+
+
 def test_times_count_from_the_beginning_of_the_text(
     velocity: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,9 +264,7 @@ def test_times_count_from_the_beginning_of_the_text(
 
 
 def test_what_is_refused(velocity: Chat) -> None:
-    with pytest.raises(ConfigError, match='"report"'):
-        velocity.stream(TEXT, guard="retry")
-    with pytest.raises(ConfigError, match="given out"):
-        velocity.infer(TEXT, stream=True, guard="retry")
+    with pytest.raises(ConfigError, match="guard must be"):
+        velocity.stream(TEXT, guard="repeat")
     with pytest.raises(ConfigError, match="guard must be"):
         velocity.infer(TEXT, guard="repeat")

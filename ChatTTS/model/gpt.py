@@ -62,6 +62,7 @@ class GPT:
         compute_lock: held by the engine, and by all other work that needs the same cores.
         batches_itself: whether the engine takes any number of requests and decides by itself how
             many run side by side.
+        gives_attention: whether requests may have alignment heads.
     """
 
     def __init__(
@@ -70,11 +71,13 @@ class GPT:
         engine: Generator,
         compute_lock: ComputeLock,
         *,
+        gives_attention: bool,
         batches_itself: bool = False,
     ) -> None:
         self.embed = embed
         self.engine = engine
         self.compute_lock = compute_lock
+        self.gives_attention = gives_attention
         self.batches_itself = batches_itself
 
     @classmethod
@@ -125,7 +128,7 @@ class GPT:
             new_cache=new_cache if options.enable_cache else lambda: None,
             compute_lock=compute_lock,
         )
-        return cls(embed, engine, compute_lock)
+        return cls(embed, engine, compute_lock, gives_attention=observed is not None)
 
     @classmethod
     def _on_velocity(
@@ -155,7 +158,13 @@ class GPT:
             kv_memory=options.kv_memory,
         )
         engine = VelocityGenerator.load(args, compute_lock, tokenizer)
-        return cls(engine.embed, engine, compute_lock, batches_itself=True)
+        return cls(
+            engine.embed,
+            engine,
+            compute_lock,
+            gives_attention=engine.gives_attention,
+            batches_itself=True,
+        )
 
     def close(self) -> None:
         """End all requests, and release the engine's threads and memory."""

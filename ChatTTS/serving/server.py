@@ -58,7 +58,7 @@ def make_service(chat: Chat, settings: Settings) -> SpeechService:
         voices,
         settings,
         metrics,
-        gives_attention=engine.engine.executor.gives_attention,
+        gives_attention=chat.gives_attention,
     )
     metrics.watch(
         queue=lambda: (service.admission.running, service.admission.waiting),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.generation import Delta, FinishReason
+from ChatTTS.model.generation import Cancellation, Delta, FinishReason, GenerationRequest
 from ChatTTS.pipeline.assembly import WaveformAssembler
 from ChatTTS.pipeline.faults import FaultFinder, FaultKind, FrameFault, Limits
 from ChatTTS.pipeline.frame_generation import UtteranceUpdate
@@ -229,26 +228,27 @@ def test_a_runaway_in_a_guarded_stream_is_tried_again(
         assert attempts(recording) == tries
 
 
+class InterruptedRecording(Recording):
+    """An engine whose first step interrupts all calls."""
+
+    def __init__(self, chat: Chat) -> None:
+        super().__init__(chat)
+        self._interrupt = chat.interrupt
+
+    def generate(
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+    ) -> Iterator[list[Delta]]:
+        for deltas in super().generate(requests, cancelled):
+            yield deltas
+            self._interrupt()
+
+
 def test_an_interrupted_utterance_is_given_unchecked(velocity: Chat) -> None:
     """It has no faults, and its stream ends."""
     params = {**SETTINGS, "min_new_token": 900, "max_new_token": 900}
-    given = velocity.stream(
-        OTHER, skip_refine_text=True, params_infer_code=params, guard="retry"
-    )
-    begun = threading.Event()
-    generate = velocity.gpt.engine.generate
-
-    def watched(*arguments: Any) -> Iterator[list[Delta]]:
-        for deltas in generate(*arguments):
-            begun.set()
-            yield deltas
-
-    with Recording(velocity) as recording:
-        recording.generate = watched  # type: ignore[method-assign]
-        ender = threading.Thread(target=lambda: begun.wait() and velocity.interrupt())
-        ender.start()
+    given = velocity.stream(OTHER, skip_refine_text=True, params_infer_code=params, guard="retry")
+    with InterruptedRecording(velocity):
         list(given)
-        ender.join()
     assert given.finish_reason == "abort"
     assert given.rows[0].faults == []
 

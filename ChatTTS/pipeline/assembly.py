@@ -287,8 +287,8 @@ class WaveformAssembler(DecodeClient):
             job.words.push(delta)
             if delta.finish is not None:
                 job.find_words()
-        if delta.finish is not None:
-            job.spoken.faults, job.spoken.attempts = list(update.faults), update.attempts
+        job.spoken.faults += update.faults
+        job.spoken.attempts = update.attempts
         job.decoder.push(delta)
         generated = len(delta.ids) * job.decoder.synthesizer.samples_per_frame
         job.generated += generated
@@ -302,6 +302,7 @@ class WaveformAssembler(DecodeClient):
         u = job.utterance
         job.spoken.samples = 0
         job.spoken.words.clear()
+        job.spoken.faults.clear()
         fresh = UtteranceJob(buffer, u, self._make_decoder(u, buffer.playback), job.spoken)
         self._jobs[u.text_index, u.index] = fresh
         buffer.jobs[buffer.jobs.index(job)] = fresh

@@ -94,8 +94,8 @@ class UtteranceUpdate:
     Attributes:
         delta: the frames; ``delta.index`` is a number in the batch, not in the call.
         is_restart: whether the utterance begins again here, and its earlier frames are void.
-        faults: those that the guard found, in the last update of an utterance.
-        attempts: how many times the utterance was generated, in its last update.
+        faults: those that the guard found in the attempt since the update before.
+        attempts: how many times the utterance was generated until now.
     """
 
     utterance: Utterance
@@ -105,12 +105,18 @@ class UtteranceUpdate:
     attempts: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Spoken:
-    """A whole attempt at an utterance, with its faults."""
+    """An attempt at an utterance up to now, with its faults."""
 
-    deltas: tuple[Delta, ...]
-    faults: tuple[Fault, ...]
+    deltas: list[Delta] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether it is over and has faults; one that the caller ended is not judged."""
+        ended = self.deltas[-1].finish not in (None, FinishReason.ABORT)
+        return ended and bool(self.faults)
 
     @property
     def badness(self) -> int:
@@ -413,12 +419,12 @@ class _BatchGenerator:
             attempt += 1
         ids = torch.empty(0, len(request.sampling.temperature), dtype=torch.int64)
         hiddens = torch.empty(0, self.model.config.gpt.hidden_size)
-        nothing = _Spoken((Delta(0, ids, hiddens, FinishReason.STOP),), ())
+        nothing = _Spoken([Delta(0, ids, hiddens, FinishReason.STOP)])
         kept = best.get(utterance, nothing)
         joined = kept.joined()
         self._warn_of_cut(utterance, request, joined)
         yield UtteranceUpdate(
-            utterance, joined, is_restart=True, faults=kept.faults, attempts=attempt
+            utterance, joined, is_restart=True, faults=tuple(kept.faults), attempts=attempt
         )
 
     def _attempt(
@@ -437,7 +443,7 @@ class _BatchGenerator:
         utterances = list(requests)
         begun = [False] * len(utterances)
         guards = [None if self.guard is None else self.guard.make(u) for u in utterances]
-        spoken: list[list[Delta]] = [[] for _ in utterances]
+        spoken = [_Spoken() for _ in utterances]
         for deltas in self.model.gpt.generate(list(requests.values()), self.cancelled):
             for delta in deltas:
                 utterance = utterances[delta.index]
@@ -452,17 +458,18 @@ class _BatchGenerator:
                 guard = guards[delta.index]
                 faults = () if guard is None else guard.push(delta)
                 if self._retries(request):
-                    spoken[delta.index].append(delta)
-                    if faults:
-                        found = _Spoken(tuple(spoken[delta.index]), faults)
-                        kept = best.setdefault(utterance, found)
-                        best[utterance] = min(kept, found, key=lambda each: each.badness)
+                    attempt = spoken[delta.index]
+                    attempt.deltas.append(delta)
+                    attempt.faults += faults
+                    if attempt.is_faulty:
+                        kept = best.setdefault(utterance, attempt)
+                        best[utterance] = min(kept, attempt, key=lambda each: each.badness)
                         failed[utterance] = _Failure.FAULTY
                         continue
                     if self.holds_back:
                         if delta.finish is None:
                             continue
-                        delta = _Spoken(tuple(spoken[delta.index]), ()).joined()
+                        delta, faults = attempt.joined(), tuple(attempt.faults)
                 self._warn_of_cut(utterance, request, delta)
                 yield UtteranceUpdate(utterance, delta, faults=faults, attempts=number + 1)
 

@@ -16,6 +16,7 @@ from ChatTTS.pipeline.faults import FaultFinder, FaultKind, FrameFault, Limits
 from ChatTTS.pipeline.frame_generation import UtteranceUpdate
 from ChatTTS.pipeline.results import Fault, Piece, Waveforms
 from ChatTTS.pipeline.streams import SpeechStream
+from ChatTTS.pipeline.word_alignment import LAG
 
 from ..support.chat_tools import Recording
 from .test_word_times import OTHER, SETTINGS, TEXT, load
@@ -44,6 +45,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> None:
         return [FrameFault(FaultKind.SKIPPED, 1, 1 + size, 5, 5)] if size else []
 
     monkeypatch.setattr(FaultFinder, "faults", faults)
+    monkeypatch.setattr(FaultFinder, "new_leaps", lambda self, limits: [])
 
 
 def attempts(recording: Recording) -> list[int]:
@@ -169,6 +171,41 @@ def test_faults_come_with_the_utterance_that_has_them(velocity: Chat, guard: str
         own = [piece for piece in pieces if piece.utterance == number]
         assert sum(len(piece.faults) for piece in own) == len(utterance.faults) > 0
         assert own[-1].attempts == utterance.attempts == (4 if guard == "retry" else 1)
+
+
+class LeapingHeads(Recording):
+    """An engine whose heads follow the text, and leave ten positions of it out at frame 20."""
+
+    def generate(
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+    ) -> Iterator[list[Delta]]:
+        frame = 0
+        for deltas in super().generate(requests, cancelled):
+            for delta in deltas:
+                for weights in () if delta.attention is None else delta.attention:
+                    weights.fill_(0.001)
+                    weights[:, frame // 2 + 10 * (frame >= 20) - len(OTHER)] = 0.9
+                    frame += 1
+            yield deltas
+
+
+def test_words_that_are_left_out_are_told_before_their_place_is_heard() -> None:
+    """The decoder of the bundled voice looks further ahead than the path."""
+    chat = Chat()
+    chat.load_or_raise("bundled", device="cpu", use_vllm=True, num_threads=1)
+    assert chat._model is not None
+    assert chat._model.synthesizer(use_decoder=True).reach / 2 > LAG
+    params = {**SETTINGS, "max_new_token": 50, "min_new_token": 50}
+    options: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": params}
+    with LeapingHeads(chat):
+        whole = chat.infer(OTHER, guard="report", **options)
+        pieces = list(chat.stream(OTHER, guard="report", **options))
+    chat.unload()
+    faults = whole.faults[0]
+    assert [fault for piece in pieces for fault in piece.faults] == faults
+    assert (faults[0].kind, faults[0].start_sample) == ("skipped", 20 * 512)
+    [told] = [piece for piece in pieces if faults[0] in piece.faults]
+    assert told.position <= faults[0].start_sample
 
 
 @pytest.mark.parametrize("low_latency", [False, True])

@@ -54,6 +54,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, *attempts: bool) -> None:
         return [FrameFault(FaultKind.SKIPPED, 1, 2, 40, 40)] if is_faulty else []
 
     monkeypatch.setattr(FaultFinder, "faults", faults)
+    monkeypatch.setattr(FaultFinder, "new_leaps", lambda self, limits: [])
 
 
 def offline(server: RunningServer, guard: str | None) -> NDArray[np.int16]:
@@ -123,7 +124,7 @@ def test_faulty_speech_is_spoken_again_before_it_is_sent(
 
 
 def test_an_object_has_the_faults(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    timed = {"timestamp_granularities": ["word"]}
+    timed: dict[str, Any] = {"timestamp_granularities": ["word"]}
     scripted(monkeypatch, True)
     found = ask(server, guard="report", speed=2.0, **timed).json()
     assert (found["faults"], found["retries"]) == (told(2.0), 0)
@@ -221,6 +222,7 @@ def test_faults_have_their_place_in_the_run(
         return [FrameFault(FaultKind.SKIPPED, 1, 2, 40, 40)] if is_second else []
 
     monkeypatch.setattr(FaultFinder, "faults", faults)
+    monkeypatch.setattr(FaultFinder, "new_leaps", lambda self, limits: [])
     for guard in ("report", "retry"):
         with speaker(server) as socket:
             socket.say("session.config", guard=guard, seed=SEED)

@@ -203,7 +203,7 @@ def test_words_that_are_left_out_are_told_before_their_place_is_heard() -> None:
     chat.load_or_raise("bundled", device="cpu", use_vllm=True, num_threads=1)
     assert chat._model is not None
     assert chat._model.synthesizer(use_decoder=True).reach / 2 > LAG
-    params = {**SETTINGS, "max_new_token": 50, "min_new_token": 50}
+    params = {**SETTINGS, "max_new_token": 120, "min_new_token": 120, "stream_batch": 2}
     options: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": params}
     with LeapingHeads(chat) as heads:
         heads.columns = len(chat.tokenizer.offsets(spoken_part(OTHER))) + 1

@@ -185,7 +185,7 @@ def test_what_is_refused(
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "guard")
     with pytest.raises(ConfigError, match="guard must be"):
         Settings(guard="repeat")
-    monkeypatch.setattr(server.service, "gives_word_times", False)
+    monkeypatch.setattr(server.service, "_gives_attention", False)
     answer = httpx.post(url, json=body)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "guard")
     monkeypatch.setattr(server.chat.gpt, "gives_attention", False)

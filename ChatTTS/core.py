@@ -314,7 +314,8 @@ class Chat(CheckpointAttributes):
                 each of a stream's ``rows``. For a checkpoint that names no attention heads for it,
                 the first such call begins with :meth:`find_alignment_heads`.
             guard: find the times and lost or repeated words. ``report`` names faults in ``rows``,
-                ``retry`` also generates the utterance again, up to three times; the best is kept.
+                ``retry`` also generates the utterance again, up to three times, and keeps the best;
+                a stream then gives out whole utterances.
 
         Returns:
             ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each text; with ``stream``
@@ -324,12 +325,12 @@ class Chat(CheckpointAttributes):
 
         Raises:
             TextError: a text is too long for the model.
-            VoiceError, ConfigError: a parameter cannot be used; ``guard="retry"`` with a stream.
+            VoiceError, ConfigError: a parameter cannot be used.
             EngineUnavailableError: the times of words with kernels that do not give attention.
             EmptySpeechError: utterances stayed empty; it carries all waveforms.
         """
         early = parameters.as_low_latency(low_latency)
-        aligns = word_times or checked_guard(guard, is_stream=stream) is not None
+        aligns = word_times or checked_guard(guard) is not None
         if early is not None and not stream:
             raise ConfigError("low_latency is about streams: give stream=True as well")
         model = self._loaded
@@ -402,7 +403,7 @@ class Chat(CheckpointAttributes):
             first_utterance: number of the text's first utterance in a longer text that is spoken
                 in parts; with the same seed they then sound as they would in the whole.
             word_times: find when each word is spoken, for ``Piece.words``.
-            guard: ``report`` names faults in ``rows`` at the end of each utterance.
+            guard: as in :meth:`infer`, and for ``Piece.faults``; ``retry`` ignores ``low_latency``.
 
         Raises:
             TextError, VoiceError, ConfigError, EngineUnavailableError: as in :meth:`infer`. Errors
@@ -410,7 +411,7 @@ class Chat(CheckpointAttributes):
                 generated.
         """
         early = parameters.as_low_latency(low_latency)
-        aligns = word_times or checked_guard(guard, is_stream=True) is not None
+        aligns = word_times or checked_guard(guard) is not None
         if not isinstance(text, str):
             raise TextError(
                 "stream speaks one text, a string; infer(texts, stream=True) takes many"

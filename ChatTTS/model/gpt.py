@@ -71,6 +71,7 @@ class GPT:
         compute_lock: held by the engine, and by all other work that needs the same cores.
         batches_itself: whether the engine takes any number of requests and decides by itself how
             many run side by side.
+        gives_attention: whether requests may have alignment heads.
     """
 
     def __init__(
@@ -79,11 +80,13 @@ class GPT:
         engine: Generator,
         compute_lock: ComputeLock,
         *,
+        gives_attention: bool,
         batches_itself: bool = False,
     ) -> None:
         self.embed = embed
         self.engine = engine
         self.compute_lock = compute_lock
+        self.gives_attention = gives_attention
         self.batches_itself = batches_itself
 
     @classmethod
@@ -139,7 +142,7 @@ class GPT:
             new_cache=new_cache if options.enable_cache else lambda: None,
             compute_lock=compute_lock,
         )
-        return cls(embed, engine, compute_lock)
+        return cls(embed, engine, compute_lock, gives_attention=observed is not None)
 
     @classmethod
     def _on_velocity(
@@ -172,7 +175,13 @@ class GPT:
             distributed_executor_backend=options.distributed_executor_backend,
         )
         engine = VelocityGenerator.load(args, compute_lock, tokenizer)
-        return cls(engine.embed, engine, compute_lock, batches_itself=True)
+        return cls(
+            engine.embed,
+            engine,
+            compute_lock,
+            gives_attention=engine.gives_attention,
+            batches_itself=True,
+        )
 
     def close(self) -> None:
         """End all requests, and release the engine's threads and memory."""

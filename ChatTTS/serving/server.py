@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 
 from ..core import Chat
-from ..errors import EngineDeadError, EngineUnavailableError, NotLoadedError
+from ..errors import ConfigError, EngineDeadError, EngineUnavailableError, NotLoadedError
 from ..model.velocity.async_llm_engine import AsyncLLMEngine
 from ..model.velocity.generator import VelocityGenerator
 from ..utils.lru import CacheCounts
@@ -42,6 +42,7 @@ def make_service(chat: Chat, settings: Settings) -> SpeechService:
 
     Raises:
         EngineUnavailableError: the ``Chat`` was loaded with another engine.
+        ConfigError: the settings want a guard, and the times of words are not known.
         VoiceError, UnknownVoiceError: the default voice of the settings cannot be used.
     """
     voices = Voices(
@@ -53,12 +54,17 @@ def make_service(chat: Chat, settings: Settings) -> SpeechService:
     )
     metrics = ServerMetrics()
     engine = _engine(chat)
+    if settings.guard is not None and not (chat.alignment_heads and chat.gives_attention):
+        raise ConfigError(
+            "a guard needs the times of words, which this checkpoint or its engine does not give: "
+            "run `chattts align`, or leave the guard out"
+        )
     service = SpeechService(
         chat,
         voices,
         settings,
         metrics,
-        gives_attention=engine.engine.executor.gives_attention,
+        gives_attention=chat.gives_attention,
     )
     metrics.watch(
         queue=lambda: (service.admission.running, service.admission.waiting),

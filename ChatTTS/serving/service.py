@@ -252,6 +252,8 @@ class SpeechService:
         self._check_text(request.text)
         if request.word_times:
             self.check_word_times()
+        if request.guard is not None:
+            self.check_word_times("guard")
         if request.sample is not None:
             voice = {"spk_smp": request.sample}
             if request.transcript:
@@ -286,6 +288,19 @@ class SpeechService:
                 param=param,
             )
 
+    def guard_of(self, asked: str | None, *, is_whole: bool) -> str | None:
+        """Return the guard of a request.
+
+        Args:
+            asked: the client's choice, one of ``GUARDS``; ``None`` for the server's own.
+            is_whole: whether nothing is sent before all is spoken. The server's own choice delays
+                no other sound.
+        """
+        if asked is not None:
+            return None if asked == "none" else asked
+        default = self.settings.guard
+        return "report" if default == "retry" and not is_whole else default
+
     def take_ticket(self, request: SpeechRequest) -> Ticket:
         """Put a request into the queue.
 
@@ -318,6 +333,7 @@ class SpeechService:
                 first_utterance=request.first_utterance,
                 interrupt=interrupt,
                 word_times=request.word_times,
+                guard=request.guard,
             )
         )
 

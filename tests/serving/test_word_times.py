@@ -327,8 +327,7 @@ def test_words_need_heads_and_their_attention(
         assert not server.call(lambda: gives(chat))
         patch.setattr(chat, "_model", replace(model, found_heads=FoundHeads(((0, 0),))))
         assert server.call(lambda: gives(chat))
-    engine: Any = chat.gpt.engine
-    monkeypatch.setattr(engine.engine.engine.executor, "gives_attention", False)
+    monkeypatch.setattr(chat.gpt, "gives_attention", False)
     assert not server.call(lambda: gives(chat))
 
 

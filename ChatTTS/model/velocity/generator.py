@@ -52,6 +52,11 @@ class VelocityGenerator:
         """The embeddings and heads of the model."""
         return self.engine.engine.executor.embed
 
+    @property
+    def gives_attention(self) -> bool:
+        """Whether requests may have alignment heads."""
+        return self.engine.engine.executor.gives_attention
+
     def generate(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation
     ) -> Generator[list[Delta], None, None]:

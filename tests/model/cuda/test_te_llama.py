@@ -224,3 +224,13 @@ def test_without_kernels_the_plain_model_is_taken_and_the_reason_said(
         "the accelerated Llama needs CUDA, not cpu",
         "a Llama with biases",
     ]
+
+
+def test_its_heads_give_no_attention(
+    monkeypatch: pytest.MonkeyPatch, standard: Chat, model: TELlamaModel
+) -> None:
+    monkeypatch.setattr(gpt, "_accelerated", lambda *_: (model, None, model.new_cache))
+    chat = Chat()
+    chat.load_or_raise("custom", custom_path=MODEL, device="cpu", experimental=True)
+    assert not chat.gives_attention
+    assert standard.gives_attention

@@ -106,10 +106,15 @@ class Process:
         """Send SIGTERM."""
         self._process.send_signal(signal.SIGTERM)
 
+    @property
+    def grpc_address(self) -> str:
+        """Host and port of its gRPC interface."""
+        return self.said(r"(127\.0\.0\.1:\d+) \(gRPC").group(1)
+
     @contextlib.contextmanager
     def riva_client(self) -> Iterator[riva.client.SpeechSynthesisService]:
         """Yield Riva's client until the end of the block."""
-        auth = riva.client.Auth(uri=self.said(r"(127\.0\.0\.1:\d+) \(gRPC").group(1))
+        auth = riva.client.Auth(uri=self.grpc_address)
         try:
             yield riva.client.SpeechSynthesisService(auth)
         finally:

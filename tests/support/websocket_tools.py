@@ -9,7 +9,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,10 +112,18 @@ class Speaker:
         return [m for m in self.messages if m["type"] == kind and m.get("context_id") == context]
 
 
+class Address(Protocol):
+    """Something that listens at a URL."""
+
+    @property
+    def url(self) -> str:
+        """URL of its root, without a slash at the end."""
+
+
 @contextlib.contextmanager
-def speaker(server: RunningServer, query: str = "", **options: Any) -> Iterator[Speaker]:
+def speaker(server: Address, query: str = "", **options: Any) -> Iterator[Speaker]:
     """Yield a client on an open socket until the end of the block."""
-    url = f"ws://{server.address}{PATH}{query}"
+    url = f"{server.url.replace('http', 'ws', 1)}{PATH}{query}"
     with connect(url, proxy=None, open_timeout=PATIENCE, **options) as connection:
         assert isinstance(connection, ClientConnection)
         yield Speaker(connection)

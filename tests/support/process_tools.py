@@ -120,6 +120,11 @@ class Process:
         finally:
             auth.channel.close()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
     def status(self) -> int:
         """Wait for the end of the process; return its exit status."""
         return self._process.wait(PATIENCE)

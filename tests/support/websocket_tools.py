@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import ssl
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -124,6 +125,11 @@ class Address(Protocol):
 def speaker(server: Address, query: str = "", **options: Any) -> Iterator[Speaker]:
     """Yield a client on an open socket until the end of the block."""
     url = f"{server.url.replace('http', 'ws', 1)}{PATH}{query}"
+    if url.startswith("wss:"):
+        # This client reads in a thread. Before Python 3.13 the session tickets that TLS 1.3 sends
+        # after its handshake may come while another thread writes, whose bytes are then lost.
+        options["ssl"] = context = ssl.create_default_context()
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
     with connect(url, proxy=None, open_timeout=PATIENCE, **options) as connection:
         assert isinstance(connection, ClientConnection)
         yield Speaker(connection)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ class Requests:
 
     def __init__(self, load: Load, seconds: float, seed: int) -> None:
         random = np.random.default_rng(seed)
+        self.load = load
         self.moments = load.moments(random, seconds)
         self.lengths = load.lengths(random, len(self.moments))
         self._counted = self.moments >= seconds / 10
@@ -79,27 +79,28 @@ def percentiles(values: NDArray[np.float64]) -> list[float]:
     return [float(np.percentile(values, share)) for share in _PERCENTILES]
 
 
+def bursts(args: argparse.Namespace) -> dict[str, float]:
+    """Return the fields of a load, beside its rate."""
+    names = ("burst", "burst_share", "burst_seconds", "median_seconds", "spread")
+    return {name: getattr(args, name) for name in names}
+
+
 def loads(args: argparse.Namespace) -> dict[str, Load]:
     """Return the loads by their names."""
-    burst = {
-        "burst": args.burst,
-        "burst_share": args.burst_share,
-        "burst_seconds": args.burst_seconds,
-        "median_seconds": args.median_seconds,
-        "spread": args.spread,
-    }
-    mean = Load(1.0, **burst).mean_seconds()
-    found = {f"{n:,} streams at once".replace(",", " "): Load(n / mean, **burst) for n in args.streams}
+    how = bursts(args)
+    # As many listeners as requests come in the time that one of them listens.
+    mean = Load(1.0, **how).mean_seconds()
+    rates = {f"{n:,} streams at once": n / mean for n in args.streams}
     if args.daily:
-        name = f"{args.daily:,} requests a day".replace(",", " ")
-        found[name] = Load(args.daily * args.busy_hour / _DAY, **burst)
-    return found
+        rates[f"{args.daily:,} requests a day"] = args.daily * args.busy_hour / _DAY
+    return {name.replace(",", " "): Load(rate, **how) for name, rate in rates.items()}
 
 
-def policies_table(
-    measured: Measured, requests: Requests, counts: Sequence[int]
-) -> list[dict[str, Any]]:
-    """Simulate each policy with each number of replicas; return the rows of the table."""
+def policies_table(measured: Measured, requests: Requests) -> list[dict[str, Any]]:
+    """Simulate each policy with just enough replicas and with more; return the rows."""
+    least = math.ceil(busy_replicas(measured, requests.load))
+    enough = fewest(requests, measured, POLICIES["power of two"], least)
+    counts = (enough, math.ceil(1.25 * enough))
     rows = []
     for count in counts:
         for name, policy in POLICIES.items():
@@ -118,7 +119,7 @@ def size_row(measured: Measured, name: str, load: Load, args: argparse.Namespace
     """Find the replicas for a load; return the row of the table."""
     requests = Requests(load, args.seconds, args.seed)
     busy = busy_replicas(measured, load)
-    replicas = fewest(requests, measured, POLICIES["power of two"], max(1, math.ceil(busy)))
+    replicas = fewest(requests, measured, POLICIES["power of two"], math.ceil(busy))
     row = {
         "load": name,
         "rate": load.rate,
@@ -142,6 +143,9 @@ def main() -> None:
         "--bound", type=float, help="seconds of the first sound, 95th percentile (default: its own)"
     )
     parser.add_argument("--streams", type=int, nargs="+", default=[100, 1000, 10_000])
+    parser.add_argument(
+        "--compare", type=int, default=1000, help="streams at once, for which to compare policies"
+    )
     parser.add_argument("--daily", type=int, default=1_000_000, help="requests a day; 0 for none")
     parser.add_argument(
         "--busy-hour", type=float, default=2.0, help="its requests, by those of a mean hour"
@@ -155,7 +159,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    check_at_least_one(parser, args, "streams", "seconds", "burst")
+    check_at_least_one(parser, args, "streams", "compare", "seconds", "burst")
     report = run(args)
     write_json(origin() | report, args.json)
 
@@ -165,25 +169,28 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     measured = MEASURED[args.replica]()
     if args.bound is not None:
         measured = replace(measured, bound=args.bound)
-    profile = measured.profile
     all_loads = loads(args)
-    first_name, first = next(iter(all_loads.items()))
-    print(f"{measured.name}: at most {profile.most} streams, each {first.mean_seconds():.1f} s")
-    print("\n| load | requests/s | busy replicas | replicas | GB of weights and caches | machines |")
+    mean = Load(1.0, **bursts(args)).mean_seconds()
+    print(
+        f"{measured.name}: at most {measured.profile.most} streams, each {mean:.1f} s; "
+        f"first sound p95 within {measured.bound} s"
+    )
+    print(
+        "\n| load | requests/s | busy replicas | replicas | GB of weights and caches | machines |"
+    )
     print("| --- | --- | --- | --- | --- | --- |")
     sizes = [size_row(measured, name, load, args) for name, load in all_loads.items()]
-    counts = [sizes[0]["replicas"], math.ceil(1.25 * sizes[0]["replicas"])]
-    print(f"\n{first_name}; p50 / p95 / p99 in ms\n\n| replicas | policy | queued | first sound |")
-    print("| --- | --- | --- | --- |")
-    requests = Requests(first, args.seconds, args.seed)
+    print(f"\n{args.compare} streams at once; p50 / p95 / p99 in ms")
+    print("\n| replicas | policy | queued | first sound |\n| --- | --- | --- | --- |")
+    requests = Requests(Load(args.compare / mean, **bursts(args)), args.seconds, args.seed)
     return {
         "settings": {name: value for name, value in vars(args).items() if name != "json"},
         "replica": measured.name,
-        "most": profile.most,
+        "most": measured.profile.most,
         "bound": measured.bound,
-        "mean_seconds": first.mean_seconds(),
+        "mean_seconds": mean,
         "sizes": sizes,
-        "policies": policies_table(measured, requests, counts),
+        "policies": policies_table(measured, requests),
     }
 
 

@@ -44,22 +44,15 @@ class Proxy:
     def __init__(self, kind: str, folder: Path, servers: Sequence[tuple[str, str]]) -> None:
         if shutil.which(kind) is None:
             pytest.skip(f"{kind} is not installed (Debian has it: apt-get install {kind})")
-        self._folder, self._is_nginx = folder, kind == "nginx"
-        self.certificate, key = make_certificate(folder)
+        self._folder = folder
         ports = free_ports(2)
-        self.url, self.grpc_address = (f"{scheme}localhost:{port}" for scheme, port in zip(
-            ("https://", ""), ports, strict=True
-        ))
-        self._text = with_addresses(configuration(kind), servers, ports)
-        if self._is_nginx:
-            text = nginx_files(self._text, folder, self.certificate, key)
-            self._file = folder / "nginx.conf"
+        self._file = write_files(kind, folder, servers, ports)
+        self.certificate = folder / "certificate.pem"
+        self.url, self.grpc_address = f"https://localhost:{ports[0]}", f"localhost:{ports[1]}"
+        if kind == "nginx":
             command = ["nginx", "-g", "daemon off;", "-c", str(self._file)]
         else:
-            text = haproxy_files(self._text, folder, self.certificate, key)
-            self._file = folder / "haproxy.cfg"
             command = ["haproxy", "-db", "-f", str(self._file)]
-        self._file.write_text(text, encoding="utf-8")
         self._log = (folder / "output").open("w")
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
 
@@ -160,6 +153,18 @@ def configuration(kind: str) -> str:
     """Return the text of the proxy's configuration in ``deploy/``."""
     name = {"nginx": "nginx.conf", "haproxy": "haproxy.cfg"}[kind]
     return (ROOT / "deploy" / name).read_text(encoding="utf-8")
+
+
+def write_files(
+    kind: str, folder: Path, servers: Sequence[tuple[str, str]], ports: Sequence[int]
+) -> Path:
+    """Write a proxy's configuration, and a certificate; return the file of the configuration."""
+    certificate, key = make_certificate(folder)
+    text = with_addresses(configuration(kind), servers, ports)
+    complete = nginx_files if kind == "nginx" else haproxy_files
+    file = folder / f"{kind}.conf"
+    file.write_text(complete(text, folder, certificate, key), encoding="utf-8")
+    return file
 
 
 def with_addresses(text: str, servers: Sequence[tuple[str, str]], ports: Sequence[int]) -> str:

@@ -13,7 +13,7 @@ from ..common.step_limit import StepWork
 from .simulation import FRAMES_PER_SECOND, Profile
 
 _RESULTS = Path(__file__).parents[1] / "results"
-# A player runs dry where streams advance more slowly than this by real time.
+# All streams advance this many times as fast as they are played, so that no player runs dry.
 _REAL_TIME = 1.1
 # Steps before the first exact sound at the published sizes: 57.5, as `streaming-cpu.json` has it.
 _FIRST_FRAMES = 58

@@ -11,6 +11,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,26 +167,28 @@ class Replica:
 
 
 # A policy returns the number of the replica that gets the next request.
-Policy = Callable[[Sequence[Replica], np.random.Generator, int], int]
+Policy = Callable[[Sequence[Replica], Random, int], int]
 
 
-def round_robin(replicas: Sequence[Replica], random: np.random.Generator, count: int) -> int:
+def round_robin(replicas: Sequence[Replica], random: Random, count: int) -> int:
     """Return each replica in turn."""
     return count % len(replicas)
 
 
-def power_of_two(replicas: Sequence[Replica], random: np.random.Generator, count: int) -> int:
+def power_of_two(replicas: Sequence[Replica], random: Random, count: int) -> int:
     """Return the less busy one of two random replicas."""
-    first = int(random.integers(len(replicas)))
-    second = (first + 1 + int(random.integers(max(1, len(replicas) - 1)))) % len(replicas)
+    first = random.randrange(len(replicas))
+    second = (first + 1 + random.randrange(max(1, len(replicas) - 1))) % len(replicas)
     return first if replicas[first].ongoing <= replicas[second].ongoing else second
 
 
-def least_ongoing(replicas: Sequence[Replica], random: np.random.Generator, count: int) -> int:
+def least_ongoing(replicas: Sequence[Replica], random: Random, count: int) -> int:
     """Return the replica with the fewest ongoing requests; of equal ones the next in turn."""
-    turn = count % len(replicas)
-    ordered = (*range(turn, len(replicas)), *range(turn))
-    return min(ordered, key=lambda number: replicas[number].ongoing)
+
+    def order(number: int) -> tuple[int, int]:
+        return replicas[number].ongoing, (number - count) % len(replicas)
+
+    return min(range(len(replicas)), key=order)
 
 
 POLICIES: dict[str, Policy] = {
@@ -225,7 +228,7 @@ def simulate(
         lengths: their frames, (n,).
         seed: of the policy's random choices.
     """
-    random = np.random.default_rng(seed)
+    random = Random(seed)
     frames: list[int] = lengths.tolist()
     arrivals: list[float] = moments.tolist()
     servers = [Replica(number, profile) for number in range(replicas)]

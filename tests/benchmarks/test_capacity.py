@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def step_by_step(
     profile: Profile, replicas: int, policy: Policy, moments: Any, lengths: Any, tick: float
 ) -> NDArray[np.float64]:
     """Return queue, first sound and latency of each request, (n, 3), by ticks of the clock."""
-    random = np.random.default_rng(0)
+    random = Random(0)
     waits = np.zeros((len(moments), 3))
     servers: list[list[int]] = [[] for _ in range(replicas)]
 

@@ -75,6 +75,12 @@ def by_riva(server: Reachable, text: str) -> Parts:
             yield part.audio
 
 
+def by_call(server: Reachable, text: str) -> Parts:
+    """Yield the whole sound, as the answer of one call."""
+    with server.riva_client() as client:
+        yield client.synthesize(text, **RIVA).audio
+
+
 WAYS: tuple[Way, ...] = (by_rest, by_events, by_socket, by_riva)
 
 

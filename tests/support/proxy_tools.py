@@ -109,9 +109,17 @@ class ProxiedServer(RunningServer):
 
 
 @contextlib.contextmanager
-def riva_service(proxy: Proxy) -> Iterator[riva.client.SpeechSynthesisService]:
-    """Yield Riva's client of a proxy, which trusts its certificate, within this context."""
-    auth = riva.client.Auth(ssl_root_cert=proxy.certificate, uri=proxy.grpc_address)
+def riva_service(
+    proxy: Proxy, *options: tuple[str, str]
+) -> Iterator[riva.client.SpeechSynthesisService]:
+    """Yield Riva's client of a proxy, which trusts its certificate, within this context.
+
+    Args:
+        options: of gRPC's channel.
+    """
+    auth = riva.client.Auth(
+        ssl_root_cert=proxy.certificate, uri=proxy.grpc_address, options=list(options)
+    )
     try:
         yield riva.client.SpeechSynthesisService(auth)
     finally:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -11,13 +14,27 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ...support.listeners import WAYS, Listener, Way, by_events, by_rest, by_riva, by_socket
+from ...support.listeners import (
+    RIVA,
+    WAYS,
+    Listener,
+    Parts,
+    Reachable,
+    Way,
+    by_call,
+    by_events,
+    by_rest,
+    by_riva,
+    by_socket,
+)
+from ...support.places import ROOT
 from ...support.process_tools import LONG, Process
 from ...support.proxy_tools import (
     KINDS,
     ProxiedServer,
     Proxy,
     places,
+    riva_service,
     two_servers,
 )
 from ...support.serving_tools import PATIENCE, RunningServer, eventually
@@ -89,6 +106,17 @@ def bound(server: ProxiedServer, names: Sequence[str]) -> list[Listener]:
     return [Listener(way, server, SHORT) for way in ways]
 
 
+def by_patience(server: Reachable, text: str) -> Parts:
+    """Yield the sound of a call that gRPC's client itself repeats, as docs/scaling.md shows."""
+    assert isinstance(server, ProxiedServer)
+    document = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^POLICY = ({.*?^})$", document, re.MULTILINE | re.DOTALL)
+    policy = json.dumps(ast.literal_eval(block))
+    with riva_service(server.proxy, ("grpc.service_config", policy)) as client:
+        for part in client.synthesize_online(text, **RIVA):
+            yield part.audio
+
+
 def check_cut(begun: Sequence[Listener], story: bytes) -> None:
     """Check that one of each two was cut, which its client noticed, and that the other is whole."""
     for first, second in zip(begun[::2], begun[1::2], strict=True):
@@ -104,16 +132,16 @@ def test_a_killed_server_cuts_what_it_had_begun_and_nothing_else(pair: Pair, kin
     names = ["anna", "ben", "carla", "dora"]
     assert all(listener.whole() for listener in bound(server, names))
     begun = streams(server, (by_rest, by_events, by_riva), STORY)
-    waiting = [Listener(by_rest, server, SHORT) for _ in range(4)]
-    calls = [Listener(by_riva, server, SHORT) for _ in range(2)]
-    assert eventually(lambda: [load(one) for one in (killed, left)] == [(3, 3), (3, 3)])
+    waiting = [Listener(way, server, SHORT) for way in (by_rest, by_patience) for _ in range(4)]
+    calls = [Listener(by_call, server, SHORT) for _ in range(2)]
+    assert eventually(lambda: [load(one) for one in (killed, left)] == [(3, 5), (3, 5)])
 
     killed.close()
     story, short = sound(left, STORY), sound(left, SHORT)
 
     check_cut(begun, story)
     assert all(listener.whole() and listener.sound == short for listener in waiting)
-    # nginx keeps nothing of a call that it has sent.
+    # nginx keeps nothing of a call that it has sent; without patience, its client is told.
     assert sum(call.whole() for call in calls) == (1 if kind == "nginx" else 2)
     assert all(call.sound == (short if call.whole() else b"") for call in calls)
     later = [Listener(way, server, SHORT) for way in WAYS for _ in range(2)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -17,8 +18,8 @@ from benchmarks.capacity.simulation import (
     FRAMES_PER_SECOND,
     POLICIES,
     Load,
-    Policy,
     Profile,
+    Replica,
     round_robin,
     simulate,
 )
@@ -28,32 +29,21 @@ from ..support.benchmark_tools import run_command
 PROFILE = Profile((1, 4), (0.010, 0.016), first_frames=5, first_seconds=0.5, most=3)
 
 
-class Stream:
-    """A request in the plain simulation: when it comes, and how many frames it has of how many."""
-
-    def __init__(self, moment: float, length: int) -> None:
-        self.moment, self.length, self.frames = moment, length, 0
-
-
 def step_by_step(
-    profile: Profile, replicas: int, policy: Policy, moments: Any, lengths: Any, tick: float
+    profile: Profile, choices: Sequence[int], moments: Any, lengths: Any, tick: float
 ) -> NDArray[np.float64]:
-    """Return queue, first sound and latency of each request, (n, 3), by ticks of the clock."""
-    random = Random(0)
-    waits = np.zeros((len(moments), 3))
-    servers: list[list[int]] = [[] for _ in range(replicas)]
+    """Return queue, first sound and latency of each request, (n, 3), by ticks of a clock.
 
-    class Seen:
-        def __init__(self, server: Sequence[int]) -> None:
-            self.ongoing = len(server)
-
-    frames, left, now = np.zeros(len(moments)), len(moments), 0.0
-    coming = list(range(len(moments)))
+    Args:
+        choices: the replica of each request.
+    """
+    waits, frames = np.zeros((len(moments), 3)), np.zeros(len(moments))
+    servers: list[list[int]] = [[] for _ in range(max(choices) + 1)]
+    come, left, now = 0, len(moments), 0.0
     while left:
-        while coming and moments[coming[0]] <= now:
-            request = coming.pop(0)
-            seen: Any = [Seen(server) for server in servers]
-            servers[policy(seen, random, request)].append(request)
+        while come < len(moments) and moments[come] <= now:
+            servers[choices[come]].append(come)
+            come += 1
         for server in servers:
             running = server[: profile.most]
             for request in running:
@@ -73,17 +63,46 @@ def step_by_step(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_all_policies_wait_as_long_as_step_by_step(policy: str) -> None:
+def test_requests_wait_as_long_as_step_by_step(policy: str) -> None:
     random = np.random.default_rng(1)
     moments = np.sort(random.uniform(0, 1.5, 40))
     lengths = random.integers(1, 40, 40)
+    choices: list[int] = []
+
+    def chosen(replicas: Sequence[Replica], random: Random, count: int) -> int:
+        choices.append(POLICIES[policy](replicas, random, count))
+        return choices[-1]
+
+    found = simulate(PROFILE, 2, chosen, moments, lengths)
     tick = 0.0005
-    plain = step_by_step(PROFILE, 2, POLICIES[policy], moments, lengths, tick)
-    found = simulate(PROFILE, 2, POLICIES[policy], moments, lengths)
+    plain = step_by_step(PROFILE, choices, moments, lengths, tick)
     assert plain[:, 0].max() > 0.05  # some waited
     for column, values in enumerate((found.queued, found.first_sound, found.latency)):
         # A stream that changes the pace is noticed up to a tick late, by all that follow it.
         np.testing.assert_allclose(values, plain[:, column], atol=25 * tick)
+
+
+@dataclass(frozen=True)
+class Busy:
+    """A replica with so many ongoing requests."""
+
+    ongoing: int
+
+
+def choose(policy: str, *ongoing: int) -> list[int]:
+    """Return the replicas that a policy gives to a hundred requests, none of which is ongoing."""
+    replicas: Any = [Busy(count) for count in ongoing]
+    random = Random(0)
+    return [POLICIES[policy](replicas, random, count) for count in range(100)]
+
+
+def test_policies_choose_by_turns_or_by_ongoing_requests() -> None:
+    assert choose("round robin", 5, 0, 0)[:4] == [0, 1, 2, 0]
+    assert choose("least ongoing", 5, 0, 0)[:4] == [1, 1, 2, 1]
+    # Of any two the less busy one: the busiest of all gets nothing.
+    assert set(choose("power of two", 0, 2, 1)) == {0, 2}
+    assert set(choose("power of two", 1, 1, 1)) == {0, 1, 2}
+    assert set(choose("power of two", 7)) == {0}
 
 
 def test_streams_that_share_a_replica_wait_as_theory_says() -> None:

@@ -6,7 +6,8 @@ import base64
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 import grpc
@@ -18,6 +19,7 @@ from .serving_tools import PATIENCE
 from .websocket_tools import speaker
 
 SEED = 11
+NOTHING: Mapping[str, str] = MappingProxyType({})
 CUT = (httpx.HTTPError, ConnectionClosed, grpc.RpcError, EOFError)
 PCM = {"response_format": "pcm", "seed": SEED}
 RIVA = {
@@ -43,7 +45,7 @@ Parts = Generator[bytes, None, None]
 Way = Callable[[Reachable, str], Parts]
 
 
-def by_rest(server: Reachable, text: str, **headers: str) -> Parts:
+def by_rest(server: Reachable, text: str, headers: Mapping[str, str] = NOTHING) -> Parts:
     body = {"input": text, **PCM}
     with post(server, body, headers) as answer:
         yield from answer.iter_raw()
@@ -51,7 +53,7 @@ def by_rest(server: Reachable, text: str, **headers: str) -> Parts:
 
 def by_events(server: Reachable, text: str) -> Parts:
     body = {"input": text, "stream_format": "sse", **PCM}
-    with post(server, body, {}) as answer:
+    with post(server, body) as answer:
         for line in filter(None, answer.iter_lines()):
             event = json.loads(line.removeprefix("data: "))
             if event["type"] == "speech.audio.done":
@@ -86,11 +88,11 @@ WAYS: tuple[Way, ...] = (by_rest, by_events, by_socket, by_riva)
 
 @contextlib.contextmanager
 def post(
-    server: Reachable, body: dict[str, object], headers: dict[str, str]
+    server: Reachable, body: Mapping[str, object], headers: Mapping[str, str] = NOTHING
 ) -> Iterator[httpx.Response]:
     """Yield the answer to a request for speech, whose status is that of success."""
     url = f"{server.url}/v1/audio/speech"
-    with httpx.stream("POST", url, json=body, headers=headers, timeout=PATIENCE) as answer:
+    with httpx.stream("POST", url, json=body, headers=dict(headers), timeout=PATIENCE) as answer:
         answer.raise_for_status()
         yield answer
 

@@ -102,7 +102,7 @@ def streams(server: ProxiedServer, ways: Sequence[Way], text: str) -> list[Liste
 
 def bound(server: ProxiedServer, names: Sequence[str]) -> list[Listener]:
     """Let a client of each name, which the proxy binds to a server, listen to a short text."""
-    ways = [partial(by_rest, **{"x-affinity": name}) for name in names]
+    ways = [partial(by_rest, headers={"x-affinity": name}) for name in names]
     return [Listener(way, server, SHORT) for way in ways]
 
 

@@ -11,6 +11,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -53,7 +54,8 @@ class Load:
         rate: requests a second, on average.
         burst: how many times as often they come in a burst as otherwise.
         burst_share: share of the time that is in a burst.
-        burst_seconds: length of a burst, on average; exponentially distributed, like the calm.
+        burst_seconds: length of a burst; each of so many seconds divided by the share has one, at a
+            random place.
         median_seconds: median of the length of their speech, which has a log-normal distribution.
         spread: standard deviation of the logarithm of that length.
         longest_seconds: the most that a request speaks.
@@ -81,16 +83,17 @@ class Load:
     def moments(self, random: np.random.Generator, seconds: float) -> NDArray[np.float64]:
         """Return the moments, in seconds from 0, at which requests come; ascending."""
         calm = self.rate / (1 + (self.burst - 1) * self.burst_share)
-        calm_seconds = self.burst_seconds * (1 / self.burst_share - 1)
-        parts, begin, is_burst = [], 0.0, False
-        while begin < seconds:
-            length = random.exponential(self.burst_seconds if is_burst else calm_seconds)
-            end = min(seconds, begin + length)
-            rate = calm * (self.burst if is_burst else 1)
-            count = random.poisson(rate * (end - begin))
-            parts.append(np.sort(random.uniform(begin, end, count)))
-            begin, is_burst = end, not is_burst
-        return np.concatenate(parts)
+        period = self.burst_seconds / self.burst_share
+        parts = []
+        for begin in np.arange(0.0, seconds, period):
+            burst = begin + random.uniform(0.0, period - self.burst_seconds)
+            ends = (begin, burst, burst + self.burst_seconds, begin + period)
+            rates = (calm, calm * self.burst, calm)
+            for (left, right), rate in zip(pairwise(ends), rates, strict=True):
+                count = random.poisson(rate * (right - left))
+                parts.append(np.sort(random.uniform(left, right, count)))
+        moments = np.concatenate(parts)
+        return moments[moments < seconds]
 
 
 class Replica:

@@ -157,7 +157,7 @@ def test_a_killed_server_cuts_its_websockets(pair: Pair) -> None:
 
 
 def test_a_drained_server_loses_nothing(pair: Pair, kind: str) -> None:
-    server, (drained, left) = pair("--drain-delay", "5", "--shutdown-seconds", "600")
+    server, (drained, left) = pair("--drain-delay", "15", "--shutdown-seconds", "600")
     begun = streams(server, WAYS, STORY)
     if kind == "nginx":
         server.proxy.take_out((drained.url, drained.grpc_address))

@@ -126,7 +126,8 @@ def measure(chat: Chat, lines: Iterable[str], count: int, speeds: Sequence[int])
 
 def _command() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m recipes.bundled_voice.word_truth", description=(__doc__ or "").split("\n")[0]
+        prog="python -m recipes.bundled_voice.word_truth",
+        description=(__doc__ or "").split("\n")[0],
     )
     parser.add_argument("--checkpoint", type=Path, help="folder that holds asset/")
     parser.add_argument("--count", type=int, default=200, help="sentences (default %(default)s)")

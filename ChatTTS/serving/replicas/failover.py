@@ -119,6 +119,7 @@ class FailoverStream:
                     self._replay.check_complete()
                 self._is_over = True
                 self.finish_reason = "abort" if message is None else message.finish_reason
+                await self._close()
         raise StopAsyncIteration
 
     def leave(self) -> None:

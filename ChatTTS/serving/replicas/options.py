@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ...checkpoints import assets
 from ...checkpoints.assets import AssetFolder
 from ...core import Chat
 from ...errors import ConfigError
+from ...model.placement import choose_placement
 from ...utils import machine
 
 # Requests that a replica takes at a time, as a multiple of its share of all running requests: when
@@ -95,9 +98,7 @@ class ReplicaOptions:
             )
 
     @classmethod
-    def of(
-        cls, replicas: int, least: int | None, most: int | None, running: int
-    ) -> ReplicaOptions:
+    def of(cls, replicas: int, least: int | None, most: int | None, running: int) -> ReplicaOptions:
         """Return the options of the command line, where bounds may be missing."""
         bounds = (replicas if bound is None else bound for bound in (least, most))
         return cls(replicas, *bounds, running=running)
@@ -116,6 +117,25 @@ class ReplicaOptions:
     def most_ongoing(self) -> int:
         """Requests that a replica takes at a time; further ones wait for a replica."""
         return _ROOM * self.share + _OTHER_CALLS
+
+    def check_here(self, load: LoadOptions) -> None:
+        """Check that the replicas fit on this machine.
+
+        Raises:
+            ConfigError: there are too few cores or GPUs.
+        """
+        self.check_cores(load.threads, machine.usable_cores())
+        placement = choose_placement(load.device, load.dtype)
+        if placement.device.type == "cuda":
+            if placement.device.index is not None:
+                raise ConfigError(
+                    "each replica has a GPU of its own: give --device cuda, no number"
+                )
+            if self.most > (devices := torch.cuda.device_count()):
+                raise ConfigError(
+                    f"{self.most} replicas need {self.most} GPUs, and there are {devices}: take "
+                    "fewer replicas"
+                )
 
     def check_cores(self, threads: int, cores: float) -> None:
         """Check that the replicas fit.

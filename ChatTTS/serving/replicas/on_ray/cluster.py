@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import socket
 import tempfile
@@ -15,6 +16,7 @@ from ray import serve
 from ray.serve.exceptions import RayServeException
 
 from ....errors import ConfigError, EngineUnavailableError
+from ....model.placement import choose_placement
 from ....utils import machine
 from ....version import __version__
 from ..front import ReplicatedModel
@@ -28,6 +30,8 @@ logger = logging.getLogger(__name__)
 APPLICATION = "chattts"
 _CONNECT_SECONDS = 3.0
 _FACTS_SECONDS = 600.0  # a replica may load its model for minutes
+# The last line of a traceback.
+_ERROR = re.compile(r"^\s*[\w.]+(?:Error|Exception)(?:\(\w+\))?: ")
 # Sound travels in small objects, which need no store. Ray asks for 75 MB at least.
 _STORE_BYTES = 128 << 20
 
@@ -52,7 +56,6 @@ def replicated_model(
     with ExitStack() as stack:
         if address is None:
             assert options is not None, "a new cluster has no application"
-            options.check_cores(load.threads, machine.usable_cores())
             stack.enter_context(_own_cluster())
         else:
             stack.enter_context(_cluster_at(address))
@@ -170,18 +173,35 @@ def _application(load: LoadOptions, options: ReplicaOptions) -> Iterator[Any]:
                 f"an application {APPLICATION!r} runs on the Ray cluster already: leave out "
                 "--data-parallel-size to use it, or delete it first"
             )
-    needs_gpu = (load.device or "cpu").startswith("cuda")
-    serve.start(proxy_location="Disabled", logging_config={"enable_access_log": False})
+    needs_gpu = choose_placement(load.device, load.dtype).device.type == "cuda"
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
+    serve.start(
+        proxy_location="Disabled",
+        logging_config={"enable_access_log": False, "log_level": "WARNING"},
+    )
     application = bound(load, options.as_deployment(load, needs_gpu=needs_gpu))
     try:
         try:
             handle = serve.run(application, name=APPLICATION, route_prefix=None)
         except RuntimeError as error:
-            raise EngineUnavailableError(f"a replica does not start: {error}") from error
+            raise EngineUnavailableError(f"a replica does not start: {_reason(error)}") from error
         yield handle
     finally:
         with suppress(RayServeException, ray.exceptions.RayError):
             serve.delete(APPLICATION)
+
+
+def _reason(error: RuntimeError) -> str:
+    """Return why the replicas of the application do not start, in the words of their error."""
+    told = [
+        deployment.message
+        for application in serve.status().applications.values()
+        for deployment in application.deployments.values()
+    ]
+    # A traceback is told, whose last line with an error is that of the replica.
+    lines = "\n".join(told).splitlines()
+    named = [line for line in lines if _ERROR.match(line)]
+    return _ERROR.sub("", named[-1]) if named else str(error)
 
 
 def _facts(pool: RayPool) -> Facts:

@@ -68,9 +68,7 @@ class SpeechReplica:
         interrupt = threading.Event()
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(
-                self._threads, self._replica.refine, job, interrupt
-            )
+            return await loop.run_in_executor(self._threads, self._replica.refine, job, interrupt)
         finally:
             interrupt.set()
 
@@ -101,7 +99,7 @@ def bound(load: LoadOptions, options: Mapping[str, Any]) -> Application:
         health_check_timeout_s=_HEALTH_TIMEOUT,
         graceful_shutdown_wait_loop_s=0.5,
         graceful_shutdown_timeout_s=_DRAIN_SECONDS,
-        max_constructor_retry_count=2,
+        max_constructor_retry_count=1,
         request_router_config=RequestRouterConfig(request_router_class=_ROUTER),
         **options,
     )

@@ -12,34 +12,46 @@ from ray.serve.request_router import (
     RunningReplica,
 )
 
-from ..routing import Affinity, sample_key
+from ..routing import Routes, sample_key
 
 
 class SampleAffinityRouter(RequestRouter):
     """Takes the less busy of two random replicas, or the one that has the request's sample."""
 
     def initialize_state(self, **options: Any) -> None:
-        """Begin with no sample known."""
-        self._affinity: Affinity[ReplicaID] = Affinity()
+        """Begin with nothing known."""
+        self._routes: Routes[ReplicaID] = Routes()
 
     async def choose_replicas(
         self,
         candidate_replicas: list[RunningReplica],
         pending_request: PendingRequest | None = None,
     ) -> list[list[RunningReplica]]:
-        """Return groups of replicas, the preferred group first."""
+        """Return groups of one replica, the best first."""
         replicas = {replica.replica_id: replica for replica in candidate_replicas}
         lengths = {name: self.replica_queue_len_cache.get(name) for name in replicas}
-        loads = {name: length for name, length in lengths.items() if length is not None}
-        ranks = self._affinity.ranks(_sample(pending_request), list(replicas), loads)
-        return [[replicas[name] for name in rank] for rank in ranks]
+        told = {name: length for name, length in lengths.items() if length is not None}
+        request = "" if pending_request is None else _id(pending_request)
+        sample = None if pending_request is None else _sample(pending_request)
+        return [
+            [replicas[name]] for name in self._routes.choose(request, sample, list(replicas), told)
+        ]
 
     def on_request_routed(
         self, pending_request: PendingRequest, replica_id: ReplicaID, result: ReplicaResult
     ) -> None:
-        """Remember where the request's sample is now."""
-        self._affinity.routed(_sample(pending_request), replica_id)
+        """Count the request, and remember where its sample is now."""
+        self._routes.routed(_id(pending_request), _sample(pending_request), replica_id)
+
+    def on_request_completed(self, replica_id: ReplicaID, internal_request_id: str) -> None:
+        """Do not count the request any more."""
+        self._routes.done(internal_request_id)
 
 
-def _sample(request: PendingRequest | None) -> str | None:
-    return sample_key(request.args[0]) if request is not None and request.args else None
+def _id(request: PendingRequest) -> str:
+    name: str = request.metadata.internal_request_id
+    return name
+
+
+def _sample(request: PendingRequest) -> str | None:
+    return sample_key(request.args[0]) if request.args else None

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
-import httpx
 import pytest
 
 from ...support.replica_tools import (
@@ -16,10 +11,8 @@ from ...support.replica_tools import (
     Crowd,
     ReplicatedProcess,
     Task,
-    by_rest,
-    descendants,
 )
-from ...support.serving_tools import PATIENCE, eventually
+from ...support.serving_tools import eventually
 
 pytest.importorskip("ray", reason="replicas need Ray: pip install 'chattts-velocity[scale]'")
 

@@ -27,7 +27,7 @@ NAME = "SpeechReplica"
 _ROUTER = "ChatTTS.serving.replicas.on_ray.router:SampleAffinityRouter"
 _THREADS = 8  # for calls that block
 # A check speaks one frame among all running requests, so a busy replica needs time for it.
-_HEALTH_PERIOD, _HEALTH_TIMEOUT = 5.0, 30.0
+_HEALTH_PERIOD, _HEALTH_TIMEOUT = 2.0, 10.0
 _DRAIN_SECONDS = 300.0  # for streams of a replica that is scaled away
 
 

@@ -14,7 +14,7 @@ from ...support.replica_tools import (
 )
 from ...support.serving_tools import eventually
 
-pytest.importorskip("ray", reason="replicas need Ray: pip install 'chattts-velocity[scale]'")
+pytest.importorskip("ray", reason="replicas need Ray: pip install 'chattts-velocity[serve,scale]'")
 
 pytestmark = pytest.mark.slow
 

@@ -97,7 +97,7 @@ def test_without_ray_one_line_says_what_to_install(
         environment.prepare(own_cluster=True)
     where = ["--port", "0", "--no-grpc", "--voices", str(tmp_path), "--model", "bundled"]
     assert main(["serve", *where, "--data-parallel-size", "1", "--threads", "1"]) == 1
-    assert "chattts-velocity[scale]" in capsys.readouterr().err
+    assert "chattts-velocity[serve,scale]" in capsys.readouterr().err
 
 
 def test_an_own_cluster_is_closed_to_others(monkeypatch: pytest.MonkeyPatch) -> None:

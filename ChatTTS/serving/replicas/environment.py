@@ -33,8 +33,8 @@ def prepare(*, own_cluster: bool) -> None:
     """
     if importlib.util.find_spec("ray") is None:
         raise EngineUnavailableError(
-            "replicas need Ray, which is not here: pip install 'chattts-velocity[serve,scale]', with "
-            "Python 3.11 or newer"
+            "replicas need Ray, which is not here: pip install 'chattts-velocity[serve,scale]', "
+            "with Python 3.11 or newer"
         )
     for name, value in _ALWAYS.items():
         os.environ.setdefault(name, value)

@@ -100,8 +100,8 @@ class ReplicaOptions:
     @classmethod
     def of(cls, replicas: int, least: int | None, most: int | None, running: int) -> ReplicaOptions:
         """Return the options of the command line, where bounds may be missing."""
-        bounds = (replicas if bound is None else bound for bound in (least, most))
-        return cls(replicas, *bounds, running=running)
+        fewest = replicas if least is None else least
+        return cls(replicas, fewest, replicas if most is None else most, running)
 
     @property
     def is_fixed(self) -> bool:

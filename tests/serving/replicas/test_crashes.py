@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
+import grpc
+import httpx
 import pytest
 
 from ...support.replica_tools import (
@@ -11,8 +19,10 @@ from ...support.replica_tools import (
     Crowd,
     ReplicatedProcess,
     Task,
+    by_rest,
+    descendants,
 )
-from ...support.serving_tools import eventually
+from ...support.serving_tools import PATIENCE, eventually
 
 pytest.importorskip("ray", reason="replicas need Ray: pip install 'chattts-velocity[serve,scale]'")
 
@@ -72,3 +82,98 @@ def test_streams_survive_the_crash_of_a_replica(
     process.said("a replica was lost")
     assert eventually(lambda: killed not in process.replicas())
     assert process.all_replicas() != before
+
+
+def test_an_uploaded_voice_travels_with_its_stream(process: ReplicatedProcess) -> None:
+    """The voice is known to the front alone; its sample reaches every replica with the request."""
+    body = {"input": "The lamp was lit.", "response_format": "wav", "stream": False, "seed": 2}
+    recording = httpx.post(f"{process.url}/v1/audio/speech", json=body, timeout=PATIENCE).content
+    answer = httpx.post(
+        f"{process.url}/v1/audio/voices",
+        data={"name": "guest", "consent": "yes", "ref_text": "The lamp was lit."},
+        files={"audio_sample": ("guest.wav", recording, "audio/wav")},
+        timeout=PATIENCE,
+    )
+    assert answer.status_code == 200, answer.text
+    process.all_replicas()
+    task = Task(TEXTS[0], 5, "guest")
+    whole = by_rest(process, task, nothing)
+    assert whole != by_rest(process, replace(task, voice=None), nothing)
+    crowd = Crowd()
+    with crowd.listening(process, [(0, task)] * 6):
+        assert eventually(lambda: crowd.begun >= 4)
+        process.kill_replica()
+    assert list(crowd.results.values()) == [whole] * 6
+
+
+def listening(ports: set[int]) -> set[int]:
+    """Return the ports of these that a process of this machine listens on."""
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            address, state = line.split()[1], line.split()[3]
+            if state == "0A":
+                found.add(int(address.rpartition(":")[2], 16))
+    return found & ports
+
+
+def sockets_of(pids: set[int]) -> set[int]:
+    """Return the ports that these processes listen on."""
+    inodes = set()
+    for pid in pids:
+        for file in Path(f"/proc/{pid}/fd").glob("*"):
+            with contextlib.suppress(OSError):
+                inodes.add(os.readlink(file))
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
+                found.add(int(fields[1].rpartition(":")[2], 16))
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_the_end_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A short path, since Ray keeps sockets below it.
+    folder = Path(tempfile.mkdtemp(prefix="r"))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    shared = set(os.listdir("/dev/shm"))
+    started = ReplicatedProcess(tmp_path, 1)
+    try:
+        assert by_rest(started, TASKS[0], nothing)
+        processes = set(descendants(started.pid))
+        ports = sockets_of(processes | {started.pid})
+        assert listening(ports) == ports
+        assert len(ports) > 3
+        assert started.end() == 0
+        assert eventually(lambda: not any(map(is_alive, processes)))
+        assert listening(ports) == set()
+        assert list(folder.iterdir()) == []
+        own = {name for name in os.listdir("/dev/shm") if name not in shared}
+        assert not [name for name in own if "plasma" in name or "ray" in name]
+    finally:
+        started.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_killed_front_breaks_transfers_and_takes_its_replicas_along(tmp_path: Path) -> None:
+    started = ReplicatedProcess(tmp_path, 1)
+    try:
+        replicas = started.all_replicas()
+        crowd = Crowd()
+        with crowd.listening(started, [(0, Task(TEXTS[0] * 8, 1)), (2, Task(TEXTS[0] * 8, 1))]):
+            assert eventually(lambda: crowd.begun == 2)
+            started.close()
+        assert isinstance(crowd.results[0], httpx.RemoteProtocolError | httpx.ReadError)
+        assert isinstance(crowd.results[1], grpc.RpcError)
+        assert eventually(lambda: not any(map(is_alive, replicas)))
+    finally:
+        started.close()

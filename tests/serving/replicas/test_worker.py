@@ -93,8 +93,6 @@ class Dying:
                 yield message
                 count += 1
 
-    refine = encode_sample = None  # type: ignore[assignment]
-
 
 @pytest.mark.parametrize("cuts", [(0,), (1,), (2,), (3, 2)])
 def test_a_stream_of_the_model_goes_on(

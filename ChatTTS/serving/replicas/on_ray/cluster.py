@@ -127,8 +127,8 @@ def _connected(**options: Any) -> Iterator[None]:
 def _no_cluster(address: str, error: Exception) -> EngineUnavailableError:
     return EngineUnavailableError(
         f"no Ray cluster can be used at {address} ({error}): start one there with `ray start "
-        "--head`, with the versions of Ray and Python that this process has, or leave out "
-        "--ray-address to start one here"
+        "--head`, with the versions of Ray and Python and the token (RAY_AUTH_TOKEN) that this "
+        "process has, or leave out --ray-address to start one here"
     )
 
 

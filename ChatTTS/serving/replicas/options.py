@@ -21,6 +21,9 @@ from ...utils import machine
 _ROOM = 2
 # Calls beside the spoken requests: recordings to encode, texts to refine.
 _OTHER_CALLS = 8
+# Autoscaling: the part of its share that a replica runs on average, and the time for which there are
+# more or fewer requests before replicas come or go. A replica that comes loads its model for long.
+_TARGET, _UP_SECONDS, _DOWN_SECONDS = 0.75, 5.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,9 @@ class ReplicaOptions:
             "min_replicas": self.least,
             "initial_replicas": self.replicas,
             "max_replicas": self.most,
-            "target_ongoing_requests": max(1.0, 0.75 * self.share),
+            "target_ongoing_requests": max(1.0, _TARGET * self.share),
+            "upscale_delay_s": _UP_SECONDS,
+            "downscale_delay_s": _DOWN_SECONDS,
         }
         return {**options, "autoscaling_config": scaling}
 

@@ -37,6 +37,8 @@ def test_a_number_that_follows_the_load() -> None:
         "initial_replicas": 2,
         "max_replicas": 4,
         "target_ongoing_requests": 6.0,
+        "upscale_delay_s": 5.0,
+        "downscale_delay_s": 300.0,
     }
     assert deployment["ray_actor_options"] == {"num_cpus": 2, "num_gpus": 1}
     assert "num_replicas" not in deployment

@@ -21,8 +21,8 @@ from ...utils import machine
 _ROOM = 2
 # Calls beside the spoken requests: recordings to encode, texts to refine.
 _OTHER_CALLS = 8
-# Autoscaling: the part of its share that a replica runs on average, and the time for which there are
-# more or fewer requests before replicas come or go. A replica that comes loads its model for long.
+# Autoscaling: the part of its share that a replica runs on average, and the time for which there
+# are more or fewer requests before replicas come or go. One that comes loads its model for long.
 _TARGET, _UP_SECONDS, _DOWN_SECONDS = 0.75, 5.0, 300.0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import zlib
 from collections.abc import AsyncGenerator, Sequence
@@ -80,6 +81,7 @@ class Life:
         fails: an error in place of the message after these.
         fingerprint: of the replica.
         shift: is added to its samples.
+        hangs: whether it says nothing more in place of being lost.
         ends_early: whether it ends after its first piece, as if that were all.
     """
 
@@ -89,6 +91,7 @@ class Life:
     fails: ChatTTSError | None = None
     fingerprint: Fingerprint = PRINT
     shift: float = 0.0
+    hangs: bool = False
     ends_early: bool = False
 
 
@@ -100,11 +103,13 @@ class FakePool:
         lives: of the replicas, in the order of the calls.
         jobs: that were received.
         closed: how many streams were closed by their consumer or ended.
+        avoided: names of replicas that did not answer.
     """
 
     lives: Sequence[Life]
     jobs: list[SpeechJob] = field(default_factory=list)
     closed: int = 0
+    avoided: list[str] = field(default_factory=list)
 
     def facts(self) -> Facts:
         """Return the facts of the first replica."""
@@ -131,11 +136,17 @@ class FakePool:
                 yield message
             else:
                 return
+            if life.hangs:
+                await asyncio.sleep(3600)
             if life.fails is None:
                 raise ReplicaLostError("the process is gone")
             yield Failed.of(life.fails)
         finally:
             self.closed += 1
+
+    def avoid(self, replica: str) -> None:
+        """Note the name."""
+        self.avoided.append(replica)
 
     def refine(self, job: RefineJob, interrupt: threading.Event) -> str | Failed:
         """Return the text in capitals, or what this life does instead."""

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 from ...pipeline.results import Piece, Word
 from ..errors import UnavailableError
 from ..model import SpeechJob
-from .messages import Ended, Failed, Fingerprint, Message, Opened, ReplicaState
+from .messages import Alive, Ended, Failed, Fingerprint, Message, Opened, ReplicaState
 from .pool import ReplicaLostError, ReplicaPool
 
 logger = logging.getLogger(__name__)
@@ -35,12 +35,14 @@ class Patience:
     Attributes:
         seconds: from the loss of a replica to the first message of another one.
         pause: before each further attempt, in seconds.
+        silence: a replica that has accepted the job and says nothing for so many seconds is lost.
         most_lost: replicas that may be lost without a new sample between; a job that crashes
             replicas ends then.
     """
 
     seconds: float = 120.0
     pause: float = 0.05
+    silence: float = 15.0
     most_lost: int = 5
 
 
@@ -140,13 +142,24 @@ class FailoverStream:
         """Return the next message of this replica, or of the next one."""
         while True:
             try:
-                message = await self._receive()
+                message = await self._receive_in_time()
             except ReplicaLostError as lost:
                 self._count(lost)
                 await self._begin()
             else:
-                assert isinstance(message, Piece | Ended)
-                return message
+                if not isinstance(message, Alive):
+                    assert isinstance(message, Piece | Ended)
+                    return message
+
+    async def _receive_in_time(self) -> Message:
+        """Return a message; a replica that hangs is lost, and avoided."""
+        seconds = self._patience.silence
+        try:
+            return await asyncio.wait_for(self._receive(), seconds)
+        except asyncio.TimeoutError:
+            if self._replica is not None:
+                self._pool.avoid(self._replica)
+            raise ReplicaLostError(f"it said nothing for {seconds:g} s") from None
 
     async def _begin(self) -> None:
         """Open the job on a replica; try again until one accepts it."""

@@ -1,4 +1,4 @@
-"""What a replica sends for a job: one ``Opened``, pieces, then ``Ended`` or ``Failed``."""
+"""The messages of a replica: ``Opened``, pieces and ``Alive``, then ``Ended`` or ``Failed``."""
 
 from __future__ import annotations
 
@@ -71,6 +71,11 @@ class Opened:
 
 
 @dataclass(frozen=True)
+class Alive:
+    """The next piece takes a while; sent every second, so that a process that hangs is noticed."""
+
+
+@dataclass(frozen=True)
 class Ended:
     """All pieces were sent.
 
@@ -122,7 +127,7 @@ class Failed:
         return error
 
 
-Message: TypeAlias = Opened | Piece | Ended | Failed
+Message: TypeAlias = Opened | Piece | Alive | Ended | Failed
 
 _KINDS: Mapping[str, type[errors.ChatTTSError]] = {
     name: kind

@@ -42,6 +42,9 @@ class ReplicaPool(Protocol):
             ReplicaLostError: the replica is gone (with any message).
         """
 
+    def avoid(self, replica: str) -> None:
+        """Send no stream to a replica for a while, where there is another: it does not answer."""
+
     def refine(self, job: RefineJob, interrupt: threading.Event) -> str | Failed:
         """Return the refined utterances; blocks a thread, until ``interrupt`` at the latest.
 

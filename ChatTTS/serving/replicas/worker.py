@@ -6,8 +6,9 @@ import asyncio
 import hashlib
 import secrets
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 
 import torch
 
@@ -18,16 +19,18 @@ from ...core import Chat
 from ...errors import ChatTTSError
 from ...model.native.build import BuildError
 from ...model.native.library import load as load_kernels
+from ...pipeline.results import Piece
 from ...utils.machine import cpu_features
 from ...version import __version__
 from ..local_model import LocalModel, refine
 from ..model import RefineJob, SpeechJob
-from .messages import Ended, Failed, Fingerprint, Message, Opened, ReplicaState
+from .messages import Alive, Ended, Failed, Fingerprint, Message, Opened, ReplicaState
 from .pool import Facts
 
 _HEALTH_TEXT = "Hi."
 _HEALTH = {"manual_seed": 0, "max_new_token": 1, "ensure_non_empty": False}
 _THREADS = 16
+_BEAT_SECONDS = 1.0
 
 
 class Replica:
@@ -36,12 +39,13 @@ class Replica:
     Args:
         chat: loaded, with the velocity engine.
         fingerprint: of it, see :func:`fingerprint_of`.
+        name: of this replica; by default a random one.
     """
 
-    def __init__(self, chat: Chat, fingerprint: Fingerprint) -> None:
+    def __init__(self, chat: Chat, fingerprint: Fingerprint, name: str | None = None) -> None:
         self._model = LocalModel(chat)
         self.fingerprint = fingerprint
-        self.name = secrets.token_hex(4)
+        self.name = secrets.token_hex(4) if name is None else name
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="replica")
 
     def facts(self) -> Facts:
@@ -67,8 +71,9 @@ class Replica:
         try:
             texts = tuple(utterance.text for utterance in stream.utterances)
             yield Opened(self.fingerprint, texts, self.state())
-            async for piece in stream:
-                yield piece
+            async with aclosing(with_signs_of_life(stream)) as messages:
+                async for message in messages:
+                    yield message
             yield Ended(stream.finish_reason, self.state())
         except ChatTTSError as error:
             yield Failed.of(error)
@@ -107,6 +112,27 @@ class Replica:
         """Unload the model."""
         self._model.close()
         self._threads.shutdown(wait=False)
+
+
+async def with_signs_of_life(
+    pieces: AsyncIterator[Piece], seconds: float = _BEAT_SECONDS
+) -> AsyncGenerator[Piece | Alive, None]:
+    """Yield the pieces, and ``Alive`` whenever none comes for so many seconds."""
+    while True:
+        coming = asyncio.ensure_future(anext(pieces))
+        try:
+            while not coming.done():
+                await asyncio.wait({coming}, timeout=seconds)
+                if not coming.done():
+                    yield Alive()
+            try:
+                piece = coming.result()
+            except StopAsyncIteration:
+                return
+            yield piece
+        finally:
+            if coming.cancel():
+                await asyncio.wait({coming})
 
 
 def fingerprint_of(chat: Chat, folder: AssetFolder) -> Fingerprint:

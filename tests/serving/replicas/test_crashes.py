@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import json
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +17,7 @@ import grpc
 import httpx
 import pytest
 
+from ...support.process_tools import Process
 from ...support.replica_tools import (
     CLIENTS,
     Crowd,
@@ -37,6 +41,23 @@ TEXTS = (
     "A letter came from the island. It was short, and it was not signed.",
     "The old man looked at the sea for a long time. Then he went inside.",
 )
+BODIES = [
+    *(
+        {"input": "We went home.", "seed": 5, "response_format": name, "speed": 1.25}
+        for name in ("mp3", "opus", "wav", "flac")
+    ),
+    {"input": "Hello there.", "seed": 4, "refine": True, "response_format": "pcm"},
+    {
+        "input": "We went home. It was late.",
+        "seed": 6,
+        "response_format": "pcm",
+        "stream_format": "sse",
+        "timestamp_granularities": ["word"],
+    },
+    {"input": "!!!"},
+    {"input": "Hello.", "voice": "a voice that is not there"},
+    {"input": "Hello.", "voice": "\u4e00\u4e01"},
+]
 TASKS = [Task(text, 7 + number) for number, text in enumerate(TEXTS)]
 
 
@@ -104,6 +125,47 @@ def test_an_uploaded_voice_travels_with_its_stream(process: ReplicatedProcess) -
         assert eventually(lambda: crowd.begun >= 4)
         process.kill_replica()
     assert list(crowd.results.values()) == [whole] * 6
+
+
+def test_a_replica_that_hangs_is_replaced(
+    process: ReplicatedProcess, undisturbed: list[list[bytes]]
+) -> None:
+    hanging = min(process.all_replicas())
+    crowd = Crowd()
+    with crowd.listening(process, [(0, TASKS[n % len(TASKS)]) for n in range(8)]):
+        assert eventually(lambda: crowd.begun >= 2)
+        os.kill(hanging, signal.SIGSTOP)
+    for place in range(8):
+        assert crowd.results[place] == undisturbed[place % len(TASKS)][0]
+    os.kill(hanging, signal.SIGKILL)  # Ray takes minutes
+    assert eventually(lambda: hanging not in process.replicas())
+    assert len(process.all_replicas()) == REPLICAS
+
+
+def test_answers_are_those_of_one_process(process: ReplicatedProcess, tmp_path: Path) -> None:
+    process.all_replicas()
+    single = Process(tmp_path)
+    try:
+        for body in BODIES:
+            alone, behind = (
+                httpx.post(f"{url}/v1/audio/speech", json=body, timeout=PATIENCE)
+                for url in (single.url, process.url)
+            )
+            assert alone.status_code == behind.status_code
+            if "stream_format" in body:
+                assert events(alone) == events(behind)
+            else:
+                assert alone.content == behind.content
+    finally:
+        single.close()
+
+
+def events(answer: httpx.Response) -> tuple[bytes, list[object], object]:
+    """Return the sound, the words and the last event of an answer in events."""
+    lines = [line[6:] for line in answer.text.splitlines() if line.startswith("data: ")]
+    found = [json.loads(line) for line in lines]
+    sound = b"".join(base64.b64decode(event["audio"]) for event in found if "audio" in event)
+    return sound, [word for event in found for word in event.get("words", ())], found[-1]
 
 
 def listening(ports: set[int]) -> set[int]:

@@ -26,7 +26,7 @@ from ChatTTS.serving.errors import UnavailableError
 from ChatTTS.serving.model import RefineJob, SpeechJob
 from ChatTTS.serving.replicas.failover import FailoverStream, Patience
 from ChatTTS.serving.replicas.front import KnownReplicas, ReplicatedModel
-from ChatTTS.serving.replicas.messages import Failed, ReplicaState
+from ChatTTS.serving.replicas.messages import Alive, Failed, ReplicaState
 
 from ...support.replica_fakes import LENGTHS, PRINT, FakePool, Life, pieces, sound, words
 
@@ -99,6 +99,39 @@ def test_an_engine_that_stops_is_a_lost_replica() -> None:
     got, stream = run(lambda: heard(FakePool([dead, Life()])))
     check_undisturbed(got)
     assert stream.lost == 1
+
+
+@pytest.mark.parametrize("cut", [1, 4])
+def test_a_replica_that_hangs_is_lost_and_avoided(cut: int) -> None:
+    async def main() -> None:
+        pool = FakePool([Life(dies_after=cut, hangs=True), Life()])
+        stream = FailoverStream(JOB, pool, replace(QUICK, silence=0.02), KnownReplicas())
+        await stream.open()
+        check_undisturbed([piece async for piece in stream])
+        assert pool.avoided == ["replica-0"]
+        assert pool.closed == 2
+
+    run(main)
+
+
+def test_a_replica_that_is_slow_but_alive_is_not_lost() -> None:
+    class Slow(FakePool):
+        async def speak(self, job: SpeechJob) -> Any:
+            async for message in super().speak(job):
+                for _ in range(8 if isinstance(message, Piece) else 0):
+                    await asyncio.sleep(0.01)
+                    yield Alive()
+                yield message
+
+    async def main() -> None:
+        job = replace(JOB, word_times=False)
+        pool = Slow([Life(size=20)])
+        stream = FailoverStream(job, pool, replace(QUICK, silence=0.06), KnownReplicas())
+        await stream.open()
+        check_undisturbed([piece async for piece in stream], job)
+        assert stream.lost == 0
+
+    run(main)
 
 
 def test_voices_and_the_seed_travel_with_every_try() -> None:

@@ -24,9 +24,9 @@ from ChatTTS.serving.model import RefineJob, SpeechJob
 from ChatTTS.serving.replicas import worker
 from ChatTTS.serving.replicas.failover import FailoverStream, Patience
 from ChatTTS.serving.replicas.front import KnownReplicas
-from ChatTTS.serving.replicas.messages import Ended, Failed, Fingerprint, Message, Opened
+from ChatTTS.serving.replicas.messages import Alive, Ended, Failed, Fingerprint, Message, Opened
 from ChatTTS.serving.replicas.pool import ReplicaLostError
-from ChatTTS.serving.replicas.worker import Replica, fingerprint_of
+from ChatTTS.serving.replicas.worker import Replica, fingerprint_of, with_signs_of_life
 
 from ...support.serving_tools import eventually, loaded_chat
 
@@ -107,6 +107,28 @@ def test_a_stream_of_the_model_goes_on(
     undisturbed, none = asyncio.run(main(Dying(replica)))
     assert none == 0
     assert asyncio.run(main(Dying(replica, *cuts))) == (undisturbed, len(cuts))
+
+
+def test_a_slow_stream_shows_that_it_is_alive() -> None:
+    async def slow() -> AsyncGenerator[int, None]:
+        yield 1
+        await asyncio.sleep(0.05)
+        yield 2
+
+    async def main() -> tuple[list[Any], bool]:
+        pieces: Any = slow()
+        got = [item async for item in with_signs_of_life(pieces, 0.01)]
+        left: Any = slow()
+        messages = with_signs_of_life(left, 0.01)
+        for _ in range(2):
+            await messages.__anext__()  # now it waits
+        await messages.aclose()
+        return got, left.ag_frame is None
+
+    got, is_closed = asyncio.run(main())
+    assert [item for item in got if not isinstance(item, Alive)] == [1, 2]
+    assert isinstance(got[1], Alive)
+    assert is_closed
 
 
 def test_errors_travel_as_messages(

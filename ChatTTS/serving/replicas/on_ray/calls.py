@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
+import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -32,6 +33,7 @@ _LOST = (
     ReplicaUnavailableError,
 )
 _POLL_SECONDS = 0.2
+_AVOIDED_SECONDS = 120.0  # Ray replaces the replica meanwhile, or it answers again
 
 
 class RayPool:
@@ -44,6 +46,7 @@ class RayPool:
     def __init__(self, handle: DeploymentHandle) -> None:
         self._handle = handle
         self._streams = handle.options(stream=True)
+        self._avoided: dict[str, float] = {}  # until when, by name
 
     def facts(self, seconds: float) -> Facts:
         """Return the facts of a replica; blocks for so many seconds at most.
@@ -58,13 +61,19 @@ class RayPool:
 
     async def speak(self, job: SpeechJob) -> AsyncGenerator[Message, None]:
         """Yield the messages of a job: see :class:`..pool.ReplicaPool`."""
-        response = self._streams.speak.remote(job)
+        now = time.monotonic()
+        self._avoided = {name: until for name, until in self._avoided.items() if until > now}
+        response = self._streams.speak.remote(job, tuple(self._avoided))
         try:
             with _as_losses():
                 async for message in response:
                     yield message
         finally:
             response.cancel()
+
+    def avoid(self, replica: str) -> None:
+        """Send no stream to a replica for a while: see :class:`..pool.ReplicaPool`."""
+        self._avoided[replica] = time.monotonic() + _AVOIDED_SECONDS
 
     def refine(self, job: RefineJob, interrupt: threading.Event) -> str | Failed:
         """Return the refined utterances: see :class:`..pool.ReplicaPool`."""

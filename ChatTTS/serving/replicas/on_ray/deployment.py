@@ -50,15 +50,18 @@ class SpeechReplica:
                 "install one version on every host"
             )
         chat = load.load()
-        self._replica = Replica(chat, fingerprint_of(chat, load.folder()))
+        name = serve.get_replica_context().replica_id.unique_id
+        self._replica = Replica(chat, fingerprint_of(chat, load.folder()), name)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="calls")
 
     async def facts(self) -> Facts:
         """Return what the front must know."""
         return self._replica.facts()
 
-    async def speak(self, job: SpeechJob) -> AsyncGenerator[Message, None]:
-        """Yield the messages of a job."""
+    async def speak(
+        self, job: SpeechJob, avoided: tuple[str, ...]
+    ) -> AsyncGenerator[Message, None]:
+        """Yield the messages of a job; the router reads the names of replicas to be avoided."""
         async with aclosing(self._replica.speak(job)) as messages:
             async for message in messages:
                 yield message

@@ -12,6 +12,7 @@ from ray.serve.request_router import (
     RunningReplica,
 )
 
+from ...model import SpeechJob
 from ..routing import Routes, sample_key
 
 
@@ -28,7 +29,9 @@ class SampleAffinityRouter(RequestRouter):
         pending_request: PendingRequest | None = None,
     ) -> list[list[RunningReplica]]:
         """Return groups of one replica, the best first."""
-        replicas = {replica.replica_id: replica for replica in candidate_replicas}
+        avoided = _avoided(pending_request)
+        answering = [r for r in candidate_replicas if r.replica_id.unique_id not in avoided]
+        replicas = {replica.replica_id: replica for replica in answering or candidate_replicas}
         lengths = {name: self.replica_queue_len_cache.get(name) for name in replicas}
         told = {name: length for name, length in lengths.items() if length is not None}
         request = "" if pending_request is None else _id(pending_request)
@@ -51,6 +54,14 @@ class SampleAffinityRouter(RequestRouter):
 def _id(request: PendingRequest) -> str:
     name: str = request.metadata.internal_request_id
     return name
+
+
+def _avoided(request: PendingRequest | None) -> tuple[str, ...]:
+    """Return the names of the replicas that a stream shall avoid; other calls avoid none."""
+    if request is None or len(request.args) < 2 or not isinstance(request.args[0], SpeechJob):
+        return ()
+    avoided: tuple[str, ...] = request.args[1]
+    return avoided
 
 
 def _sample(request: PendingRequest) -> str | None:

@@ -9,8 +9,7 @@ import functools
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Integral, Real
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeAlias
 
@@ -22,13 +21,14 @@ from .checkpoints import assets
 from .checkpoints.hashes import check_hashes
 from .checkpoints.loading import load_model
 from .checkpoints.script_attributes import CheckpointAttributes
-from .errors import ChatTTSError, ConfigError, TextError, shown
+from .errors import ChatTTSError, ConfigError, TextError
 from .model.generation import Cancellation
 from .model.gpt import EngineOptions
 from .model.placement import choose_placement
 from .model.speaker import encode_sample
 from .params import as_params
 from .pipeline.call import InferCall
+from .pipeline.call_arguments import checked_batch, checked_first, checked_texts
 from .pipeline.frame_generation import Utterance, choose_seed
 from .pipeline.guard import checked_guard
 from .pipeline.head_scores import HeadChoice
@@ -44,9 +44,6 @@ from .utils.process_hooks import finish_before_exit
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
-
-# Random draws number the utterances of a text in 32 bits.
-_MOST_UTTERANCES = 2**31
 
 
 def _succeeds(load: Callable[Concatenate[Chat, P], None]) -> Callable[Concatenate[Chat, P], bool]:
@@ -103,6 +100,9 @@ class Chat(CheckpointAttributes):
         num_threads: int | None = None,
         kv_memory: int | str | None = None,
         batch_invariant: bool | None = None,
+        tensor_parallel_size: int = 1,
+        pipeline_parallel_size: int = 1,
+        distributed_executor_backend: str | None = None,
         homophones: str | Path | None = None,
     ) -> None:
         """Load a checkpoint. If that fails, the earlier one stays loaded.
@@ -127,6 +127,10 @@ class Chat(CheckpointAttributes):
             kv_memory: size of velocity's KV cache, in bytes or as text such as ``2GB``.
             batch_invariant: ``False`` lets the last bits of velocity's results depend on the other
                 requests of the batch, where that is faster.
+            tensor_parallel_size, pipeline_parallel_size: divide velocity's model among so many
+                devices or processes, by the outputs of each layer and by layers.
+            distributed_executor_backend: ``mp`` for processes on this machine (the default), or
+                ``ray`` for a Ray cluster.
             homophones: a JSON table of characters to replace by others that sound alike; by default
                 the checkpoint's ``asset/homophones_map.json``, if there is one.
 
@@ -146,6 +150,9 @@ class Chat(CheckpointAttributes):
             kv_memory=kv_memory,
             batch_invariant=batch_invariant,
             num_threads=num_threads,
+            tensor_parallel_size=tensor_parallel_size,
+            pipeline_parallel_size=pipeline_parallel_size,
+            distributed_executor_backend=distributed_executor_backend,
         )
         folder = assets.locate(source, custom_path, force_redownload)
         check_hashes(folder)
@@ -307,7 +314,8 @@ class Chat(CheckpointAttributes):
                 each of a stream's ``rows``. For a checkpoint that names no attention heads for it,
                 the first such call begins with :meth:`find_alignment_heads`.
             guard: find the times and lost or repeated words. ``report`` names faults in ``rows``,
-                ``retry`` also generates the utterance again, up to three times; the best is kept.
+                ``retry`` also generates the utterance again, up to three times, and keeps the best;
+                a stream then gives out whole utterances.
 
         Returns:
             ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each text; with ``stream``
@@ -317,17 +325,17 @@ class Chat(CheckpointAttributes):
 
         Raises:
             TextError: a text is too long for the model.
-            VoiceError, ConfigError: a parameter cannot be used; ``guard="retry"`` with a stream.
+            VoiceError, ConfigError: a parameter cannot be used.
             EngineUnavailableError: the times of words with kernels that do not give attention.
             EmptySpeechError: utterances stayed empty; it carries all waveforms.
         """
         early = parameters.as_low_latency(low_latency)
-        aligns = word_times or checked_guard(guard, is_stream=stream) is not None
+        aligns = word_times or checked_guard(guard) is not None
         if early is not None and not stream:
             raise ConfigError("low_latency is about streams: give stream=True as well")
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
-        texts = _texts(text)
+        texts = checked_texts(text)
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
             reading = Reading(
@@ -344,7 +352,7 @@ class Chat(CheckpointAttributes):
             # A stream gives all texts at once, so all of them are generated at once.
             together = len(texts) if stream or not split_text else 1
             if split_text:
-                together = max(together, _checked_batch(max_split_batch))
+                together = max(together, checked_batch(max_split_batch))
             if model.gpt.batches_itself and not stream:
                 together = len(utterances)
             heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if aligns else ()
@@ -395,7 +403,7 @@ class Chat(CheckpointAttributes):
             first_utterance: number of the text's first utterance in a longer text that is spoken
                 in parts; with the same seed they then sound as they would in the whole.
             word_times: find when each word is spoken, for ``Piece.words``.
-            guard: ``report`` names faults in ``rows`` at the end of each utterance.
+            guard: as in :meth:`infer`, and for ``Piece.faults``; ``retry`` ignores ``low_latency``.
 
         Raises:
             TextError, VoiceError, ConfigError, EngineUnavailableError: as in :meth:`infer`. Errors
@@ -403,17 +411,12 @@ class Chat(CheckpointAttributes):
                 generated.
         """
         early = parameters.as_low_latency(low_latency)
-        aligns = word_times or checked_guard(guard, is_stream=True) is not None
+        aligns = word_times or checked_guard(guard) is not None
         if not isinstance(text, str):
             raise TextError(
                 "stream speaks one text, a string; infer(texts, stream=True) takes many"
             )
-        is_whole = isinstance(first_utterance, Integral)
-        if not is_whole or not 0 <= first_utterance < _MOST_UTTERANCES:
-            raise ConfigError(
-                f"first_utterance must be a whole number from 0 to {_MOST_UTTERANCES - 1}, not "
-                f"{shown(first_utterance)}"
-            )
+        first = checked_first(first_utterance)
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
         cancelled = self._new_cancellation(interrupt)
@@ -424,14 +427,14 @@ class Chat(CheckpointAttributes):
             read = word_reader(reading) if aligns else None
             utterances = utterances_of(
                 model,
-                _texts(text) or [""],
+                checked_texts(text) or [""],
                 reading,
                 read=read,
                 split_text=split_text,
-                first=int(first_utterance),
+                first=first,
                 is_strict=True,
             )
-            together = _checked_batch(max_split_batch) if split_text else 1
+            together = checked_batch(max_split_batch) if split_text else 1
             heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if aligns else ()
             call = InferCall(model, 1, together, cancelled, read, heads, guard)
             thread = call.generation_thread(
@@ -465,29 +468,6 @@ class Chat(CheckpointAttributes):
             running = list(self._running)
         for cancelled in running:
             cancelled.set()
-
-
-def _texts(given: str | Sequence[str]) -> list[str]:
-    """Return the texts as plain strings; ``""`` is none.
-
-    Raises:
-        TextError: one of them is no string.
-    """
-    if isinstance(given, str):
-        return [str.__str__(given)] if given else []
-    if isinstance(given, (bytes, bytearray)) or not isinstance(given, Iterable):
-        raise TextError(f"text must be a string or several, not {shown(given)}")
-    texts = list(given)
-    for text in texts:
-        if not isinstance(text, str):
-            raise TextError(f"each text must be a string, not {shown(text)}")
-    return [str.__str__(text) for text in texts]
-
-
-def _checked_batch(size: int) -> int:
-    if not isinstance(size, Real) or not size >= 1:
-        raise ConfigError(f"max_split_batch must be at least 1 with split_text, not {shown(size)}")
-    return int(min(size, _MOST_UTTERANCES))
 
 
 def _as_published(utterances: Sequence[Utterance], count: int, split_text: bool) -> str | list[str]:

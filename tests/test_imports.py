@@ -270,16 +270,22 @@ def test_triton_is_imported_only_by_kernels_and_these_only_where_they_can_run() 
     assert eager == set()
 
 
-def test_ray_is_imported_only_by_its_replicas_and_these_only_where_they_are_asked_for() -> None:
-    on_ray = ("ChatTTS.serving.replicas.on_ray",)
-    users = {m for m in modules() for item in imports_of(m) if is_in(item.name, ("ray",))}
-    assert {m for m in users if not is_in(m, on_ray)} == set()
+ON_RAY = ("ChatTTS.serving.replicas.on_ray",)
+RANKS_ON_RAY = (f"{VELOCITY}.ranks.ray_actors",)
+
+
+def test_ray_is_imported_only_where_it_is_asked_for() -> None:
+    users = {
+        (m, item.lazy) for m in modules() for item in imports_of(m) if is_in(item.name, ("ray",))
+    }
+    assert {m for m, _ in users if not is_in(m, ON_RAY + RANKS_ON_RAY)} == set()
+    assert {m for m, lazy in users if not lazy and not is_in(m, ON_RAY)} == set()
     eager = {
         m
         for m in modules()
-        if not is_in(m, on_ray)
+        if not is_in(m, ON_RAY)
         for item in imports_of(m)
-        if is_in(item.name, on_ray) and not item.lazy
+        if is_in(item.name, ON_RAY) and not item.lazy
     }
     assert eager == set()
 

@@ -82,6 +82,11 @@ class CheckpointAttributes:
         return model.config.defaults.alignment_heads or model.found_heads.known
 
     @property
+    def gives_attention(self) -> bool:
+        """Whether the engine gives attention, which the times of words and the guard need."""
+        return self._loaded.gpt.gives_attention
+
+    @property
     def embed(self) -> Embed:
         """The embeddings and heads of the language model."""
         return self._loaded.gpt.embed

@@ -117,12 +117,26 @@ class TensorFile(Mapping[str, Tensor]):
             AssetError: the file has become shorter.
         """
         info = self.infos[name]
+        return self._read(info.dtype, info.shape, info.start)
+
+    def rows(self, name: str, rows: range) -> Tensor:
+        """Read adjacent rows of a tensor, and nothing else of it.
+
+        Raises:
+            KeyError, AssetError: as for a whole tensor.
+        """
+        info = self.infos[name]
+        size = math.prod(info.shape[1:]) * info.dtype.itemsize
+        shape = (len(rows), *info.shape[1:])
+        return self._read(info.dtype, shape, info.start + rows.start * size)
+
+    def _read(self, dtype: torch.dtype, shape: tuple[int, ...], start: int) -> Tensor:
         # torch cannot compute with truth values whose byte is neither 0 nor 1.
-        stored = torch.uint8 if info.dtype is torch.bool else info.dtype
-        tensor = torch.empty(info.shape, dtype=stored, device="cpu")
+        stored = torch.uint8 if dtype is torch.bool else dtype
+        tensor = torch.empty(shape, dtype=stored, device="cpu")
         if tensor.numel():
-            self._fill(tensor.reshape(-1).view(torch.uint8).numpy().data, info.start)
-        return tensor != 0 if info.dtype is torch.bool else tensor
+            self._fill(tensor.reshape(-1).view(torch.uint8).numpy().data, start)
+        return tensor != 0 if dtype is torch.bool else tensor
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.infos)

@@ -84,5 +84,8 @@ def load_chat(choice: ModelChoice, args: argparse.Namespace, console: Console) -
         dtype=args.dtype,
         num_threads=args.threads,
         kv_memory=args.memory,
+        tensor_parallel_size=args.tensor_parallel_size,
+        pipeline_parallel_size=args.pipeline_parallel_size,
+        distributed_executor_backend=args.distributed_executor_backend,
     )
     return chat

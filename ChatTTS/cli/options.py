@@ -133,6 +133,25 @@ def add_engine_options(parser: Parser) -> None:
     group.add_argument(
         "--memory", metavar="SIZE", help="size of the velocity engine's KV cache, such as 2GB"
     )
+    group.add_argument(
+        "--tensor-parallel-size",
+        type=int,
+        default=1,
+        metavar="N",
+        help="divide each layer of the model among so many devices or processes (velocity)",
+    )
+    group.add_argument(
+        "--pipeline-parallel-size",
+        type=int,
+        default=1,
+        metavar="N",
+        help="divide the layers of the model among so many devices or processes (velocity)",
+    )
+    group.add_argument(
+        "--distributed-executor-backend",
+        choices=("mp", "ray"),
+        help="where these run: processes on this machine (mp, the default) or a Ray cluster",
+    )
 
 
 def add_sampling_options(parser: Parser) -> None:

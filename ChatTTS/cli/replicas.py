@@ -51,6 +51,11 @@ def wants_replicas(args: argparse.Namespace) -> bool:
                 raise UsageError(
                     f"--{name.replace('_', '-')} is about replicas: give --data-parallel-size, too"
                 )
+    elif args.tensor_parallel_size != 1 or args.pipeline_parallel_size != 1:
+        raise UsageError(
+            "a replica is one process: give --data-parallel-size without --tensor-parallel-size "
+            "and --pipeline-parallel-size"
+        )
     elif args.data_parallel_size < 1:
         raise UsageError("--data-parallel-size must be 1 or more")
     return args.data_parallel_size is not None or args.ray_address is not None

@@ -105,8 +105,8 @@ def _add_output_options(parser: Parser) -> None:
         "--guard",
         choices=("retry", "report", "off"),
         help="look for skipped and repeated words while speaking: `report` warns of them, `retry` "
-        "also speaks a faulty sentence again; default: retry, and report with --play or --stream, "
-        "if the model has heads for word times",
+        "also speaks a faulty sentence again, before it is heard; default: retry, and report with "
+        "--play or --stream, if the model has heads for word times",
     )
     group.add_argument(
         "--subtitles",
@@ -147,8 +147,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     text = gather_text(args.text, args.files, stream=args.stream)
     if args.low_latency and not (args.stream or args.play):
         raise UsageError("--low-latency only works with a stream: add --play or --stream")
-    if args.guard == "retry" and (args.stream or args.play):
-        raise UsageError("--guard retry does not work with --play or --stream: use --guard report")
     output = choose_output(args.out, stream=args.stream, play=args.play)
     if args.subtitles is not None:
         from ..audio.subtitles import subtitle_format
@@ -198,8 +196,8 @@ def _guard(args: argparse.Namespace, chat: Chat) -> str | None:
     """Return the ``guard`` of ``Chat.infer``; by default one where the model can be guarded."""
     if args.guard is not None:
         return None if args.guard == "off" else str(args.guard)
-    if not chat.alignment_heads or chat.device.type != "cpu":
-        return None  # no search for heads, and no GPU has given attention yet
+    if not (chat.alignment_heads and chat.gives_attention):
+        return None  # the default is worth no search for heads
     return "report" if args.stream or args.play else "retry"
 
 

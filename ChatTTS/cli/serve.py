@@ -136,6 +136,14 @@ def add_to(commands: Commands) -> None:
         metavar="FOLDER",
         help="folder of saved and uploaded voices; that of `chattts voice` by default",
     )
+    parser.add_argument_group("speech").add_argument(
+        "--guard",
+        choices=("retry", "report", "none"),
+        default="none",
+        help="look for skipped and repeated words in requests that do not choose: `report` tells "
+        "them, `retry` also speaks a faulty sentence again, unless the sound is sent while it is "
+        "generated, and then reports (default %(default)s)",
+    )
     _add_limits(parser)
     logs = parser.add_argument_group("logs")
     logs.add_argument(
@@ -295,6 +303,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         drain_seconds=args.drain_delay,
         shutdown_seconds=args.shutdown_seconds,
         log_texts=args.log_texts,
+        guard=None if args.guard == "none" else args.guard,
         limits=Limits(**limits),
     )
 

@@ -37,6 +37,15 @@ class EngineOptions:
     kv_memory: int | str | None = None
     batch_invariant: bool | None = None
     num_threads: int | None = None
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    distributed_executor_backend: str | None = None
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether several ranks are wanted, or another way to run one."""
+        sizes = self.tensor_parallel_size, self.pipeline_parallel_size
+        return sizes != (1, 1) or self.distributed_executor_backend is not None
 
 
 @dataclass(eq=False)
@@ -62,6 +71,7 @@ class GPT:
         compute_lock: held by the engine, and by all other work that needs the same cores.
         batches_itself: whether the engine takes any number of requests and decides by itself how
             many run side by side.
+        gives_attention: whether requests may have alignment heads.
     """
 
     def __init__(
@@ -70,11 +80,13 @@ class GPT:
         engine: Generator,
         compute_lock: ComputeLock,
         *,
+        gives_attention: bool,
         batches_itself: bool = False,
     ) -> None:
         self.embed = embed
         self.engine = engine
         self.compute_lock = compute_lock
+        self.gives_attention = gives_attention
         self.batches_itself = batches_itself
 
     @classmethod
@@ -104,6 +116,11 @@ class GPT:
         if options.use_vllm:
             asset = weights.parent.parent
             return cls._on_velocity(asset, tokenizer, placement, options, compute_lock)
+        if options.is_divided:
+            raise ConfigError(
+                "tensor_parallel_size, pipeline_parallel_size and distributed_executor_backend "
+                "need the velocity engine: load with use_vllm=True, or leave them out"
+            )
         if placement.quantization is not None:
             raise ConfigError(
                 f"dtype={placement.quantization!r} needs the velocity engine: load with "
@@ -125,7 +142,7 @@ class GPT:
             new_cache=new_cache if options.enable_cache else lambda: None,
             compute_lock=compute_lock,
         )
-        return cls(embed, engine, compute_lock)
+        return cls(embed, engine, compute_lock, gives_attention=observed is not None)
 
     @classmethod
     def _on_velocity(
@@ -153,9 +170,18 @@ class GPT:
             device=str(placement.device),
             num_threads=options.num_threads,
             kv_memory=options.kv_memory,
+            tensor_parallel_size=options.tensor_parallel_size,
+            pipeline_parallel_size=options.pipeline_parallel_size,
+            distributed_executor_backend=options.distributed_executor_backend,
         )
         engine = VelocityGenerator.load(args, compute_lock, tokenizer)
-        return cls(engine.embed, engine, compute_lock, batches_itself=True)
+        return cls(
+            engine.embed,
+            engine,
+            compute_lock,
+            gives_attention=engine.gives_attention,
+            batches_itself=True,
+        )
 
     def close(self) -> None:
         """End all requests, and release the engine's threads and memory."""

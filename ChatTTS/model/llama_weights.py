@@ -13,6 +13,7 @@ from ..checkpoints.tensor_file import TensorFile
 from ..checkpoints.tensors import check_tensors, finite
 from ..errors import EngineUnavailableError
 from .llama_config import LlamaShape
+from .share import Share
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,24 @@ class LlamaFile:
             unused_ok=("embed_tokens.",),
         )
 
-    def layer(self, index: int, dtype: torch.dtype = torch.float32) -> LayerWeights:
+    def layer(
+        self, index: int, dtype: torch.dtype = torch.float32, share: Share | None = None
+    ) -> LayerWeights:
         """Return one layer's weights.
+
+        Args:
+            share: the rank whose outputs are wanted; by default all are.
 
         Raises:
             AssetError: a weight is not finite, or the file became shorter.
         """
-        names = {name: f"layers.{index}.{name}" for name in self._sizes}
-        return _fused({name: self._read(whole, dtype) for name, whole in names.items()})
+        rows = {} if share is None else _rows(share)
+        return _fused(
+            {
+                name: self._read(f"layers.{index}.{name}", dtype, rows.get(name))
+                for name in self._sizes
+            }
+        )
 
     def final_norm(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return the weight of the final norm.
@@ -91,8 +102,9 @@ class LlamaFile:
         """
         return self._read("norm.weight", dtype)
 
-    def _read(self, name: str, dtype: torch.dtype) -> Tensor:
-        return finite(self.tensors[name].to(dtype), name, self.path)
+    def _read(self, name: str, dtype: torch.dtype, rows: range | None = None) -> Tensor:
+        found = self.tensors[name] if rows is None else self.tensors.rows(name, rows)
+        return finite(found.to(dtype), name, self.path)
 
 
 def _layer_sizes(shape: LlamaShape) -> dict[str, tuple[int, ...]]:
@@ -110,6 +122,22 @@ def _layer_sizes(shape: LlamaShape) -> dict[str, tuple[int, ...]]:
         "mlp.down_proj.weight": (hidden, inner),
         "input_layernorm.weight": (hidden,),
         "post_attention_layernorm.weight": (hidden,),
+    }
+
+
+def _rows(share: Share) -> dict[str, range]:
+    """Return the outputs of a rank, by the names of the matrices in the file."""
+    size, heads, kv_heads = share.shape.head_dim, share.heads, share.kv_heads
+    keys = range(kv_heads.start * size, kv_heads.stop * size)
+    hidden, inner = map(share.own, (share.shape.hidden_size, share.shape.intermediate_size))
+    return {
+        "self_attn.q_proj.weight": range(heads.start * size, heads.stop * size),
+        "self_attn.k_proj.weight": keys,
+        "self_attn.v_proj.weight": keys,
+        "self_attn.o_proj.weight": hidden,
+        "mlp.gate_proj.weight": inner,
+        "mlp.up_proj.weight": inner,
+        "mlp.down_proj.weight": hidden,
     }
 
 

@@ -47,7 +47,7 @@ class UtteranceJob(DecodeJob):
         spoken: the utterance as the caller sees it.
         generated: samples that are decoded, or would be if all present frames were.
         words: finds the words, once the first frames came and if their times are wanted.
-        words_given: how many of the words the consumer took.
+        words_given, faults_given: how many of the words and of the faults the consumer took.
     """
 
     def __init__(
@@ -63,8 +63,13 @@ class UtteranceJob(DecodeJob):
         self.ready: deque[Samples] = deque()
         self.generated = 0
         self.words: UtteranceWords | None = None
-        self.words_given = 0
+        self.words_given = self.faults_given = 0
         self._buffer = buffer
+
+    def find_words(self) -> None:
+        """Add the words that are final by now to those that the caller sees."""
+        if self.words is not None:
+            self.spoken.words += self.words.take()
 
     @property
     def is_spent(self) -> bool:
@@ -174,6 +179,8 @@ class WaveformBuffer:
         start = self.spoken.start_of(job.spoken)
         fresh = job.spoken.words[job.words_given :]
         job.words_given += len(fresh)
+        faults = job.spoken.faults[job.faults_given :]
+        job.faults_given += len(faults)
         return Piece(
             samples=samples,
             position=position,
@@ -181,11 +188,15 @@ class WaveformBuffer:
             text=job.spoken.text,
             finish_reason=None if finish is None else finish.value,
             words=tuple(word.shifted(start) for word in fresh),
+            faults=tuple(fault.shifted(start) for fault in faults),
+            attempts=job.spoken.attempts,
         )
 
     def _took(self, samples: int) -> None:
         self.available -= samples
         self.generated -= samples
+        for job in self.jobs:
+            job.find_words()
         self._prune()
         self.assembler.worker.wake()
         self.assembler.notify()
@@ -273,9 +284,11 @@ class WaveformAssembler(DecodeClient):
         job.spoken.text = u.text
         if self._make_words is not None:
             job.words = job.words or self._make_words(u)
-            job.spoken.words += job.words.push(delta)
-        if delta.finish is not None:
-            job.spoken.faults, job.spoken.attempts = list(update.faults), update.attempts
+            job.words.push(delta)
+            if delta.finish is not None:
+                job.find_words()
+        job.spoken.faults += update.faults
+        job.spoken.attempts = update.attempts
         job.decoder.push(delta)
         generated = len(delta.ids) * job.decoder.synthesizer.samples_per_frame
         job.generated += generated
@@ -289,6 +302,7 @@ class WaveformAssembler(DecodeClient):
         u = job.utterance
         job.spoken.samples = 0
         job.spoken.words.clear()
+        job.spoken.faults.clear()
         fresh = UtteranceJob(buffer, u, self._make_decoder(u, buffer.playback), job.spoken)
         self._jobs[u.text_index, u.index] = fresh
         buffer.jobs[buffer.jobs.index(job)] = fresh

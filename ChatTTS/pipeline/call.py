@@ -16,7 +16,7 @@ from .assembly import WaveformAssembler
 from .decode_worker import MOST_FRAMES
 from .decoding import UtteranceDecoder
 from .frame_generation import Utterance, UtteranceUpdate, choose_seed, refine, speak
-from .guard import make_guard
+from .guard import RETRY, make_guard
 from .model import Model
 from .results import EmptySpeechError, Waveforms
 from .schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
@@ -129,7 +129,8 @@ class InferCall:
             schedule: Schedule = JustInTime(playback, synthesizer.samples_per_frame)
             if params.stream_batch != InferCodeParams.stream_batch:  # the caller's own size
                 schedule = FixedSize(params.stream_batch, synthesizer.samples_per_frame)
-            early = low_latency if utterance.index == 0 else None
+            # What the guard holds back is final already when it is given out.
+            early = low_latency if utterance.index == 0 and self.guard != RETRY else None
             return UtteranceDecoder(synthesizer, schedule, early)
 
         refined = None
@@ -166,6 +167,8 @@ class InferCall:
         guard = None
         if self.guard is not None and self.read is not None:
             guard = make_guard(self.guard, self.model.tokenizer, self.read, samples_per_frame)
+        # Sound that was given out cannot be generated again.
+        holds_back = is_stream and guard is not None and guard.retries
         updates = speak(
             self.model,
             utterances,
@@ -173,7 +176,8 @@ class InferCall:
             choose_seed(params),
             batch_size=self.batch_size,
             first_alone=is_stream,
-            may_restart=not is_stream,
+            may_restart=holds_back or not is_stream,
+            holds_back=holds_back,
             cancelled=self.cancelled,
             refined=refined,
             alignment_heads=self.heads,

@@ -92,11 +92,15 @@ class FaultFinder:
     def __init__(self, text: TextColumns) -> None:
         self._owners, self._tags = text.owners, text.tags
         self._count = len(text.words)
+        self._last = int(text.owners.max(initial=-1))
         self._heard = np.zeros(len(text.owners))
         self._places: list[int] = []
         self._looks: list[int] = []  # for each frame, the position with most of its attention
         self._is_away: list[bool] = []
         self._is_blind: list[bool] = []
+        # What ``new_leaps`` has seen: a number of frames, and the words that it returned.
+        self._seen = 0
+        self._told = np.zeros(self._count, dtype=np.bool_)
 
     def push(self, weights: NDArray[np.float64], place: int) -> None:
         """Take the next frame.
@@ -112,6 +116,16 @@ class FaultFinder:
         self._is_away.append(abs(look - place) > 1)
         self._is_blind.append(float(weights.sum()) < 0.5)
 
+    def new_leaps(self, limits: Limits) -> list[FrameFault]:
+        """Return the words that the path leaves out since the last call, in order.
+
+        It never goes back to them. So these are the first of all faults to be known, and each of
+        them is among :meth:`faults`.
+        """
+        found = list(self._leaps(limits, self._told, self._seen))
+        self._seen = len(self._places)
+        return found
+
     def faults(self, limits: Limits) -> list[FrameFault]:
         """Return the faults of the frames so far as of a whole utterance, in order."""
         if not self._count or not self._places:
@@ -126,31 +140,45 @@ class FaultFinder:
 
     def _left_out(self, limits: Limits) -> Iterator[FrameFault]:
         """Yield the runs of words that were skipped, or cut off at the end."""
+        if self._last < 0:
+            return
+        leapt = np.zeros(self._count, dtype=np.bool_)
+        yield from self._leaps(limits, leapt, 0)
         known = self._owners >= 0
         sizes = np.bincount(self._owners[known], minlength=self._count)
-        if not sizes.any():
-            return
         heard = np.bincount(self._owners[known], self._heard[known], self._count)
         # A word that the text given to the model does not have is no fault: its size is 0.
         absent = heard < limits.least_heard * sizes
-        absent[[word for word in self._leapt(limits) if word >= 0]] = True
-        last = int(np.flatnonzero(sizes).max())
         places = np.array(self._places)
-        behind = np.flatnonzero(self._owners == last).max()
-        absent[last] |= np.count_nonzero(places > behind) < limits.least_end
-        for first, past in _runs(absent.tolist()):
+        behind = np.flatnonzero(self._owners == self._last).max()
+        absent[self._last] |= np.count_nonzero(places > behind) < limits.least_end
+        for first, past in _runs((absent & ~leapt).tolist()):
             end = np.flatnonzero(self._owners == past - 1).max()
-            frame = int(np.searchsorted(places, end, side="right"))
-            kind = FaultKind.CUT if past - 1 == last else FaultKind.SKIPPED
-            yield FrameFault(kind, first, past, frame, frame)
+            yield self._gone(first, past, int(np.searchsorted(places, end, side="right")))
 
-    def _leapt(self, limits: Limits) -> Iterator[int]:
-        """Yield the owners of the positions that the path leaves out, where they are too many."""
-        before = -1
-        for place in self._places:
-            if place - before - 1 > limits.most_left_out:
-                yield from self._owners[before + 1 : place].tolist()
-            before = place
+    def _leaps(self, limits: Limits, leapt: NDArray[np.bool_], start: int) -> Iterator[FrameFault]:
+        """Yield the runs of words of which the path leaves out too many positions.
+
+        Args:
+            leapt: whether each word was left out before; the new ones are added.
+            start: the frame to begin with.
+        """
+        for frame in range(start, len(self._places)):
+            before, place = self._places[frame - 1] if frame else -1, self._places[frame]
+            if place - before - 1 <= limits.most_left_out:
+                continue
+            fresh = np.zeros(self._count, dtype=np.bool_)
+            owners = self._owners[before + 1 : place]
+            fresh[owners[owners >= 0]] = True
+            fresh &= ~leapt
+            leapt |= fresh
+            for first, past in _runs(fresh.tolist()):
+                yield self._gone(first, past, frame)
+
+    def _gone(self, first: int, past: int, frame: int) -> FrameFault:
+        """Return the fault of words that should have been spoken before a frame."""
+        kind = FaultKind.CUT if past - 1 == self._last else FaultKind.SKIPPED
+        return FrameFault(kind, first, past, frame, frame)
 
     def _repeated(self, limits: Limits) -> Iterator[FrameFault]:
         for start, end in _runs(self._is_away):

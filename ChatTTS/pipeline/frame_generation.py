@@ -94,8 +94,8 @@ class UtteranceUpdate:
     Attributes:
         delta: the frames; ``delta.index`` is a number in the batch, not in the call.
         is_restart: whether the utterance begins again here, and its earlier frames are void.
-        faults: those that the guard found, in the last update of an utterance.
-        attempts: how many times the utterance was generated, in its last update.
+        faults: those that the guard found in the attempt since the update before.
+        attempts: how many times the utterance was generated until now.
     """
 
     utterance: Utterance
@@ -105,12 +105,18 @@ class UtteranceUpdate:
     attempts: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Spoken:
-    """A whole attempt at an utterance, with its faults."""
+    """An attempt at an utterance up to now, with its faults."""
 
-    deltas: tuple[Delta, ...]
-    faults: tuple[Fault, ...]
+    deltas: list[Delta] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether it is over and has faults; one that the caller ended is not judged."""
+        ended = self.deltas[-1].finish not in (None, FinishReason.ABORT)
+        return ended and bool(self.faults)
 
     @property
     def badness(self) -> int:
@@ -242,6 +248,7 @@ def speak(
     batch_size: int,
     first_alone: bool,
     may_restart: bool = False,
+    holds_back: bool = False,
     cancelled: Cancellation,
     refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
     alignment_heads: AlignmentHeads = (),
@@ -257,7 +264,8 @@ def speak(
     Args:
         first_alone: generate the first utterance of every text before all the others.
         may_restart: try an utterance again that finds no end, unless ``params`` want no retries. A
-            stream cannot, since its earlier samples were played. See ``text/duration.py``.
+            stream that gave out its earlier samples cannot. See ``text/duration.py``.
+        holds_back: yield an utterance that the guard may try again only when it is kept.
         refined: refines the texts of a batch before it is spoken.
         alignment_heads: those whose attention the updates carry.
         guard: finds faults of utterances; it needs ``alignment_heads``.
@@ -272,7 +280,9 @@ def speak(
     tries = MAX_RUNAWAYS if may_restart and params.ensure_non_empty else 1
     if sampling.is_greedy:
         tries = 1  # nothing is drawn, so another attempt would be equal
-    generator = _BatchGenerator(model, params, cancelled, runaways=tries, guard=guard)
+    generator = _BatchGenerator(
+        model, params, cancelled, runaways=tries, guard=guard, holds_back=holds_back
+    )
     followed = {u.text_index for u in utterances if u.index > 0} if steady else set()
     voices: dict[int, Voice] = {}
     first_frames: dict[int, list[torch.Tensor]] = {text_index: [] for text_index in followed}
@@ -358,6 +368,7 @@ class _BatchGenerator:
     Attributes:
         runaways: attempts, in all, at an utterance that finds no end.
         guard: finds the faults, if they are wanted.
+        holds_back: whether to yield an utterance that may be tried again only when it is kept.
     """
 
     model: Model
@@ -365,6 +376,7 @@ class _BatchGenerator:
     cancelled: Cancellation
     runaways: int = 1
     guard: Guard | None = None
+    holds_back: bool = False
 
     def run(self, requests: dict[Utterance, GenerationRequest]) -> Iterator[UtteranceUpdate]:
         failed: dict[Utterance, _Failure] = {}
@@ -407,12 +419,12 @@ class _BatchGenerator:
             attempt += 1
         ids = torch.empty(0, len(request.sampling.temperature), dtype=torch.int64)
         hiddens = torch.empty(0, self.model.config.gpt.hidden_size)
-        nothing = _Spoken((Delta(0, ids, hiddens, FinishReason.STOP),), ())
+        nothing = _Spoken([Delta(0, ids, hiddens, FinishReason.STOP)])
         kept = best.get(utterance, nothing)
         joined = kept.joined()
         self._warn_of_cut(utterance, request, joined)
         yield UtteranceUpdate(
-            utterance, joined, is_restart=True, faults=kept.faults, attempts=attempt
+            utterance, joined, is_restart=True, faults=tuple(kept.faults), attempts=attempt
         )
 
     def _attempt(
@@ -431,7 +443,7 @@ class _BatchGenerator:
         utterances = list(requests)
         begun = [False] * len(utterances)
         guards = [None if self.guard is None else self.guard.make(u) for u in utterances]
-        spoken: list[list[Delta]] = [[] for _ in utterances]
+        spoken = [_Spoken() for _ in utterances]
         for deltas in self.model.gpt.generate(list(requests.values()), self.cancelled):
             for delta in deltas:
                 utterance = utterances[delta.index]
@@ -446,13 +458,18 @@ class _BatchGenerator:
                 guard = guards[delta.index]
                 faults = () if guard is None else guard.push(delta)
                 if self._retries(request):
-                    spoken[delta.index].append(delta)
-                    if faults:
-                        found = _Spoken(tuple(spoken[delta.index]), faults)
-                        kept = best.setdefault(utterance, found)
-                        best[utterance] = min(kept, found, key=lambda each: each.badness)
+                    attempt = spoken[delta.index]
+                    attempt.deltas.append(delta)
+                    attempt.faults += faults
+                    if attempt.is_faulty:
+                        kept = best.setdefault(utterance, attempt)
+                        best[utterance] = min(kept, attempt, key=lambda each: each.badness)
                         failed[utterance] = _Failure.FAULTY
                         continue
+                    if self.holds_back:
+                        if delta.finish is None:
+                            continue
+                        delta, faults = attempt.joined(), tuple(attempt.faults)
                 self._warn_of_cut(utterance, request, delta)
                 yield UtteranceUpdate(utterance, delta, faults=faults, attempts=number + 1)
 

@@ -37,20 +37,26 @@ class UtteranceGuard:
         self._aligner = WordAligner(text, self._finder)
         self._silence, self._samples_per_frame = silence, samples_per_frame
         self._frames = 0
+        self._leaps: list[FrameFault] = []
 
     def push(self, delta: Delta) -> tuple[Fault, ...]:
-        """Take the next frames; return the faults with the delta that ends the attempt.
+        """Take the next frames; return the faults that are known since.
 
-        Their times count from the beginning of the utterance. An attempt that the caller ended
-        has none.
+        Words that the path leaves out are known as soon as it is decided, the other faults with
+        the delta that ends the attempt. An attempt that the caller ended has none of the others.
+        Times count from the beginning of the utterance.
         """
         if delta.attention is not None:
             self._aligner.push(delta.attention.numpy())
             self._frames += len(delta.attention)
-        if delta.finish is None or delta.finish is FinishReason.ABORT:
-            return ()
-        self._aligner.flush()
-        return tuple(map(self._fault, self._finder.faults(Limits())))
+        is_over = delta.finish not in (None, FinishReason.ABORT)
+        if is_over:
+            self._aligner.flush()
+        found = self._finder.new_leaps(Limits())
+        self._leaps += found
+        if is_over:
+            found += [f for f in self._finder.faults(Limits()) if f not in self._leaps]
+        return tuple(map(self._fault, found))
 
     def _fault(self, fault: FrameFault) -> Fault:
         start, end = (
@@ -105,19 +111,14 @@ def _utterance_guard(
     return UtteranceGuard(columns, silence, samples_per_frame)
 
 
-def checked_guard(guard: Any, *, is_stream: bool) -> str | None:
+def checked_guard(guard: Any) -> str | None:
     """Return the caller's choice.
 
     Raises:
-        ConfigError: it is unknown, or ``retry`` for a stream.
+        ConfigError: it is unknown.
     """
     if guard is None:
         return None
     if guard not in (RETRY, REPORT):
         raise ConfigError(f'guard must be "retry", "report" or None, not {shown(guard)}')
-    if is_stream and guard == RETRY:
-        raise ConfigError(
-            "a stream cannot generate an utterance again, since its sound was given out: use "
-            'guard="report", or infer without stream'
-        )
     return str(guard)

@@ -88,9 +88,9 @@ class SpokenUtterance:
         finish: how it ended; ``None`` while it is being generated.
         words: those that are final, where their times were asked for. Their times count from the
             beginning of the utterance.
-        faults: those that the guard found, in time's order, once the utterance has ended. Their
-            times count from its beginning.
-        attempts: how many times it was generated; known at its end.
+        faults: those that the guard found, in the order in which they became known. Their times
+            count from the beginning of the utterance.
+        attempts: how many times it was generated until now.
     """
 
     text: str
@@ -186,6 +186,9 @@ class Piece:
             piece; ``None`` in the others.
         words: those that became final since the piece before, where their times were asked for. A
             word is final about half a second after it ends, so it may come in a later piece.
+        faults: those that a guard found since the piece before. Words that are left out are known
+            about half a second later, other faults at the end of the utterance.
+        attempts: how many times the utterance was generated until now.
     """
 
     samples: NDArray[np.float32]
@@ -194,6 +197,8 @@ class Piece:
     text: str
     finish_reason: str | None
     words: tuple[Word, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    attempts: int = 1
 
 
 class EmptySpeechError(ChatTTSError):

@@ -50,13 +50,17 @@ def combine_heads(attention: NDArray[np.float64]) -> NDArray[np.float64]:
     Args:
         attention: [..., heads, columns].
     """
-    share = attention.max(axis=-1, keepdims=True) + _LEAST
-    combined: NDArray[np.float64] = (attention * share).sum(axis=-2) / share.sum(axis=-2)
+    share = np.maximum.reduce(attention, axis=-1) + _LEAST
+    combined: NDArray[np.float64] = np.add.reduce(attention * share[..., None], axis=-2)
+    combined /= np.add.reduce(share, axis=-1)[..., None]
     return combined
 
 
 class MonotonePath:
     """The best path through the columns of a text; see the module.
+
+    All its arrays are made once: a frame costs a few calls of NumPy and allocates nothing that
+    grows with the text.
 
     Args:
         columns: the number of text positions.
@@ -64,53 +68,76 @@ class MonotonePath:
 
     def __init__(self, columns: int) -> None:
         self._places = np.arange(columns)
+        # The cost of leaving out all positions before each one.
+        self._costs: NDArray[np.float64] = _SKIP * self._places.astype(np.float64)
         # The path begins at the first position, or pays for those that it leaves out.
-        self._scores: NDArray[np.float64] = -_SKIP * self._places.astype(np.float64)
-        self._ancestors = np.zeros((0, columns), dtype=np.int64)
-        self._has_begun = False
+        self._scores: NDArray[np.float64] = -self._costs
+        # For each position, the best path to it: the positions of the undecided frames, a ring.
+        self._paths = np.zeros((columns, LAG + 1), dtype=np.int32)
+        self._frames = 0
+        self._undecided = 0
+        # Work space of a frame.
+        self._spare_paths = np.zeros_like(self._paths)
+        self._lifted = np.zeros(columns)
+        self._best = np.zeros(columns)
+        self._moved = np.full(columns, -np.inf)
+        self._flags = np.zeros(columns, dtype=np.bool_)
+        self._sources = np.zeros(columns, dtype=self._places.dtype)
+        self._back = np.zeros(columns, dtype=self._places.dtype)
 
-    def push(self, weights: NDArray[np.float64]) -> int | None:
-        """Take the attention of the next frame, [columns].
+    def push(self, weights: NDArray[np.float64]) -> list[int]:
+        """Take the attention of the next frames, [frames, columns].
 
         Returns:
-            The position of the frame :data:`LAG` frames before, or ``None`` at the beginning.
+            The positions of the frames that are decided now, each :data:`LAG` frames after it came.
         """
-        back = self._places
-        if self._has_begun:
-            self._scores, back = self._moved()
-        self._has_begun = True
-        self._scores = self._scores + np.log(np.maximum(weights, _LEAST))
-        self._ancestors = np.concatenate([self._ancestors[:, back], self._places[None]])
-        if len(self._ancestors) <= LAG:
-            return None
-        oldest, self._ancestors = self._ancestors[0], self._ancestors[1:]
-        decided = int(oldest[self._scores.argmax()])
-        self._scores[oldest != decided] = -np.inf  # other paths would revise it
-        self._scores -= self._scores.max()  # so that long utterances lose no precision
+        decided = []
+        for gains in np.log(np.maximum(weights, _LEAST)):
+            if self._frames:
+                self._move()
+            self._scores += gains
+            self._paths[:, self._frames % (LAG + 1)] = self._places
+            self._frames += 1
+            self._undecided += 1
+            if self._undecided > LAG:
+                decided.append(self._decide())
         return decided
 
     def flush(self) -> list[int]:
         """Return the positions of all frames that are not decided yet."""
-        if not len(self._ancestors):
-            return []
-        rest: list[int] = self._ancestors[:, self._scores.argmax()].tolist()
-        self._ancestors = self._ancestors[:0]
+        frames = np.arange(self._frames - self._undecided, self._frames)
+        self._undecided = 0
+        rest: list[int] = self._paths[self._scores.argmax(), frames % (LAG + 1)].tolist()
         return rest
 
-    def _moved(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return for each position the best score of a path to it, and the position before."""
-        scores, places = self._scores, self._places
+    def _decide(self) -> int:
+        """Return the position of the oldest undecided frame; rule out what would revise it."""
+        oldest = self._paths[:, self._frames % (LAG + 1)]
+        best = self._scores.argmax()
+        decided = oldest[best]
+        np.not_equal(oldest, decided, out=self._flags)
+        self._scores[self._flags] = -np.inf
+        self._scores -= self._scores[best]  # so that long utterances lose no precision
+        self._undecided -= 1
+        return int(decided)
+
+    def _move(self) -> None:
+        """Set for each position the best score of a path to it, and that path."""
+        scores, lifted, best, sources = self._scores, self._lifted, self._best, self._sources
+        moved, stays, back = self._moved, self._flags, self._back
         # Moving on from position k to j costs _SKIP * (j - k - 1): maximise scores[k] + _SKIP * k.
-        lifted = scores + _SKIP * places
-        best = np.maximum.accumulate(lifted)
-        is_new = lifted >= best
-        source = np.maximum.accumulate(np.where(is_new, places, 0))
-        moved = np.full_like(scores, -np.inf)
-        moved[1:] = best[:-1] - _SKIP * (places[1:] - 1)
-        stays = scores >= moved
-        back = places.copy()
-        back[1:] = np.where(stays[1:], places[1:], source[:-1])
-        return np.where(stays, scores, moved), back
+        np.add(scores, self._costs, out=lifted)
+        np.maximum.accumulate(lifted, out=best)
+        np.greater_equal(lifted, best, out=stays)
+        np.multiply(self._places, stays, out=sources)
+        np.maximum.accumulate(sources[:-1], out=back[1:])
+        np.subtract(best[:-1], self._costs[:-1], out=moved[1:])
+        np.greater_equal(scores, moved, out=stays)
+        np.copyto(back, self._places, where=stays)
+        np.maximum(scores, moved, out=scores)
+        # With this mode, NumPy needs no copy of its output.
+        np.take(self._paths, back, axis=0, out=self._spare_paths, mode="clip")
+        self._paths, self._spare_paths = self._spare_paths, self._paths
 
 
 class WordAligner:
@@ -123,7 +150,8 @@ class WordAligner:
 
     def __init__(self, text: TextColumns, finder: FaultFinder | None = None) -> None:
         self._finder = finder
-        self._owners = text.owners
+        self._owners: list[int] = text.owners.tolist()
+        self._columns = [np.flatnonzero(text.owners == word) for word in range(len(text.words))]
         self._count = len(text.words)
         self._path = MonotonePath(len(text.owners))
         # For each position, the first word that it or a later one speaks: those before are over.
@@ -133,7 +161,7 @@ class WordAligner:
         self._decided = 0
         self._next = 0  # the first word that is not final, with its frames and their attention
         self._frames: list[int] = []
-        self._attention: list[float] = []
+        self._attention: list[NDArray[np.float64]] = []
 
     def push(self, attention: NDArray[np.float32]) -> list[WordFrames]:
         """Take new frames; return the words that are final now, in order.
@@ -141,14 +169,9 @@ class WordAligner:
         Args:
             attention: float32 [frames, heads, text ids]; the utterance's are the last ids.
         """
-        found: list[WordFrames] = []
-        for frame in attention[:, :, -len(self._owners) :].astype(np.float64):
-            weights = combine_heads(frame)
-            self._waiting.append(weights)
-            place = self._path.push(weights)
-            if place is not None:
-                found += self._decide(place)
-        return found
+        weights = combine_heads(attention[:, :, -len(self._owners) :].astype(np.float64))
+        self._waiting.extend(weights)
+        return [word for place in self._path.push(weights) for word in self._decide(place)]
 
     def flush(self) -> list[WordFrames]:
         """Return the rest of the words: the utterance has ended."""
@@ -163,7 +186,7 @@ class WordAligner:
         found = self._leave(self._reached[place])
         if owner >= 0:
             self._frames.append(self._decided)
-            self._attention.append(float(weights[self._owners == owner].sum()))
+            self._attention.append(weights)
         self._decided += 1
         return found
 
@@ -175,8 +198,14 @@ class WordAligner:
             confidence = 0.0
             if self._frames:
                 start, end = self._frames[0], self._frames[-1] + 1
-                confidence = sum(self._attention) / len(self._attention)
+                confidence = self._confidence(word)
                 self._frames, self._attention = [], []
             found.append(WordFrames(word, start, end, confidence))
         self._next = max(self._next, past)
         return found
+
+    def _confidence(self, word: int) -> float:
+        """Return the mean attention of the word's frames on its own text."""
+        own = np.take(np.stack(self._attention), self._columns[word], axis=1)
+        shares: list[float] = own.sum(axis=1).tolist()
+        return sum(shares) / len(shares)

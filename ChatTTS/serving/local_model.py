@@ -40,11 +40,14 @@ class LocalModel:
     def __init__(self, chat: Chat) -> None:
         self.chat = chat
         self._engine = _engine(chat)
-        # Searching for heads takes too long for a request: `chattts align` does it before.
-        has_heads = bool(chat.alignment_heads)
-        self.gives_word_times = has_heads and self._engine.engine.executor.gives_attention
+        self.gives_attention = chat.gives_attention
         self.fallback = _fallback(chat)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="serving_opening")
+
+    @property
+    def has_alignment_heads(self) -> bool:
+        """Return whether heads are known from which the times of words are found."""
+        return self.chat.has_loaded() and bool(self.chat.alignment_heads)
 
     @property
     def config(self) -> Config:
@@ -111,6 +114,7 @@ def open_stream(chat: Chat, job: SpeechJob, interrupt: threading.Event) -> Speec
         first_utterance=job.first_utterance,
         interrupt=interrupt,
         word_times=job.word_times,
+        guard=job.guard,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter as Tally
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from ..audio.samples import SAMPLE_RATE
 from ..model.velocity.metrics import Metrics
+from ..pipeline.results import Piece
 from ..pipeline.schedules import FRAMES_PER_SECOND
 from ..utils.lru import CacheCounts
 from .errors import ServingError
@@ -43,6 +45,8 @@ class RequestRecord:
             the request's tempo.
         finish: ``stop``, ``length``, ``abort``, or the code of an error.
         is_cached: whether the result cache had the speech.
+        faults: how many of each kind the guard found.
+        attempts: how many times each utterance was generated, by its number.
     """
 
     request: SpeechRequest
@@ -54,6 +58,8 @@ class RequestRecord:
     underruns: int = 0
     finish: str | None = None
     is_cached: bool = False
+    faults: Tally[str] = field(default_factory=Tally)
+    attempts: dict[int, int] = field(default_factory=dict)
     _arrived: float = field(init=False)
     _played_until: float = field(init=False, default=0.0)
 
@@ -87,6 +93,16 @@ class RequestRecord:
             self._played_until = now
         self._played_until += samples / SAMPLE_RATE / self.request.speed
         self.samples += samples
+
+    @property
+    def retries(self) -> int:
+        """How many times utterances were generated again."""
+        return sum(self.attempts.values()) - len(self.attempts)
+
+    def add_guarded(self, piece: Piece) -> None:
+        """Count the faults and the attempts that a piece tells."""
+        self.faults.update(fault.kind for fault in piece.faults)
+        self.attempts[piece.utterance] = piece.attempts
 
     def mark_failed(self, error: BaseException) -> None:
         """Note that it ended early."""
@@ -136,6 +152,8 @@ class ServerMetrics:
         self._audio = counter("audio_seconds", "Speech that was given.")
         self._frames = counter("frames", "Frames of that speech.")
         self._underruns = counter("underruns", "Pauses that a listener heard.")
+        self._faults = counter("faults", "Faults that the guard found in the speech.", "kind")
+        self._retries = counter("retries", "Utterances that were generated again.")
         self._queued = histogram("queue_seconds", "From arrival to the request's turn.")
         self._first_audio = histogram(
             "time_to_first_audio_seconds", "From arrival to first samples."
@@ -154,6 +172,10 @@ class ServerMetrics:
         self._audio.inc(record.seconds)
         self._frames.inc(record.seconds * FRAMES_PER_SECOND)
         self._underruns.inc(record.underruns)
+        if not record.is_cached:
+            self._retries.inc(record.retries)
+            for kind, count in record.faults.items():
+                self._faults.labels(kind).inc(count)
         self._queued.observe(record.queued)
         if record.first_audio is not None:
             self._first_audio.observe(record.first_audio)

@@ -30,6 +30,7 @@ class SpeechJob:
         low_latency: whether audio may begin before its first samples are final.
         first_utterance: index of the text's first utterance.
         word_times: whether the pieces have their words, with times.
+        guard: ``retry`` or ``report``; ``None`` looks for no faults.
     """
 
     text: str
@@ -41,6 +42,7 @@ class SpeechJob:
     low_latency: bool = False
     first_utterance: int = 0
     word_times: bool = False
+    guard: str | None = None
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,16 @@ class SpeechModel(Protocol):
     """Speaks jobs, many at a time. Only ``open_stream`` belongs to the asyncio loop.
 
     Attributes:
-        gives_word_times: whether the checkpoint and the engine can tell when words are spoken.
+        gives_attention: whether the engine gives the attention from which times of words are found.
         fallback: speaker string of the default voice if the checkpoint has no voice at all.
     """
 
-    gives_word_times: bool
+    gives_attention: bool
     fallback: str | None
+
+    @property
+    def has_alignment_heads(self) -> bool:
+        """Return whether heads are known from which the times of words are found."""
 
     @property
     def config(self) -> Config:

@@ -41,6 +41,8 @@ def log_request(record: RequestRecord, interface: str, *, with_text: bool) -> No
         "real_time_factor": _rounded(record.real_time_factor),
         "underruns": record.underruns,
         "cached": record.is_cached,
+        "faults": record.faults.total() if request.guard else None,
+        "retries": record.retries or None,
     }
     if with_text:
         facts["text"] = request.text[:_MAX_SHOWN]

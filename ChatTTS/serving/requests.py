@@ -11,6 +11,8 @@ from .errors import BadRequestError
 
 SLOWEST, FASTEST = 0.25, 4.0  # bounds of ``speed``
 SEED_LIMIT = 2**63
+GUARDS = ("retry", "report", "none")
+"""Values of the field ``guard`` of every interface."""
 _ID_LENGTH = 12
 
 
@@ -61,6 +63,8 @@ class SpeechRequest:
         refine: whether to run the refine pass first.
         low_latency: whether audio may begin before its first samples are final.
         word_times: whether the pieces have their words, with times.
+        guard: ``report`` finds faults of the speech, ``retry`` also speaks faulty utterances again;
+            see ``Chat.stream``.
         priority: class in the queue.
         max_wait: seconds that it may wait for its turn; ``None`` means the server's limit.
         client: name of the client, for fairness between clients.
@@ -88,6 +92,7 @@ class SpeechRequest:
     refine: bool = False
     low_latency: bool = False
     word_times: bool = False
+    guard: str | None = None
     priority: Priority = Priority.INTERACTIVE
     max_wait: float | None = None
     client: str = ""
@@ -111,6 +116,7 @@ class SpeechRequest:
         if self.max_wait is not None:
             finite = math.isfinite(self.max_wait) and self.max_wait >= 0
             self._require("max_wait", finite, "seconds, 0 or more")
+        self._require("guard", self.guard in (None, "retry", "report"), "retry or report")
         both = self.sample is not None and self.voice is not None
         self._require("voice", not both, "left out where a sample says who speaks")
 

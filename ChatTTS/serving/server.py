@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable
 
 from ..core import Chat
-from ..errors import EngineDeadError
+from ..errors import ConfigError, EngineDeadError
 from ..utils.lru import CacheCounts
 from ..voices import VoiceLibrary
 from .auth import Authenticator
@@ -40,6 +40,7 @@ def make_service(chat: Chat | SpeechModel, settings: Settings) -> SpeechService:
 
     Raises:
         EngineUnavailableError: the ``Chat`` was loaded with another engine.
+        ConfigError: the settings want a guard, and the times of words are not known.
         VoiceError, UnknownVoiceError: the default voice of the settings cannot be used.
     """
     model = LocalModel(chat) if isinstance(chat, Chat) else chat
@@ -51,6 +52,11 @@ def make_service(chat: Chat | SpeechModel, settings: Settings) -> SpeechService:
         most=settings.limits.voices,
     )
     metrics = ServerMetrics()
+    if settings.guard is not None and not (model.gives_attention and model.has_alignment_heads):
+        raise ConfigError(
+            "a guard needs the times of words, which this checkpoint or its engine does not give: "
+            "run `chattts align`, or leave the guard out"
+        )
     service = SpeechService(model, voices, settings, metrics)
     metrics.watch(
         queue=lambda: (service.admission.running, service.admission.waiting),

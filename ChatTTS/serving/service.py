@@ -56,7 +56,6 @@ class SpeechService:
         metrics: counts every request.
 
     Attributes:
-        gives_word_times: whether the model can tell when words are spoken.
         state: ``starting``, ``ready``, ``draining`` or ``failed``.
         failed: set once the engine has stopped with an error; the service cannot speak any more.
     """
@@ -69,7 +68,7 @@ class SpeechService:
         metrics: ServerMetrics,
     ) -> None:
         self.model, self.voices, self.settings, self.metrics = model, voices, settings, metrics
-        self.gives_word_times = model.gives_word_times
+        self._gives_attention = model.gives_attention
         limits = settings.limits
         self.admission = Admission(
             AdmissionLimits(
@@ -241,6 +240,8 @@ class SpeechService:
         self._check_text(request.text)
         if request.word_times:
             self.check_word_times()
+        if request.guard is not None:
+            self.check_word_times("guard")
         if request.sample is not None:
             voice = {"spk_smp": request.sample}
             if request.transcript:
@@ -250,6 +251,15 @@ class SpeechService:
             return self.voices.parameters(request.voice)
         except ChatTTSError as error:
             raise as_serving_error(error) from error
+
+    @property
+    def gives_word_times(self) -> bool:
+        """Return whether the checkpoint and the engine can tell when words are spoken.
+
+        Searching for heads takes too long for a request. Heads that are found while the server runs
+        count from then on.
+        """
+        return self._gives_attention and self.model.has_alignment_heads
 
     def check_word_times(self, param: str = "timestamp_granularities") -> None:
         """Raise BadRequestError if the times of words are not known here.
@@ -263,6 +273,19 @@ class SpeechService:
                 "attention heads for its checkpoint, or its engine gives no attention",
                 param=param,
             )
+
+    def guard_of(self, asked: str | None, *, is_whole: bool) -> str | None:
+        """Return the guard of a request.
+
+        Args:
+            asked: the client's choice, one of ``GUARDS``; ``None`` for the server's own.
+            is_whole: whether nothing is sent before all is spoken. The server's own choice delays
+                no other sound.
+        """
+        if asked is not None:
+            return None if asked == "none" else asked
+        default = self.settings.guard
+        return "report" if default == "retry" and not is_whole else default
 
     def take_ticket(self, request: SpeechRequest) -> Ticket:
         """Put a request into the queue.
@@ -295,6 +318,7 @@ class SpeechService:
             low_latency=request.low_latency,
             first_utterance=request.first_utterance,
             word_times=request.word_times,
+            guard=request.guard,
         )
         return await self.model.open_stream(job, interrupt)
 

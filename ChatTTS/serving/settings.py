@@ -92,6 +92,8 @@ class Settings:
             so that a load balancer sends them to other servers.
         shutdown_seconds: time after that for running requests to finish.
         log_texts: whether logs may contain texts.
+        guard: the guard of requests that name none: ``retry``, ``report`` or ``None``. Speech that
+            is sent while it is generated then has ``report`` in place of ``retry``.
         limits: upper limits.
 
     Raises:
@@ -114,6 +116,7 @@ class Settings:
     drain_seconds: float = 0.0
     shutdown_seconds: float = 20.0
     log_texts: bool = False
+    guard: str | None = None
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:
@@ -123,6 +126,8 @@ class Settings:
             raise ConfigError("TLS needs both a certificate and a key: give both or none")
         if self.result_cache_bytes < 0:
             raise ConfigError("result_cache_bytes must be 0 or more")
+        if self.guard not in (None, "retry", "report"):
+            raise ConfigError(f"guard must be retry, report or None, not {self.guard!r}")
         for name in ("drain_seconds", "shutdown_seconds"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must be 0 or more")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-from ..pipeline.results import Piece
+from ..pipeline.results import Fault, Piece
 from ..utils.lru import LRU
 from .admission import Admission
 from .errors import ServingError, UnavailableError
@@ -79,6 +80,7 @@ class Speech(AsyncIterator[Piece]):
         request: as above.
         record: times and counts, up to now.
         finish_reason: ``stop``, ``length`` or ``abort``; ``None`` before the end.
+        faults: those that the guard found in the pieces up to now.
 
     Raises:
         ServingError: when entered: the request cannot be spoken (too long, an unknown voice), or
@@ -90,6 +92,7 @@ class Speech(AsyncIterator[Piece]):
         self.request = request
         self.record = RequestRecord(request)
         self.finish_reason: str | None = None
+        self.faults: list[Fault] = []
         self._backend = backend
         self._voice: dict[str, str] = {}
         self._ticket: Ticket | None = None
@@ -142,9 +145,13 @@ class Speech(AsyncIterator[Piece]):
                 raise
             except Exception as error:
                 raise self._backend.client_error(error) from error
+            if not self.request.word_times:
+                piece = replace(piece, words=())  # a guard finds them, too
             if self._is_cacheable:
                 self._delivered.append(piece)
         self.record.add_samples(len(piece.samples))
+        self.record.add_guarded(piece)
+        self.faults += piece.faults
         if piece.finish_reason is not None:
             self._finish(piece.finish_reason)
         return piece
@@ -202,8 +209,8 @@ class Speech(AsyncIterator[Piece]):
 
     @property
     def _cache_key(self) -> tuple[Any, ...]:
-        """Everything that the samples and the words of the pieces depend on."""
+        """Everything that the samples, words and faults of the pieces depend on."""
         r = self.request
         settings = (r.seed, r.temperature, r.top_p, r.top_k, r.language, r.refine, r.low_latency)
         voice = tuple(sorted(self._voice.items()))
-        return (r.text, voice, r.first_utterance, r.word_times, *settings)
+        return (r.text, voice, r.first_utterance, r.word_times, r.guard, *settings)

@@ -1,4 +1,4 @@
-"""Words and subtitles as the interfaces send them."""
+"""Words, faults and subtitles as the interfaces send them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..audio.subtitles import make_cues
-from ..pipeline.results import Word
+from ..pipeline.results import Fault, Word
 
 _DIGITS = 3  # of seconds: frames last 21 ms
 
@@ -29,6 +29,27 @@ def word_fields(word: Word, speed: float) -> dict[str, Any]:
         "start_character": word.start_character,
         "end_character": word.end_character,
         "confidence": word.confidence,
+    }
+
+
+def fault_fields(fault: Fault, speed: float) -> dict[str, Any]:
+    """Return the fields of a fault, for JSON.
+
+    Args:
+        speed: tempo of the sound that is sent; the fault's own times are those at tempo 1.
+
+    Returns:
+        ``kind``, ``text``, ``words`` (how many), ``start`` and ``end`` in seconds of the sound,
+        ``start_character`` and ``end_character``.
+    """
+    return {
+        "kind": fault.kind,
+        "text": fault.text,
+        "words": fault.words,
+        "start": round(fault.start / speed, _DIGITS),
+        "end": round(fault.end / speed, _DIGITS),
+        "start_character": fault.start_character,
+        "end_character": fault.end_character,
     }
 
 

@@ -4,8 +4,8 @@ pip install websockets
 python examples/api/live_text.py --out live.wav
 my-language-model | python examples/api/live_text.py --play
 
-Ctrl-C is barge-in: it stops the voice, and the server reports the text that was played. While the
-voice is silent, Ctrl-C ends the program; so does the end of the text (Ctrl-D).
+Ctrl-C is barge-in: it stops the voice, and the server reports the text and the last word that were
+played. While the voice is silent, Ctrl-C ends the program; so does the end of the text (Ctrl-D).
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def main(argv: list[str] | None = None) -> None:
         socket: Any = stack.enter_context(connect(args.url, additional_headers=headers))
         file = stack.enter_context(wave.open(args.out, "wb"))
         file.setparams((1, 2, RATE, 0, "NONE", ""))
-        # Text without a full stop after it is spoken after half a second without more text.
-        say(socket, "session.config", flush_after=500, voice=args.voice)
+        for settings in {"flush_after": 500, "voice": args.voice}, {"word_times": True}:
+            say(socket, "session.config", **settings)  # some servers know no times of words
         threading.Thread(target=read_text, args=(socket,), daemon=True).start()
         signal.signal(signal.SIGINT, interrupt)
         for frame in socket:
@@ -89,8 +89,9 @@ def main(argv: list[str] | None = None) -> None:
             elif message["type"] == "audio.done":
                 is_speaking = False
             elif message["type"] == "audio.cancelled":
-                print(f"[interrupted; heard: {message['spoken_text'].strip()}]", flush=True)
-            elif message["type"] == "error":
+                last = (message.get("last_word") or {}).get("word", "unknown")
+                print(f"[heard: {message['spoken_text'].strip()}; last: {last}]", flush=True)
+            elif message["type"] == "error" and message["error"]["param"] != "word_times":
                 print(f"[{message['error']['message']}]", file=sys.stderr)
 
 

@@ -330,20 +330,21 @@ def test_speech_that_was_cut_off_is_said(chat: FakeChat, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "device", "guard"),
+    ("options", "gives_attention", "guard"),
     [
-        ([], "cpu", "retry"),
-        (["--stream"], "cpu", "report"),
-        ([], "cuda", None),
-        (["--guard", "report"], "cuda", "report"),
-        (["--guard", "report"], "cpu", "report"),
-        (["--guard", "off"], "cpu", None),
+        ([], True, "retry"),
+        (["--stream"], True, "report"),
+        (["--stream", "--guard", "retry"], True, "retry"),
+        ([], False, None),
+        (["--guard", "report"], False, "report"),
+        (["--guard", "report"], True, "report"),
+        (["--guard", "off"], True, None),
     ],
 )
 def test_the_guard(
-    options: list[str], device: str, guard: str | None, chat: FakeChat, run: Run
+    options: list[str], gives_attention: bool, guard: str | None, chat: FakeChat, run: Run
 ) -> None:
-    chat.device.type, chat.alignment_heads = device, ((0, 0),)
+    chat.gives_attention, chat.alignment_heads = gives_attention, ((0, 0),)
     assert run("say", "hi", "-o", "a.wav", *options)[0] == 0
     assert chat.asked["guard"] == guard
 
@@ -351,12 +352,6 @@ def test_the_guard(
 def test_no_heads_are_searched_for_the_guard_by_default(chat: FakeChat, run: Run) -> None:
     assert run("say", "hi", "-o", "a.wav")[0] == 0
     assert chat.asked["guard"] is None
-
-
-def test_a_stream_is_not_spoken_again(chat: FakeChat, run: Run) -> None:
-    status, _, err = run("say", "hi", "--stream", "-o", "a.wav", "--guard", "retry")
-    assert status == 2
-    assert "--guard report" in err
 
 
 def test_faults_are_told(chat: FakeChat, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

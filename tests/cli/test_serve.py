@@ -110,7 +110,8 @@ def test_all_options(serve: FakeServe, chat: FakeChat) -> None:
     --voice anna --voices here --max-running 3 --max-waiting 4 --max-wait-seconds 0.5
     --max-characters 6 --trust-proxy 10.0.0.1 --result-cache 7 --drain-delay 7.5
     --shutdown-seconds 8 --max-connections 9 --max-connections-per-address 5 --open --log-texts
-    --log-format json --model huggingface --dtype auto --device cpu --threads 2 --memory 1GB"""
+    --guard retry --log-format json --model huggingface --dtype auto --device cpu --threads 2
+    --memory 1GB"""
     assert main(["serve", *words.split()]) == 0
     assert serve.told == Settings(
         host="0.0.0.0",
@@ -127,6 +128,7 @@ def test_all_options(serve: FakeServe, chat: FakeChat) -> None:
         drain_seconds=7.5,
         shutdown_seconds=8,
         log_texts=True,
+        guard="retry",
         needs_keys=False,
         limits=Limits(
             running=3,

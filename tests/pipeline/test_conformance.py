@@ -72,7 +72,7 @@ class Conformance:
         return [self.tensors[f"{case}_{what}_{i}"] for i in range(len(self.cases[case]["texts"]))]
 
 
-def load(name: str, **options: bool) -> Model:
+def load(name: str, **options: Any) -> Model:
     folder = AssetFolder(DATA / name, "custom")
     return load_model(folder, choose_placement("cpu"), EngineOptions(**options))
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ChatTTS.pipeline.faults import FaultFinder, FaultKind, FrameFault, Limits
-from ChatTTS.pipeline.word_alignment import WordAligner
+from ChatTTS.pipeline.word_alignment import LAG, WordAligner
 from ChatTTS.text.alignment import TextColumns
 from ChatTTS.text.spoken_words import CallerWord
 
@@ -63,6 +63,22 @@ def test_a_skipped_word(word: int) -> None:
 
 def test_skipped_words_in_a_row_are_one_fault() -> None:
     assert faults(said(0, 3, 4) + END) == [("skipped", 1, 3)]
+
+
+def test_skipped_words_are_known_soon() -> None:
+    """The path is decided so many frames later, and never goes back."""
+    text = columns()
+    finder = FaultFinder(text)
+    aligner = WordAligner(text, finder)
+    frames = attention(said(0, 3, 4) + END)
+    known: dict[int, list[FrameFault]] = {}
+    for number, frame in enumerate(frames):
+        aligner.push(frame[None])
+        if found := finder.new_leaps(Limits()):
+            known[number] = found
+    [(number, [fault])] = known.items()
+    assert (fault.kind.value, fault.first, fault.past) == ("skipped", 1, 3)
+    assert number == fault.start + LAG
 
 
 def test_an_end_before_the_last_word() -> None:
@@ -119,26 +135,35 @@ def reference(
     owners, count = text.owners.tolist(), len(text.words)
     found: list[FrameFault] = []
     missing = []
-    passed = {p for p in range(len(owners)) if any(a < p < b for a, b in jumps(path, limits))}
+    leapt: set[int] = set()
+
+    def add_gone(first: int, past: int, frame: int) -> None:
+        kind = FaultKind.CUT if past - 1 == last else FaultKind.SKIPPED
+        found.append(FrameFault(kind, first, past, frame, frame))
+
     last = max(owners)
     behind = max(place for place, owner in enumerate(owners) if owner == last)
+    for frame, (a, b) in enumerate(zip([-1, *path], path, strict=False)):
+        if b - a - 1 > limits.most_left_out:
+            fresh = set(owners[a + 1 : b]) - {-1} - leapt
+            leapt |= fresh
+            for first, past in stretches([word in fresh for word in range(count)]):
+                add_gone(first, past, frame)
     for word in range(count):
         own = [place for place, owner in enumerate(owners) if owner == word]
         heard = sum(weights[frame, place] for frame in range(len(path)) for place in own)
         at_end = sum(place > behind for place in path)
         missing.append(
             bool(own)
+            and word not in leapt
             and (
                 heard < limits.least_heard * len(own)
-                or bool(passed & set(own))
                 or (word == last and at_end < limits.least_end)
             )
         )
     for first, past in stretches(missing):
         final = max(place for place, owner in enumerate(owners) if owner == past - 1)
-        frame = sum(place <= final for place in path)
-        kind = FaultKind.CUT if past - 1 == last else FaultKind.SKIPPED
-        found.append(FrameFault(kind, first, past, frame, frame))
+        add_gone(first, past, sum(place <= final for place in path))
     looks = [int(np.argmax(frame)) for frame in weights]
     for start, end in stretches([abs(a - b) > 1 for a, b in zip(looks, path, strict=True)]):
         words = {owners[look] for look in looks[start:end]} - {-1}
@@ -156,11 +181,6 @@ def reference(
             word = min((o for o in owners[path[start] :] if o >= 0), default=count)
             found.append(FrameFault(FaultKind.WORDLESS, word, word, start, end))
     return sorted(found, key=lambda fault: (fault.start, fault.end, fault.first))
-
-
-def jumps(path: list[int], limits: Limits) -> list[tuple[int, int]]:
-    steps = zip([-1, *path], path, strict=False)
-    return [(a, b) for a, b in steps if b - a - 1 > limits.most_left_out]
 
 
 def stretches(flags: list[bool]) -> Iterator[tuple[int, int]]:
@@ -182,9 +202,16 @@ def test_faults_are_those_of_the_reference(seed: int) -> None:
     weights[rng.random(len(path)) < 0.5] *= 0.1
     limits = Limits(0.9 if seed % 2 else 0.01, 2, 3, 1, 6, 6, 2)
     finder = FaultFinder(text)
-    for frame, place in zip(weights, path, strict=True):
+    leaps: list[FrameFault] = []
+    for number, (frame, place) in enumerate(zip(weights, path, strict=True)):
         finder.push(frame, place)
+        fresh = finder.new_leaps(limits) if number % 3 else []
+        assert all(number - 1 <= leap.start <= number for leap in fresh)
+        leaps += fresh
+    leaps += finder.new_leaps(limits)
     found = finder.faults(limits)
+    assert all(leap in found for leap in leaps)
+    assert len(leaps) == len(set(leaps))
     assert found == reference(weights, path, text, limits)
     assert found
 

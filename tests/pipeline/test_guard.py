@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,14 @@ import pytest
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
+from ChatTTS.model.generation import Cancellation, Delta, FinishReason, GenerationRequest
+from ChatTTS.model.tokenizer import spoken_part
+from ChatTTS.pipeline.assembly import WaveformAssembler
 from ChatTTS.pipeline.faults import FaultFinder, FaultKind, FrameFault, Limits
-from ChatTTS.pipeline.results import Fault, Waveforms
+from ChatTTS.pipeline.frame_generation import UtteranceUpdate
+from ChatTTS.pipeline.results import Fault, Piece, Waveforms
+from ChatTTS.pipeline.streams import SpeechStream
+from ChatTTS.pipeline.word_alignment import LAG
 
 from ..support.chat_tools import Recording
 from .test_word_times import OTHER, SETTINGS, TEXT, load
@@ -40,6 +46,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, *sizes: int) -> None:
         return [FrameFault(FaultKind.SKIPPED, 1, 1 + size, 5, 5)] if size else []
 
     monkeypatch.setattr(FaultFinder, "faults", faults)
+    monkeypatch.setattr(FaultFinder, "new_leaps", lambda self, limits: [])
 
 
 def attempts(recording: Recording) -> list[int]:
@@ -148,6 +155,150 @@ def test_a_stream_reports_the_faults_of_the_whole(velocity: Chat) -> None:
     assert stream.rows[0].faults == whole.faults[0]
 
 
+def stream(chat: Chat, guard: str, **options: Any) -> tuple[SpeechStream, list[Piece]]:
+    """Return a stream at its end, and its pieces."""
+    given = chat.stream(
+        TEXT, skip_refine_text=True, params_infer_code=SETTINGS, guard=guard, **options
+    )
+    return given, list(given)
+
+
+@pytest.mark.parametrize("guard", ["report", "retry"])
+def test_faults_come_with_the_utterance_that_has_them(velocity: Chat, guard: str) -> None:
+    whole = spoken(velocity, TEXT, guard)
+    _, pieces = stream(velocity, guard)
+    assert [fault for piece in pieces for fault in piece.faults] == whole.faults[0]
+    for number, utterance in enumerate(whole.rows[0].utterances):
+        own = [piece for piece in pieces if piece.utterance == number]
+        assert sum(len(piece.faults) for piece in own) == len(utterance.faults) > 0
+        assert own[-1].attempts == utterance.attempts == (4 if guard == "retry" else 1)
+
+
+class LeapingHeads(Recording):
+    """An engine whose heads follow the text, and leave six positions of it out at frame 20."""
+
+    columns = len(OTHER)
+
+    def __enter__(self) -> LeapingHeads:
+        super().__enter__()
+        return self
+
+    def generate(
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+    ) -> Iterator[list[Delta]]:
+        frame = 0
+        for deltas in super().generate(requests, cancelled):
+            for delta in deltas:
+                for weights in () if delta.attention is None else delta.attention:
+                    weights.fill_(0.001)
+                    place = min(frame // 3 + 6 * (frame >= 20), self.columns - 1)
+                    weights[:, place - self.columns] = 0.9
+                    frame += 1
+            yield deltas
+
+
+def test_words_that_are_left_out_are_told_before_their_place_is_heard() -> None:
+    """The decoder of the bundled voice looks further ahead than the path."""
+    chat = Chat()
+    chat.load_or_raise("bundled", device="cpu", use_vllm=True, num_threads=1)
+    assert chat._model is not None
+    assert chat._model.synthesizer(use_decoder=True).reach / 2 > LAG
+    params = {**SETTINGS, "max_new_token": 120, "min_new_token": 120, "stream_batch": 2}
+    options: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": params}
+    with LeapingHeads(chat) as heads:
+        heads.columns = len(chat.tokenizer.offsets(spoken_part(OTHER))) + 1
+        whole = chat.infer(OTHER, guard="report", **options)
+        pieces = list(chat.stream(OTHER, guard="report", **options))
+    chat.unload()
+    faults = whole.faults[0]
+    assert [fault for piece in pieces for fault in piece.faults] == faults
+    assert (faults[0].kind, faults[0].start_sample) == ("skipped", 20 * 512)
+    [told] = [piece for piece in pieces if faults[0] in piece.faults]
+    assert told.position <= faults[0].start_sample
+
+
+@pytest.mark.parametrize("low_latency", [False, True])
+def test_a_stream_tries_again_before_it_gives_sound(velocity: Chat, low_latency: bool) -> None:
+    whole = spoken(velocity, TEXT, "retry")
+    given, pieces = stream(velocity, "retry", low_latency=low_latency, max_split_batch=1)
+    assert np.array_equal(np.concatenate([piece.samples for piece in pieces]), whole[0])
+    assert given.rows == whole.rows
+    assert [word for piece in pieces for word in piece.words] == whole.words[0]
+    chunks = velocity.infer(
+        [OTHER, TEXT],
+        stream=True,
+        skip_refine_text=True,
+        params_infer_code=SETTINGS,
+        guard="retry",
+    )
+    rows = np.concatenate(list(chunks), axis=1)
+    assert np.array_equal(rows[1][: len(whole[0])], whole[0])
+    assert chunks.rows[1] == whole.rows[0]
+
+
+def test_no_sound_is_given_before_it_is_checked(
+    velocity: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each utterance of the engine is over when its first frames are decoded."""
+    scripted(monkeypatch, 1, 0, 0, 2, 0)
+    updates = []
+    push = WaveformAssembler.push
+
+    def watched(self: WaveformAssembler, update: UtteranceUpdate) -> bool:
+        updates.append((update.utterance.index, update.delta.finish, update.attempts))
+        return push(self, update)
+
+    monkeypatch.setattr(WaveformAssembler, "push", watched)
+    given, _ = stream(velocity, "retry", max_split_batch=1)
+    count = len(given.utterances)
+    stopped = FinishReason.LENGTH
+    assert updates == [(i, stopped, u.attempts) for i, u in enumerate(given.utterances)]
+    assert count > 1
+    assert updates[0][2] == 2
+
+
+def test_a_runaway_in_a_guarded_stream_is_tried_again(
+    velocity: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ChatTTS.pipeline.frame_generation.longest_seconds", lambda text, settings: 1.0
+    )
+    limits = {**SETTINGS, "max_new_token": 2000, "ensure_non_empty": True}
+    for guard, tries in (("retry", [0, 1, 2]), ("report", [0])):
+        scripted(monkeypatch, 0)
+        with Recording(velocity) as recording:
+            given = velocity.stream(
+                OTHER, skip_refine_text=True, params_infer_code=limits, guard=guard
+            )
+            list(given)
+        assert attempts(recording) == tries
+
+
+class InterruptedRecording(Recording):
+    """An engine whose first step interrupts all calls."""
+
+    def __init__(self, chat: Chat) -> None:
+        super().__init__(chat)
+        self._interrupt = chat.interrupt
+
+    def generate(
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+    ) -> Iterator[list[Delta]]:
+        for deltas in super().generate(requests, cancelled):
+            yield deltas
+            self._interrupt()
+
+
+def test_an_interrupted_utterance_is_given_unchecked(velocity: Chat) -> None:
+    """It has no faults, and its stream ends."""
+    params = {**SETTINGS, "min_new_token": 900, "max_new_token": 900}
+    given = velocity.stream(OTHER, skip_refine_text=True, params_infer_code=params, guard="retry")
+    with InterruptedRecording(velocity):
+        list(given)
+    assert given.finish_reason == "abort"
+    assert given.rows[0].faults == []
+
+
 def test_times_count_from_the_beginning_of_the_text(
     velocity: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,9 +310,7 @@ def test_times_count_from_the_beginning_of_the_text(
 
 
 def test_what_is_refused(velocity: Chat) -> None:
-    with pytest.raises(ConfigError, match='"report"'):
-        velocity.stream(TEXT, guard="retry")
-    with pytest.raises(ConfigError, match="given out"):
-        velocity.infer(TEXT, stream=True, guard="retry")
+    with pytest.raises(ConfigError, match="guard must be"):
+        velocity.stream(TEXT, guard="repeat")
     with pytest.raises(ConfigError, match="guard must be"):
         velocity.infer(TEXT, guard="repeat")

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ChatTTS.pipeline import word_alignment
+from ChatTTS.pipeline.faults import FaultFinder
 from ChatTTS.pipeline.word_alignment import (
     LAG,
     MonotonePath,
@@ -18,6 +19,8 @@ from ChatTTS.pipeline.word_alignment import (
 )
 from ChatTTS.text.alignment import TextColumns
 from ChatTTS.text.spoken_words import CallerWord
+
+from ..support.plain_aligner import PlainAligner, plain_combine_heads
 
 
 def columns(*owners: int) -> TextColumns:
@@ -58,20 +61,67 @@ def test_the_clearest_heads_count_most() -> None:
     )
 
 
+@pytest.mark.parametrize("heads", [1, 2, 7, 8, 9, 20])
+@pytest.mark.parametrize("width", [1, 2, 9, 40])
+def test_many_frames_are_combined_like_each_alone(heads: int, width: int) -> None:
+    frames = np.random.default_rng(heads).random((5, heads, width))
+    expected = [plain_combine_heads(frame) for frame in frames]
+    assert np.array_equal(combine_heads(frames), expected)
+
+
+def random_text(rng: np.random.Generator) -> TextColumns:
+    """Words of one to nine positions, with marks between and within them."""
+    words = int(rng.integers(0, 15))
+    owners = [
+        -1 if rng.random() < 0.2 else word
+        for word in range(words)
+        for _ in range(int(rng.integers(1, 10)))
+    ]
+    texts = tuple(CallerWord(str(i), i, i + 1) for i in range(words))
+    return TextColumns(texts, np.array([*owners, -1], dtype=np.int64))
+
+
+def random_attention(rng: np.random.Generator, width: int) -> NDArray[np.float32]:
+    """Attention that wanders on or looks anywhere; half of it has many paths that are equal."""
+    frames, heads = int(rng.integers(0, 160)), int(rng.integers(1, 11))
+    noise = rng.dirichlet(np.full(width + 3, 0.3), size=(frames, heads)).astype(np.float32)
+    places = np.linspace(3, width + 2, frames).round().astype(int)
+    noise[np.arange(frames), :, places] += rng.choice([0.0, 0.2, 2.0])
+    return noise if rng.random() < 0.5 else np.round(noise)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_words_are_those_of_the_plain_aligner(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    text = random_text(rng)
+    frames = random_attention(rng, len(text.owners))
+    size = int(rng.integers(1, 30))
+    plain_finder, finder = FaultFinder(text), FaultFinder(text)
+    plain, aligner = PlainAligner(text, plain_finder), WordAligner(text, finder)
+    for i in range(0, len(frames), size):
+        part = frames[i : i + size]
+        assert aligner.push(part) == plain.push(part)  # to the last bit of the confidence
+    assert aligner.flush() == plain.flush()
+    assert vars(finder).keys() == vars(plain_finder).keys()
+    for name, value in vars(finder).items():
+        assert np.array_equal(value, vars(plain_finder)[name]), name
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_the_path_is_the_best_of_all(seed: int) -> None:
     weights = np.random.default_rng(seed).dirichlet(np.full(5, 0.5), size=6) * 0.99 + 0.002
     path = MonotonePath(5)
-    assert [path.push(frame) for frame in weights] == [None] * 6
+    assert path.push(weights) == []
     assert path.flush() == slow_path(weights)
 
 
 def test_a_decided_path_is_never_revised() -> None:
     rng = np.random.default_rng(0)
     path = MonotonePath(30)
-    decided = [path.push(frame) for frame in rng.dirichlet(np.full(30, 0.1), size=200)]
-    assert decided[:LAG] == [None] * LAG
-    whole = [place for place in decided if place is not None] + path.flush()
+    frames = rng.dirichlet(np.full(30, 0.1), size=200)
+    decided = [path.push(frames[i : i + 1]) for i in range(200)]
+    assert [len(places) for places in decided] == [0] * LAG + [1] * (200 - LAG)
+    whole = [*itertools.chain(*decided), *path.flush()]
     assert len(whole) == 200
     assert whole == sorted(whole)
 

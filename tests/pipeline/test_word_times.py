@@ -13,13 +13,16 @@ from torch.nn.functional import interpolate
 
 from ChatTTS.audio.samples import SAMPLE_RATE, Samples
 from ChatTTS.core import Chat
+from ChatTTS.model.generation import Delta, FinishReason
 from ChatTTS.pipeline.results import Waveforms, Word
 from ChatTTS.pipeline.utterance_words import UtteranceWords
+from ChatTTS.pipeline.word_alignment import WordFrames
 from ChatTTS.text.alignment import text_columns
 from ChatTTS.text.spoken_words import caller_words
 
 from ..support.chat_tools import Recording
 from ..support.places import DATA
+from ..support.plain_aligner import PlainAligner
 
 TEXT = "hello the world, this is one good day. and it goes on, we like 25 of it."
 OTHER = "one more day for all of us."
@@ -207,3 +210,29 @@ def test_times_follow_the_samples_of_a_frame() -> None:
     words = UtteranceWords(columns, silence=100, samples_per_frame=640)
     words._frames = 3
     assert [words._sample(frame) for frame in (0, 2, 3)] == [100, 1380, 1700]
+
+
+@pytest.mark.parametrize("every", [1, 7, 1000])
+def test_words_do_not_depend_on_when_they_are_taken(every: int) -> None:
+    """Frames that waited give the words of frames that were aligned at once."""
+    text = "We went to the market to buy some bread."
+    places = [(start, start + 1) for start in range(len(text))]
+    columns = text_columns(text, places, caller_words(text), str)
+    words = UtteranceWords(columns, silence=100, samples_per_frame=512)
+    attention = np.random.default_rng(0).dirichlet(np.full(len(text) + 5, 0.1), size=(200, 3))
+    plain = PlainAligner(columns)
+    final: list[WordFrames] = []
+    found: list[Word] = []
+    for i, frame in enumerate(attention.astype(np.float32)):
+        finish = FinishReason.STOP if i == 199 else None
+        ids, hiddens = torch.zeros(1, 4, dtype=torch.long), torch.zeros(1, 8)
+        new = torch.from_numpy(frame[None])
+        words.push(Delta(0, ids, hiddens, finish, attention=new))
+        final += plain.push(frame[None])
+        if (i + 1) % every == 0:
+            found += words.take()
+            assert len(found) == len(final) + (len(columns.words) - len(final)) * (i == 199)
+    final += plain.flush()
+    found += words.take()
+    assert found == [words._word(frames) for frames in final]
+    assert words.take() == []

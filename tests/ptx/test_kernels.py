@@ -33,6 +33,12 @@ def test_no_bit_of_the_whole_engine_depends_on_the_batch() -> None:
     _run_engine(90, "test_bits_of_compiled_kernels")
 
 
+@pytest.mark.slow
+def test_no_bit_depends_on_the_number_of_ranks() -> None:
+    printed = run_tests(90, "tests/model/velocity/ranks/test_triton.py", races=False)
+    assert _launches(printed) > 500
+
+
 def _run_engine(capability: int, test: str) -> None:
     file = "tests/model/velocity/cuda/test_engine.py"
     printed = run_tests(capability, file, "-k", test, races=False)

@@ -71,6 +71,7 @@ FIELDS = (
     "response_format",
     "speed",
     "word_times",
+    "guard",
     "played_samples",
 )
 SPEECH = "/nvidia.riva.tts.RivaSpeechSynthesis"

@@ -158,7 +158,7 @@ def test_an_interruption_while_it_speaks(socket: Speaker, expected: list[dict[st
 def test_a_server_that_knows_no_words_says_so(
     socket: Speaker, server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server.service, "gives_word_times", False)
+    monkeypatch.setattr(server.service, "_gives_attention", False)
     socket.say("session.config", **SETTINGS)
     error = socket.until("error")["error"]
     assert (error["param"], error["code"]) == ("word_times", "invalid_request")

@@ -301,7 +301,7 @@ def test_a_server_that_knows_no_words_says_so(
     client: httpx.Client, server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert client.get("/v1/status").json()["word_times"] is True
-    monkeypatch.setattr(server.service, "gives_word_times", False)
+    monkeypatch.setattr(server.service, "_gives_attention", False)
     assert client.get("/v1/status").json()["word_times"] is False
     for answer in (ask(client), ask(client, stream_format="sse"), caption(client)):
         assert answer.status_code == 400
@@ -327,6 +327,19 @@ def test_words_need_heads_and_their_attention(
         assert not server.call(lambda: gives(chat))
         patch.setattr(chat, "_model", replace(model, found_heads=FoundHeads(((0, 0),))))
         assert server.call(lambda: gives(chat))
-    engine: Any = chat.gpt.engine
-    monkeypatch.setattr(engine.engine.engine.executor, "gives_attention", False)
+    monkeypatch.setattr(chat.gpt, "gives_attention", False)
     assert not server.call(lambda: gives(chat))
+
+
+def test_heads_that_are_found_later_count_from_then_on(
+    client: httpx.Client, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = server.chat
+    named = chat.alignment_heads
+    assert chat._model is not None
+    defaults = replace(chat.config.defaults, alignment_heads=())
+    model = replace(chat._model, config=replace(chat.config, defaults=defaults))
+    monkeypatch.setattr(chat, "_model", replace(model, found_heads=FoundHeads()))
+    assert client.get("/v1/status").json()["word_times"] is False
+    monkeypatch.setattr(chat, "_model", replace(model, found_heads=FoundHeads(named)))
+    assert client.get("/v1/status").json()["word_times"] is True

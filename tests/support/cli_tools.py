@@ -33,6 +33,7 @@ class FakeChat:
     spoken = TONE
     failure: BaseException | None = None
     alignment_heads: AlignmentHeads = ()
+    gives_attention = True
 
     def __init__(self) -> None:
         self.device = SimpleNamespace(type="cpu")

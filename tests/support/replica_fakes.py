@@ -13,7 +13,7 @@ import numpy as np
 from ChatTTS.audio.samples import Samples
 from ChatTTS.errors import ChatTTSError
 from ChatTTS.model.velocity.metrics import Metrics
-from ChatTTS.pipeline.results import Piece, Word
+from ChatTTS.pipeline.results import Fault, Piece, Word
 from ChatTTS.serving.model import RefineJob, SpeechJob
 from ChatTTS.serving.replicas.messages import (
     Ended,
@@ -47,14 +47,24 @@ def words(length: int, lag: int = 0) -> tuple[Word, ...]:
     )
 
 
+def faults(length: int, lag: int = 0) -> tuple[Fault, ...]:
+    """Return the faults that are known once so many samples are given."""
+    return tuple(
+        Fault("", 0.0, 0.0, place, place, 0, 0, "skipped", 1)
+        for place in (3, 9, 20)
+        if place + lag <= length or length == sum(LENGTHS)
+    )
+
+
 def pieces(job: SpeechJob, size: int, lag: int = 0) -> list[Piece]:
     """Return the pieces of a job, of at most ``size`` samples, with words that come so late."""
-    samples, found, start, given = sound(job), [], 0, 0
+    samples, found, start, given, told = sound(job), [], 0, 0, 0
     for index, (text, length) in enumerate(zip(UTTERANCES, LENGTHS, strict=True)):
         end = start + length
         for position in range(start, end, size):
             last = min(position + size, end)
             final = words(last, lag) if job.word_times else ()
+            known = faults(last, lag) if job.guard else ()
             found.append(
                 Piece(
                     samples[position:last],
@@ -63,9 +73,10 @@ def pieces(job: SpeechJob, size: int, lag: int = 0) -> list[Piece]:
                     text,
                     "stop" if last == end else None,
                     final[given:],
+                    known[told:],
                 )
             )
-            given = len(final)
+            given, told = len(final), len(known)
         start = end
     return found
 
@@ -113,7 +124,7 @@ class FakePool:
 
     def facts(self) -> Facts:
         """Return the facts of the first replica."""
-        return Facts(self.lives[0].fingerprint, True, None)
+        return Facts(self.lives[0].fingerprint, True, True, None)
 
     async def speak(self, job: SpeechJob) -> AsyncGenerator[Message, None]:
         """Yield the messages of one life."""

@@ -23,6 +23,7 @@ from ChatTTS.model.llama_weights import LlamaFile, LlamaWeights
 from ChatTTS.model.native.build import BuildError
 from ChatTTS.model.native.library import Team
 from ChatTTS.model.rotary import rotary_tables
+from ChatTTS.model.share import Peers, Share
 from ChatTTS.model.velocity.attention import TorchAttention
 from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.llama import LlamaModel, TorchLlama
@@ -128,26 +129,36 @@ def torch_llama(
     dtype: torch.dtype = torch.float32,
     *,
     batch_invariant: bool = True,
+    share: Share | None = None,
+    peers: Peers | None = None,
 ) -> TorchLlama:
-    layers = tuple(file.layer(index, dtype) for index in range(file.shape.num_hidden_layers))
+    own = share or Share(file.shape)
+    layers = tuple(file.layer(index, dtype, own) for index in own.layers)
     return TorchLlama(
         file.shape,
         LlamaWeights(layers, file.final_norm(dtype)),
         embed,
-        TorchAttention(file.shape, block_size, dtype, CPU),
+        TorchAttention(own.local, block_size, dtype, CPU),
         rotary_tables(file.shape),
         batch_invariant=batch_invariant,
+        share=share,
+        peers=peers,
     )
 
 
 def native_llama(
-    file: LlamaFile, embed: Embed, block_size: int, kind: str = "float32", threads: int = 2
+    file: LlamaFile,
+    embed: Embed,
+    block_size: int,
+    kind: str = "float32",
+    threads: int = 2,
+    share: Share | None = None,
+    peers: Peers | None = None,
 ) -> NativeLlama:
     team = make_team(threads)
-    weights = packed_weights(team, file, kind)
-    return NativeLlama(
-        team, file.shape, weights, kind, embed, rotary_tables(file.shape), block_size
-    )
+    weights = packed_weights(team, file, kind, share)
+    rotary = rotary_tables(file.shape)
+    return NativeLlama(team, file.shape, weights, kind, embed, rotary, block_size, share, peers)
 
 
 # ---------------------------------------------------------------- the slow one

@@ -13,6 +13,7 @@ from torch.nn.functional import linear
 from ...errors import ConfigError
 from ..llama_config import LlamaShape
 from ..llama_weights import LayerWeights
+from ..share import Peers, Share
 from .kernels.attention import ContextSplits, attend_new_rows, attend_rows
 from .kernels.norm import rms_norm
 from .kernels.output_product import product_of_splits
@@ -121,6 +122,7 @@ class TritonLayers:
         rotary: cosines and sines, each float32 [positions, head size].
         row_independent: whether every bit of a row's result must be independent of the other rows
             of the step, and of how a prompt was cut into chunks.
+        share, peers: the rank, and how it reaches the others; by default it is the only one.
 
     Attributes:
         rotary: these tables, on the device.
@@ -136,6 +138,8 @@ class TritonLayers:
         rotary: tuple[Tensor, Tensor],
         *,
         row_independent: bool,
+        share: Share | None = None,
+        peers: Peers | None = None,
     ) -> None:
         if shape.head_dim > _LARGEST_HEAD:
             raise ConfigError(
@@ -143,6 +147,8 @@ class TritonLayers:
                 f"{shape.head_dim}; load without use_vllm and experimental"
             )
         self._shape = shape
+        self._share = share or Share(shape)
+        self._peers = None if self._share.ranks == 1 else peers
         self._layers = tuple(map(LayerMatrices.fuse, layers))
         device = self._layers[0].qkv.device
         cosines, sines = (table.to(device).contiguous() for table in rotary)
@@ -165,7 +171,7 @@ class TritonLayers:
             ``x``, which holds the hidden states before the final norm.
         """
         eps = self._shape.rms_norm_eps
-        heads = self._shape.num_attention_heads
+        heads = len(self._share.heads)
         multiply = self.product_for(len(x))
         for index, layer in enumerate(self._layers):
             own = None if kept is None else kept[index, : len(x)]
@@ -178,9 +184,10 @@ class TritonLayers:
                 self._project(splits, layer.out, x)
             else:
                 mixed = self._attend(qkv, rows, rows.tiles, pool, index)
-                multiply(mixed.flatten(1), layer.out, residual=x)
+                self._add(mixed.flatten(1), self._share.query_columns(), layer.out, x)
             gated = multiply(x, layer.gate_up, norm=(layer.mlp_norm, eps), gated=True)
-            multiply(gated, layer.down, residual=x)
+            columns = self._share.columns(self._shape.intermediate_size)
+            self._add(gated, columns, layer.down, x)
         return x
 
     def product_for(self, rows: int) -> Product:
@@ -192,15 +199,33 @@ class TritonLayers:
     ) -> Tensor:
         """Store all keys and values of the step first: rows attend to other rows of it."""
         tables, table_of, positions = rows.tables, rows.table_of, rows.positions
-        heads = self._shape.num_attention_heads
+        heads = len(self._share.heads)
         query = rotate_and_store(qkv, *self.rotary, positions, tables, table_of, pool, layer, heads)
         if self._is_row_independent:
             return attend_rows(query, pool, layer, tables, table_of, positions, most=rows.most)
         return attend_chunks(query, pool, layer, tables, positions, tiles)
 
-    def _project(self, splits: ContextSplits, weight: Tensor, residual: Tensor) -> None:
-        multiply = self.product_for(len(residual))
-        if multiply is product:
-            product_of_splits(splits, weight, residual)
+    def _project(self, splits: ContextSplits, weight: Tensor, x: Tensor) -> None:
+        """Add the output projection of the merged splits to ``x``."""
+        if self._peers is None and self.product_for(len(x)) is product:
+            product_of_splits(splits, weight, x)
         else:
-            multiply(splits.merged(weight.dtype).flatten(1), weight, residual=residual)
+            mixed = splits.merged(weight.dtype).flatten(1)
+            self._add(mixed, self._share.query_columns(), weight, x)
+
+    def _add(self, inputs: Tensor, columns: list[int], weight: Tensor, x: Tensor) -> None:
+        """Add the product of ``inputs`` and ``weight`` to ``x``.
+
+        Args:
+            inputs: the rank's own columns of the rows.
+            columns: how many columns each rank of the stage has.
+            weight: of the rank's own outputs.
+        """
+        multiply = self.product_for(len(x))
+        if self._peers is None:
+            multiply(inputs, weight, residual=x)
+            return
+        inputs = self._peers.gather(inputs, columns)
+        own, hidden = self._share.own(x.shape[1]), self._share.columns(x.shape[1])
+        part = x[:, own.start : own.stop].contiguous()
+        x.copy_(self._peers.gather(multiply(inputs, weight, residual=part), hidden))

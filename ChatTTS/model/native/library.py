@@ -82,7 +82,8 @@ class Sizes(_Checked):
 
     _fields_ = [
         *_fields(c_int32, "hidden intermediate layers heads kv_heads head_size num_codebooks"),
-        *_fields(c_int32, "block_size audio_tokens"),
+        *_fields(c_int32, "block_size audio_tokens queries first_query"),
+        *_fields(c_int32, "first_hidden own_hidden first_inner own_inner"),
         ("eps", c_float),
     ]
 
@@ -102,12 +103,19 @@ class Weights(ctypes.Structure):
     ]
 
 
+# ``VelocityGather`` of llama.h, and ``VelocityGathered``.
+Gather = ctypes.CFUNCTYPE(None, c_int32, c_void_p, c_int32, c_int32, c_int32)
+ATTENDED, HIDDEN, GATED = range(3)
+
+
 class BatchInputs(_Checked):
     """``VelocityBatch`` of llama.h."""
 
     _fields_ = [
         *_fields(c_int32, "rows draws table_width"),
         *_fields(c_void_p, "kinds ids positions tables table_of draw_rows vectors pool hiddens"),
+        *_fields(c_void_p, "given passed"),
+        ("gather", Gather),
         *_fields(c_void_p, "probe_first probe_layers probe_heads probe_columns probe_starts"),
         *_fields(c_void_p, "probe_out"),
     ]

@@ -10,9 +10,14 @@
 extern "C" {
 
 // The order and types of the fields are those of native/library.py.
+// A rank computes some layers, and of these some heads and some outputs of each product; see
+// share.py. `layers`, `heads` and `kv_heads` are its own; the other sizes are those of the model.
 struct VelocitySizes {
   int32_t hidden, intermediate, layers, heads, kv_heads, head_size, num_codebooks, block_size;
   int32_t audio_tokens;  // rows of the code table for each codebook
+  int32_t queries;       // outputs of the attention of all ranks
+  // Where the rank's outputs begin, and how many of the hidden and intermediate size it has.
+  int32_t first_query, first_hidden, own_hidden, first_inner, own_inner;
   float eps;
 };
 
@@ -28,6 +33,12 @@ struct VelocityWeights {
   const float *cosines, *sines;         // [positions][head_size]
 };
 
+// The rows that ranks fill together, each rank its own columns.
+enum VelocityGathered { kAttended = 0, kHidden = 1, kGated = 2 };
+
+// Fetches the columns of the other ranks: `rows` rows of `bytes` bytes, each number of `item` bytes.
+typedef void (*VelocityGather)(int32_t what, void* data, int32_t rows, int32_t bytes, int32_t item);
+
 // One step: `rows` positions; see batch.py for the fields.
 struct VelocityBatch {
   int32_t rows, draws, table_width;
@@ -36,6 +47,11 @@ struct VelocityBatch {
   const float* vectors;
   void* pool;
   float* hiddens;  // out: [draws][hidden]
+  // Of a stage that is not the first or not the last one, or null: the rows that the layers begin
+  // with, and the rows that they end with, instead of `hiddens`: [rows][hidden].
+  const float* given;
+  float* passed;
+  VelocityGather gather;  // null for a single rank
   // The attention that is wanted, or null; see AttentionProbe in batch.py.
   const int32_t *probe_first, *probe_layers, *probe_heads, *probe_columns;
   const int64_t* probe_starts;
@@ -64,7 +80,7 @@ class Llama : public LlamaBase {
         weights_(weights),
         layers_(weights.layers, weights.layers + sizes.layers),
         shape_{sizes.layers, sizes.kv_heads, sizes.head_size, sizes.block_size},
-        queries_(sizes.heads * sizes.head_size),
+        own_queries_(sizes.heads * sizes.head_size),
         keys_(sizes.kv_heads * sizes.head_size) {}
 
   void forward(Team& team, const VelocityBatch& batch) override {
@@ -80,8 +96,8 @@ class Llama : public LlamaBase {
     const size_t n = rows;
     need(x_, n * sizes_.hidden);
     need(normed_, n * even(sizes_.hidden));
-    need(qkv_, n * (queries_ + 2 * keys_));
-    need(attended_, n * even(queries_));
+    need(qkv_, n * width());
+    need(attended_, n * even(sizes_.queries));
     need(gated_, n * even(sizes_.intermediate));
     own_.resize(members);
     for (Own& own : own_) {
@@ -96,7 +112,7 @@ class Llama : public LlamaBase {
 
   void step(Team::Member& member, const VelocityBatch& batch) {
     const int rows = batch.rows;
-    member.each(rows, [&](int row) { embed(batch, row); });
+    member.each(rows, [&](int row) { begin(batch, row); });
     for (int l = 0; l < sizes_.layers; ++l) {
       const VelocityLayer& layer = layers_[l];
       normalise(member, rows, layer.attention_norm);
@@ -112,12 +128,23 @@ class Llama : public LlamaBase {
         attend(batch, l, i / parts, sizes_.heads * part / parts, sizes_.heads * (part + 1) / parts,
                own_[member.rank]);
       });
-      project(member, rows, attended_, even(queries_), matrix(layer.out, sizes_.hidden, queries_),
-              adding());
+      gather(member, batch, kAttended, attended_, even(sizes_.queries));
+      project(member, rows, attended_, even(sizes_.queries),
+              matrix(layer.out, sizes_.own_hidden, sizes_.queries), adding());
+      gather(member, batch, kHidden, x_, sizes_.hidden);
       normalise(member, rows, layer.mlp_norm);
       gate(member, rows, layer);
+      gather(member, batch, kGated, gated_, even(sizes_.intermediate));
       project(member, rows, gated_, even(sizes_.intermediate),
-              matrix(layer.down, sizes_.hidden, sizes_.intermediate), adding());
+              matrix(layer.down, sizes_.own_hidden, sizes_.intermediate), adding());
+      gather(member, batch, kHidden, x_, sizes_.hidden);
+    }
+    if (batch.passed) {
+      member.each(rows, [&](int row) {
+        const size_t start = size_t(row) * sizes_.hidden;
+        std::copy_n(&x_[start], sizes_.hidden, batch.passed + start);
+      });
+      return;
     }
     member.each(batch.draws, [&](int i) {
       const float* x = &x_[size_t(batch.draw_rows[i]) * sizes_.hidden];
@@ -131,7 +158,26 @@ class Llama : public LlamaBase {
     return {data, outputs, inputs};
   }
 
-  int width() const { return queries_ + 2 * keys_; }
+  int width() const { return own_queries_ + 2 * keys_; }
+
+  // Fetches the columns of the other ranks. The caller's thread does it, since it may run Python.
+  template <class Number>
+  void gather(Team::Member& member, const VelocityBatch& batch, VelocityGathered what,
+              std::vector<Number>& numbers, int stride) {
+    if (!batch.gather) return;
+    if (member.rank == 0)
+      batch.gather(what, numbers.data(), batch.rows, stride * int(sizeof(Number)),
+                   int(sizeof(Number)));
+    member.each(0, [](int) {});  // all wait
+  }
+
+  void begin(const VelocityBatch& batch, int row) {
+    const size_t start = size_t(row) * sizes_.hidden;
+    if (batch.given)
+      std::copy_n(batch.given + start, sizes_.hidden, &x_[start]);
+    else
+      embed(batch, row);
+  }
 
   void embed(const VelocityBatch& batch, int row) {
     const int hidden = sizes_.hidden;
@@ -192,15 +238,15 @@ class Llama : public LlamaBase {
 
   auto adding() {
     return [this](int row, int column, const float* sums, int count) {
-      float* x = &x_[size_t(row) * sizes_.hidden + column];
+      float* x = &x_[size_t(row) * sizes_.hidden + sizes_.first_hidden + column];
       for (int n = 0; n < count; ++n) x[n] += sums[n];
     };
   }
 
   // silu(gate) * up.
   void gate(Team::Member& member, int rows, const VelocityLayer& layer) {
-    const auto gates = matrix(layer.gate, sizes_.intermediate, sizes_.hidden);
-    const auto ups = matrix(layer.up, sizes_.intermediate, sizes_.hidden);
+    const auto gates = matrix(layer.gate, sizes_.own_inner, sizes_.hidden);
+    const auto ups = matrix(layer.up, sizes_.own_inner, sizes_.hidden);
     const int stride = even(sizes_.hidden);
     member.each(gates.panels(), [&](int p) {
       float* g = own_[member.rank].sums.data();
@@ -214,7 +260,7 @@ class Llama : public LlamaBase {
       }
       for (int row = 0; row < rows; ++row)
         for (int n = 0; n < count; ++n)
-          gated_[size_t(row) * even(sizes_.intermediate) + column + n] =
+          gated_[size_t(row) * even(sizes_.intermediate) + sizes_.first_inner + column + n] =
               Weights::input(g[row * kPanel + n]);
     });
   }
@@ -228,7 +274,7 @@ class Llama : public LlamaBase {
   void place(const VelocityBatch& batch, int layer, int row) {
     const int position = batch.positions[row], d = sizes_.head_size;
     float* q = &qkv_[size_t(row) * width()];
-    float* k = q + queries_;
+    float* k = q + own_queries_;
     const float* v = k + keys_;
     const float* cosine = weights_.cosines + size_t(position) * d;
     const float* sine = weights_.sines + size_t(position) * d;
@@ -261,7 +307,8 @@ class Llama : public LlamaBase {
     if (batch.probe_first) note(batch, layer, row, first, last, own);
     for (int h = first; h < last; ++h) {
       const float* from = &own.mixed[(h - first) * shape_.width()];
-      Input* to = &attended_[size_t(row) * even(queries_) + h * d];
+      Input* to =
+          &attended_[size_t(row) * even(sizes_.queries) + sizes_.first_query + size_t(h) * d];
       for (int i = 0; i < d; ++i) to[i] = Weights::input(from[i]);
     }
   }
@@ -286,7 +333,7 @@ class Llama : public LlamaBase {
   const VelocityWeights weights_;
   const std::vector<VelocityLayer> layers_;
   const BlockShape shape_;
-  const int queries_, keys_;
+  const int own_queries_, keys_;
   std::vector<float> x_, qkv_;
   std::vector<Input> normed_, attended_, gated_;
   std::vector<Own> own_;

@@ -14,7 +14,11 @@ from .batch import AttentionProbe, InputBatch
 
 
 class TorchAttention:
-    """Attention over blocks of [layers, 2 (keys, values), kv heads, positions, head size]."""
+    """Attention over blocks of [layers, 2 (keys, values), kv heads, positions, head size].
+
+    Args:
+        shape: sizes; of a rank, its own layers and heads (see ``Share.local``).
+    """
 
     def __init__(
         self, shape: LlamaShape, block_size: int, dtype: torch.dtype, device: torch.device

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..share import Share
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +85,22 @@ class AttentionProbe:
             np.empty(len(self.out), dtype=np.float32),
         )
 
+    def of_share(self, share: Share) -> AttentionProbe:
+        """Return the probe with layers and heads as a rank counts them, those of others as -1.
+
+        The rank fills in its part of ``out``, which both share; the rest of it is 0.
+        """
+        if share.ranks == share.stages == 1:
+            return self
+        layers, heads = share.layers, share.heads
+        is_own = np.isin(self.layers, layers) & np.isin(self.heads, heads)
+        self.out[:] = 0
+        return replace(
+            self,
+            layers=np.where(is_own, self.layers - layers.start, -1).astype(np.int32),
+            heads=np.where(is_own, self.heads - heads.start, -1).astype(np.int32),
+        )
+
     def row(self, row: int, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """Return the attention of one row, float32 [heads, columns], as a view.
 
@@ -108,6 +130,8 @@ class InputBatch:
         table_of: int32 [rows], the row of ``tables`` that belongs to the row's sequence.
         draws: int32 [n], the rows whose hidden states are wanted.
         probe: the attention that is wanted, or ``None``.
+        given: [rows, hidden], what the stage before computed, in place of embedded rows; ``None``
+            for the first stage.
     """
 
     kinds: NDArray[np.uint8]
@@ -118,6 +142,7 @@ class InputBatch:
     table_of: NDArray[np.int32]
     draws: NDArray[np.int32]
     probe: AttentionProbe | None = None
+    given: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.kinds)

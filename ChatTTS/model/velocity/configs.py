@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from ...utils.machine import checked_threads
 # The default limits of a step on a GPU.
 _GPU_TOKENS, _GPU_SEQS = 512, 256
 
+# The most ranks of a stage, and stages.
+_MOST_RANKS = 64
 # The most positions of a block or a step, blocks of a pool, and bytes of a pool.
 _MOST_POSITIONS, _MOST_BLOCKS, _MOST_BYTES = 2**16, 2**31 - 1, 2**62
 
@@ -127,6 +129,28 @@ class CacheConfig:
         if self.sequences is not None and self.sequences < 1:
             raise ConfigError("kv_memory must have room for at least 1 sequence")
 
+    def with_blocks(self, block_bytes: int, most: int) -> CacheConfig:
+        """Return this config with the numbers of blocks.
+
+        Args:
+            block_bytes: the size of a block, on all ranks together.
+            most: blocks of the device's pool, if no size is given.
+
+        Raises:
+            ConfigError: the given size has no room for a single block.
+        """
+        blocks = self.num_blocks or most
+        if self.num_blocks is None and self.memory is not None:
+            blocks = self.memory // block_bytes
+            if blocks < 1:
+                raise ConfigError(
+                    f"kv_memory is {self.memory} bytes, and one block of {self.block_size} "
+                    f"positions takes {block_bytes}: give more"
+                )
+        # More than this is more than any memory has; its allocation says so.
+        blocks, host = (min(n, _MOST_BLOCKS) for n in (blocks, self.host_memory // block_bytes))
+        return replace(self, num_blocks=blocks, num_host_blocks=host, block_bytes=block_bytes)
+
     @property
     def capacity(self) -> int:
         """Positions that the device's pool holds; 0 before its blocks are counted."""
@@ -170,12 +194,43 @@ class SchedulerConfig:
 
 
 @dataclass(frozen=True)
+class ParallelConfig:
+    """The ranks that compute one model together; see ``share.py``.
+
+    Attributes:
+        tensor_parallel_size: ranks that share each layer.
+        pipeline_parallel_size: stages, each with so many ranks.
+        distributed_executor_backend: ``mp`` for processes on this machine, ``ray`` for actors of a
+            Ray cluster; ``None`` takes ``mp`` if there is more than one rank.
+    """
+
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    distributed_executor_backend: str | None = None
+
+    def __post_init__(self) -> None:
+        bounds = (1, _MOST_RANKS)
+        _within(self, tensor_parallel_size=bounds, pipeline_parallel_size=bounds)
+        if self.distributed_executor_backend not in (None, "mp", "ray"):
+            raise ConfigError(
+                "distributed_executor_backend must be 'mp', 'ray' or None, not "
+                f"{shown(self.distributed_executor_backend)}"
+            )
+
+    @property
+    def world_size(self) -> int:
+        """The number of all ranks."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size
+
+
+@dataclass(frozen=True)
 class EngineConfig:
     """All settings of an engine."""
 
     model: ModelConfig
     cache: CacheConfig = CacheConfig()
     scheduler: SchedulerConfig = SchedulerConfig()
+    parallel: ParallelConfig = ParallelConfig()
 
 
 @dataclass(frozen=True)
@@ -205,6 +260,9 @@ class EngineArgs:
     max_num_seqs: int | None = None
     policy: str = SchedulerConfig.policy
     ageing: float = SchedulerConfig.ageing
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    distributed_executor_backend: str | None = None
 
     def create_engine_config(self) -> EngineConfig:
         """Return the checked configs.
@@ -228,6 +286,7 @@ class EngineArgs:
                 memory=memory, sequences=sequences, host_memory=host, **own(CacheConfig)
             ),
             scheduler=SchedulerConfig(**own(SchedulerConfig) | self._limits),
+            parallel=ParallelConfig(**own(ParallelConfig)),
         )
 
     @property

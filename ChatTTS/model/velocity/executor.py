@@ -27,6 +27,7 @@ class ExecutorBase(ABC):
         end_of_text: the id that ends a text answer.
         depth: how many plans may be in flight. With more than one, the workers compute while the
             next plan is made.
+        stages: of a pipeline. With more than one, plans in flight move different sequences.
         most_steps: the most steps of a plan.
         gives_attention: whether the workers give the attention of requests' alignment heads.
     """
@@ -35,6 +36,7 @@ class ExecutorBase(ABC):
     embed: Embed
     end_of_text: int
     depth: int = 1
+    stages: int = 1
     most_steps: int = 1
     gives_attention: bool = True
 
@@ -78,6 +80,34 @@ class ExecutorBase(ABC):
         """Release the model and the pools. No other method may be called afterwards."""
 
 
+def make_executor(
+    config: EngineConfig,
+    compute_lock: ComputeLock | None = None,
+    tokenizer: Tokenizer | None = None,
+) -> ExecutorBase:
+    """Return the executor that the config names.
+
+    Args:
+        compute_lock: held while workers compute on this machine's cores; none by default.
+        tokenizer: the checkpoint's, if it has been read already.
+
+    Raises:
+        EngineUnavailableError: what it needs is not installed.
+    """
+    backend, ranks = config.parallel.distributed_executor_backend, config.parallel.world_size
+    if backend is None and ranks == 1:
+        return InProcessExecutor(config, compute_lock, tokenizer)
+    from .ranks.executor import RanksExecutor
+
+    if backend == "ray":
+        from .ranks.ray_actors import start_actors
+
+        return RanksExecutor(config, start_actors, compute_lock, tokenizer)
+    from .ranks.processes import start_processes
+
+    return RanksExecutor(config, start_processes, compute_lock, tokenizer)
+
+
 class InProcessExecutor(ExecutorBase):
     """One worker in this process, called directly.
 
@@ -108,7 +138,8 @@ class InProcessExecutor(ExecutorBase):
         self.gives_attention = loaded.llama.gives_attention
 
     def init_cache(self) -> CacheConfig:
-        cache = self._loaded.init_cache()
+        cache = self._loaded.plan_cache()
+        self._loaded.init_cache(cache)
         self.depth, self.most_steps = self._loaded.depth, self._loaded.most_steps
         return cache
 

@@ -14,7 +14,7 @@ from ..generation import Cancellation, Delta, GenerationRequest, Sampling
 from ..tokenizer import Tokenizer
 from .async_llm_engine import AsyncLLMEngine
 from .configs import EngineArgs
-from .executor import InProcessExecutor
+from .executor import make_executor
 from .llm_engine import LLMEngine
 from .output import RequestOutput
 from .request import EngineRequest
@@ -44,13 +44,18 @@ class VelocityGenerator:
             ChatTTSError: a setting has an invalid value, or a file cannot be used.
         """
         config = args.create_engine_config()
-        executor = InProcessExecutor(config, compute_lock, tokenizer)
+        executor = make_executor(config, compute_lock, tokenizer)
         return cls(AsyncLLMEngine(LLMEngine(config, executor)))
 
     @property
     def embed(self) -> Embed:
         """The embeddings and heads of the model."""
         return self.engine.engine.executor.embed
+
+    @property
+    def gives_attention(self) -> bool:
+        """Whether requests may have alignment heads."""
+        return self.engine.engine.executor.gives_attention
 
     def generate(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation

@@ -8,6 +8,7 @@ say which blocks belong to which sequence.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -18,16 +19,20 @@ from ..embed import Embed, RowKind
 from ..llama_config import LlamaShape
 from ..llama_weights import LlamaWeights
 from ..rotary import rotate
+from ..share import Peers, Share
 from .attention import TorchAttention
 from .batch import InputBatch
 
-# Products are computed in tiles of this many rows. So neither the library's choice of an algorithm
-# nor a bit of a row depends on the number of rows.
+# Products are computed in tiles of this many rows, and of the outputs of one piece (see share.py).
+# So neither the library's choice of an algorithm nor a bit of a row depends on the number of rows
+# or of ranks.
 TILE = 16
 # Torch computes an element-wise function on whole vectors, and on the few numbers behind the last
 # vector in another way. Chunks of this size consist of whole vectors on every processor, and torch
 # does not divide one among threads.
 _CHUNK = 1 << 12
+# Multiplies rows by the transposed weight, in products of so many outputs.
+Product = Callable[[Tensor, Tensor, "int | None"], Tensor]
 
 
 class LlamaModel(Protocol):
@@ -48,6 +53,10 @@ class LlamaModel(Protocol):
         """The size of a block in bytes: all layers, keys and values."""
         ...
 
+    def new_rows(self, rows: int) -> Tensor:
+        """Return memory for what a stage of a pipeline gives to the next, [rows, hidden]."""
+        ...
+
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
         """Compute a step, and write the rows' keys and values into their blocks of ``pool``.
 
@@ -55,6 +64,7 @@ class LlamaModel(Protocol):
 
         Returns:
             The hidden states of ``batch.draws`` after the final norm, [draws, hidden], on the CPU.
+            Of a stage that is not the last one, what its layers computed, [rows, hidden].
         """
         ...
 
@@ -68,7 +78,9 @@ class TorchLlama:
         embed: embeds the rows.
         attention: attends over the blocks.
         rotary: cosines and sines, each float32 [positions, head size].
-        batch_invariant: compute so that no bit of a row depends on the other rows.
+        batch_invariant: compute so that no bit of a row depends on the other rows, or on the number
+            of ranks.
+        share, peers: the rank, and how it reaches the others; by default it is the only one.
     """
 
     gives_attention = True
@@ -82,14 +94,20 @@ class TorchLlama:
         rotary: tuple[Tensor, Tensor],
         *,
         batch_invariant: bool,
+        share: Share | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self._shape = shape
+        self._share, self._peers = share or Share(shape), peers
         self._weights = weights
         self._embed = embed
         self._attention = attention
         self._cosines, self._sines = (table.to(weights.final_norm.device) for table in rotary)
-        self._product: Callable[[Tensor, Tensor], Tensor] = tiled if batch_invariant else linear
+        self._product: Product = tiled if batch_invariant else _whole
         on_cpu = weights.final_norm.device.type == "cpu"
+        # On a GPU, each piece would be a launch.
+        pieces = map(self._share.piece, (shape.hidden_size, shape.intermediate_size))
+        self._pieces = (shape.head_dim, *pieces) if on_cpu else (None, None, None)
         self._silu: Callable[[Tensor], Tensor] = (
             chunked_silu if batch_invariant and on_cpu else silu
         )
@@ -101,26 +119,44 @@ class TorchLlama:
     def block_bytes(self) -> int:
         return self._attention.block_bytes
 
+    def new_rows(self, rows: int) -> Tensor:
+        return self._embed.code.weight.new_empty(rows, self._shape.hidden_size)
+
     @torch.inference_mode()
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
-        shape = self._shape
+        share = self._share
+        size, hidden, inner = self._pieces
+        if batch.probe is not None:
+            batch = replace(batch, probe=batch.probe.of_share(share))
         device = self._weights.final_norm.device
-        x = self._embed_rows(batch)
+        x = self._embed_rows(batch) if batch.given is None else batch.given
         positions = torch.from_numpy(batch.positions).to(device)
         rotary = self._cosines[positions].unsqueeze(1), self._sines[positions].unsqueeze(1)
-        heads = [shape.num_attention_heads, *[shape.num_key_value_heads] * 2]
+        heads = [len(share.heads), *[len(share.kv_heads)] * 2]
         for index, layer in enumerate(self._weights.layers):
             normed = self._norm(x, layer.attention_norm)
-            fused = self._product(normed, layer.qkv).view(len(batch), sum(heads), -1)
+            fused = self._product(normed, layer.qkv, size).view(len(batch), sum(heads), -1)
             query, key, value = torch.split(fused, heads, dim=1)
             query, key = (rotate(part, *rotary) for part in (query, key))
-            mixed = self._attention(query, key, value, pool, index, batch)
-            x = x + self._product(mixed.flatten(1), layer.out)
+            mixed = self._attention(query, key, value, pool, index, batch).flatten(1)
+            mixed = self._gather(mixed, share.query_columns())
+            x = x + self._gather_hidden(self._product(mixed, layer.out, hidden))
             normed = self._norm(x, layer.mlp_norm)
-            gate, up = self._product(normed, layer.gate), self._product(normed, layer.up)
-            x = x + self._product(self._silu(gate) * up, layer.down)
+            gate, up = (self._product(normed, part, inner) for part in (layer.gate, layer.up))
+            gated = self._silu(gate) * up
+            gated = self._gather(gated, share.columns(self._shape.intermediate_size))
+            x = x + self._gather_hidden(self._product(gated, layer.down, hidden))
+        if not share.is_last:
+            return x
         drawn = x[torch.from_numpy(batch.draws).to(device)]
         return self._norm(drawn, self._weights.final_norm).cpu()
+
+    def _gather(self, own: Tensor, columns: list[int]) -> Tensor:
+        """Return the columns [rows, all] of all ranks of the stage."""
+        return own if self._peers is None else self._peers.gather(own, columns)
+
+    def _gather_hidden(self, own: Tensor) -> Tensor:
+        return self._gather(own, self._share.columns(self._shape.hidden_size))
 
     def _embed_rows(self, batch: InputBatch) -> Tensor:
         """Return the rows' vectors [rows, hidden]."""
@@ -142,12 +178,24 @@ class TorchLlama:
         return weight * (wide * scale).to(x.dtype)
 
 
-def tiled(rows: Tensor, weight: Tensor) -> Tensor:
-    """Multiply ``rows`` [n, inputs] by ``weight`` [outputs, inputs], in products of one shape."""
+def tiled(rows: Tensor, weight: Tensor, piece: int | None = None) -> Tensor:
+    """Multiply ``rows`` [n, inputs] by ``weight`` [outputs, inputs], in products of one shape.
+
+    Args:
+        piece: outputs of a product; the last product may have fewer. By default one has all.
+    """
     missing = -len(rows) % TILE
     padded = torch.cat([rows, rows.new_zeros(missing, rows.shape[1])]) if missing else rows
-    tiles = [linear(tile, weight) for tile in torch.split(padded, TILE)]
+    parts = torch.split(weight, piece or len(weight))
+    tiles = [
+        torch.cat([linear(tile, part) for part in parts], dim=1)
+        for tile in torch.split(padded, TILE)
+    ]
     return torch.cat(tiles)[: len(rows)]
+
+
+def _whole(rows: Tensor, weight: Tensor, piece: int | None) -> Tensor:
+    return linear(rows, weight)
 
 
 class RowLinear(nn.Module):

@@ -13,7 +13,7 @@ from ..draws import DrawKey, Pass
 from ..generation import NO_ATTENTION
 from ..tokenizer import Prompt
 from .configs import EngineArgs, EngineConfig
-from .executor import ExecutorBase, InProcessExecutor
+from .executor import ExecutorBase, make_executor
 from .metrics import Metrics
 from .output import RequestOutput
 from .output_processor import OutputProcessor
@@ -73,13 +73,13 @@ class LLMEngine:
 
     @classmethod
     def from_engine_args(cls, args: EngineArgs) -> LLMEngine:
-        """Load an engine whose worker runs in this process.
+        """Load an engine.
 
         Raises:
             ChatTTSError: a setting has an invalid value, or a file cannot be used.
         """
         config = args.create_engine_config()
-        return cls(config, InProcessExecutor(config))
+        return cls(config, make_executor(config))
 
     def _begin(self) -> None:
         """Start with no requests and no blocks in use."""
@@ -230,6 +230,8 @@ class LLMEngine:
         return None
 
     def _next_plan(self) -> StepPlan | None:
+        if self.executor.stages > 1:
+            return self._scheduler.schedule(self.executor.stages)
         if self._in_flight:
             return self._scheduler.schedule_ahead(self.executor.most_steps)
         return self._scheduler.schedule()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import torch
+from torch import nn
 
 from ...config import Config
 from ...utils import machine
@@ -21,9 +24,10 @@ from ..native.library import KINDS, Team
 from ..native.linear import PackedLinear
 from ..placement import Placement, choose_placement
 from ..rotary import rotary_tables
+from ..share import GatheredLinear, Peers, Share
 from ..tokenizer import Tokenizer
 from .attention import TorchAttention
-from .configs import EngineConfig
+from .configs import EngineConfig, ParallelConfig
 from .llama import LlamaModel, RowLinear, TorchLlama, tiled
 from .native.llama import NativeLlama
 from .native.packing import packed_weights
@@ -41,6 +45,7 @@ class LoadedModel:
 
     Attributes:
         how: a description of the kernels and the dtype, for logs and the system check.
+        share, peers: the rank, and how it reaches the others, if it is not the only one.
         recorder: records whole steps, if the model runs on Triton kernels.
     """
 
@@ -52,6 +57,8 @@ class LoadedModel:
     sampler: Sampler
     placement: Placement
     how: str
+    share: Share
+    peers: Peers | None = None
     recorder: graphs.Recorder | None = None
 
     @property
@@ -68,13 +75,21 @@ class ModelLoader:
 
     Args:
         tokenizer: the checkpoint's, if it has been read and checked already.
+        rank: the number of the rank, if it is not the only one.
+        peers: how it reaches the others.
     """
 
-    def __init__(self, config: EngineConfig, tokenizer: Tokenizer | None = None) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        tokenizer: Tokenizer | None = None,
+        rank: int = 0,
+        peers: Peers | None = None,
+    ) -> None:
         self._config = config
         self._tokenizer = tokenizer
-        folder = config.model.folder
-        self._folder = folder / "asset" if (folder / "asset").is_dir() else folder
+        self._rank, self._peers = rank, peers
+        self._folder = asset_folder(config.model.folder)
         self._placement = choose_placement(config.model.device, config.model.dtype)
         self._quantization = config.model.quantization or self._placement.quantization
 
@@ -87,6 +102,7 @@ class ModelLoader:
         sizes = Config.from_file(self._folder / "config.json")
         shape = read_llama_shape(self._folder / "gpt" / "config.json", sizes.gpt)
         file = LlamaFile(self._folder / "gpt" / "model.safetensors", shape)
+        self._share = share_of(self._config.parallel, shape, self._rank)
         advice = "end what else uses it, take dtype='bfloat16', or device='cpu'"
         with must_fit("the model", self._placement.device, advice):
             return self._load(sizes, file)
@@ -98,6 +114,7 @@ class ModelLoader:
             tokenizer.check_ids(sizes.gpt.num_text_tokens)
         device, dtype = self._placement.device, self._placement.dtype
         embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, self._placement)
+        outputs = self._keep_own_heads(embed)
         recorder: graphs.Recorder | None = None
         if (team := self._team()) is not None:
             kind = self._quantization or _name(dtype)
@@ -111,12 +128,39 @@ class ModelLoader:
             if kernels:
                 llama, sampler, recorder = self._triton(file, embed)
             else:
-                llama, sampler = self._torch(file, embed), TorchSampler()
+                llama, sampler = self._torch(file, embed, outputs), TorchSampler()
             how = f"{'Triton kernels' if kernels else 'torch'}, {dtype}, {device}"
         logger.info("velocity computes with %s", how)
+        self._gather_heads(embed, outputs)
         return LoadedModel(
-            sizes, tokenizer, file.shape, embed, llama, sampler, self._placement, how, recorder
+            sizes,
+            tokenizer,
+            file.shape,
+            embed,
+            llama,
+            sampler,
+            self._placement,
+            how,
+            self._share,
+            self._peers,
+            recorder,
         )
+
+    def _keep_own_heads(self, embed: Embed) -> dict[str, int]:
+        """Cut the heads to the rank's outputs; return the outputs of all ranks, by name."""
+        outputs = {name: len(getattr(embed, name).weight) for name in _HEADS}
+        if self._peers is not None:
+            for name, count in outputs.items():
+                own = self._share.own(count) if self._share.is_last else range(0)
+                weight = getattr(embed, name).weight[own.start : own.stop].clone()
+                getattr(embed, name).weight = nn.Parameter(weight, requires_grad=False)
+        return outputs
+
+    def _gather_heads(self, embed: Embed, outputs: Mapping[str, int]) -> None:
+        if self._peers is not None:
+            for name, count in outputs.items():
+                columns = self._share.columns(count)
+                setattr(embed, name, GatheredLinear(getattr(embed, name), self._peers, columns))
 
     def _team(self) -> Team | None:
         """Return the threads of the CPU kernels, or ``None`` if these cannot be used."""
@@ -133,13 +177,20 @@ class ModelLoader:
             return None
 
     def _native(self, team: Team, file: LlamaFile, kind: str, embed: Embed) -> NativeLlama:
-        weights = packed_weights(team, file, kind)
+        weights = packed_weights(team, file, kind, self._share)
         heads = _name(self._placement.dtype)  # eight bits would cost more here than they save
         for name in _HEADS:
             setattr(embed, name, PackedLinear(team, getattr(embed, name).weight, heads))
-        block_size = self._config.cache.block_size
         return NativeLlama(
-            team, file.shape, weights, kind, embed, rotary_tables(file.shape), block_size
+            team,
+            file.shape,
+            weights,
+            kind,
+            embed,
+            rotary_tables(file.shape),
+            self._config.cache.block_size,
+            self._share,
+            self._peers,
         )
 
     def _has_triton(self) -> bool:
@@ -150,8 +201,13 @@ class ModelLoader:
             logger.warning("velocity computes with torch alone, which is slower: %s", reason)
         return reason is None
 
-    def _triton(self, file: LlamaFile, embed: Embed) -> tuple[LlamaModel, Sampler, graphs.Recorder]:
-        """Return the Llama, the sampler and the recorder for CUDA."""
+    def _triton(
+        self, file: LlamaFile, embed: Embed
+    ) -> tuple[LlamaModel, Sampler, graphs.Recorder | None]:
+        """Return the Llama, the sampler and the recorder for CUDA.
+
+        Steps of several ranks are not recorded: they exchange rows in the middle.
+        """
         from ..cuda.kernels.products import product
         from .cuda.llama import TritonLlama
         from .cuda.sampler import TritonSampler
@@ -162,34 +218,58 @@ class ModelLoader:
             setattr(embed, name, RowLinear(getattr(embed, name).weight, multiply))
         llama = TritonLlama(
             file.shape,
-            (file.layer(i, dtype).to(device) for i in range(file.shape.num_hidden_layers)),
+            (file.layer(index, dtype, self._share).to(device) for index in self._share.layers),
             file.final_norm(dtype).to(device),
             embed,
             rotary_tables(file.shape),
             self._config.cache.block_size,
             batch_invariant=self._config.model.batch_invariant,
+            share=self._share,
+            peers=self._peers,
         )
+        if self._peers is not None:
+            return llama, TritonSampler(), None
         advice = "give less kv_memory, lower max_num_seqs, or end what else uses the GPU"
         recorder = graphs.CudaRecorder(device, advice=advice, priority=graphs.ENGINE_PRIORITY)
         return llama, TritonSampler(), recorder
 
-    def _torch(self, file: LlamaFile, embed: Embed) -> TorchLlama:
+    def _torch(self, file: LlamaFile, embed: Embed, outputs: Mapping[str, int]) -> TorchLlama:
         device, dtype = self._placement.device, self._placement.dtype
         if self._config.model.batch_invariant:
             for name in _HEADS:
-                setattr(embed, name, RowLinear(getattr(embed, name).weight, tiled))
+                # On a GPU, each piece would be a launch.
+                piece = self._share.piece(outputs[name]) if device.type == "cpu" else None
+                product = partial(tiled, piece=piece)
+                setattr(embed, name, RowLinear(getattr(embed, name).weight, product))
         layers = tuple(
-            file.layer(index, dtype).to(device) for index in range(file.shape.num_hidden_layers)
+            file.layer(index, dtype, self._share).to(device) for index in self._share.layers
         )
         weights = LlamaWeights(layers, file.final_norm(dtype).to(device))
         return TorchLlama(
             file.shape,
             weights,
             embed,
-            TorchAttention(file.shape, self._config.cache.block_size, dtype, device),
+            TorchAttention(self._share.local, self._config.cache.block_size, dtype, device),
             rotary_tables(file.shape),
             batch_invariant=self._config.model.batch_invariant,
+            share=self._share,
+            peers=self._peers,
         )
+
+
+def asset_folder(folder: Path) -> Path:
+    """Return the folder with a checkpoint's files, given that folder or the one that holds it."""
+    return folder / "asset" if (folder / "asset").is_dir() else folder
+
+
+def share_of(parallel: ParallelConfig, shape: LlamaShape, rank: int) -> Share:
+    """Return the part of a model that a rank has. Ranks count stage after stage.
+
+    Raises:
+        ConfigError: the model cannot be divided among so many ranks.
+    """
+    stage, own = divmod(rank, parallel.tensor_parallel_size)
+    return Share(shape, own, parallel.tensor_parallel_size, stage, parallel.pipeline_parallel_size)
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -6,7 +6,8 @@ and the generated ones alike. So computing a position again after a preemption i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -119,24 +120,49 @@ class ModelRunner:
         result = self.run(plan.work)
         return lambda: result
 
+    def append(self, drawn: Mapping[int, NDArray[np.int64]]) -> None:
+        """Take ids that the last stage drew, [n, num_codebooks] by the sequence's id.
+
+        Ids of sequences that ended are ignored.
+        """
+        for seq_id, ids in drawn.items():
+            if (state := self.states.get(seq_id)) is not None:
+                state.append(ids if state.data.key.kind is Pass.CODE else ids[:, :1])
+
     @torch.inference_mode()
     def run(self, works: Sequence[Work]) -> StepResult:
-        """Compute ``works``, and draw the next ids of those that ask for it."""
-        batch = self._batch(works)
-        hiddens = self._model.llama.forward(batch, self._pool)
+        """Compute ``works``, and draw the next ids of those that ask for it.
+
+        Only the last stage of a pipeline draws. The result of another one has no rows.
+        """
+        batch, share = self._batch(works), self._model.share
+        hiddens = self._model.llama.forward(self._received(batch), self._pool)
         drawing = [self.states[work.seq_id] for work in works if work.draws]
+        attention = _attention(batch, drawing)
+        if not share.is_last:
+            assert self._model.peers is not None
+            self._model.peers.pass_on(hiddens)
+            drawing, hiddens = [], hiddens[:0]
         result = StepResult(
             ids=np.zeros((len(drawing), self._num_codebooks), dtype=np.int64),
             hiddens=hiddens,
             logprobs=np.zeros(len(drawing), dtype=np.float32),
             finite=np.ones(len(drawing), dtype=np.bool_),
-            attention=_attention(batch, drawing),
+            attention=attention,
         )
         for kind in Pass:
             places = [i for i, state in enumerate(drawing) if state.data.key.kind is kind]
             if places:
                 self._draw(kind, places, drawing, result)
         return result
+
+    def _received(self, batch: InputBatch) -> InputBatch:
+        """Return the batch with what the stage before computed, if there is one."""
+        if self._model.share.is_first:
+            return batch
+        peers = self._model.peers
+        assert peers is not None
+        return replace(batch, given=peers.receive(self._model.llama.new_rows(len(batch))))
 
     def _draw(
         self,

@@ -147,22 +147,26 @@ class Scheduler:
 
     # ------------------------------------------------------------ a step
 
-    def schedule(self) -> StepPlan | None:
+    def schedule(self, plans: int = 1) -> StepPlan | None:
         """Plan a step; return ``None`` if there is nothing to do.
 
+        Args:
+            plans: how many plans may be in flight, of different sequences: as many as a pipeline
+                has stages. Each moves about so large a part of the running sequences.
+
         Raises:
-            RuntimeError: a plan is in flight.
+            RuntimeError: so many plans are in flight.
         """
-        if self._in_flight:
+        if len(self._in_flight) >= plans:
             raise RuntimeError("a step is in flight: schedule the next one after its update")
         counts: list[tuple[Sequence, int]] = []
-        self._plan_single_positions(counts)
+        self._plan_single_positions(counts, -(-len(self._running) // plans))
         # At most as many sequences run as the budget has positions, so a position is left for the
         # first of the others.
         budget = self._config.max_num_batched_tokens - len(counts)
         for seq in self._running:
             left = len(seq) - seq.computed
-            if left > 1 and budget:
+            if left > 1 and budget and not seq.plans_in_flight:
                 counts.append((seq, min(left, budget)))
                 budget -= counts[-1][1]
         while budget and len(self._running) < self._max_running:
@@ -230,18 +234,21 @@ class Scheduler:
         count = 1 if is_computed else len(seq)
         return planned + count <= self._config.max_num_batched_tokens
 
-    def _plan_single_positions(self, counts: list[tuple[Sequence, int]]) -> None:
-        """Plan all running sequences that need one position, in order of rank.
+    def _plan_single_positions(self, counts: list[tuple[Sequence, int]], most: int) -> None:
+        """Plan at most so many running sequences that need one position, in order of rank.
 
         If blocks are short, the last sequences in rank are preempted, so the first one always
-        moves. The preempted ones are not in ``counts`` yet, since they come later in rank.
+        moves. The preempted ones are not in ``counts`` yet, since they come later in rank. While a
+        plan is in flight, a sequence waits for its result instead.
         """
         index = 0
-        while index < len(self._running):
+        while index < len(self._running) and len(counts) < most:
             seq = self._running[index]
             index += 1
-            if len(seq) - seq.computed > 1:
-                continue  # it got the blocks for its prompt when it was admitted
+            if seq.plans_in_flight or len(seq) - seq.computed > 1:
+                continue  # a prompt got the blocks when it was admitted
+            if self._in_flight and not self._blocks.extend(seq):
+                continue
             while not self._blocks.extend(seq):
                 victim = self._running.pop()
                 self._preempt(victim)

@@ -6,26 +6,28 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ...errors import ConfigError
 from ...utils import machine
 from ...utils.folders import cache_folder
 from ..cuda.graphs import ENGINE_PRIORITY
 from ..embed import RowKind
+from ..share import Peers
 from ..tokenizer import Tokenizer
 from .batch import InputBatch
 from .configs import CacheConfig, EngineConfig
 from .model_loader import LoadedModel, ModelLoader
 from .model_runner import ModelRunner
-from .plan import BlockMove, MoveKind, Pending, SequenceData, StepPlan
+from .plan import BlockMove, MoveKind, Pending, SequenceData, StepPlan, StepResult
 
 logger = logging.getLogger(__name__)
 
@@ -64,14 +66,22 @@ class Worker:
     Args:
         config: the engine's settings.
         tokenizer: the checkpoint's, if it has been read already.
+        rank: the number of the rank, if the engine has several.
+        peers: how it reaches the others.
 
     Attributes:
         depth, most_steps: see ``ExecutorBase``.
     """
 
-    def __init__(self, config: EngineConfig, tokenizer: Tokenizer | None = None) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        tokenizer: Tokenizer | None = None,
+        rank: int = 0,
+        peers: Peers | None = None,
+    ) -> None:
         self._config = config
-        self.model: LoadedModel = ModelLoader(config, tokenizer).load()
+        self.model: LoadedModel = ModelLoader(config, tokenizer, rank, peers).load()
         self._pool = self._host = torch.empty(0)
         self._runner: Runner | None = None
         device = self.model.placement.device
@@ -82,16 +92,26 @@ class Worker:
             )
         self.depth = self.most_steps = 1
 
-    def init_cache(self) -> CacheConfig:
-        """Allocate the block pools; return the cache's config with the numbers of blocks.
+    def plan_cache(self) -> CacheConfig:
+        """Return the cache's config with the numbers of blocks for a single rank.
 
         Raises:
-            ConfigError: there is not enough memory, for a single block or for the given size.
+            ConfigError: there is no memory for a single block.
         """
-        wanted = self._config.cache
+        size = self.model.llama.block_bytes
+        return self._config.cache.with_blocks(size, self.most_blocks())
+
+    def init_cache(self, cache: CacheConfig) -> None:
+        """Allocate the block pools.
+
+        Args:
+            cache: the config with the numbers of blocks.
+
+        Raises:
+            ConfigError: there is not enough memory.
+        """
         llama = self.model.llama
-        blocks = self._count_blocks(wanted)
-        host_blocks = wanted.host_memory // llama.block_bytes
+        blocks, host_blocks = cache.num_blocks or 0, cache.num_host_blocks
         try:
             self._pool = llama.new_pool(blocks)
             self._host = torch.empty(
@@ -108,14 +128,8 @@ class Worker:
         logger.info(
             "key-value cache: %d blocks of %d positions, %d MB at most",
             blocks,
-            wanted.block_size,
+            cache.block_size,
             blocks * llama.block_bytes >> 20,
-        )
-        return replace(
-            wanted,
-            num_blocks=blocks,
-            num_host_blocks=host_blocks,
-            block_bytes=llama.block_bytes,
         )
 
     def submit(self, plan: StepPlan) -> Pending:
@@ -127,6 +141,17 @@ class Worker:
                 self._move(move)
             self._runner.add(plan.new)
             return self._runner.submit(plan)
+
+    def run(self, plan: StepPlan, drawn: Mapping[int, NDArray[np.int64]]) -> StepResult:
+        """Run a plan on a rank of several.
+
+        Args:
+            drawn: ids that the last stage drew since the last plan, by the number of the sequence.
+        """
+        assert isinstance(self._runner, ModelRunner)
+        if not self.model.share.is_last:
+            self._runner.append(drawn)
+        return self.submit(plan)()
 
     def close(self) -> None:
         """Wait for the plans in flight: recorded steps must not be freed while they run."""
@@ -161,27 +186,20 @@ class Worker:
         }[move.kind]
         target[move.target].copy_(source[move.source])
 
-    def _count_blocks(self, wanted: CacheConfig) -> int:
-        """Return the number of blocks of the device's pool.
+    def most_blocks(self) -> int:
+        """Return how many blocks the device's pool has if the caller gives no size.
 
-        By default it is what the most sequences that may run can use, within a part of the free
-        memory.
+        It is what the most sequences that may run can use, within a part of the free memory.
+
+        Raises:
+            ConfigError: there is no memory for a single one, and the caller gives no size.
         """
-        if wanted.num_blocks is not None:
-            return wanted.num_blocks
-        size = self.model.llama.block_bytes
-        if wanted.memory is not None:
-            if wanted.memory < size:
-                raise ConfigError(
-                    f"kv_memory is {wanted.memory} bytes, and one block of {wanted.block_size} "
-                    f"positions takes {size}: give more"
-                )
-            return wanted.memory // size
+        wanted = self._config.cache
         positions = self.model.shape.max_position_embeddings
         sequences = wanted.sequences or self._config.scheduler.max_num_seqs
         useful = sequences * -(-positions // wanted.block_size)
-        blocks = min(useful, int(self._free_memory() * _SHARE) // size)
-        if blocks < 1:
+        blocks = min(useful, int(self._free_memory() * _SHARE) // self.model.llama.block_bytes)
+        if blocks < 1 and wanted.memory is None and wanted.num_blocks is None:
             raise ConfigError(
                 f"there is no memory for the key-value cache ({self._free_memory() >> 20} MB are "
                 "free): end something else, or say how much to take with kv_memory"
@@ -192,7 +210,7 @@ class Worker:
         device = self.model.placement.device
         if device.type == "cuda":
             return torch.cuda.mem_get_info(device)[0]
-        return machine.available_memory()
+        return machine.available_memory() // self._config.parallel.world_size
 
     def measure(self) -> Costs:
         """Return what a preemption costs, measured once for this model on this machine."""

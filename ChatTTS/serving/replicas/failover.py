@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from ...pipeline.results import Piece, Word
+from ...pipeline.results import Fault, Piece, Word
 from ..errors import UnavailableError
 from ..model import SpeechJob
 from .messages import Alive, Ended, Failed, Fingerprint, Message, Opened, ReplicaState
@@ -255,15 +255,16 @@ class FailoverStream:
 
 
 class _Given:
-    """What the listener has: the number of samples and words, and a digest of the samples."""
+    """What the listener has: how many samples, words and faults, and a digest of the samples."""
 
     def __init__(self) -> None:
-        self.samples = self.words = 0
+        self.samples = self.words = self.faults = 0
         self._digest = hashlib.blake2b()
 
     def add(self, piece: Piece) -> None:
         self.samples += len(piece.samples)
         self.words += len(piece.words)
+        self.faults += len(piece.faults)
         self._digest.update(piece.samples.tobytes())
 
     def digest(self) -> bytes:
@@ -278,9 +279,11 @@ class _Replay:
     """
 
     def __init__(self, given: _Given) -> None:
-        self._samples_left, self._words_left = given.samples, given.words
+        self._samples_left = given.samples
+        self._words_left, self._faults_left = given.words, given.faults
         self._expected, self._digest = given.digest(), hashlib.blake2b()
-        self._held: tuple[Word, ...] = ()  # new words of pieces without new samples
+        # New words and faults of pieces without new samples.
+        self._held: tuple[tuple[Word, ...], tuple[Fault, ...]] = (), ()
 
     def fresh(self, piece: Piece) -> Piece | None:
         """Return what is new of a piece; ``None`` if nothing is.
@@ -288,8 +291,10 @@ class _Replay:
         Raises:
             UnavailableError: the skipped samples are not those that the listener has.
         """
-        words = self._held + piece.words[self._words_left :]
+        words = self._held[0] + piece.words[self._words_left :]
         self._words_left = max(0, self._words_left - len(piece.words))
+        faults = self._held[1] + piece.faults[self._faults_left :]
+        self._faults_left = max(0, self._faults_left - len(piece.faults))
         skipped = piece.samples[: self._samples_left]
         if len(skipped):
             self._digest.update(skipped.tobytes())
@@ -298,11 +303,11 @@ class _Replay:
                 logger.error("a replica of equal fingerprint computes other samples")
                 raise _other_sound()
         samples = piece.samples[len(skipped) :]
-        self._held = () if len(samples) else words
+        self._held = ((), ()) if len(samples) else (words, faults)
         if not len(samples):
             return None
         position = piece.position + len(skipped)
-        return replace(piece, samples=samples, position=position, words=words)
+        return replace(piece, samples=samples, position=position, words=words, faults=faults)
 
     def check_complete(self) -> None:
         """Raise UnavailableError if the replica ended before the samples that were given."""

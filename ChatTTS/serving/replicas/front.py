@@ -62,7 +62,8 @@ class ReplicatedModel:
         patience: Patience | None = None,
         at_close: Callable[[], None] = lambda: None,
     ) -> None:
-        self.gives_word_times, self.fallback = facts.gives_word_times, facts.fallback
+        self.gives_attention, self.fallback = facts.gives_attention, facts.fallback
+        self._has_alignment_heads = facts.has_alignment_heads
         self._pool, self._patience, self._at_close = pool, patience or Patience(), at_close
         self._config = Config.from_file(folder.config)
         self._tokenizer = ScriptTokenizer(folder.tokenizer)
@@ -71,6 +72,11 @@ class ReplicatedModel:
         self._streams: weakref.WeakSet[FailoverStream] = weakref.WeakSet()
         self._calls: weakref.WeakSet[threading.Event] = weakref.WeakSet()
         self._known = KnownReplicas()
+
+    @property
+    def has_alignment_heads(self) -> bool:
+        """Return whether the replicas knew heads for the times of words when they started."""
+        return self._has_alignment_heads
 
     @property
     def config(self) -> Config:

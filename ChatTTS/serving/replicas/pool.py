@@ -23,12 +23,14 @@ class Facts:
 
     Attributes:
         fingerprint: of the replica that answered.
-        gives_word_times: whether it can tell when words are spoken.
+        gives_attention: whether its engine gives the attention from which times are found.
+        has_alignment_heads: whether heads for that are known.
         fallback: speaker string of the default voice, for a checkpoint without voices.
     """
 
     fingerprint: Fingerprint
-    gives_word_times: bool
+    gives_attention: bool
+    has_alignment_heads: bool
     fallback: str | None
 
 

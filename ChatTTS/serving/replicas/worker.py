@@ -50,7 +50,10 @@ class Replica:
 
     def facts(self) -> Facts:
         """Return what the front must know."""
-        return Facts(self.fingerprint, self._model.gives_word_times, self._model.fallback)
+        model = self._model
+        return Facts(
+            self.fingerprint, model.gives_attention, model.has_alignment_heads, model.fallback
+        )
 
     async def speak(self, job: SpeechJob) -> AsyncGenerator[Message, None]:
         """Yield the messages of a job; errors of the job are messages, too."""

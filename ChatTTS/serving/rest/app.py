@@ -33,7 +33,15 @@ _FORM_BYTES = 64 << 10
 _BASE_PARTS, _PARTS_PER_CHARACTER = 20_000, 4
 _ABOUT = """Text to speech. The routes under `/v1` are those of OpenAI's speech API, with more
 fields; `/tts` is the plainest way. Live text goes over the WebSocket `/v1/audio/speech/stream`."""
-_EXPOSED_HEADERS = ("x-request-id", "x-sample-rate", "x-seed", "x-finish-reason", "retry-after")
+_EXPOSED_HEADERS = (
+    "x-request-id",
+    "x-sample-rate",
+    "x-seed",
+    "x-finish-reason",
+    "x-faults",
+    "x-retries",
+    "retry-after",
+)
 
 
 def create_app(service: SpeechService, authenticator: Authenticator, settings: Settings) -> FastAPI:

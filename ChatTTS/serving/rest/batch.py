@@ -29,7 +29,7 @@ from .schemas import (
     BatchResult,
     SpeechBody,
 )
-from .streaming import encode_file, make_encoder, speaking, timed_words
+from .streaming import encode_file, guard_fields, make_encoder, speaking, timed_words
 
 _NDJSON = "application/x-ndjson"
 # A batch may be as long as this many of the longest texts: its audio is kept until it is sent.
@@ -147,7 +147,7 @@ class _SpeechBatch:
         )
         caller = Caller(self._caller.client, f"{self._caller.request_id}.{index}")
         changes = {"priority": Priority.BATCH, "continues": self._continues}
-        request = await speech_request(service, body, caller, **changes)
+        request = await speech_request(service, body, caller, is_whole=True, **changes)
         encoder = await make_encoder(service, request, output_options(body))
         async with speaking(service, request, self._state) as speech:
             whole = await encode_file(service, speech, encoder)
@@ -162,6 +162,7 @@ class _SpeechBatch:
                 seconds=speech.record.seconds,
                 finish_reason=speech.finish_reason,
                 words=words,
+                **guard_fields(speech),
             )
 
 

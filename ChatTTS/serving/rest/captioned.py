@@ -23,6 +23,7 @@ from .streaming import (
     OutputOptions,
     encode_file,
     encode_pieces,
+    guard_headers,
     make_encoder,
     send_part,
     speaking,
@@ -68,6 +69,7 @@ def captioned_routes(service: SpeechService) -> APIRouter:
             is_seeded=body.seed is not None,
             language=_language(body.lang_code),
             word_times=body.return_timestamps,
+            guard=service.guard_of(None, is_whole=not body.stream),
             client=caller.client,
             request_id=caller.request_id,
         )
@@ -144,6 +146,7 @@ class CaptionedResponse(Response):
                     await self._send_lines(pieces, send)
             else:
                 whole = await encode_file(service, speech, encoder, volume=volume)
+                self.headers.update(guard_headers(speech))
         if not self._output.is_streamed:
             words = whole.words if request.word_times else None
             data = await service.in_thread(lambda: self._object(whole.data, words))

@@ -51,11 +51,12 @@ def check_model(name: str) -> None:
 
 
 async def speech_request(
-    service: SpeechService, body: SpeechBody, caller: Caller, **changes: Any
+    service: SpeechService, body: SpeechBody, caller: Caller, *, is_whole: bool, **changes: Any
 ) -> SpeechRequest:
     """Return the request to speak the text of ``body``.
 
     Args:
+        is_whole: whether nothing is sent before all is spoken.
         changes: fields of ``SpeechRequest`` that replace those of ``body``.
 
     Raises:
@@ -79,6 +80,7 @@ async def speech_request(
         refine=body.refine,
         low_latency=body.low_latency,
         word_times=body.word_times,
+        guard=service.guard_of(body.guard, is_whole=is_whole),
         **fields,
     )
 

@@ -70,6 +70,11 @@ class SpeechOptions(GenerationOptions):
     timestamp_granularities: list[Literal["word"]] | None = Field(
         None, description="`word` tells when each word is spoken."
     )
+    guard: Literal["retry", "report", "none"] | None = Field(
+        None,
+        description="`report` finds skipped and repeated words; `retry` also speaks a faulty "
+        "sentence again, before it is sent. The server has a default.",
+    )
 
     @property
     def word_times(self) -> bool:
@@ -201,6 +206,18 @@ class TimedWord(BaseModel):
     confidence: float = Field(description="0 to 1.")
 
 
+class SpeechFault(BaseModel):
+    """A fault of the speech, as the guard found it."""
+
+    kind: Literal["skipped", "cut", "repeated", "tail", "wordless"]
+    text: str = Field(description="The words, as in the text; empty for sound without words.")
+    words: int = Field(description="How many they are.")
+    start: float = Field(description="In seconds of the sound.")
+    end: float = Field(description="Equal to `start` for words that are not in the sound.")
+    start_character: int = Field(description="Its place in the text, in characters.")
+    end_character: int
+
+
 class SubtitleCue(BaseModel):
     """A subtitle."""
 
@@ -220,6 +237,10 @@ class TimedSpeech(BaseModel):
     finish_reason: str | None
     words: list[TimedWord]
     cues: list[SubtitleCue]
+    faults: list[SpeechFault] | None = Field(None, description="With a guard.")
+    retries: int | None = Field(
+        None, description="With a guard: how many times sentences were spoken again."
+    )
 
 
 class WordTimestamp(BaseModel):
@@ -256,6 +277,10 @@ class BatchResult(BaseModel):
     seconds: float | None = Field(default=None, description="Length of the speech at tempo 1.")
     finish_reason: str | None = None
     words: list[TimedWord] | None = Field(default=None, description="If they were asked for.")
+    faults: list[SpeechFault] | None = Field(default=None, description="With a guard.")
+    retries: int | None = Field(
+        default=None, description="With a guard: how many times sentences were spoken again."
+    )
     error: BatchError | None = None
 
 

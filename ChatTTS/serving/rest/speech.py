@@ -36,6 +36,8 @@ def audio_answer(formats: tuple[str, ...]) -> dict[int | str, dict[str, Any]]:
                 "x-request-id": text | {"description": "Id of this request, also in the log."},
                 "x-sample-rate": text | {"description": "Samples per second."},
                 "x-seed": text | {"description": "The seed that was used."},
+                "x-faults": text | {"description": "Faults that the guard found; at the end."},
+                "x-retries": text | {"description": "Sentences spoken again; at the end."},
             },
         }
     }
@@ -66,10 +68,10 @@ def speech_routes(service: SpeechService) -> APIRouter:
         """The response is streamed while the text is being spoken. If its transfer is cut
         off, it is incomplete. With `timestamp_granularities` it is a JSON object at the end, or
         events with words."""
-        asked = await speech_request(service, body, Caller.of(request))
         as_events = body.stream_format == "sse"
         as_json = body.word_times and not as_events
         is_streamed = as_events or (body.stream and not as_json)
+        asked = await speech_request(service, body, Caller.of(request), is_whole=not is_streamed)
         sent = output_options(body, is_streamed=is_streamed, as_events=as_events, as_json=as_json)
         return SpeechResponse(service, asked, sent)
 

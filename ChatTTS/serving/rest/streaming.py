@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from ...audio.samples import SAMPLE_RATE
 from ...errors import ChatTTSError
 from ...model.tokenizer import Tokenizer
-from ...pipeline.results import Piece, Word
+from ...pipeline.results import Fault, Piece, Word
 from ...pipeline.schedules import FRAMES_PER_SECOND
 from ..encoding import Encoder, Format
 from ..errors import as_serving_error
@@ -26,7 +26,7 @@ from ..request_logs import log_request
 from ..requests import SpeechRequest
 from ..service import SpeechService
 from ..speech import Speech
-from ..words import cue_fields, word_fields
+from ..words import cue_fields, fault_fields, word_fields
 from .schemas import TimedSpeech, TimedWord
 
 _SAMPLES_PER_FRAME = int(SAMPLE_RATE / FRAMES_PER_SECOND)
@@ -58,10 +58,12 @@ class EncodedPiece:
     Attributes:
         data: encoded sound; may be empty.
         words: those of the piece, where their times were asked for.
+        faults: those of the piece, with a guard.
     """
 
     data: bytes
     words: tuple[Word, ...] = ()
+    faults: tuple[Fault, ...] = ()
 
 
 class UsageCounter:
@@ -137,7 +139,7 @@ async def encode_pieces(
             usage.add(piece)
         samples = piece.samples if volume == 1 else piece.samples * np.float32(volume)
         data = await service.in_thread(partial(encoder.push, samples))
-        yield EncodedPiece(data, piece.words)
+        yield EncodedPiece(data, piece.words, piece.faults)
     speech.check_complete()
     yield EncodedPiece(await service.in_thread(encoder.finish))
 
@@ -154,6 +156,22 @@ async def encode_file(
 def timed_words(words: Iterable[Word], speed: float) -> list[TimedWord]:
     """Return words as the schema shows them, with their times in the sound at this tempo."""
     return [TimedWord.model_validate(word_fields(word, speed)) for word in words]
+
+
+def guard_fields(speech: Speech) -> dict[str, Any]:
+    """Return what the guard found, as the schema shows it; nothing without a guard."""
+    request = speech.request
+    if request.guard is None:
+        return {}
+    faults = [fault_fields(fault, request.speed) for fault in speech.faults]
+    return {"faults": faults, "retries": speech.record.retries}
+
+
+def guard_headers(speech: Speech) -> dict[str, str]:
+    """Return the headers of speech at its end; none without a guard."""
+    if speech.request.guard is None:
+        return {}
+    return {"x-faults": str(len(speech.faults)), "x-retries": str(speech.record.retries)}
 
 
 class SpeechResponse(Response):
@@ -186,7 +204,8 @@ class SpeechResponse(Response):
             body = whole.data
             if self._output.as_json:
                 body = await service.in_thread(partial(self._as_json, whole, speech, encoder))
-            headers = self._audio_headers(encoder) | {"x-finish-reason": speech.finish_reason or ""}
+            headers = self._audio_headers(encoder) | guard_headers(speech)
+            headers["x-finish-reason"] = speech.finish_reason or ""
             await Response(body, headers=headers, media_type=kind)(scope, receive, send)
             return
         usage = UsageCounter()
@@ -227,6 +246,7 @@ class SpeechResponse(Response):
             "type": "speech.audio.done",
             "usage": await self._service.in_thread(count),
             "finish_reason": speech.finish_reason,
+            **guard_fields(speech),
         }
         if request.word_times:
             cues = partial(cue_fields, words, request.text, request.speed)
@@ -234,15 +254,17 @@ class SpeechResponse(Response):
         await _send_event(done, send)
 
     async def _send_delta(self, part: EncodedPiece, send: Send) -> None:
-        if not (part.data or part.words):
+        if not (part.data or part.words or part.faults):
             return
         event: dict[str, Any] = {
             "type": "speech.audio.delta",
             "audio": base64.b64encode(part.data).decode("ascii"),
         }
+        speed = self._request.speed
         if self._request.word_times:
-            speed = self._request.speed
             event["words"] = [word_fields(word, speed) for word in part.words]
+        if self._request.guard is not None:
+            event["faults"] = [fault_fields(fault, speed) for fault in part.faults]
         await _send_event(event, send)
 
     def _as_json(self, whole: EncodedPiece, speech: Speech, encoder: Encoder) -> bytes:
@@ -257,6 +279,7 @@ class SpeechResponse(Response):
                 "finish_reason": speech.finish_reason,
                 "words": timed_words(whole.words, request.speed),
                 "cues": cue_fields(whole.words, request.text, request.speed),
+                **guard_fields(speech),
             }
         )
         return answer.model_dump_json().encode()

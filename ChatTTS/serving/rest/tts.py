@@ -35,6 +35,7 @@ def plain_routes(service: SpeechService) -> APIRouter:
             speed=body.speed,
             seed=new_seed() if body.seed is None else body.seed,
             is_seeded=body.seed is not None,
+            guard=service.guard_of(None, is_whole=not body.stream),
             client=caller.client,
             request_id=caller.request_id,
         )

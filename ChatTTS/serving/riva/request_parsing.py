@@ -12,7 +12,7 @@ from ...audio.samples import SAMPLE_RATE
 from ..encoding import Format
 from ..encoding.formats import HIGHEST_RATE, LOWEST_RATE
 from ..errors import BadRequestError, RequestTooLargeError, UnknownVoiceError
-from ..requests import Priority
+from ..requests import GUARDS, Priority
 from ..settings import Limits
 from ..voices import Voices
 from .generated import riva_audio_pb2 as audio
@@ -198,5 +198,6 @@ _CONFIGURATION: dict[str, tuple[str, Callable[[str], Any]]] = {
     "speed": ("a number", float),
     "refine": ("true or false", lambda text: _BOOLEANS[text.lower()]),
     "low_latency": ("true or false", lambda text: _BOOLEANS[text.lower()]),
+    "guard": ("retry, report or none", lambda text: GUARDS[GUARDS.index(text.lower())]),
     "priority": ("interactive or batch", lambda text: Priority[text.upper()]),
 }

@@ -71,7 +71,9 @@ class RivaServicer:
                 responses.append(response)
 
             message = parsing.parse_speech_request(data, self._settings.limits)
-            synthesizer = _CallSynthesizer(self._service, self._settings, call, collect)
+            synthesizer = _CallSynthesizer(
+                self._service, self._settings, call, collect, is_whole=True
+            )
             await synthesizer.speak(message)
             await synthesizer.finish()
             whole = tts.SynthesizeSpeechResponse(id=message.id)
@@ -101,7 +103,9 @@ class RivaServicer:
                 raise DeadlineError(f"no sound was taken for {seconds:g} s: read faster") from None
 
         async def answered(call: RpcCall) -> None:
-            synthesizer = _CallSynthesizer(self._service, self._settings, call, send)
+            synthesizer = _CallSynthesizer(
+                self._service, self._settings, call, send, is_whole=False
+            )
             first: tts.SynthesizeSpeechRequest | None = None
             while (data := await self._next(context)) is not None:
                 message = parsing.parse_speech_request(data, self._settings.limits)
@@ -195,12 +199,20 @@ class _CallSynthesizer:
         settings: whether texts are logged.
         call: the call.
         send: called with each response.
+        is_whole: whether the client is sent nothing before all is spoken.
     """
 
     def __init__(
-        self, service: SpeechService, settings: Settings, call: RpcCall, send: Send
+        self,
+        service: SpeechService,
+        settings: Settings,
+        call: RpcCall,
+        send: Send,
+        *,
+        is_whole: bool,
     ) -> None:
         self._service, self._settings, self._call, self._send = service, settings, call, send
+        self._is_whole = is_whole
         self._encoder: StreamEncoder | None = None
         self._last_request: SpeechRequest | None = None
         self._num_texts = 0
@@ -290,6 +302,8 @@ class _CallSynthesizer:
         call, last = self._call, self._last_request
         settings = parsing.parse_configuration(message.custom_configuration)
         settings["is_seeded"] = "seed" in settings or (last is not None and last.is_seeded)
+        asked = settings.get("guard")
+        settings["guard"] = self._service.guard_of(asked, is_whole=self._is_whole)
         settings.setdefault("seed", new_seed() if last is None else last.seed)
         if last is None or settings["seed"] != last.seed:
             self._num_utterances = 0

@@ -24,6 +24,9 @@ A run is the speech up to a flush. The server sends:
 - ``text.words`` with ``word_times``: ``words``, each with ``word``, ``start`` and ``end`` in
   seconds of the run, ``start_character`` and ``end_character`` in its text, and ``confidence``. It
   comes before the sound that the words begin in, or as soon as they are final.
+- ``text.faults`` with a ``guard``: ``faults``, each with ``kind``, ``text``, ``words`` (how many),
+  ``start`` and ``end`` in seconds of the run, ``start_character`` and ``end_character`` in its
+  text. It comes as soon as the faults of an utterance are known.
 - The sound, as binary frames. An ``audio.chunk`` (``bytes``, ``position``) precedes each of them
   once a named context is in use, or if ``framing`` is set. With ``audio: "base64"`` the sound is
   sent in ``audio.delta`` messages (``audio``, ``position``) instead.

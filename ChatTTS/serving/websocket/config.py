@@ -10,7 +10,7 @@ from ...audio.samples import SAMPLE_RATE
 from ...errors import AudioError
 from ..encoding import Encoder, Format
 from ..errors import BadRequestError
-from ..requests import Priority, SpeechRequest
+from ..requests import GUARDS, Priority, SpeechRequest
 from .messages import is_text
 
 _MAX_FLUSH_AFTER = 600_000  # milliseconds
@@ -31,6 +31,8 @@ class ContextConfig:
         seed: of all random draws; ``None`` draws a seed for each context.
         sample_rate: samples a second; a format without this rate uses its next higher one.
         word_times: whether the words are sent, with their times.
+        guard: ``retry`` or ``report`` sends the faults of the speech; ``none`` looks for none;
+            ``None`` is the server's choice, and sends none.
         framing: whether an ``audio.chunk`` always comes before a binary frame.
         flush_after: milliseconds without new text after which a flush happens by itself.
     """
@@ -48,6 +50,7 @@ class ContextConfig:
     low_latency: bool = False
     refine: bool = False
     word_times: bool = False
+    guard: str | None = None
     sample_rate: int = SAMPLE_RATE
     priority: str = "interactive"
     framing: bool = False
@@ -84,6 +87,11 @@ class ContextConfig:
     def rate(self) -> int:
         """Samples a second of the sound that is sent."""
         return self.format.carried_rate(self.sample_rate)
+
+    @property
+    def tells_faults(self) -> bool:
+        """Return whether the faults of the speech are sent."""
+        return self.guard in ("retry", "report")
 
     def encoder(self) -> Encoder:
         """Return an encoder for one run."""
@@ -122,6 +130,8 @@ class ContextConfig:
                 getattr(self, attribute)
             except AudioError as error:
                 raise BadRequestError(str(error), param=name) from error
+        if self.guard not in (None, *GUARDS):
+            raise BadRequestError("guard must be retry, report or none", param="guard")
         if self.audio not in ("binary", "base64"):
             raise BadRequestError("audio must be binary or base64", param="audio")
         if self.flush_after is not None and not 0 < self.flush_after <= _MAX_FLUSH_AFTER:

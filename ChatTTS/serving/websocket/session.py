@@ -185,6 +185,8 @@ class Session:
         config = self._config.updated(fields)
         if config.word_times:
             self._service.check_word_times("word_times")
+        if config.tells_faults:
+            self._service.check_word_times("guard")
         if fields.get("voice") is not None:
             # Checking a voice reads a file.
             await self._service.in_thread(partial(self._service.voices.parameters, config.voice))

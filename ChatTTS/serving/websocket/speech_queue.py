@@ -18,7 +18,7 @@ from ..errors import (
 )
 from ..request_logs import log_failure, log_refusal
 from ..service import SpeechService
-from ..words import word_fields
+from ..words import fault_fields, word_fields
 from .run import Run
 from .send_queue import ContextSender
 from .utterance_generation import UtteranceGeneration
@@ -231,6 +231,7 @@ class SpeechQueue:
             request_id=f"{run.request_id}.{number}",
             first_utterance=number,
             continues=True,
+            guard=self._service.guard_of(run.config.guard, is_whole=False),
         )
         return UtteranceGeneration(self._service, request, is_prefetched=is_prefetched)
 
@@ -250,6 +251,10 @@ class SpeechQueue:
         data = await self._service.in_thread(partial(run.encoder.push, piece.samples))
         run.unsent_source_samples += len(piece.samples)
         run.unsent_words.extend(run.timeline.add_words(piece.words))
+        if piece.faults and run.config.tells_faults:
+            placed = (run.timeline.placed(fault) for fault in piece.faults)
+            faults = [fault_fields(fault, run.config.speed) for fault in placed]
+            await self._sender.send("text.faults", faults=faults)
         await self._send(run, data)
         if piece.finish_reason is not None:
             run.record_finish(piece.finish_reason)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from ...pipeline.results import Word
+from ...pipeline.results import Fault, Word
+
+T = TypeVar("T", Word, Fault)
 
 # Estimated speaking rate while no utterance of the run is complete: 14 characters a second.
 _SAMPLES_PER_CHARACTER = 24_000 / 14
@@ -79,18 +82,19 @@ class Timeline:
         """
         if not words:
             return []
+        moved = [self.placed(word) for word in words]
+        self._spans[-1].words += moved
+        return moved
+
+    def placed(self, part: T) -> T:
+        """Return a part of the utterance that was added last, with its place in the run."""
         span = self._spans[-1]
         before = len(self.text) - len(span.text)
-        moved = [
-            replace(
-                word.shifted(span.begin),
-                start_character=before + word.start_character,
-                end_character=before + word.end_character,
-            )
-            for word in words
-        ]
-        span.words += moved
-        return moved
+        return replace(
+            part.shifted(span.begin),
+            start_character=before + part.start_character,
+            end_character=before + part.end_character,
+        )
 
     def text_until(self, position: int) -> PlayedText:
         """Return the text that was played when playback stopped at ``position``."""

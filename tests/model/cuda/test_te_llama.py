@@ -177,7 +177,7 @@ def on_cuda(monkeypatch: pytest.MonkeyPatch, reason: str | None) -> Placement:
     return Placement(torch.device("cuda"), torch.float32, torch.device("cuda"))
 
 
-def ask(chat: Chat, placement: Placement, **options: bool) -> Any:
+def ask(chat: Chat, placement: Placement, **options: Any) -> Any:
     folder = MODEL / "asset" / "gpt"
     shape = read_llama_shape(folder / "config.json", chat.config.gpt)
     asked = gpt.EngineOptions(**options)
@@ -224,3 +224,13 @@ def test_without_kernels_the_plain_model_is_taken_and_the_reason_said(
         "the accelerated Llama needs CUDA, not cpu",
         "a Llama with biases",
     ]
+
+
+def test_its_heads_give_no_attention(
+    monkeypatch: pytest.MonkeyPatch, standard: Chat, model: TELlamaModel
+) -> None:
+    monkeypatch.setattr(gpt, "_accelerated", lambda *_: (model, None, model.new_cache))
+    chat = Chat()
+    chat.load_or_raise("custom", custom_path=MODEL, device="cpu", experimental=True)
+    assert not chat.gives_attention
+    assert standard.gives_attention

@@ -242,7 +242,9 @@ def test_no_second_set_of_the_weights_stays(
 def start(**changes: Any) -> tuple[Worker, CacheConfig]:
     args = EngineArgs(DATA / "model-a", device="cpu", num_threads=1, **changes)
     made = Worker(args.create_engine_config())
-    return made, made.init_cache()
+    cache = made.plan_cache()
+    made.init_cache(cache)
+    return made, cache
 
 
 def test_blocks_are_counted_by_the_memory_given() -> None:

@@ -52,7 +52,7 @@ def make_worker(
         usual: dict[str, Any] = {"block_size": BLOCK, "kv_memory": "8MB", "swap_memory": "2MB"}
         args = EngineArgs(model, device="cpu", num_threads=2, **(usual | changes))
         worker = Worker(args.create_engine_config())
-        worker.init_cache()
+        worker.init_cache(worker.plan_cache())
         worker._pool.view(torch.uint8).fill_(0xFF)  # unwritten memory holds NaN
         return worker
 

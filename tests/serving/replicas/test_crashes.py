@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 import httpx
@@ -41,7 +42,7 @@ TEXTS = (
     "A letter came from the island. It was short, and it was not signed.",
     "The old man looked at the sea for a long time. Then he went inside.",
 )
-BODIES = [
+BODIES: list[dict[str, Any]] = [
     *(
         {"input": "We went home.", "seed": 5, "response_format": name, "speed": 1.25}
         for name in ("mp3", "opus", "wav", "flac")

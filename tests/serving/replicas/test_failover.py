@@ -28,14 +28,19 @@ from ChatTTS.serving.replicas.failover import FailoverStream, Patience
 from ChatTTS.serving.replicas.front import KnownReplicas, ReplicatedModel
 from ChatTTS.serving.replicas.messages import Alive, Failed, ReplicaState
 
-from ...support.replica_fakes import LENGTHS, PRINT, FakePool, Life, pieces, sound, words
+from ...support.replica_fakes import LENGTHS, PRINT, FakePool, Life, faults, pieces, sound, words
 
 T = TypeVar("T")
 
 QUICK = Patience(seconds=20, pause=0)
 TOTAL = sum(LENGTHS)
 JOB = SpeechJob(
-    "one two three", {"spk_smp": "a sample", "txt_smp": "its words"}, {}, 7, word_times=True
+    "one two three",
+    {"spk_smp": "a sample", "txt_smp": "its words"},
+    {},
+    7,
+    word_times=True,
+    guard="report",
 )
 
 
@@ -60,6 +65,7 @@ def check_undisturbed(got: list[Piece], job: SpeechJob = JOB) -> None:
     starts = itertools.accumulate((len(p.samples) for p in got), initial=0)
     assert [p.position for p in got] == list(starts)[:-1]
     assert tuple(w for p in got for w in p.words) == (words(TOTAL) if job.word_times else ())
+    assert tuple(f for p in got for f in p.faults) == (faults(TOTAL) if job.guard else ())
     assert [(p.utterance, p.text) for p in got if p.finish_reason == "stop"] == [
         (0, "one two"),
         (1, "three"),

@@ -67,6 +67,11 @@ def test_replicas_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["--min-replicas", "2"], "--min-replicas is about replicas", 2),
         (["--max-replicas", "2"], "--max-replicas is about replicas", 2),
+        (
+            ["--data-parallel-size", "2", "--tensor-parallel-size", "2"],
+            "without --tensor-parallel-size",
+            2,
+        ),
         (["--data-parallel-size", "0"], "--data-parallel-size must be 1 or more", 2),
         (["--data-parallel-size", "2", "--max-replicas", "1"], "--max-replicas (1)", 1),
         (["--data-parallel-size", "9999"], "need 9999 cores", 1),

@@ -17,6 +17,7 @@ from ...cuda.layers import AttentionMetadata, TritonLayers
 from ...embed import Embed
 from ...llama_config import LlamaShape
 from ...llama_weights import LayerWeights
+from ...share import Peers, Share
 from ..batch import InputBatch
 
 
@@ -34,12 +35,14 @@ class TritonLlama:
         rotary: cosines and sines, each float32 [positions, head size].
         block_size: positions of a block.
         batch_invariant: no bit of a row depends on the other rows.
+        share, peers: the rank, and how it reaches the others; by default it is the only one.
+
+    Attributes:
+        gives_attention: a rank of several does not.
 
     Raises:
         ConfigError: the attention heads are too large for the kernels.
     """
-
-    gives_attention = True
 
     def __init__(
         self,
@@ -51,11 +54,17 @@ class TritonLlama:
         block_size: int,
         *,
         batch_invariant: bool,
+        share: Share | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self._shape = shape
+        self._share = share or Share(shape)
+        self.gives_attention = self._share.ranks == self._share.stages == 1
         self._device, self._dtype = final_norm.device, final_norm.dtype
-        self._block_shape = shape.block_shape(block_size)
-        self._layers = TritonLayers(shape, layers, rotary, row_independent=batch_invariant)
+        self._block_shape = self._share.local.block_shape(block_size)
+        self._layers = TritonLayers(
+            shape, layers, rotary, row_independent=batch_invariant, share=share, peers=peers
+        )
         self._final_norm = final_norm
         self._embed = embed
 
@@ -66,6 +75,9 @@ class TritonLlama:
     def block_bytes(self) -> int:
         return torch.Size(self._block_shape).numel() * self._dtype.itemsize
 
+    def new_rows(self, rows: int) -> Tensor:
+        return self._final_norm.new_empty(rows, self._shape.hidden_size)
+
     @torch.inference_mode()
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
         rows = AttentionMetadata(
@@ -75,14 +87,11 @@ class TritonLlama:
             most=int(batch.positions.max()) + 1,
             tiles=self._put(tiles_of(batch.table_of)),
         )
-        return self.hiddens(
-            self._put(batch.kinds),
-            self._put(batch.ids),
-            self._put(batch.vectors),
-            rows,
-            pool,
-            self._put(batch.draws),
-        ).cpu()
+        inputs = (self._put(each) for each in (batch.kinds, batch.ids, batch.vectors))
+        x = self._embedded(*inputs) if batch.given is None else batch.given.contiguous()
+        if not self._share.is_last:
+            return self._layers(x, rows, pool)
+        return self._drawn(self._layers(x, rows, pool)[self._put(batch.draws)]).cpu()
 
     def hiddens(
         self,
@@ -105,10 +114,13 @@ class TritonLlama:
             draws: int [n], the rows whose states are wanted; ``None`` for all.
             kept: receives what :meth:`attend_text` needs; see :meth:`new_kept`.
         """
-        tables = self._embed.text.weight, self._embed.code.weight
-        x = self._layers(embed_rows(kinds, ids, vectors, *tables), rows, pool, kept)
-        if draws is not None:
-            x = x[draws]
+        x = self._layers(self._embedded(kinds, ids, vectors), rows, pool, kept)
+        return self._drawn(x if draws is None else x[draws])
+
+    def _embedded(self, kinds: Tensor, ids: Tensor, vectors: Tensor) -> Tensor:
+        return embed_rows(kinds, ids, vectors, self._embed.text.weight, self._embed.code.weight)
+
+    def _drawn(self, x: Tensor) -> Tensor:
         return rms_norm(x, self._final_norm, self._shape.rms_norm_eps)
 
     def new_kept(self, rows: int) -> Tensor:

@@ -15,6 +15,7 @@ from ...embed import Embed
 from ...llama_config import LlamaShape
 from ...native import library
 from ...native.library import Team, address
+from ...share import Peers, Share
 from ..batch import AttentionProbe, InputBatch
 from .packing import PackedWeights
 
@@ -26,9 +27,10 @@ class NativeLlama:
 
     Args:
         team: the threads to compute on.
-        weights: packed as ``kind``.
+        weights: packed as ``kind``; those of ``share``.
         embed: tables in float32 or bfloat16; keys and values are kept in the same dtype.
         rotary: cosines and sines, each float32 [positions, head size].
+        share, peers: the rank, and how it reaches the others; by default it is the only one.
     """
 
     gives_attention = True
@@ -42,7 +44,13 @@ class NativeLlama:
         embed: Embed,
         rotary: tuple[Tensor, Tensor],
         block_size: int,
+        share: Share | None = None,
+        peers: Peers | None = None,
     ) -> None:
+        share = share or Share(shape)
+        self._share = share
+        self._gathers = None if peers is None or share.ranks == 1 else _Gathers(share, peers)
+        own_hidden, own_inner = share.own(shape.hidden_size), share.own(shape.intermediate_size)
         self._team = team
         self._library = team.library
         self._hidden = shape.hidden_size
@@ -50,13 +58,19 @@ class NativeLlama:
         self._sizes = library.Sizes(
             hidden=shape.hidden_size,
             intermediate=shape.intermediate_size,
-            layers=shape.num_hidden_layers,
-            heads=shape.num_attention_heads,
-            kv_heads=shape.num_key_value_heads,
+            layers=len(share.layers),
+            heads=len(share.heads),
+            kv_heads=len(share.kv_heads),
             head_size=shape.head_dim,
             num_codebooks=embed.num_codebooks,
             block_size=block_size,
             audio_tokens=embed.num_audio_tokens,
+            queries=shape.num_attention_heads * shape.head_dim,
+            first_query=share.heads.start * shape.head_dim,
+            first_hidden=own_hidden.start,
+            own_hidden=len(own_hidden),
+            first_inner=own_inner.start,
+            own_inner=len(own_inner),
             eps=shape.rms_norm_eps,
         )
         given_tables = (embed.text.weight, embed.code.weight, *rotary)
@@ -64,12 +78,12 @@ class NativeLlama:
         tables = [table.detach().contiguous() for table in given_tables]
         self._held = (weights, *tables)  # the kernels keep addresses only
         fields = library.NativeLlamaLayer._fields_
-        layers = (library.NativeLlamaLayer * shape.num_hidden_layers)(
+        layers = (library.NativeLlamaLayer * len(share.layers))(
             *(
                 library.NativeLlamaLayer(
                     **{field[0]: weights.address(index, field[0]) for field in fields}
                 )
-                for index in range(shape.num_hidden_layers)
+                for index in range(len(share.layers))
             )
         )
         names = ("text_table", "code_table", "cosines", "sines")
@@ -98,8 +112,13 @@ class NativeLlama:
                 memory.madvise(mmap.MADV_HUGEPAGE)
         return torch.frombuffer(memory, dtype=torch.uint8).view(num_blocks, self.block_bytes)
 
+    def new_rows(self, rows: int) -> Tensor:
+        return torch.empty(rows, self._hidden, dtype=torch.float32, device="cpu")
+
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
-        hiddens = torch.empty(len(batch.draws), self._hidden, dtype=torch.float32, device="cpu")
+        rows = len(batch.draws) if self._share.is_last else len(batch)
+        out = torch.empty(rows, self._hidden, dtype=torch.float32, device="cpu")
+        probe = None if batch.probe is None else batch.probe.of_share(self._share)
         inputs = library.BatchInputs(
             rows=len(batch),
             draws=len(batch.draws),
@@ -112,11 +131,57 @@ class NativeLlama:
             draw_rows=address(batch.draws),
             vectors=address(batch.vectors),
             pool=address(pool),
-            hiddens=address(hiddens),
-            **_probe(batch.probe),
+            **{"hiddens" if self._share.is_last else "passed": address(out)},
+            **({} if batch.given is None else {"given": address(batch.given)}),
+            **({} if self._gathers is None else {"gather": self._gathers.call}),
+            **_probe(probe),
         )
         self._library.velocity_forward(self._team.handle, self._handle, ctypes.byref(inputs))
-        return hiddens
+        if self._gathers is not None:
+            self._gathers.check()
+        return out
+
+
+class _Gathers:
+    """Fetches the columns of the other ranks in the middle of a step.
+
+    Args:
+        share: the rank.
+        peers: the other ranks.
+
+    Attributes:
+        call: what the kernels call.
+    """
+
+    def __init__(self, share: Share, peers: Peers) -> None:
+        shape = share.shape
+        self._peers, self._rank = peers, share.rank
+        self._columns = {
+            library.ATTENDED: share.query_columns(),
+            library.HIDDEN: share.columns(shape.hidden_size),
+            library.GATED: share.columns(shape.intermediate_size),
+        }
+        self._error: BaseException | None = None
+        self.call = library.Gather(self._gather)
+
+    def check(self) -> None:
+        """Raise the error that ended the exchange of the last step, if one did."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _gather(self, what: int, data: int, rows: int, stride: int, item: int) -> None:
+        if self._error is not None:
+            return  # the step ends in vain
+        try:
+            room = (ctypes.c_uint8 * (rows * stride)).from_address(data)
+            whole = torch.frombuffer(room, dtype=torch.uint8).view(rows, stride)
+            columns = [count * item for count in self._columns[what]]
+            first = sum(columns[: self._rank])
+            own = whole[:, first : first + columns[self._rank]]
+            whole[:, : sum(columns)] = self._peers.gather(own, columns)
+        except BaseException as error:  # an exception cannot pass through the kernels
+            self._error = error
 
 
 def _probe(probe: AttentionProbe | None) -> dict[str, int]:

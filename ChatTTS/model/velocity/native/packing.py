@@ -21,10 +21,10 @@ from torch import Tensor
 
 from ....utils.kept_files import KeptFolder, UnsafeFileError
 from ....utils.progress import progress
-from ...llama_config import LlamaShape
 from ...llama_weights import LayerWeights, LlamaFile
 from ...native import build
 from ...native.library import ALIGNMENT, Team
+from ...share import Share
 from .fingerprint import PageChecksum, fingerprint
 
 logger = logging.getLogger(__name__)
@@ -55,6 +55,15 @@ class PackedWeights:
 
 
 @dataclass(frozen=True)
+class _Source:
+    """The weights to pack, the format, and the rank that computes with them."""
+
+    file: LlamaFile
+    kind: str
+    share: Share
+
+
+@dataclass(frozen=True)
 class _Layout:
     """Places of weights: those of one layer side by side, and the final norm behind all layers.
 
@@ -69,36 +78,42 @@ class _Layout:
     size: int
 
 
-def packed_weights(team: Team, file: LlamaFile, kind: str) -> PackedWeights:
+def packed_weights(
+    team: Team, file: LlamaFile, kind: str, share: Share | None = None
+) -> PackedWeights:
     """Return the packed weights of ``file``, from the cache or made now.
 
     Args:
         kind: ``float32``, ``bfloat16`` or ``int8``.
+        share: the rank whose weights are wanted; by default all are.
     """
-    layout = _layout(team, file.shape, kind)
-    data = _kept_or_made(team, file, kind, layout) if layout.size >= _LEAST_CACHED else None
+    source = _Source(file, kind, share or Share(file.shape))
+    layout = _layout(team, source)
+    data = _kept_or_made(team, source, layout) if layout.size >= _LEAST_CACHED else None
     if data is None:
         data = torch.zeros(layout.size, dtype=torch.uint8, device="cpu")
-        for _ in _packed(team, file, kind, layout, lambda start, end: data[start:end]):
+        for _ in _packed(team, source, layout, lambda start, end: data[start:end]):
             pass
     return PackedWeights(data, layout.offsets)
 
 
-def _layout(team: Team, shape: LlamaShape, kind: str) -> _Layout:
-    hidden, inner = shape.hidden_size, shape.intermediate_size
-    queries = shape.num_attention_heads * shape.head_dim
-    fused = queries + 2 * shape.num_key_value_heads * shape.head_dim
+def _layout(team: Team, source: _Source) -> _Layout:
+    share, kind = source.share, source.kind
+    hidden, inner = share.shape.hidden_size, share.shape.intermediate_size
+    own_hidden, own_inner = len(share.own(hidden)), len(share.own(inner))
+    queries = share.shape.num_attention_heads * share.shape.head_dim
+    fused = (len(share.heads) + 2 * len(share.kv_heads)) * share.shape.head_dim
     sizes = {
         "qkv": team.packed_bytes(kind, fused, hidden),
-        "out": team.packed_bytes(kind, hidden, queries),
-        "gate": team.packed_bytes(kind, inner, hidden),
-        "up": team.packed_bytes(kind, inner, hidden),
-        "down": team.packed_bytes(kind, hidden, inner),
+        "out": team.packed_bytes(kind, own_hidden, queries),
+        "gate": team.packed_bytes(kind, own_inner, hidden),
+        "up": team.packed_bytes(kind, own_inner, hidden),
+        "down": team.packed_bytes(kind, own_hidden, inner),
     }
     norm = -(-4 * hidden // ALIGNMENT) * ALIGNMENT
     offsets: dict[tuple[int, str], int] = {}
     sections, end = [], 0
-    for layer in range(shape.num_hidden_layers):
+    for layer in range(len(share.layers)):
         start = end
         for name in (*_MATRICES, *_NORMS):
             offsets[layer, name] = end
@@ -110,8 +125,7 @@ def _layout(team: Team, shape: LlamaShape, kind: str) -> _Layout:
 
 def _packed(
     team: Team,
-    file: LlamaFile,
-    kind: str,
+    source: _Source,
     layout: _Layout,
     room: Callable[[int, int], Tensor],
 ) -> Iterator[Tensor]:
@@ -121,16 +135,16 @@ def _packed(
         room: returns zeros for a section, given its begin and end.
     """
     *sections, (last, end) = layout.sections
-    for (index, layer), (start, stop) in zip(_layers(file), sections, strict=True):
+    for (index, layer), (start, stop) in zip(_layers(source), sections, strict=True):
         data = room(start, stop)
         for name in _MATRICES:
             place = data[layout.offsets[index, name] - start :]
-            team.pack(getattr(layer, name), kind, place)
+            team.pack(getattr(layer, name), source.kind, place)
         for name in _NORMS:
             _put(getattr(layer, name), data[layout.offsets[index, name] - start :])
         yield data
     data = room(last, end)
-    _put(file.final_norm(), data)
+    _put(source.file.final_norm(), data)
     yield data
 
 
@@ -138,25 +152,26 @@ def _put(values: Tensor, data: Tensor) -> None:
     data[: 4 * len(values)].view(torch.float32).copy_(values)
 
 
-def _layers(file: LlamaFile) -> Iterator[tuple[int, LayerWeights]]:
-    with progress("packing weights", "layer", total=file.shape.num_hidden_layers) as bar:
-        for index in range(file.shape.num_hidden_layers):
-            yield index, file.layer(index)
+def _layers(source: _Source) -> Iterator[tuple[int, LayerWeights]]:
+    layers = source.share.layers
+    with progress("packing weights", "layer", total=len(layers)) as bar:
+        for index, layer in enumerate(layers):
+            yield index, source.file.layer(layer, share=source.share)
             bar.update()
 
 
 # ---------------------------------------------------------------- the file
 
 
-def _kept_or_made(team: Team, file: LlamaFile, kind: str, layout: _Layout) -> Tensor | None:
+def _kept_or_made(team: Team, source: _Source, layout: _Layout) -> Tensor | None:
     """Return the mapped file, written first if needed; None where no file can be kept."""
     folder = KeptFolder("packed")
     try:
         folder.remove_unfinished()
-        name = _file_name(file, kind)
+        name = _file_name(source)
         data = _mapped(folder, name, layout)
         if data is None:
-            _write(team, file, kind, layout, folder, name)
+            _write(team, source, layout, folder, name)
             data = _mapped(folder, name, layout)
         if data is None:
             raise OSError(f"{folder.path / name} was damaged as soon as it was written")
@@ -167,15 +182,13 @@ def _kept_or_made(team: Team, file: LlamaFile, kind: str, layout: _Layout) -> Te
     return data
 
 
-def _file_name(file: LlamaFile, kind: str) -> str:
+def _file_name(source: _Source) -> str:
     # The kernels' name identifies the compiler and the machine as well.
-    about = (fingerprint(file.tensors), file.shape, kind, build.name())
+    about = (fingerprint(source.file.tensors), source.share, source.kind, build.name())
     return hashlib.sha256(repr(about).encode()).hexdigest()[:24]
 
 
-def _write(
-    team: Team, file: LlamaFile, kind: str, layout: _Layout, folder: KeptFolder, name: str
-) -> None:
+def _write(team: Team, source: _Source, layout: _Layout, folder: KeptFolder, name: str) -> None:
     """Write the sections one after another, and their checksum.
 
     They are not written through a memory map: if the disk became full, that would end the process.
@@ -189,7 +202,7 @@ def _write(
         return torch.zeros(end - start, dtype=torch.uint8, device="cpu")
 
     with folder.writing(name, mode=0o600) as written:  # the checkpoint may be a secret
-        for data in _packed(team, file, kind, layout, room):
+        for data in _packed(team, source, layout, room):
             sums.update(data.numpy())
             written.write(data.numpy().data)
         written.write(sums.digest())

@@ -53,7 +53,7 @@ def make_worker(**changes: Any) -> Worker:
     usual |= {"model": MODEL, "device": "cpu"}
     args = EngineArgs(**(usual | changes))
     worker = Worker(args.create_engine_config())
-    worker.init_cache()
+    worker.init_cache(worker.plan_cache())
     # Memory that was never written holds NaN.
     worker._pool.view(torch.uint8).fill_(0xFF)
     return worker

@@ -1,0 +1,86 @@
+"""The other ranks of an engine, through torch.distributed (gloo on CPUs, NCCL on GPUs)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+# Ranks that load a large checkpoint reach the first exchange at different times. The loss of a rank
+# is noticed elsewhere, at once.
+_PATIENCE = timedelta(minutes=30)
+
+
+class DistributedPeers:
+    """See :class:`~ChatTTS.model.share.Peers`.
+
+    Args:
+        address, port: of the store where the ranks find one another.
+        rank, ranks: of a stage.
+        stage, stages: of the pipeline.
+        device: of the rank.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        *,
+        rank: int,
+        ranks: int,
+        stage: int,
+        stages: int,
+        device: torch.device,
+    ) -> None:
+        self._rank, self._ranks = rank, ranks
+        self._place = stage * ranks + rank
+        store = dist.TCPStore(address, port, is_master=False, timeout=_PATIENCE)  # type: ignore[attr-defined]
+        dist.init_process_group(
+            "nccl" if device.type == "cuda" else "gloo",
+            store=store,
+            rank=self._place,
+            world_size=ranks * stages,
+            timeout=_PATIENCE,
+            device_id=device if device.type == "cuda" else None,
+        )
+        # Every rank makes the groups of all stages, as torch.distributed wants it.
+        groups = [
+            dist.new_group(range(first * ranks, (first + 1) * ranks)) for first in range(stages)
+        ]
+        self._group = groups[stage]
+        # What the next stage may still be reading, and what tells its end.
+        self._passed: tuple[Tensor, Any] | None = None
+
+    def gather(self, own: Tensor, columns: Sequence[int]) -> Tensor:
+        if self._ranks == 1:
+            return own
+        # All ranks give as many columns. As bytes, since gloo does not know every dtype.
+        most = max(columns)
+        padded = own.new_zeros(len(own), most)
+        padded[:, : own.shape[1]] = own
+        parts = [torch.empty_like(padded) for _ in columns]
+        dist.all_gather(
+            [part.view(torch.uint8) for part in parts], padded.view(torch.uint8), self._group
+        )
+        return torch.cat([part[:, :n] for part, n in zip(parts, columns, strict=True)], dim=1)
+
+    def receive(self, rows: Tensor) -> Tensor:
+        dist.recv(rows.view(torch.uint8), self._place - self._ranks)
+        return rows
+
+    def pass_on(self, rows: Tensor) -> None:
+        if self._passed is not None:
+            self._passed[1].wait()
+        rows = rows.contiguous()
+        sending = dist.isend(rows.view(torch.uint8), self._place + self._ranks)
+        self._passed = rows, sending
+
+
+def leave() -> None:
+    """Leave the ranks' group, if this process is in one."""
+    if dist.is_initialized():
+        dist.destroy_process_group()

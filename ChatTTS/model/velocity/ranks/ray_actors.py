@@ -1,0 +1,239 @@
+"""Ranks as actors of a Ray cluster, on one or several machines.
+
+A placement group holds the cores or GPUs of all ranks, so an engine gets all of them or none. Ray
+starts the processes, carries the messages and tells when a process or a machine is lost.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+import torch
+import torch.distributed as dist
+
+from ....errors import ChatTTSError, ConfigError, EngineUnavailableError
+from ..configs import EngineConfig
+from .links import RankGroup, RankLink, RankLostError
+from .messages import Failed, decode, encode
+
+logger = logging.getLogger(__name__)
+
+_BEAT = "beat"  # the concurrency group of Ray that answers while a rank computes
+_BEAT_SECONDS = 0.25
+_BEATS = 7  # a rank is lost after so many in a row without an answer
+# How long to wait for the resources of a placement group, before the error that names them.
+_PLACEMENT_SECONDS = 60
+
+
+class RankActor:
+    """A rank in a process of Ray's."""
+
+    def __init__(self) -> None:
+        from .rank import Rank
+
+        self._rank = Rank()
+
+    def answer(self, message: bytes) -> bytes:
+        """Return the reply to a message; an error of the rank is a reply as well."""
+        try:
+            return encode(self._rank.answer(decode(message)))
+        except ChatTTSError as error:
+            return encode(Failed(type(error).__name__, str(error)))
+        except Exception as error:
+            logger.exception("a rank ended")
+            return encode(Failed(type(error).__name__, str(error)))
+
+    def beat(self) -> None:
+        """Return, to show that the process runs."""
+
+    def pid(self) -> int:
+        """Return the number of the process."""
+        return os.getpid()
+
+
+class ActorLink(RankLink):
+    """The way to an actor.
+
+    Attributes:
+        actor: Ray's handle.
+        waiting: Ray's references to the replies that have not been read.
+    """
+
+    def __init__(self, actor: Any, group: ActorGroup) -> None:
+        self.actor, self._group = actor, group
+        self.waiting: deque[Any] = deque()
+
+    def send(self, message: bytes) -> None:
+        self._group.check()
+        self.waiting.append(self.actor.answer.remote(message))
+
+    def receive(self) -> bytes:
+        self._group.check()
+        return self._group.receive(self)
+
+
+class ActorGroup(RankGroup):
+    """Actors in a placement group.
+
+    Args:
+        devices: of the ranks, as they see them.
+        resources: that a rank needs, by Ray's names.
+
+    Raises:
+        ConfigError: the cluster does not have so many resources, or not now.
+    """
+
+    def __init__(self, devices: list[str], threads: int, resources: dict[str, float]) -> None:
+        import ray
+        from ray.util.placement_group import placement_group
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        self.devices, self.threads = devices, threads
+        self.address = ray.util.get_node_ip_address()
+        self._store = dist.TCPStore(self.address, 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
+        self.port = self._store.port
+        self._lost: str | None = None
+        self.links: list[ActorLink] = []
+        self._placement = placement_group([resources] * len(devices), strategy="PACK")
+        try:
+            if not self._placement.wait(_PLACEMENT_SECONDS):
+                raise ConfigError(
+                    f"{len(devices)} ranks need {resources} each, and the Ray cluster has not so "
+                    f"much free (it has {ray.available_resources()}): give smaller sizes or "
+                    "num_threads, or add machines"
+                )
+            actor = ray.remote(
+                num_cpus=resources["CPU"],
+                num_gpus=resources.get("GPU", 0),
+                concurrency_groups={_BEAT: 1},
+                scheduling_strategy=PlacementGroupSchedulingStrategy(self._placement),
+            )(RankActor)
+            self.links = [ActorLink(actor.remote(), self) for _ in devices]
+            self._beats = _Beats(self.links)
+        except BaseException:
+            self.close()
+            raise
+
+    def check(self) -> None:
+        """Raise RankLostError if a rank was lost."""
+        if self._lost is not None:
+            raise RankLostError(self._lost)
+
+    def receive(self, link: ActorLink) -> bytes:
+        """Wait for the next reply of a rank.
+
+        The other ranks are looked at meanwhile: if one is lost, or has an error, this rank may wait
+        for it for ever.
+        """
+        import ray
+
+        wanted = link.waiting[0]
+        replies = {wanted: link} | {
+            other.waiting[0]: other for other in self.links if other is not link and other.waiting
+        }
+        while True:
+            ready = ray.wait(list(replies), timeout=_BEAT_SECONDS)[0]
+            for reply in ready:
+                found = self._found(reply, replies.pop(reply))
+                if reply is wanted:
+                    link.waiting.popleft()
+                    return found
+                if isinstance(decode(found), Failed):
+                    return found
+            silent = None if ready else self._beats.silent()
+            if silent is not None:
+                self._lose(silent, "does not answer any more")
+
+    def close(self) -> None:
+        import ray
+        from ray.util.placement_group import remove_placement_group
+
+        for link in self.links:
+            with suppress(ray.exceptions.RayError):
+                ray.kill(link.actor)
+        with suppress(ray.exceptions.RayError, ValueError):
+            remove_placement_group(self._placement)
+
+    def _found(self, reply: Any, link: ActorLink) -> bytes:
+        import ray
+
+        try:
+            found: bytes = ray.get(reply)
+        except ray.exceptions.RayError as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            self._lose(link, f"ended ({reason})")
+        return found
+
+    def _lose(self, link: ActorLink, how: str) -> NoReturn:
+        """End all ranks because one is lost."""
+        self._lost = (
+            f"rank {self.links.index(link)} {how}, and the others cannot go on without it: load "
+            "the model again; Ray's logs tell more"
+        )
+        logger.error("%s", self._lost)
+        self.close()
+        raise RankLostError(self._lost)
+
+
+class _Beats:
+    """Signs of life of ranks that compute. Each is asked again when it has answered."""
+
+    def __init__(self, links: Sequence[ActorLink]) -> None:
+        self._links = links
+        self._asked = [_ask(link) for link in links]
+        # Answers missed in a row; none counts before the first one, while the process starts.
+        self._missed: list[int | None] = [None] * len(links)
+
+    def silent(self) -> ActorLink | None:
+        """Return a rank that did not answer several times in a row, if there is one."""
+        import ray
+
+        for index, link in enumerate(self._links):
+            if ray.wait([self._asked[index]], timeout=0)[0]:
+                self._asked[index], self._missed[index] = _ask(link), 0
+            elif (missed := self._missed[index]) is not None:
+                self._missed[index] = missed + 1
+                if missed >= _BEATS:
+                    return link
+        return None
+
+
+def _ask(link: ActorLink) -> Any:
+    return link.actor.beat.options(concurrency_group=_BEAT).remote()
+
+
+def start_actors(config: EngineConfig) -> ActorGroup:
+    """Start the ranks of an engine in the Ray cluster that this process is in, or in a local one.
+
+    Raises:
+        EngineUnavailableError: Ray is not installed, or the cluster cannot be reached.
+        ConfigError: the cluster does not have what the ranks need.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise EngineUnavailableError(
+            "distributed_executor_backend='ray' needs Ray: pip install 'chattts[scale]', or take "
+            "'mp' for ranks on this machine"
+        )
+    import ray
+
+    if not ray.is_initialized():
+        try:
+            ray.init(logging_level=logging.WARNING)
+        except (ConnectionError, RuntimeError, OSError) as error:
+            raise EngineUnavailableError(
+                f"the Ray cluster cannot be reached ({error}): start it (`ray start --head`), or "
+                "unset RAY_ADDRESS for a local one"
+            ) from error
+    world_size, model = config.parallel.world_size, config.model
+    if model.device is not None and torch.device(model.device).type == "cuda":
+        # Ray shows each rank its own GPU alone.
+        return ActorGroup(["cuda:0"] * world_size, model.num_threads or 1, {"GPU": 1, "CPU": 1})
+    cores = int(ray.cluster_resources().get("CPU", 1))
+    threads = model.num_threads or max(1, cores // world_size)
+    return ActorGroup(["cpu"] * world_size, threads, {"CPU": threads})

@@ -1,0 +1,53 @@
+"""Checks of the arguments of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
+
+from ..errors import ConfigError, TextError, shown
+
+# Random draws number the utterances of a text in 32 bits.
+_MOST_UTTERANCES = 2**31
+
+
+def checked_texts(given: str | Sequence[str]) -> list[str]:
+    """Return the texts as plain strings; ``""`` is none.
+
+    Raises:
+        TextError: one of them is no string.
+    """
+    if isinstance(given, str):
+        return [str.__str__(given)] if given else []
+    if isinstance(given, (bytes, bytearray)) or not isinstance(given, Iterable):
+        raise TextError(f"text must be a string or several, not {shown(given)}")
+    texts = list(given)
+    for text in texts:
+        if not isinstance(text, str):
+            raise TextError(f"each text must be a string, not {shown(text)}")
+    return [str.__str__(text) for text in texts]
+
+
+def checked_batch(size: int) -> int:
+    """Return the number of utterances to generate side by side.
+
+    Raises:
+        ConfigError: it is no number from 1.
+    """
+    if not isinstance(size, Real) or not size >= 1:
+        raise ConfigError(f"max_split_batch must be at least 1 with split_text, not {shown(size)}")
+    return int(min(size, _MOST_UTTERANCES))
+
+
+def checked_first(number: int) -> int:
+    """Return the number of a text's first utterance in a longer text.
+
+    Raises:
+        ConfigError: random draws have no room for it, or it is no whole number.
+    """
+    if not isinstance(number, Integral) or not 0 <= number < _MOST_UTTERANCES:
+        raise ConfigError(
+            f"first_utterance must be a whole number from 0 to {_MOST_UTTERANCES - 1}, not "
+            f"{shown(number)}"
+        )
+    return int(number)

@@ -1,0 +1,63 @@
+"""Ranks on Triton kernels have the bits of one rank, which runs recorded steps."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+import torch
+
+from ChatTTS.model.velocity.configs import EngineArgs
+from ChatTTS.model.velocity.model_loader import ModelLoader
+from ChatTTS.model.velocity.worker import Worker
+
+from ....support.kernel_tools import DEVICE, EMULATED
+from ....support.places import DATA
+from ....support.rank_tools import RankedWorker
+from ....support.recorder_tools import record_anywhere
+from ....support.velocity_driver import Driver, make_data
+
+
+def compare(sizes: tuple[int, int], name: str, steps: int, **changes: Any) -> None:
+    """Compare prompts in parts and decode steps, of three sequences side by side."""
+    hidden = {"model-a": 64, "model-b": 96}[name]
+    datas = [
+        make_data(0, length=5, hidden=hidden),
+        make_data(1, length=9, codes=2, hidden=hidden),
+        make_data(2, length=18, hidden=hidden),
+    ]
+    usual: dict[str, Any] = {"model": DATA / name, "device": str(DEVICE), "block_size": 8}
+    usual |= {"kv_memory": "8MB", "max_num_seqs": 5, "max_num_batched_tokens": 32, **changes}
+    alone = Worker(EngineArgs(**usual).create_engine_config())
+    alone.init_cache(alone.plan_cache())
+    expected = Driver(alone, datas).run(steps, chunk=7)
+    ranks, stages = sizes
+    usual |= {"tensor_parallel_size": ranks, "pipeline_parallel_size": stages}
+    worker = RankedWorker(EngineArgs(**usual).create_engine_config())
+    found = Driver(cast(Worker, worker), datas).run(steps, chunk=7)
+    for seq_id, told in found.items():
+        assert told.ids == expected[seq_id].ids
+        assert torch.stack(told.hiddens).equal(torch.stack(expected[seq_id].hiddens))
+
+
+@pytest.fixture(autouse=True)
+def _triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
+    monkeypatch.setattr(ModelLoader, "_has_triton", lambda loader: True)
+    record_anywhere(monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sizes", "name", "dtype"),
+    [
+        ((2, 1), "model-a", "bfloat16"),
+        ((3, 1), "model-b", "float32"),
+        ((2, 2), "model-a", "float32"),
+    ],
+    ids=str,
+)
+def test_bits_of_compiled_kernels(sizes: tuple[int, int], name: str, dtype: str) -> None:
+    if not (EMULATED or torch.cuda.is_available()):
+        pytest.skip("needs compiled kernels: tests/ptx runs it")
+    compare(sizes, name, 3, dtype=dtype)

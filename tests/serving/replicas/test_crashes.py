@@ -55,6 +55,7 @@ BODIES: list[dict[str, Any]] = [
         "stream_format": "sse",
         "timestamp_granularities": ["word"],
     },
+    {"input": TEXTS[0], "seed": 8, "guard": "retry", "response_format": "pcm", "stream": False},
     {"input": "!!!"},
     {"input": "Hello.", "voice": "a voice that is not there"},
     {"input": "Hello.", "voice": "\u4e00\u4e01"},

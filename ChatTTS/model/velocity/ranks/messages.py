@@ -136,6 +136,11 @@ def encode(message: Any) -> bytes:
     return b"".join([len(text).to_bytes(_LENGTH_BYTES, "little"), text, *arrays])
 
 
+def is_failure(data: bytes) -> bool:
+    """Return whether bytes are a :class:`Failed`, without reading them whole."""
+    return data[_LENGTH_BYTES:].startswith(b'{"Failed"')
+
+
 def decode(data: bytes) -> Any:
     """Return the message of :func:`encode`.
 

@@ -30,7 +30,7 @@ from ...native.build import BuildError
 from ...placement import choose_placement
 from ..configs import EngineConfig
 from .links import RankGroup, RankLink, RankLostError
-from .messages import Alive, Failed, decode
+from .messages import Alive, encode, is_failure
 from .pipes import read_message, write_message
 from .program import BEAT_SECONDS
 
@@ -44,6 +44,7 @@ _BEATS = 7
 _LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 _PROGRAM = "ChatTTS.model.velocity.ranks.program"
 _END_SECONDS = 3.0
+_ALIVE = encode(Alive())
 
 
 class ProcessLink(RankLink):
@@ -86,10 +87,9 @@ class ProcessLink(RankLink):
         assert self.process.stdout is not None
         while (reply := read_message(self.process.stdout)) is not None:
             self.beats = 0
-            message = decode(reply) if len(reply) < 1 << 12 else None
-            if isinstance(message, Alive):
+            if reply == _ALIVE:
                 continue
-            if isinstance(message, Failed):
+            if is_failure(reply):
                 self._group.fail(self, reply)
             self.replies.put(reply)
         self._group.lose(self, "ended")

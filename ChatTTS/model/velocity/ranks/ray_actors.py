@@ -20,7 +20,7 @@ import torch.distributed as dist
 from ....errors import ChatTTSError, ConfigError, EngineUnavailableError
 from ..configs import EngineConfig
 from .links import RankGroup, RankLink, RankLostError
-from .messages import Failed, decode, encode
+from .messages import Failed, decode, encode, is_failure
 
 logger = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ class ActorGroup(RankGroup):
                 if reply is wanted:
                     link.waiting.popleft()
                     return found
-                if isinstance(decode(found), Failed):
+                if is_failure(found):
                     return found
             silent = None if ready else self._beats.silent()
             if silent is not None:

@@ -22,7 +22,15 @@ from ChatTTS.model.velocity.plan import (
     StepResult,
     Work,
 )
-from ChatTTS.model.velocity.ranks.messages import Failed, Ran, Run, Start, decode, encode
+from ChatTTS.model.velocity.ranks.messages import (
+    Failed,
+    Ran,
+    Run,
+    Start,
+    decode,
+    encode,
+    is_failure,
+)
 from ChatTTS.model.velocity.ranks.pipes import read_message, write_message
 from ChatTTS.model.velocity.sampling_params import SamplingParams
 
@@ -102,6 +110,12 @@ def test_bytes_that_are_no_message(message: object) -> None:
 def test_a_message_makes_nothing_but_what_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="no message"):
         decode(len(text).to_bytes(8, "little") + text.encode() + bytes(8))
+
+
+def test_a_failure_is_seen_at_its_beginning() -> None:
+    assert [is_failure(encode(message)) for message in MESSAGES.values()] == [
+        name == "failed" for name in MESSAGES
+    ]
 
 
 def test_what_no_message_holds_is_refused() -> None:

@@ -13,8 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError, EngineDeadError
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.velocity.metrics import Metrics
@@ -111,6 +113,32 @@ def test_torch_alone_gives_the_bits_of_one() -> None:
         parallel = dict(zip(("tensor_parallel_size", "pipeline_parallel_size"), sizes, strict=True))
         with velocity("model-a", **half, **parallel) as engine:
             check_every_bit(collect(engine.generator, requests_of("model-a")), wanted)
+
+
+@pytest.mark.slow
+def test_a_chat_speaks_equal_samples() -> None:
+    """Two stages of one rank, with the times of words."""
+    spoken = []
+    for stages in (1, 2):
+        chat = Chat()
+        chat.load_or_raise("bundled", device="cpu", use_vllm=True, pipeline_parallel_size=stages)
+        spoken.append(
+            chat.infer(
+                ["Good morning to you all.", "One, two, three."],
+                skip_refine_text=True,
+                word_times=True,
+                params_infer_code={"manual_seed": 5},
+            )
+        )
+        chat.unload()
+    one, two = spoken
+    assert all(map(np.array_equal, one, two))
+    assert one.words == two.words
+
+
+def test_the_standard_path_has_no_ranks() -> None:
+    with pytest.raises(ConfigError, match="use_vllm=True"):
+        Chat().load_or_raise("bundled", device="cpu", tensor_parallel_size=2)
 
 
 # ---------------------------------------------------------------- the end of a rank

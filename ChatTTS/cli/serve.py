@@ -280,7 +280,8 @@ def _settings(args: argparse.Namespace) -> Settings:
     from ..serving.settings import MEBI, Limits, Settings
 
     named = {name: getattr(args, name) for name, _, _ in _LIMITS}
-    named["running"] = named["running"] or default_running(args)
+    if named["running"] is None:
+        named["running"] = default_running(args)
     limits: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     in_environment = os.environ.get(_KEYS_VARIABLE, "").split(",")
     keys = tuple(key.strip() for key in in_environment if key.strip())

@@ -33,7 +33,7 @@ class Task:
     Attributes:
         text: what to speak.
         seed: of it.
-        sample: whether it speaks with the uploaded voice ``guest``.
+        voice: name of its voice; ``None`` for the default one.
     """
 
     text: str

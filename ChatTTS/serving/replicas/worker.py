@@ -63,7 +63,7 @@ class Replica:
             opening = asyncio.ensure_future(self._model.open_stream(job, interrupt))
             try:
                 stream = await asyncio.shield(opening)
-            except asyncio.CancelledError:  # the stream is opened all the same, in its thread
+            except asyncio.CancelledError:  # its thread opens the stream nevertheless
                 interrupt.set()
                 stream = await opening
                 await loop.run_in_executor(self._threads, stream.close)

@@ -1,4 +1,4 @@
-"""Replicas on the real Ray: they are killed in the middle of streams, and nobody hears it."""
+"""Replicas on the real Ray: they are killed in the middle of streams, and no listener hears it."""
 
 from __future__ import annotations
 

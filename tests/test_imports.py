@@ -173,6 +173,24 @@ RULES = [
         within("ChatTTS.serving", "rest websocket riva server encoding"),
     ),
     Rule(
+        "the service knows its model by an interface alone",
+        within("ChatTTS.serving", "service speech model"),
+        (*within("ChatTTS", "core"), *within("ChatTTS.serving", "local_model replicas")),
+    ),
+    Rule(
+        "replicas know jobs, and no interface or queue",
+        within("ChatTTS.serving", "replicas"),
+        within("ChatTTS.serving", "rest websocket riva server service speech admission"),
+    ),
+    Rule(
+        "what survives a crash does not know what carries it",
+        within(
+            "ChatTTS.serving.replicas",
+            "messages pool failover front worker options routing environment",
+        ),
+        ("ray", *within("ChatTTS.serving.replicas", "on_ray")),
+    ),
+    Rule(
         "a request that is spoken knows its service by an interface alone",
         within("ChatTTS.serving", "speech metrics tickets admission fair_queue requests"),
         within("ChatTTS.serving", "service"),
@@ -248,6 +266,26 @@ def test_triton_is_imported_only_by_kernels_and_these_only_where_they_can_run() 
         if not is_in(m, ON_KERNELS)
         for item in imports_of(m)
         if is_in(item.name, ON_KERNELS) and not item.lazy and not item.typing_only
+    }
+    assert eager == set()
+
+
+ON_RAY = ("ChatTTS.serving.replicas.on_ray",)
+RANKS_ON_RAY = (f"{VELOCITY}.ranks.ray_actors",)
+
+
+def test_ray_is_imported_only_where_it_is_asked_for() -> None:
+    users = {
+        (m, item.lazy) for m in modules() for item in imports_of(m) if is_in(item.name, ("ray",))
+    }
+    assert {m for m, _ in users if not is_in(m, ON_RAY + RANKS_ON_RAY)} == set()
+    assert {m for m, lazy in users if not lazy and not is_in(m, ON_RAY)} == set()
+    eager = {
+        m
+        for m in modules()
+        if not is_in(m, ON_RAY)
+        for item in imports_of(m)
+        if is_in(item.name, ON_RAY) and not item.lazy
     }
     assert eager == set()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -28,7 +29,7 @@ class Package:
     @property
     def name(self) -> str:
         """The distribution's name."""
-        return re.split(r"[<>=]", self.requirement, maxsplit=1)[0]
+        return re.split(r"[[<>=]", self.requirement, maxsplit=1)[0]
 
     @property
     def module(self) -> str:
@@ -90,6 +91,12 @@ OPTIONAL = (
             ("prometheus-client>=0.21", ""),
             ("av>=14", ""),
         )
+    ),
+    # On Python 3.10 it needs other versions of the packages for serve than the tested ones.
+    *(
+        (Package("ray[serve]>=2.60,<2.70", "for serve --data-parallel-size"),)
+        if sys.version_info >= (3, 11)
+        else ()
     ),
 )
 _IMPORTS: Mapping[str, Callable[[], object]] = {

@@ -16,8 +16,11 @@ from ..errors import ChatTTSError, EngineDeadError, EngineUnavailableError
 from .console import Console, UsageError
 from .model import choose_model, load_chat
 from .options import Commands, Parser, add_command, add_engine_options
+from .replicas import add_replica_options, default_running, replicated, wants_replicas
 
 if TYPE_CHECKING:
+    from ..core import Chat
+    from ..serving.model import SpeechModel
     from ..serving.settings import Settings
 
 _KEYS_VARIABLE = "CHATTTS_API_KEYS"
@@ -153,6 +156,7 @@ def add_to(commands: Commands) -> None:
         "--log-texts", action="store_true", help="also log the beginning of each text"
     )
     add_engine_options(parser)
+    add_replica_options(parser)
     parser.set_defaults(dtype="float32")
 
 
@@ -248,10 +252,15 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
         bound = stack.enter_context(reserve(settings))
         if console.quiet:
             note(f"loading the model: {choice.label}")
-        chat = load_chat(choice, _with_memory(args, settings), console)
+        model: Chat | SpeechModel
+        if wants_replicas(args):
+            running = settings.limits.running
+            model = stack.enter_context(replicated(args, running, choice, console))
+        else:
+            model = load_chat(choice, _with_memory(args, settings), console)
         stack.enter_context(_unwatched())
         try:
-            asyncio.run(serve(chat, settings, announce, bound))
+            asyncio.run(serve(model, settings, announce, bound))
         except asyncio.CancelledError:  # a second signal
             raise KeyboardInterrupt from None
         except EngineDeadError as error:
@@ -271,6 +280,8 @@ def _settings(args: argparse.Namespace) -> Settings:
     from ..serving.settings import MEBI, Limits, Settings
 
     named = {name: getattr(args, name) for name, _, _ in _LIMITS}
+    if named["running"] is None:
+        named["running"] = default_running(args)
     limits: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     in_environment = os.environ.get(_KEYS_VARIABLE, "").split(",")
     keys = tuple(key.strip() for key in in_environment if key.strip())

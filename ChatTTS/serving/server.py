@@ -9,19 +9,17 @@ import signal
 import socket
 from collections.abc import Callable
 
-import torch
-
 from ..core import Chat
-from ..errors import ConfigError, EngineDeadError, EngineUnavailableError, NotLoadedError
-from ..model.velocity.async_llm_engine import AsyncLLMEngine
-from ..model.velocity.generator import VelocityGenerator
+from ..errors import ConfigError, EngineDeadError
 from ..utils.lru import CacheCounts
 from ..voices import VoiceLibrary
 from .auth import Authenticator
 from .connections import Connections
 from .http_server import serve_http
 from .listener import connection_limits
+from .local_model import LocalModel
 from .metrics import ServerMetrics
+from .model import SpeechModel
 from .rest import create_app
 from .riva import serve_grpc
 from .service import SpeechService
@@ -32,43 +30,37 @@ from .websocket import add_to as add_websocket
 
 logger = logging.getLogger(__name__)
 
-# Seed of the voice for a checkpoint without voices, so that every start has an equal voice.
-_FALLBACK_SEED = 2
 _CLOSING_SECONDS = 0.3  # for gRPC to send its last answers, once all requests are over
 
 
-def make_service(chat: Chat, settings: Settings) -> SpeechService:
-    """Return the service of a loaded ``Chat``; call it in the asyncio loop that will use it.
+def make_service(chat: Chat | SpeechModel, settings: Settings) -> SpeechService:
+    """Return the service of a loaded ``Chat``, or of another model.
+
+    Call it in the asyncio loop that will use it.
 
     Raises:
         EngineUnavailableError: the ``Chat`` was loaded with another engine.
         ConfigError: the settings want a guard, and the times of words are not known.
         VoiceError, UnknownVoiceError: the default voice of the settings cannot be used.
     """
+    model = LocalModel(chat) if isinstance(chat, Chat) else chat
     voices = Voices(
-        chat.config,
+        model.config,
         VoiceLibrary(settings.voices),
         default=settings.default_voice,
-        fallback=_fallback(chat),
+        fallback=model.fallback,
         most=settings.limits.voices,
     )
     metrics = ServerMetrics()
-    engine = _engine(chat)
-    if settings.guard is not None and not (chat.alignment_heads and chat.gives_attention):
+    if settings.guard is not None and not (model.gives_attention and model.has_alignment_heads):
         raise ConfigError(
             "a guard needs the times of words, which this checkpoint or its engine does not give: "
             "run `chattts align`, or leave the guard out"
         )
-    service = SpeechService(
-        chat,
-        voices,
-        settings,
-        metrics,
-        gives_attention=chat.gives_attention,
-    )
+    service = SpeechService(model, voices, settings, metrics)
     metrics.watch(
         queue=lambda: (service.admission.running, service.admission.waiting),
-        engine=engine.metrics,
+        engine=model.metrics,
         caches=lambda: _caches(service),
     )
     return service
@@ -81,7 +73,7 @@ class Server:
     ``settings.shutdown_seconds``. Then the rest is aborted, and the log says how many.
 
     Args:
-        chat: loaded, with the velocity engine; it is unloaded at the end.
+        chat: a ``Chat``, loaded with the velocity engine, or another model; closed at the end.
         settings: of the server.
         bound: the socket of :func:`.startup.reserve`, if that was called before the model was
             loaded.
@@ -90,7 +82,9 @@ class Server:
         port, grpc_port: that the server listens on.
     """
 
-    def __init__(self, chat: Chat, settings: Settings, bound: socket.socket | None = None) -> None:
+    def __init__(
+        self, chat: Chat | SpeechModel, settings: Settings, bound: socket.socket | None = None
+    ) -> None:
         self.settings = settings
         self._bound = bound
         self.port = settings.port
@@ -128,7 +122,7 @@ class Server:
             # This runs before the interfaces end, since the last requests still use them.
             starting.push_async_callback(self._finish)
             await service.warm_up()
-            log_memory(_engine(self._chat).metrics(), settings)
+            log_memory(service.model.metrics(), settings)
             self._exit = starting.pop_all()
         return self
 
@@ -144,7 +138,7 @@ class Server:
 
 
 async def serve(
-    chat: Chat,
+    chat: Chat | SpeechModel,
     settings: Settings,
     announce: Callable[[Server], None] = lambda server: None,
     bound: socket.socket | None = None,
@@ -152,7 +146,7 @@ async def serve(
     """Serve until SIGINT or SIGTERM; a second signal ends the server at once.
 
     Args:
-        chat: loaded, with the velocity engine; it is unloaded at the end.
+        chat: a ``Chat``, loaded with the velocity engine, or another model; closed at the end.
         settings: of the server.
         announce: called once the server is ready.
         bound: see :class:`Server`.
@@ -202,26 +196,6 @@ async def _wait_for_any(*events: asyncio.Event, seconds: float | None = None) ->
             task.cancel()
 
 
-def _engine(chat: Chat) -> AsyncLLMEngine:
-    generator = chat.gpt.engine
-    if not isinstance(generator, VelocityGenerator):
-        raise EngineUnavailableError(
-            "the server needs the velocity engine: load the model with use_vllm=True"
-        )
-    return generator.engine
-
-
-def _fallback(chat: Chat) -> str | None:
-    """Return a speaker string for a checkpoint without voices; ``None`` for others."""
-    if chat.config.defaults.speakers or not chat.config.spk_stat:
-        return None
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(_FALLBACK_SEED)
-        return chat.sample_random_speaker()
-
-
 def _caches(service: SpeechService) -> dict[str, CacheCounts]:
-    known = {"result": service.results.counts, "prompt": service.prompts.counts}
-    with contextlib.suppress(NotLoadedError):  # while the server shuts down
-        known |= service.chat.voice_caches
-    return known
+    own = {"result": service.results.counts, "prompt": service.prompts.counts}
+    return {**own, **service.model.caches()}

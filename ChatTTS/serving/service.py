@@ -12,9 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from ..audio.samples import Samples
-from ..core import Chat
-from ..errors import ChatTTSError, EngineDeadError, NothingToSpeakError
-from ..pipeline.streams import SpeechStream
+from ..errors import ChatTTSError, EngineDeadError
 from ..utils.lru import LRU
 from .admission import Admission, AdmissionLimits
 from .errors import (
@@ -26,6 +24,7 @@ from .errors import (
     as_serving_error,
 )
 from .metrics import ServerMetrics
+from .model import PieceStream, RefineJob, SpeechJob, SpeechModel
 from .requests import SpeechRequest
 from .settings import Settings
 from .speech import ResultCache, Speech
@@ -36,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Threads that prepare texts and close streams; both are short.
+# Threads that close streams and read small files; both are short.
 _WORKERS = 16
 # Threads that decode recordings. The admission does not limit how many recordings come.
 _READERS = 2
@@ -48,14 +47,13 @@ ENGINE_STOPPED = "the engine stopped with an error, and the server ends: ask aga
 
 
 class SpeechService:
-    """Speaks requests on one ``Chat``, several at a time. Belongs to one asyncio loop.
+    """Speaks requests on one model, several at a time. Belongs to one asyncio loop.
 
     Args:
-        chat: loaded, with the velocity engine.
+        model: speaks; closed at the end.
         voices: finds voices by their names.
         settings: limits and caches.
         metrics: counts every request.
-        gives_attention: whether the engine gives the attention from which times are found.
 
     Attributes:
         state: ``starting``, ``ready``, ``draining`` or ``failed``.
@@ -64,15 +62,13 @@ class SpeechService:
 
     def __init__(
         self,
-        chat: Chat,
+        model: SpeechModel,
         voices: Voices,
         settings: Settings,
         metrics: ServerMetrics,
-        *,
-        gives_attention: bool,
     ) -> None:
-        self.chat, self.voices, self.settings, self.metrics = chat, voices, settings, metrics
-        self._gives_attention = gives_attention
+        self.model, self.voices, self.settings, self.metrics = model, voices, settings, metrics
+        self._gives_attention = model.gives_attention
         limits = settings.limits
         self.admission = Admission(
             AdmissionLimits(
@@ -137,10 +133,10 @@ class SpeechService:
             self.admission.abort_waiting("the server shuts down")
             for speech in list(self._speaking):
                 speech.abort()
-            self.chat.interrupt()
+            self.model.interrupt()
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._finished(), _ABORT_SECONDS)
-        await self.in_thread(self.chat.unload)
+        await self.in_thread(self.model.close)
         return aborted
 
     def shut_down_threads(self) -> None:
@@ -178,18 +174,10 @@ class SpeechService:
         settings = _sampling_params(request)
         if prompt is not None:
             settings["prompt"] = prompt
+        job = RefineJob(request.text, settings, request.language)
 
         def refined() -> str:
-            text: str = self.chat.infer(
-                request.text,
-                lang=request.language,
-                refine_text_only=True,
-                params_refine_text=settings,
-                interrupt=interrupt,
-            )
-            if not text:
-                raise NothingToSpeakError(request.text)
-            return text
+            return self.model.refine(job, interrupt)
 
         async with self.take_ticket(request):
             try:
@@ -215,7 +203,7 @@ class SpeechService:
         def encoded() -> str:
             key = hashlib.sha256(samples.tobytes() + str(sample_rate).encode()).digest()
             return self.prompts.get_or_make(
-                key, lambda: self.chat.sample_audio_speaker(samples, sample_rate)
+                key, lambda: self.model.encode_sample(samples, sample_rate)
             )
 
         try:
@@ -271,9 +259,7 @@ class SpeechService:
         Searching for heads takes too long for a request. Heads that are found while the server runs
         count from then on.
         """
-        if not (self._gives_attention and self.chat.has_loaded()):
-            return False
-        return bool(self.chat.alignment_heads)
+        return self._gives_attention and self.model.has_alignment_heads
 
     def check_word_times(self, param: str = "timestamp_granularities") -> None:
         """Raise BadRequestError if the times of words are not known here.
@@ -320,22 +306,21 @@ class SpeechService:
 
     async def open_stream(
         self, request: SpeechRequest, voice: dict[str, str], interrupt: threading.Event
-    ) -> SpeechStream:
+    ) -> PieceStream:
         """Start to generate the speech of a request that has its turn; ``interrupt`` ends it."""
-        return await self.in_thread(
-            lambda: self.chat.stream(
-                request.text,
-                low_latency=request.low_latency,
-                lang=request.language,
-                skip_refine_text=not request.refine,
-                params_refine_text={"manual_seed": request.seed},
-                params_infer_code=_sampling_params(request) | voice,
-                first_utterance=request.first_utterance,
-                interrupt=interrupt,
-                word_times=request.word_times,
-                guard=request.guard,
-            )
+        job = SpeechJob(
+            text=request.text,
+            voice=voice,
+            sampling=_sampling_params(request),
+            seed=request.seed,
+            language=request.language,
+            refine=request.refine,
+            low_latency=request.low_latency,
+            first_utterance=request.first_utterance,
+            word_times=request.word_times,
+            guard=request.guard,
         )
+        return await self.model.open_stream(job, interrupt)
 
     def speech_started(self, speech: Speech) -> None:
         """Note that a request runs, so that :meth:`close` waits for it."""

@@ -10,11 +10,11 @@ from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from ..pipeline.results import Fault, Piece
-from ..pipeline.streams import SpeechStream
 from ..utils.lru import LRU
 from .admission import Admission
 from .errors import ServingError, UnavailableError
 from .metrics import RequestRecord
+from .model import PieceStream
 from .requests import SpeechRequest
 from .settings import Settings
 from .tickets import Ticket
@@ -49,7 +49,7 @@ class SpeechBackend(Protocol):
 
     async def open_stream(
         self, request: SpeechRequest, voice: dict[str, str], interrupt: threading.Event
-    ) -> SpeechStream:
+    ) -> PieceStream:
         """Start to generate; ``interrupt`` ends it."""
 
     def speech_started(self, speech: Speech) -> None:
@@ -96,7 +96,7 @@ class Speech(AsyncIterator[Piece]):
         self._backend = backend
         self._voice: dict[str, str] = {}
         self._ticket: Ticket | None = None
-        self._stream: SpeechStream | None = None
+        self._stream: PieceStream | None = None
         self._interrupt = threading.Event()
         self._cached: list[Piece] | None = None  # from the result cache, last piece first
         self._delivered: list[Piece] = []

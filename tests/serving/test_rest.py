@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ChatTTS.audio import to_int16
 from ChatTTS.errors import GenerationError
 from ChatTTS.pipeline.results import Piece
-from ChatTTS.pipeline.streams import SpeechStream
+from ChatTTS.serving.model import PieceStream
 from ChatTTS.serving.requests import Priority, SpeechRequest
 from ChatTTS.serving.tickets import Ticket
 
@@ -210,7 +210,7 @@ def test_events(client: httpx.Client, offline: NDArray[np.int16]) -> None:
 class _Breaking:
     """A stream that fails after its first piece."""
 
-    def __init__(self, stream: SpeechStream) -> None:
+    def __init__(self, stream: PieceStream) -> None:
         self._stream, self._given = stream, 0
 
     async def __anext__(self) -> Piece:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ChatTTS.core import Chat
 from ChatTTS.serving.auth import Authenticator
+from ChatTTS.serving.local_model import LocalModel
 from ChatTTS.serving.rest.app import create_app
 from ChatTTS.serving.server import make_service
 from ChatTTS.serving.service import SpeechService
@@ -59,7 +60,9 @@ class RunningServer:
     @property
     def chat(self) -> Chat:
         """The service's ``Chat``, for calls that bypass the server."""
-        return self.service.chat
+        model = self.service.model
+        assert isinstance(model, LocalModel)
+        return model.chat
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of a coroutine that runs in the server's loop."""

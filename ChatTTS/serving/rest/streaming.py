@@ -241,7 +241,7 @@ class SpeechResponse(Response):
             answer = as_serving_error(error).as_json()
             await _send_event({"type": "error", "error": answer}, send)
             return
-        count = partial(usage.total, self._service.chat.tokenizer)
+        count = partial(usage.total, self._service.model.tokenizer)
         done: dict[str, Any] = {
             "type": "speech.audio.done",
             "usage": await self._service.in_thread(count),

@@ -114,7 +114,7 @@ def _entry(info: VoiceInfo) -> VoiceEntry:
 
 async def _check_speaker(service: SpeechService, speaker: str) -> None:
     try:
-        await service.in_thread(partial(service.chat.speaker.vector, speaker))
+        await service.in_thread(partial(service.model.check_speaker, speaker))
     except VoiceError as error:
         raise BadRequestError(str(error), param="speaker") from error
 

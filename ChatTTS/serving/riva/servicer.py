@@ -127,7 +127,7 @@ class RivaServicer:
 
         async def answered(call: RpcCall) -> bytes:
             request = parsing.parse_message(tts.RivaSynthesisConfigRequest, data)
-            defaults = self._service.chat.config.defaults
+            defaults = self._service.model.config.defaults
             model = defaults.name or "ChatTTS"
             response = tts.RivaSynthesisConfigResponse()
             if request.model_name not in ("", model):

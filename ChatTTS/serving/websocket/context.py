@@ -37,7 +37,7 @@ class Context:
         self._service, self._speech_queue = service, speech_queue
         self._config = config
         self._seed_state = _seed_state(config)
-        self._buffer = TextBuffer(service.chat.config.defaults.max_utterance_characters)
+        self._buffer = TextBuffer(service.model.config.defaults.max_utterance_characters)
         self._run: Run | None = None  # the run that new text belongs to
         self._flush_timer: asyncio.TimerHandle | None = None
 

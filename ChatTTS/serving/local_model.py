@@ -1,0 +1,155 @@
+"""The model in this process: a loaded ``Chat``, and threads that start and end its streams."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+from ..audio.samples import Samples
+from ..config import Config
+from ..core import Chat
+from ..errors import EngineUnavailableError, NothingToSpeakError, NotLoadedError
+from ..model.tokenizer import Tokenizer
+from ..model.velocity.async_llm_engine import AsyncLLMEngine
+from ..model.velocity.generator import VelocityGenerator
+from ..model.velocity.metrics import Metrics
+from ..pipeline.streams import SpeechStream
+from ..utils.lru import CacheCounts
+from .model import RefineJob, SpeechJob
+
+# Seed of the voice for a checkpoint without voices, so that every start has an equal voice.
+_FALLBACK_SEED = 2
+_THREADS = 8  # that prepare texts, which is short
+
+
+class LocalModel:
+    """A :class:`.model.SpeechModel` in this process.
+
+    Args:
+        chat: loaded, with the velocity engine; :meth:`close` unloads it.
+
+    Raises:
+        EngineUnavailableError: the ``Chat`` was loaded with another engine.
+    """
+
+    def __init__(self, chat: Chat) -> None:
+        self.chat = chat
+        self._engine = _engine(chat)
+        self.gives_attention = chat.gives_attention
+        self.fallback = _fallback(chat)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="serving_opening")
+
+    @property
+    def has_alignment_heads(self) -> bool:
+        """Return whether heads are known from which the times of words are found."""
+        return self.chat.has_loaded() and bool(self.chat.alignment_heads)
+
+    @property
+    def config(self) -> Config:
+        """The checkpoint's configuration."""
+        return self.chat.config
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The checkpoint's tokenizer."""
+        return self.chat.tokenizer
+
+    async def open_stream(self, job: SpeechJob, interrupt: threading.Event) -> SpeechStream:
+        """Start to generate: see :class:`.model.SpeechModel`."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._threads, lambda: open_stream(self.chat, job, interrupt)
+        )
+
+    def refine(self, job: RefineJob, interrupt: threading.Event) -> str:
+        """Return the refined utterances: see :class:`.model.SpeechModel`."""
+        return refine(self.chat, job, interrupt)
+
+    def encode_sample(self, samples: Samples, sample_rate: int) -> str:
+        """Return the sample prompt string of a recording: see :class:`.model.SpeechModel`."""
+        return self.chat.sample_audio_speaker(samples, sample_rate)
+
+    def check_speaker(self, speaker: str) -> None:
+        """Raise VoiceError if a speaker string does not belong to the checkpoint."""
+        self.chat.speaker.vector(speaker)
+
+    def metrics(self) -> Metrics:
+        """Return the counts of the engine."""
+        return self._engine.metrics()
+
+    def caches(self) -> Mapping[str, CacheCounts]:
+        """Return the counts of the caches of voices."""
+        with contextlib.suppress(NotLoadedError):  # while the server shuts down
+            return self.chat.voice_caches
+        return {}
+
+    def interrupt(self) -> None:
+        """End all streams and calls that run now."""
+        self.chat.interrupt()
+
+    def close(self) -> None:
+        """Interrupt, and free the model."""
+        self.chat.unload()
+        self._threads.shutdown(wait=False)
+
+
+def open_stream(chat: Chat, job: SpeechJob, interrupt: threading.Event) -> SpeechStream:
+    """Start to generate the speech of a job.
+
+    Raises:
+        TextError, VoiceError, ConfigError, EngineUnavailableError: as ``Chat.stream``.
+    """
+    return chat.stream(
+        job.text,
+        low_latency=job.low_latency,
+        lang=job.language,
+        skip_refine_text=not job.refine,
+        params_refine_text={"manual_seed": job.seed},
+        params_infer_code={**job.sampling, **job.voice},
+        first_utterance=job.first_utterance,
+        interrupt=interrupt,
+        word_times=job.word_times,
+        guard=job.guard,
+    )
+
+
+def refine(chat: Chat, job: RefineJob, interrupt: threading.Event) -> str:
+    """Return the refined utterances of a job, one a line.
+
+    Raises:
+        NothingToSpeakError: nothing is left of the text.
+        ChatTTSError: as ``Chat.infer``.
+    """
+    text: str = chat.infer(
+        job.text,
+        lang=job.language,
+        refine_text_only=True,
+        params_refine_text=job.sampling,
+        interrupt=interrupt,
+    )
+    if not text:
+        raise NothingToSpeakError(job.text)
+    return text
+
+
+def _engine(chat: Chat) -> AsyncLLMEngine:
+    generator = chat.gpt.engine
+    if not isinstance(generator, VelocityGenerator):
+        raise EngineUnavailableError(
+            "the server needs the velocity engine: load the model with use_vllm=True"
+        )
+    return generator.engine
+
+
+def _fallback(chat: Chat) -> str | None:
+    """Return a speaker string for a checkpoint without voices; ``None`` for others."""
+    if chat.config.defaults.speakers or not chat.config.spk_stat:
+        return None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_FALLBACK_SEED)
+        return chat.sample_random_speaker()

@@ -1,0 +1,134 @@
+"""The model as the service sees it: one interface, in this process or beyond."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..audio.samples import Samples
+from ..config import Config
+from ..model.tokenizer import Tokenizer
+from ..model.velocity.metrics import Metrics
+from ..pipeline.results import Piece
+from ..utils.lru import CacheCounts
+
+
+@dataclass(frozen=True)
+class SpeechJob:
+    """Everything that the samples of a request depend on; plain data that may travel.
+
+    Attributes:
+        text: what to speak.
+        voice: fields of ``InferCodeParams`` of the voice, such as ``spk_emb`` or ``spk_smp``. The
+            voice itself travels, not its name.
+        sampling: fields of the request parameters that the request sets, the seed among them.
+        seed: of all random draws.
+        language: ``en`` or ``zh``; ``None`` detects it from the text.
+        refine: whether to run the refine pass first.
+        low_latency: whether audio may begin before its first samples are final.
+        first_utterance: index of the text's first utterance.
+        word_times: whether the pieces have their words, with times.
+        guard: ``retry`` or ``report``; ``None`` looks for no faults.
+    """
+
+    text: str
+    voice: Mapping[str, str]
+    sampling: Mapping[str, Any]
+    seed: int
+    language: str | None = None
+    refine: bool = False
+    low_latency: bool = False
+    first_utterance: int = 0
+    word_times: bool = False
+    guard: str | None = None
+
+
+@dataclass(frozen=True)
+class RefineJob:
+    """A text for the refine pass alone.
+
+    Attributes:
+        text: what to refine.
+        sampling: fields of ``RefineTextParams``, the seed among them.
+        language: ``en`` or ``zh``; ``None`` detects it from the text.
+    """
+
+    text: str
+    sampling: Mapping[str, Any]
+    language: str | None = None
+
+
+class PieceStream(Protocol):
+    """The pieces of one job while they are generated; one task iterates over them."""
+
+    @property
+    def utterances(self) -> Sequence[object]:
+        """The utterances of the text, as far as they are known."""
+
+    @property
+    def finish_reason(self) -> str | None:
+        """The ending of the text: ``stop``, ``length`` or ``abort``; ``None`` while it goes on."""
+
+    async def __anext__(self) -> Piece:
+        """Return the next piece; raise StopAsyncIteration at the end."""
+
+    def close(self) -> None:
+        """End the generation and wait for that; called in a thread beside the asyncio loop."""
+
+
+class SpeechModel(Protocol):
+    """Speaks jobs, many at a time. Only ``open_stream`` belongs to the asyncio loop.
+
+    Attributes:
+        gives_attention: whether the engine gives the attention from which times of words are found.
+        fallback: speaker string of the default voice if the checkpoint has no voice at all.
+    """
+
+    gives_attention: bool
+    fallback: str | None
+
+    @property
+    def has_alignment_heads(self) -> bool:
+        """Return whether heads are known from which the times of words are found."""
+
+    @property
+    def config(self) -> Config:
+        """The checkpoint's configuration."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The checkpoint's tokenizer."""
+
+    async def open_stream(self, job: SpeechJob, interrupt: threading.Event) -> PieceStream:
+        """Start to generate; ``interrupt`` ends it, at the latest when the stream is closed.
+
+        Raises:
+            ChatTTSError: the job cannot be spoken.
+        """
+
+    def refine(self, job: RefineJob, interrupt: threading.Event) -> str:
+        """Return the refined utterances, one a line; blocks a thread. Raises as above."""
+
+    def encode_sample(self, samples: Samples, sample_rate: int) -> str:
+        """Return the sample prompt string of a recording, float32 (n,); blocks a thread.
+
+        Raises:
+            ChatTTSError: the recording cannot be used.
+        """
+
+    def check_speaker(self, speaker: str) -> None:
+        """Raise VoiceError if a speaker string does not belong to the checkpoint."""
+
+    def metrics(self) -> Metrics:
+        """Return counts of the engine, or the sums over all engines."""
+
+    def caches(self) -> Mapping[str, CacheCounts]:
+        """Return the counts of the caches of voices."""
+
+    def interrupt(self) -> None:
+        """End all streams and calls that run now."""
+
+    def close(self) -> None:
+        """Interrupt, and free the model; blocks a thread."""

@@ -1,0 +1,43 @@
+"""The environment of Ray, which it reads when it is imported."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+
+from ...errors import EngineUnavailableError
+
+# Environment variables of Ray, and why they are set.
+_ALWAYS = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is reported to others
+}
+_OWN_CLUSTER = {
+    # Ray listens on every address of the host otherwise; the name of the variable is of old.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    # Other users of the host reach the ports, too.
+    "RAY_AUTH_MODE": "token",
+}
+_TOKEN = "RAY_AUTH_TOKEN"
+_TOKEN_BYTES = 32
+
+
+def prepare(*, own_cluster: bool) -> None:
+    """Set the variables for this process and its children; call it before Ray is imported.
+
+    Args:
+        own_cluster: a cluster is started in this machine, which only this process may use.
+
+    Raises:
+        EngineUnavailableError: Ray is not installed.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise EngineUnavailableError(
+            "replicas need Ray, which is not here: pip install 'chattts-velocity[serve,scale]', "
+            "with Python 3.11 or newer"
+        )
+    for name, value in _ALWAYS.items():
+        os.environ.setdefault(name, value)
+    if own_cluster:
+        os.environ.update(_OWN_CLUSTER)
+        os.environ[_TOKEN] = secrets.token_hex(_TOKEN_BYTES)

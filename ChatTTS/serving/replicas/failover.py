@@ -1,0 +1,323 @@
+"""A stream that goes on with another replica when its own one is gone.
+
+The sound is a function of the job and of the fingerprint. So another replica generates it again
+from the beginning, and the part that the listener has is skipped. That part is compared, too: a
+replica that computes other samples ends the stream with an error, and never continues it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+from collections.abc import AsyncGenerator, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+from ...pipeline.results import Fault, Piece, Word
+from ..errors import UnavailableError
+from ..model import SpeechJob
+from .messages import Alive, Ended, Failed, Fingerprint, Message, Opened, ReplicaState
+from .pool import ReplicaLostError, ReplicaPool
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_CLOSE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Limits of going on with other replicas.
+
+    Attributes:
+        seconds: from the loss of a replica to the first message of another one.
+        pause: before each further attempt, in seconds.
+        silence: a replica that has accepted the job and says nothing for so many seconds is lost.
+        most_lost: replicas that may be lost without a new sample between; a job that crashes
+            replicas ends then.
+    """
+
+    seconds: float = 120.0
+    pause: float = 0.05
+    silence: float = 15.0
+    most_lost: int = 5
+
+
+class Observer(Protocol):
+    """Is told of replicas."""
+
+    def told(self, state: ReplicaState) -> None:
+        """Called with the state of a replica whenever it tells one."""
+
+    def lost(self, replica: str) -> None:
+        """Called with the name of a replica that is gone."""
+
+
+class FailoverStream:
+    """The pieces of a job, byte for byte those of one undisturbed replica.
+
+    Borders of pieces depend on timing, as in any stream. The joined pieces do not.
+
+    Args:
+        job: with its seed; every replica gets it unchanged.
+        pool: sends it to a replica.
+        patience: limits of going on.
+        observer: is told of the replicas.
+
+    Attributes:
+        utterances: of the text, once the stream is open.
+        finish_reason: ``stop``, ``length`` or ``abort``; ``None`` while it goes on.
+        lost: number of replicas that were lost so far.
+    """
+
+    def __init__(
+        self,
+        job: SpeechJob,
+        pool: ReplicaPool,
+        patience: Patience,
+        observer: Observer,
+    ) -> None:
+        self.utterances: tuple[str, ...] = ()
+        self.finish_reason: str | None = None
+        self.lost = 0
+        self._job, self._pool, self._patience = job, pool, patience
+        self._observer = observer
+        self._replica: str | None = None
+        self._messages: AsyncGenerator[Message, None] | None = None
+        self._fingerprint: Fingerprint | None = None
+        self._given = _Given()
+        self._replay = _Replay(self._given)
+        self._lost_in_a_row = 0
+        self._loop = asyncio.get_running_loop()
+        self._left = self._loop.create_future()
+        self._is_over = False
+
+    async def open(self) -> None:
+        """Send the job to a replica, and wait until it is accepted.
+
+        Raises:
+            ChatTTSError: the job cannot be spoken.
+            UnavailableError: there is no replica that takes it.
+        """
+        await self._unless_left(self._begin())
+
+    def __aiter__(self) -> FailoverStream:
+        return self
+
+    async def __anext__(self) -> Piece:
+        while not self._is_over:
+            message = await self._unless_left(self._next())
+            if isinstance(message, Piece):
+                piece = self._replay.fresh(message)
+                if piece is not None:
+                    self._given.add(piece)
+                    self._lost_in_a_row = 0
+                    return piece
+            else:
+                if message is not None:
+                    self._replay.check_complete()
+                self._is_over = True
+                self.finish_reason = "abort" if message is None else message.finish_reason
+                await self._close()
+        raise StopAsyncIteration
+
+    def leave(self) -> None:
+        """End the stream without waiting; any thread may call it."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._set_left)
+
+    def close(self) -> None:
+        """End the stream and the job; called in a thread beside the loop."""
+        self.leave()
+        with contextlib.suppress(RuntimeError, TimeoutError):
+            closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
+            closing.result(_CLOSE_SECONDS)
+
+    # -- one replica after another -----------------------------------------------------------
+
+    async def _next(self) -> Piece | Ended:
+        """Return the next message of this replica, or of the next one."""
+        while True:
+            try:
+                message = await self._receive_in_time()
+            except ReplicaLostError as lost:
+                self._count(lost)
+                await self._begin()
+            else:
+                if not isinstance(message, Alive):
+                    assert isinstance(message, Piece | Ended)
+                    return message
+
+    async def _receive_in_time(self) -> Message:
+        """Return a message; a replica that hangs is lost, and avoided."""
+        seconds = self._patience.silence
+        try:
+            return await asyncio.wait_for(self._receive(), seconds)
+        except asyncio.TimeoutError:
+            if self._replica is not None:
+                self._pool.avoid(self._replica)
+            raise ReplicaLostError(f"it said nothing for {seconds:g} s") from None
+
+    async def _begin(self) -> None:
+        """Open the job on a replica; try again until one accepts it."""
+        until = self._loop.time() + self._patience.seconds
+        while True:
+            await self._close()
+            try:
+                return await asyncio.wait_for(self._try(), until - self._loop.time())
+            except asyncio.TimeoutError:
+                logger.error("no replica took a request within %g s", self._patience.seconds)
+                raise UnavailableError(
+                    "no replica of the speech engine took this request in time: send it again"
+                ) from None
+            except ReplicaLostError as lost:
+                self._count(lost)
+                await asyncio.sleep(self._patience.pause)
+
+    async def _try(self) -> None:
+        self._messages = self._pool.speak(self._job)
+        opened = await self._receive()
+        assert isinstance(opened, Opened)
+        known = self._fingerprint
+        if known is not None and self._given.samples and known != opened.fingerprint:
+            logger.error(
+                "a stream cannot go on, as the replicas differ: %s",
+                "; ".join(known.differences(opened.fingerprint)),
+            )
+            raise _other_sound()
+        self._fingerprint = opened.fingerprint
+        self.utterances = opened.utterances
+        self._replay = _Replay(self._given)
+
+    async def _receive(self) -> Message:
+        """Return a message of the present replica; raise what it says of a failure."""
+        assert self._messages is not None
+        try:
+            message = await self._messages.__anext__()
+        except StopAsyncIteration:
+            raise ReplicaLostError("a replica ended a stream before its end") from None
+        if isinstance(message, Failed):
+            if message.is_of_replica:
+                raise ReplicaLostError(message.message)
+            raise message.error()
+        if isinstance(message, Opened | Ended):
+            self._replica = message.state.replica
+            self._observer.told(message.state)
+        return message
+
+    def _count(self, lost: ReplicaLostError) -> None:
+        """Count a loss; raise if there were too many."""
+        self.lost += 1
+        if self._replica is not None:
+            self._observer.lost(self._replica)
+            self._replica = None
+        self._lost_in_a_row += 1
+        logger.warning(
+            "a replica was lost after %d samples of a stream: %s", self._given.samples, lost
+        )
+        if self._lost_in_a_row > self._patience.most_lost:
+            raise UnavailableError(
+                f"{self._lost_in_a_row} replicas were lost while they spoke this text: try another "
+                "one"
+            ) from lost
+
+    # -- leaving -----------------------------------------------------------------------------
+
+    async def _unless_left(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Return the result of ``work``; cancel it and return ``None`` once the stream is left."""
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({task, self._left}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() and not self._left.done() else None
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
+    def _set_left(self) -> None:
+        if not self._left.done():
+            self._left.set_result(None)
+
+    async def aclose(self) -> None:
+        """End the stream and the job."""
+        self._set_left()
+        await self._close()
+
+    async def _close(self) -> None:
+        """End the job on the present replica."""
+        messages, self._messages = self._messages, None
+        if messages is not None:
+            with contextlib.suppress(ReplicaLostError):
+                await messages.aclose()
+
+
+class _Given:
+    """What the listener has: how many samples, words and faults, and a digest of the samples."""
+
+    def __init__(self) -> None:
+        self.samples = self.words = self.faults = 0
+        self._digest = hashlib.blake2b()
+
+    def add(self, piece: Piece) -> None:
+        self.samples += len(piece.samples)
+        self.words += len(piece.words)
+        self.faults += len(piece.faults)
+        self._digest.update(piece.samples.tobytes())
+
+    def digest(self) -> bytes:
+        return self._digest.digest()
+
+
+class _Replay:
+    """Skips, in the pieces of a replica, what the listener had before its first one.
+
+    Args:
+        given: what the listener has now; later additions do not matter.
+    """
+
+    def __init__(self, given: _Given) -> None:
+        self._samples_left = given.samples
+        self._words_left, self._faults_left = given.words, given.faults
+        self._expected, self._digest = given.digest(), hashlib.blake2b()
+        # New words and faults of pieces without new samples.
+        self._held: tuple[tuple[Word, ...], tuple[Fault, ...]] = (), ()
+
+    def fresh(self, piece: Piece) -> Piece | None:
+        """Return what is new of a piece; ``None`` if nothing is.
+
+        Raises:
+            UnavailableError: the skipped samples are not those that the listener has.
+        """
+        words = self._held[0] + piece.words[self._words_left :]
+        self._words_left = max(0, self._words_left - len(piece.words))
+        faults = self._held[1] + piece.faults[self._faults_left :]
+        self._faults_left = max(0, self._faults_left - len(piece.faults))
+        skipped = piece.samples[: self._samples_left]
+        if len(skipped):
+            self._digest.update(skipped.tobytes())
+            self._samples_left -= len(skipped)
+            if not self._samples_left and self._digest.digest() != self._expected:
+                logger.error("a replica of equal fingerprint computes other samples")
+                raise _other_sound()
+        samples = piece.samples[len(skipped) :]
+        self._held = ((), ()) if len(samples) else (words, faults)
+        if not len(samples):
+            return None
+        position = piece.position + len(skipped)
+        return replace(piece, samples=samples, position=position, words=words, faults=faults)
+
+    def check_complete(self) -> None:
+        """Raise UnavailableError if the replica ended before the samples that were given."""
+        if self._samples_left:
+            logger.error("a replica of equal fingerprint computes fewer samples")
+            raise _other_sound()
+
+
+def _other_sound() -> UnavailableError:
+    return UnavailableError(
+        "the replica that spoke this text is gone, and the others would go on with another sound: "
+        "send the request again"
+    )

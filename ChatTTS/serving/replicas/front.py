@@ -1,0 +1,178 @@
+"""The model behind the service, where replicas speak: the front keeps no weights."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import TypeVar
+
+import torch
+
+from ...audio.samples import Samples
+from ...checkpoints.assets import AssetFolder
+from ...config import Config
+from ...model.script_tokenizer import ScriptTokenizer
+from ...model.speaker import Speaker
+from ...model.tokenizer import Tokenizer
+from ...model.velocity.metrics import Metrics
+from ...utils.lru import CacheCounts
+from ..errors import UnavailableError
+from ..model import RefineJob, SpeechJob
+from .failover import FailoverStream, Patience
+from .messages import Failed, ReplicaState
+from .pool import Facts, ReplicaLostError, ReplicaPool
+
+T = TypeVar("T")
+
+_MOST_TRIES = 5  # of calls that are no streams
+# Values of ``Metrics`` that a dead engine has no more.
+_HELD = (
+    "running",
+    "waiting",
+    "swapped",
+    "blocks",
+    "used_blocks",
+    "cached_blocks",
+    "touched_blocks",
+)
+
+
+class ReplicatedModel:
+    """A :class:`..model.SpeechModel` whose jobs are done by replicas.
+
+    Args:
+        pool: calls the replicas.
+        facts: of one of them.
+        folder: of the checkpoint; its configuration and tokenizer are read.
+        patience: limits of going on after the loss of a replica.
+        at_close: ends the replicas.
+
+    Raises:
+        ChatTTSError: a file of the checkpoint is wrong.
+    """
+
+    def __init__(
+        self,
+        pool: ReplicaPool,
+        facts: Facts,
+        folder: AssetFolder,
+        *,
+        patience: Patience | None = None,
+        at_close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.gives_attention, self.fallback = facts.gives_attention, facts.fallback
+        self._has_alignment_heads = facts.has_alignment_heads
+        self._pool, self._patience, self._at_close = pool, patience or Patience(), at_close
+        self._config = Config.from_file(folder.config)
+        self._tokenizer = ScriptTokenizer(folder.tokenizer)
+        width, statistics = self._config.gpt.hidden_size, self._config.spk_stat
+        self._speaker = Speaker(width, statistics, torch.device("cpu"))
+        self._streams: weakref.WeakSet[FailoverStream] = weakref.WeakSet()
+        self._calls: weakref.WeakSet[threading.Event] = weakref.WeakSet()
+        self._known = KnownReplicas()
+
+    @property
+    def has_alignment_heads(self) -> bool:
+        """Return whether the replicas knew heads for the times of words when they started."""
+        return self._has_alignment_heads
+
+    @property
+    def config(self) -> Config:
+        """The checkpoint's configuration."""
+        return self._config
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The checkpoint's tokenizer."""
+        return self._tokenizer
+
+    async def open_stream(self, job: SpeechJob, interrupt: threading.Event) -> FailoverStream:
+        """Start to generate: see :class:`..model.SpeechModel`."""
+        stream = FailoverStream(job, self._pool, self._patience, self._known)
+        self._streams.add(stream)
+        try:
+            await stream.open()
+        except BaseException:
+            await stream.aclose()
+            raise
+        if interrupt.is_set():
+            stream.leave()
+        return stream
+
+    def refine(self, job: RefineJob, interrupt: threading.Event) -> str:
+        """Return the refined utterances: see :class:`..model.SpeechModel`."""
+        self._calls.add(interrupt)
+        return self._retried(lambda: self._pool.refine(job, interrupt))
+
+    def encode_sample(self, samples: Samples, sample_rate: int) -> str:
+        """Return the sample prompt string of a recording: see :class:`..model.SpeechModel`."""
+        return self._retried(lambda: self._pool.encode_sample(samples, sample_rate))
+
+    def check_speaker(self, speaker: str) -> None:
+        """Raise VoiceError if a speaker string does not belong to the checkpoint."""
+        self._speaker.vector(speaker)
+
+    def metrics(self) -> Metrics:
+        """Return the sums over the replicas, as each told when a stream last began or ended."""
+        return self._known.total()
+
+    def caches(self) -> Mapping[str, CacheCounts]:
+        """Return nothing: each replica has its own caches of voices."""
+        return {}
+
+    def interrupt(self) -> None:
+        """End all streams and calls that run now."""
+        for stream in list(self._streams):
+            stream.leave()
+        for call in list(self._calls):
+            call.set()
+
+    def close(self) -> None:
+        """Interrupt, and end the replicas."""
+        self.interrupt()
+        self._at_close()
+
+    def _retried(self, call: Callable[[], str | Failed]) -> str:
+        """Return the answer of a replica; ask another one where it is lost.
+
+        Raises:
+            ChatTTSError: the replica's own error, or UnavailableError after many losses.
+        """
+        for _ in range(_MOST_TRIES):
+            try:
+                answer = call()
+            except ReplicaLostError:
+                continue
+            if isinstance(answer, str):
+                return answer
+            if not answer.is_of_replica:
+                raise answer.error()
+        raise UnavailableError("no replica of the speech engine answers: send this again")
+
+
+class KnownReplicas:
+    """What replicas told of themselves; used in one asyncio loop.
+
+    The counts of lost replicas stay in the sums, so that these never fall.
+    """
+
+    def __init__(self) -> None:
+        self._metrics: dict[str, Metrics] = {}
+
+    def told(self, state: ReplicaState) -> None:
+        """Keep the state of a replica in place of its earlier one."""
+        self._metrics[state.replica] = state.metrics
+
+    def lost(self, replica: str) -> None:
+        """Note that a replica is gone, and all that it held."""
+        known = self._metrics.get(replica, Metrics())
+        self._metrics[replica] = replace(known, **dict.fromkeys(_HELD, 0))
+
+    def total(self) -> Metrics:
+        """Return the sums; the size of a block is that of the largest."""
+        known = list(self._metrics.values())
+        sums = {field.name: sum(getattr(m, field.name) for m in known) for field in fields(Metrics)}
+        sums["block_bytes"] = max((m.block_bytes for m in known), default=0)
+        return Metrics(**sums)

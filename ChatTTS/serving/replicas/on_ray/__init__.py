@@ -1,0 +1,1 @@
+"""Replicas run by Ray Serve. Importing this package needs the extra ``scale``."""

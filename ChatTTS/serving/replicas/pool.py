@@ -1,0 +1,62 @@
+"""The replicas as the front calls them, whatever carries the calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...audio.samples import Samples
+from ...errors import ChatTTSError
+from ..model import RefineJob, SpeechJob
+from .messages import Failed, Fingerprint, Message
+
+
+class ReplicaLostError(ChatTTSError):
+    """The replica that did a job is gone, or its engine stopped; another one may do the job."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the front must know of its replicas before it takes requests.
+
+    Attributes:
+        fingerprint: of the replica that answered.
+        gives_attention: whether its engine gives the attention from which times are found.
+        has_alignment_heads: whether heads for that are known.
+        fallback: speaker string of the default voice, for a checkpoint without voices.
+    """
+
+    fingerprint: Fingerprint
+    gives_attention: bool
+    has_alignment_heads: bool
+    fallback: str | None
+
+
+class ReplicaPool(Protocol):
+    """Sends each job to one of the replicas. Every call may reach another one."""
+
+    def speak(self, job: SpeechJob) -> AsyncGenerator[Message, None]:
+        """Yield the messages of a job; closing the generator ends the job.
+
+        Raises:
+            ReplicaLostError: the replica is gone (with any message).
+        """
+
+    def avoid(self, replica: str) -> None:
+        """Send no stream to a replica for a while, where there is another: it does not answer."""
+
+    def refine(self, job: RefineJob, interrupt: threading.Event) -> str | Failed:
+        """Return the refined utterances; blocks a thread, until ``interrupt`` at the latest.
+
+        Raises:
+            ReplicaLostError: the replica is gone.
+        """
+
+    def encode_sample(self, samples: Samples, sample_rate: int) -> str | Failed:
+        """Return the sample prompt string of a recording, float32 (n,); blocks a thread.
+
+        Raises:
+            ReplicaLostError: the replica is gone.
+        """

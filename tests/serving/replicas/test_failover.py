@@ -1,0 +1,318 @@
+"""Streams whose replicas die: the listener gets the undisturbed stream, or one error."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from ChatTTS.checkpoints import assets
+from ChatTTS.errors import (
+    ChatTTSError,
+    EngineDeadError,
+    GenerationError,
+    NothingToSpeakError,
+    TextError,
+)
+from ChatTTS.model.velocity.metrics import Metrics
+from ChatTTS.pipeline.results import EmptySpeechError, Piece
+from ChatTTS.serving.errors import UnavailableError
+from ChatTTS.serving.model import RefineJob, SpeechJob
+from ChatTTS.serving.replicas.failover import FailoverStream, Patience
+from ChatTTS.serving.replicas.front import KnownReplicas, ReplicatedModel
+from ChatTTS.serving.replicas.messages import Alive, Failed, ReplicaState
+
+from ...support.replica_fakes import LENGTHS, PRINT, FakePool, Life, faults, pieces, sound, words
+
+T = TypeVar("T")
+
+QUICK = Patience(seconds=20, pause=0)
+TOTAL = sum(LENGTHS)
+JOB = SpeechJob(
+    "one two three",
+    {"spk_smp": "a sample", "txt_smp": "its words"},
+    {},
+    7,
+    word_times=True,
+    guard="report",
+)
+
+
+def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    return asyncio.run(work())
+
+
+async def opened(pool: FakePool, job: SpeechJob = JOB) -> FailoverStream:
+    stream = FailoverStream(job, pool, QUICK, KnownReplicas())
+    await stream.open()
+    return stream
+
+
+async def heard(pool: FakePool, job: SpeechJob = JOB) -> tuple[list[Piece], FailoverStream]:
+    stream = await opened(pool, job)
+    return [piece async for piece in stream], stream
+
+
+def check_undisturbed(got: list[Piece], job: SpeechJob = JOB) -> None:
+    """Check samples, positions, words, texts and ends of pieces against one whole replica."""
+    assert b"".join(p.samples.tobytes() for p in got) == sound(job).tobytes()
+    starts = itertools.accumulate((len(p.samples) for p in got), initial=0)
+    assert [p.position for p in got] == list(starts)[:-1]
+    assert tuple(w for p in got for w in p.words) == (words(TOTAL) if job.word_times else ())
+    assert tuple(f for p in got for f in p.faults) == (faults(TOTAL) if job.guard else ())
+    assert [(p.utterance, p.text) for p in got if p.finish_reason == "stop"] == [
+        (0, "one two"),
+        (1, "three"),
+    ]
+    assert all(len(p.samples) for p in got)
+
+
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_a_stream_is_whole_wherever_its_replica_dies(size: int) -> None:
+    async def main() -> None:
+        count = len(pieces(JOB, size)) + 2  # with Opened and Ended
+        ways = itertools.product(range(count), (1, 3, 100), ((1, 1), (9, 0), (0, 9)))
+        for cut, other, (lag, other_lag) in ways:
+            pool = FakePool([Life(size, lag, dies_after=cut), Life(other, other_lag)])
+            got, stream = await heard(pool)
+            check_undisturbed(got)
+            assert (stream.lost, stream.finish_reason) == (1, "stop")
+            assert pool.jobs == [JOB, JOB]
+            assert pool.closed == 2
+
+    run(main)
+
+
+def test_a_stream_survives_two_losses_at_any_places() -> None:
+    async def main() -> None:
+        for first, second in itertools.product(range(9), range(9)):
+            pool = FakePool([Life(4, dies_after=first), Life(3, dies_after=second), Life(5)])
+            got, stream = await heard(pool)
+            check_undisturbed(got)
+            assert stream.lost == 2
+
+    run(main)
+
+
+def test_an_engine_that_stops_is_a_lost_replica() -> None:
+    dead = Life(4, dies_after=3, fails=EngineDeadError("an error of the device ended it"))
+    got, stream = run(lambda: heard(FakePool([dead, Life()])))
+    check_undisturbed(got)
+    assert stream.lost == 1
+
+
+@pytest.mark.parametrize("cut", [1, 4])
+def test_a_replica_that_hangs_is_lost_and_avoided(cut: int) -> None:
+    async def main() -> None:
+        pool = FakePool([Life(dies_after=cut, hangs=True), Life()])
+        stream = FailoverStream(JOB, pool, replace(QUICK, silence=0.02), KnownReplicas())
+        await stream.open()
+        check_undisturbed([piece async for piece in stream])
+        assert pool.avoided == ["replica-0"]
+        assert pool.closed == 2
+
+    run(main)
+
+
+def test_a_replica_that_is_slow_but_alive_is_not_lost() -> None:
+    class Slow(FakePool):
+        async def speak(self, job: SpeechJob) -> Any:
+            async for message in super().speak(job):
+                for _ in range(8 if isinstance(message, Piece) else 0):
+                    await asyncio.sleep(0.01)
+                    yield Alive()
+                yield message
+
+    async def main() -> None:
+        job = replace(JOB, word_times=False)
+        pool = Slow([Life(size=20)])
+        stream = FailoverStream(job, pool, replace(QUICK, silence=0.06), KnownReplicas())
+        await stream.open()
+        check_undisturbed([piece async for piece in stream], job)
+        assert stream.lost == 0
+
+    run(main)
+
+
+def test_voices_and_the_seed_travel_with_every_try() -> None:
+    speaker = replace(JOB, voice={"spk_emb": "uploaded"}, word_times=False, seed=11)
+    pool = FakePool([Life(dies_after=4), Life(dies_after=2), Life()])
+    got, _ = run(lambda: heard(pool, speaker))
+    check_undisturbed(got, speaker)
+    assert [job.voice for job in pool.jobs] == [{"spk_emb": "uploaded"}] * 3
+    assert {job.seed for job in pool.jobs} == {11}
+    assert sound(speaker).tobytes() != sound(replace(speaker, voice={})).tobytes()
+
+
+OTHER = replace(PRINT, dtype="bfloat16")
+
+
+def test_a_replica_of_another_fingerprint_does_not_go_on() -> None:
+    async def main() -> list[Piece]:
+        stream = await opened(FakePool([Life(dies_after=3), Life(fingerprint=OTHER)]))
+        got = [await stream.__anext__(), await stream.__anext__()]
+        with pytest.raises(UnavailableError, match="another sound"):
+            await stream.__anext__()
+        return got
+
+    got = run(main)
+    assert b"".join(p.samples.tobytes() for p in got) == sound(JOB)[:8].tobytes()
+
+
+def test_before_the_first_sample_any_fingerprint_serves() -> None:
+    pool = FakePool([Life(dies_after=1), Life(fingerprint=OTHER)])
+    got, _ = run(lambda: heard(pool))
+    check_undisturbed(got)
+
+
+@pytest.mark.parametrize("other", [Life(shift=1e-6), Life(ends_early=True, size=2)])
+def test_a_replica_that_computes_other_samples_is_found_out(other: Life) -> None:
+    with pytest.raises(UnavailableError, match="another sound"):
+        run(lambda: heard(FakePool([Life(dies_after=3), other])))
+
+
+def test_a_job_that_kills_replicas_ends() -> None:
+    pool = FakePool([Life(dies_after=1)])
+    with pytest.raises(UnavailableError, match="6 replicas were lost"):
+        run(lambda: heard(pool))
+    assert len(pool.jobs) == QUICK.most_lost + 1
+
+
+def test_progress_renews_the_patience() -> None:
+    lives = [Life(1, dies_after=2 + place) for place in range(TOTAL)]
+    got, stream = run(lambda: heard(FakePool([*lives, Life()])))
+    check_undisturbed(got)
+    assert stream.lost == TOTAL
+
+
+def test_no_replica_in_time_is_an_error() -> None:
+    class Nowhere(FakePool):
+        async def speak(self, job: SpeechJob) -> Any:
+            await asyncio.sleep(3600)
+            yield
+
+    async def main() -> None:
+        stream = FailoverStream(JOB, Nowhere([Life()]), Patience(seconds=0.02), KnownReplicas())
+        with pytest.raises(UnavailableError, match="in time"):
+            await stream.open()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TextError("too long"),
+        NothingToSpeakError("..."),
+        GenerationError("NaN"),
+        EmptySpeechError(["one", "two"], None),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 3])
+def test_errors_of_the_job_are_not_retried(error: ChatTTSError, place: int) -> None:
+    pool = FakePool([Life(dies_after=place, fails=error), Life()])
+    with pytest.raises(type(error)) as caught:
+        run(lambda: heard(pool))
+    assert str(caught.value) == str(error)
+    if isinstance(error, EmptySpeechError):
+        assert isinstance(caught.value, EmptySpeechError)
+        assert caught.value.texts == error.texts
+    assert len(pool.jobs) == 1
+
+
+def test_an_unknown_kind_of_error_keeps_its_base_and_message() -> None:
+    class OwnError(TextError):
+        pass
+
+    error = Failed.of(OwnError("of a plugin")).error()
+    assert type(error) is TextError
+    assert str(error) == "of a plugin"
+
+
+def test_leaving_ends_the_job_on_the_replica() -> None:
+    async def main() -> FakePool:
+        pool = FakePool([Life()])
+        stream = await opened(pool)
+        await stream.__anext__()
+        assert pool.closed == 0
+        await asyncio.to_thread(stream.close)
+        with pytest.raises(StopAsyncIteration):
+            await stream.__anext__()
+        assert stream.finish_reason == "abort"
+        return pool
+
+    assert run(main).closed == 1
+
+
+def test_leaving_wakes_a_listener() -> None:
+    class Silent(FakePool):
+        async def speak(self, job: SpeechJob) -> Any:
+            async for message in super().speak(job):
+                yield message
+                if isinstance(message, Piece):
+                    await asyncio.sleep(3600)
+
+    async def main() -> None:
+        stream = await opened(Silent([Life()]))
+        await stream.__anext__()
+        waiting = asyncio.ensure_future(stream.__anext__())
+        await asyncio.sleep(0)
+        stream.leave()
+        with pytest.raises(StopAsyncIteration):
+            await waiting
+
+    run(main)
+
+
+# ------------------------------------------------------------------ the model of the front
+
+
+def front(pool: FakePool) -> ReplicatedModel:
+    return ReplicatedModel(pool, pool.facts(), assets.locate("bundled"), patience=QUICK)
+
+
+def test_other_calls_go_to_another_replica_too() -> None:
+    job, interrupt = RefineJob("so", {}), threading.Event()
+    model = front(FakePool([Life(dies_after=0), Life(dies_after=0), Life()]))
+    assert model.refine(job, interrupt) == "SO"
+    recording = np.zeros(3, dtype=np.float32)
+    assert front(FakePool([Life(dies_after=0), Life()])).encode_sample(recording, 9) == "3 at 9"
+    with pytest.raises(UnavailableError):
+        front(FakePool([Life(dies_after=0)])).refine(job, interrupt)
+    with pytest.raises(TextError, match="too long"):
+        front(FakePool([Life(fails=TextError("too long"))])).refine(job, interrupt)
+
+
+def test_the_front_ends_all_its_streams() -> None:
+    async def main() -> None:
+        model = front(FakePool([Life()]))
+        interrupt = threading.Event()
+        first = await model.open_stream(JOB, interrupt)
+        await first.__anext__()
+        model.interrupt()
+        await asyncio.sleep(0)
+        with pytest.raises(StopAsyncIteration):
+            await first.__anext__()
+        interrupt.set()
+        second = await model.open_stream(JOB, interrupt)
+        await asyncio.sleep(0)
+        with pytest.raises(StopAsyncIteration):
+            await second.__anext__()
+
+    run(main)
+
+
+def test_counts_of_lost_replicas_stay_and_their_memory_goes() -> None:
+    known = KnownReplicas()
+    known.told(ReplicaState("a", Metrics(steps=5, blocks=7, block_bytes=64)))
+    known.told(ReplicaState("b", Metrics(steps=2, blocks=7, block_bytes=64)))
+    known.told(ReplicaState("a", Metrics(steps=6, blocks=7, block_bytes=64)))
+    assert known.total() == Metrics(steps=8, blocks=14, block_bytes=64)
+    known.lost("a")
+    assert known.total() == Metrics(steps=8, blocks=7, block_bytes=64)

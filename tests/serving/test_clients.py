@@ -30,7 +30,7 @@ from ..support.server_tools import (
     similarity,
     whole_server,
 )
-from ..support.serving_tools import PATIENCE, with_limits
+from ..support.serving_tools import PATIENCE, RunningServer, with_limits
 from ..support.websocket_tools import speaker
 
 TEXT = "The lamp was lit. Nobody knew why. We went home."
@@ -61,7 +61,7 @@ def offline(server: WholeServer) -> NDArray[np.int16]:
     return sound
 
 
-def openai_client(server: WholeServer, key: str = "none", retries: int = 0) -> openai.OpenAI:
+def openai_client(server: RunningServer, key: str = "none", retries: int = 0) -> openai.OpenAI:
     url = f"{server.url}/v1"
     return openai.OpenAI(base_url=url, api_key=key, max_retries=retries, timeout=PATIENCE)
 

@@ -25,6 +25,7 @@ from ChatTTS.serving.replicas.options import LoadOptions
 from ChatTTS.serving.rest.operations import PUBLIC
 from ChatTTS.serving.settings import Settings
 
+from ..support import proxy_tools
 from ..support.places import ROOT
 from ..support.tls_tools import make_certificate
 
@@ -268,3 +269,48 @@ def test_the_manifest_has_the_application_of_the_serve_config() -> None:
     assert program == "chattts"
     assert _parse(arguments).ray_address == "chattts-head-svc:6379"
     assert [port["containerPort"] for port in front["ports"]] == PORTS
+
+
+# ---------------------------------------------------------------- several servers
+
+
+@pytest.mark.parametrize("kind", proxy_tools.KINDS)
+def test_a_proxy_knows_both_ports_of_each_server(kind: str) -> None:
+    text = proxy_tools.configuration(kind)
+    servers = re.findall(r"^ +server .*?(10\.0\.0\.\d+):(\d+)", text, re.MULTILINE)
+    found = {(host, int(port)) for host, port in servers}
+    assert found == {(host, port) for host in ("10.0.0.11", "10.0.0.12") for port in PORTS}
+
+
+@pytest.mark.parametrize("kind", proxy_tools.KINDS)
+def test_a_proxy_waits_longer_than_the_servers(kind: str) -> None:
+    text = proxy_tools.configuration(kind)
+    times = re.findall(r"(?:_(?:read|send)_timeout|timeout (?:client|server|tunnel)) +(\d+)s", text)
+    limits = Settings().limits
+    assert len(times) >= 3
+    assert min(map(int, times)) > max(limits.idle_seconds, limits.wait_seconds)
+
+
+@pytest.mark.parametrize("kind", proxy_tools.KINDS)
+def test_a_proxy_takes_what_a_server_takes(kind: str) -> None:
+    """Texts fit into the buffers from which HAProxy repeats them, and recordings into bodies."""
+    limits, text = Settings().limits, proxy_tools.configuration(kind)
+    pattern = r"client_max_body_size (\d+)m;" if kind == "nginx" else r"tune\.bufsize (\d+)"
+    size = int(re.findall(pattern, text)[0])
+    if kind == "nginx":
+        assert size << 20 > limits.upload_bytes * 4 / 3 + limits.message_bytes
+    else:
+        assert size > len(json.dumps("语" * limits.characters))
+
+
+@pytest.mark.parametrize("kind", proxy_tools.KINDS)
+def test_a_proxy_understands_its_file(kind: str, tmp_path: Path) -> None:
+    if shutil.which(kind) is None:
+        pytest.skip(f"{kind} is not installed")
+    servers = [("http://127.0.0.1:1", "127.0.0.1:2"), ("http://127.0.0.1:3", "127.0.0.1:4")]
+    file = proxy_tools.write_files(kind, tmp_path, servers, proxy_tools.free_ports(2))
+    option = {"nginx": "-t", "haproxy": "-c"}[kind]
+    command = [kind, option, "-c" if kind == "nginx" else "-f", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not re.search("emerg|warn|ALERT|WARNING", done.stderr), done.stderr

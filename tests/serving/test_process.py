@@ -24,7 +24,7 @@ from ChatTTS.serving.startup import reserve, warn_if_open
 from ..support.process_tools import LONG, Process, Reader
 from ..support.server_tools import server_thread, whole_server
 from ..support.serving_tools import PATIENCE
-from ..support.websocket_tools import Speaker, speaker
+from ..support.websocket_tools import speaker
 
 TEXT = "We went home."
 
@@ -146,7 +146,7 @@ def test_a_failed_engine_ends_the_process_once_every_client_is_told(
     with (
         process.riva_client() as voice,
         Reader(process.url, LONG * 40) as reader,
-        connected(process) as talk,
+        speaker(process) as talk,
     ):
         answers = voice.synthesize_online(LONG * 40)
         next(answers)
@@ -164,17 +164,6 @@ def test_a_failed_engine_ends_the_process_once_every_client_is_told(
     assert any("broken on purpose" in str(line) for line in lines)
     assert [line["address"] for line in lines if line.get("status") == 404] == ["GET /nowhere"]
     assert "uvicorn.error" in {line["logger"] for line in lines}
-
-
-@contextlib.contextmanager
-def connected(process: Process) -> Iterator[Speaker]:
-    """Yield a WebSocket of the process."""
-
-    class Address:
-        address = process.url.removeprefix("http://")
-
-    with speaker(Address) as client:  # type: ignore[arg-type]
-        yield client
 
 
 # ------------------------------------------------------------------ before the model loads

@@ -106,14 +106,24 @@ class Process:
         """Send SIGTERM."""
         self._process.send_signal(signal.SIGTERM)
 
+    @property
+    def grpc_address(self) -> str:
+        """Host and port of its gRPC interface."""
+        return self.said(r"(127\.0\.0\.1:\d+) \(gRPC").group(1)
+
     @contextlib.contextmanager
     def riva_client(self) -> Iterator[riva.client.SpeechSynthesisService]:
         """Yield Riva's client until the end of the block."""
-        auth = riva.client.Auth(uri=self.said(r"(127\.0\.0\.1:\d+) \(gRPC").group(1))
+        auth = riva.client.Auth(uri=self.grpc_address)
         try:
             yield riva.client.SpeechSynthesisService(auth)
         finally:
             auth.channel.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
 
     def status(self) -> int:
         """Wait for the end of the process; return its exit status."""

@@ -53,7 +53,6 @@ class ReplicatedProcess(Process):
     def __init__(self, folder: Path, count: int, *options: str) -> None:
         super().__init__(folder, "--data-parallel-size", str(count), *options)
         self.count = count
-        self.grpc_address = self.said(r"(127\.0\.0\.1:\d+) \(gRPC").group(1)
 
     @property
     def pid(self) -> int:

@@ -266,6 +266,7 @@ class Engine:
         enable_prefix_caching: bool = True,
         clock: Callable[[], float] | None = None,
         ahead: int = 0,
+        stages: int = 1,
         **scheduler: Any,
     ) -> None:
         self.cache = CacheConfig(
@@ -287,6 +288,7 @@ class Engine:
         self.worker = FakeWorker(self.cache, self.model)
         self.requests = Requests()
         self.ahead = ahead  # most steps planned while earlier ones are in flight
+        self.stages = stages  # of a pipeline; with several, there are no steps ahead
         self.in_flight: deque[StepPlan] = deque()
         self.plans: list[StepPlan] = []
         self.ended: dict[int, Sample] = {}
@@ -303,6 +305,8 @@ class Engine:
 
     def begin(self) -> StepPlan | None:
         """Plan a step and leave it in flight, with steps planned ahead if ``ahead`` is set."""
+        if self.stages > 1:
+            return self._fill_pipeline()
         if not self.in_flight:
             running = list(self.scheduler._running)
             plan = self.scheduler.schedule()
@@ -319,6 +323,22 @@ class Engine:
                 assert 1 <= following.steps <= self.ahead
                 self._submit(following)
         return self.in_flight[0]
+
+    def _fill_pipeline(self) -> StepPlan | None:
+        """Plan a step for each stage; no two plans in flight move one sequence."""
+        while len(self.in_flight) < self.stages:
+            plan = self.scheduler.schedule(self.stages)
+            check(self.scheduler)
+            if plan is None:
+                break
+            assert plan.steps == 1
+            assert count_positions(plan) <= self.config.max_num_batched_tokens
+            assert len(self.scheduler._running) <= self.config.max_num_seqs
+            moved = [work.seq_id for each in (plan, *self.in_flight) for work in each.work]
+            assert len(set(moved)) == len(moved)
+            self._submit(plan)
+        assert self.in_flight or not self.scheduler._groups
+        return self.in_flight[0] if self.in_flight else None
 
     def _submit(self, plan: StepPlan) -> None:
         self.plans.append(plan)

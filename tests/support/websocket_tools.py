@@ -6,10 +6,11 @@ import asyncio
 import base64
 import contextlib
 import json
+import ssl
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,10 +113,23 @@ class Speaker:
         return [m for m in self.messages if m["type"] == kind and m.get("context_id") == context]
 
 
+class Address(Protocol):
+    """Something that listens at a URL."""
+
+    @property
+    def url(self) -> str:
+        """URL of its root, without a slash at the end."""
+
+
 @contextlib.contextmanager
-def speaker(server: RunningServer, query: str = "", **options: Any) -> Iterator[Speaker]:
+def speaker(server: Address, query: str = "", **options: Any) -> Iterator[Speaker]:
     """Yield a client on an open socket until the end of the block."""
-    url = f"ws://{server.address}{PATH}{query}"
+    url = f"{server.url.replace('http', 'ws', 1)}{PATH}{query}"
+    if url.startswith("wss:"):
+        # This client reads in a thread. Before Python 3.13 the session tickets that TLS 1.3 sends
+        # after its handshake may come while another thread writes, whose bytes are then lost.
+        options["ssl"] = context = ssl.create_default_context()
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
     with connect(url, proxy=None, open_timeout=PATIENCE, **options) as connection:
         assert isinstance(connection, ClientConnection)
         yield Speaker(connection)

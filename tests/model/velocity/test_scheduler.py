@@ -397,6 +397,19 @@ def test_among_many_several_steps_follow_a_join(monkeypatch: pytest.MonkeyPatch)
     engine.run()
 
 
+def test_plans_of_a_pipeline_move_different_sequences() -> None:
+    engine = Engine(stages=2, max_num_batched_tokens=32)
+    groups = [engine.add(3, max_new=20) for _ in range(5)]
+    engine.steps(3)
+    told = [counts(engine, plan, *groups) for plan in engine.plans[-2:]]
+    assert sorted(map(sum, told)) == [2, 3]
+    assert [a + b for a, b in zip(*told, strict=True)] == [1] * 5
+    engine.begin()
+    with pytest.raises(RuntimeError, match="in flight"):
+        engine.scheduler.schedule(2)
+    engine.run()
+
+
 def test_samples_of_a_running_prompt_start_ahead() -> None:
     """Their prompt is computed, so they need not wait for the results in flight."""
     engine = Engine(ahead=1, max_num_batched_tokens=32)

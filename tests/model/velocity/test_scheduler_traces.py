@@ -55,6 +55,7 @@ def engines() -> st.SearchStrategy[dict[str, Any]]:
             "max_num_batched_tokens": st.integers(1, 20),
             "max_num_seqs": st.integers(1, 6),
             "ahead": st.sampled_from([0, 0, 1, 3]),
+            "stages": st.sampled_from([1, 1, 2, 3]),
             "policy": st.sampled_from(["fcfs", "priority"]),
             "swap_cost": st.sampled_from([1e-4, 4e-3, 1.0]),
         }
@@ -136,6 +137,7 @@ def random_engine(random: Random) -> Engine:
         max_num_batched_tokens=random.randint(1, 24),
         max_num_seqs=random.randint(1, 8),
         ahead=random.choice([0, 0, 1, 4]),
+        stages=random.choice([1, 1, 2, 3]),
         policy=random.choice(["fcfs", "priority"]),
         ageing=random.choice([0.5, 3.0]),
         swap_cost=random.choice([1e-4, 4e-3, 1.0]),

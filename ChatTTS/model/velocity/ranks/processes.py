@@ -63,6 +63,9 @@ class ProcessLink(RankLink):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=_environment(),
+            # Ctrl-C in a terminal is for the engine, which ends its ranks itself.
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
 
     def send(self, message: bytes) -> None:

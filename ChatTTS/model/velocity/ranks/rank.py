@@ -59,5 +59,13 @@ class Rank:
             block_bytes=worker.model.llama.block_bytes,
             most_blocks=worker.most_blocks(),
             gives_attention=worker.model.llama.gives_attention,
-            about=worker.model.how,
+            about=_about(worker.model.how, device),
         )
+
+
+def _about(how: str, device: torch.device) -> str:
+    """Return what decides the bits of a rank: its kernels, dtype and kind of device."""
+    if device.type != "cuda":
+        return how
+    kind = torch.cuda.get_device_name(device)
+    return f"{how.replace(str(device), device.type)}, {kind}"

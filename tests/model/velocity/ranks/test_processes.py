@@ -251,3 +251,11 @@ def test_a_fork_does_not_speak_for_its_parent() -> None:
     group._owner, group._lost = os.getpid() + 1, None
     with pytest.raises(RankLostError, match="fork"):
         group.check()
+
+
+@pytest.mark.slow
+def test_ctrl_c_does_not_reach_the_ranks() -> None:
+    """A terminal sends it to all processes of its group."""
+    with velocity("model-a", tensor_parallel_size=2) as engine:
+        own = os.getpgid(0)
+        assert all(os.getpgid(link.process.pid) != own for link in group_of(engine).links)

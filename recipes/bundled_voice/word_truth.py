@@ -1,0 +1,141 @@
+"""Measure word times on speech whose times are known: the teacher's.
+
+python -m recipes.bundled_voice.word_truth --count 200
+
+The teacher tells when each character of a held-out sentence begins. Its speech is encoded, and the
+codes are forced through the bundled voice, whose attention gives the times of the words.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ChatTTS.core import Chat
+from ChatTTS.model.tokenizer import Prompt, code_prompt, spoken_part
+from ChatTTS.pipeline.word_alignment import WordAligner
+from ChatTTS.text.alignment import text_columns
+from ChatTTS.text.spoken_words import CallerWord, spoken_spans
+from ChatTTS.utils.progress import progress
+
+from . import texts
+from .speech import speak
+from .subject import Subject
+from .types import DEFAULT_SPEED, FRAME_SAMPLES, SAMPLE_RATE, VOICES, Spoken
+
+FRAME_MS = 1000 * FRAME_SAMPLES / SAMPLE_RATE
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A word's start by the attention, and where the teacher began it, both in frames."""
+
+    word: str
+    line: str
+    found: int
+    truth: int
+
+    @property
+    def error(self) -> float:
+        """How much later the word was found, in milliseconds."""
+        return (self.found - self.truth) * FRAME_MS
+
+
+def forced_attention(chat: Chat, prompt: Prompt, codes: Tensor) -> NDArray[np.float32]:
+    """Return the attention by which the model would have drawn given frames.
+
+    Args:
+        chat: on the standard engine.
+        codes: int64 [frames, num_codebooks].
+
+    Returns:
+        float32 [frames, alignment heads, text ids].
+    """
+    model: Any = chat.gpt.engine
+    embed, llama = model.embed, model.model
+    rows = embed.embed_text(torch.from_numpy(prompt.text))
+    if prompt.speaker is not None:
+        rows[torch.from_numpy(prompt.speaker_slots)] = torch.from_numpy(prompt.speaker)
+    rows = torch.cat([rows, embed.embed_codes(codes[:-1])])  # the last frame draws nothing
+    llama.set_attn_implementation("eager")
+    out = llama(inputs_embeds=rows[None], output_attentions=True, use_cache=False)
+    first, count = len(prompt.text) - 1, len(prompt.text)
+    heads = chat.config.defaults.alignment_heads
+    found = torch.stack([out.attentions[i][0, k, first:, :count] for i, k in heads], dim=1)
+    attention: NDArray[np.float32] = found.float().numpy()
+    return attention
+
+
+@torch.inference_mode()
+def place(chat: Chat, spoken: Spoken) -> list[Placed]:
+    """Return the words of an utterance of the teacher."""
+    loaded, line = chat._loaded, spoken.text
+    samples = spoken.samples[: spoken.frames * FRAME_SAMPLES]
+    codes = loaded.dvae.encode(torch.from_numpy(samples)[None])[0].T.long()
+    vector = loaded.speaker.vector(chat.config.defaults.speakers[spoken.voice])
+    prompt = loaded.tokenizer.prompt(
+        code_prompt(line, f"[speed_{spoken.speed}]", speaker=True), speaker=vector
+    )
+    words = tuple(CallerWord(line[start:end], start, end) for start, end in spoken_spans(line))
+    said = spoken_part(line)
+    aligner = WordAligner(text_columns(said, loaded.tokenizer.offsets(said), words, str))
+    found = [*aligner.push(forced_attention(chat, prompt, codes)), *aligner.flush()]
+    return [
+        Placed(words[each.word].text, line, each.start, int(spoken.starts[words[each.word].start]))
+        for each in found
+    ]
+
+
+def table(rows: Sequence[tuple[str, Sequence[Placed]]]) -> list[str]:
+    """Return lines with the figures of all rows, each a name and its words."""
+    lines = [f"{'':12}{'words':>6}{'median':>9}{'95 %':>9}{'bias':>9}   (milliseconds)"]
+    for name, words in rows:
+        errors = np.array([word.error for word in words])
+        middle, most = np.percentile(np.abs(errors), (50, 95))
+        lines.append(f"{name:12}{len(words):6}{middle:9.1f}{most:9.1f}{errors.mean():9.1f}")
+    return lines
+
+
+def measure(chat: Chat, lines: Iterable[str], count: int, speeds: Sequence[int]) -> None:
+    """Print the figures of each voice and speed, and the words that are farthest off."""
+    chosen = list(islice(lines, count))
+    rows: list[tuple[str, list[Placed]]] = []
+    with progress("placing words", "sentence", total=len(VOICES) * len(speeds) * count) as bar:
+        for speed in speeds:
+            for voice in VOICES:
+                words: list[Placed] = []
+                for line in chosen:
+                    words += place(chat, speak(line, voice, speed))
+                    bar.update()
+                rows.append((f"{voice} {speed}", words))
+    every = [word for _, words in rows for word in words]
+    print("\n".join(table([*rows, ("all", every)])))
+    print("farthest off:")
+    for word in sorted(every, key=lambda word: -abs(word.error))[:10]:
+        print(f"  {word.error:7.0f} ms  {word.word!r} of {word.line!r}")
+
+
+def _command() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m recipes.bundled_voice.word_truth",
+        description=(__doc__ or "").split("\n")[0],
+    )
+    parser.add_argument("--checkpoint", type=Path, help="folder that holds asset/")
+    parser.add_argument("--count", type=int, default=200, help="sentences (default %(default)s)")
+    parser.add_argument("--speeds", type=int, nargs="+", default=[DEFAULT_SPEED])
+    given = parser.parse_args()
+    chat = Subject(given.checkpoint).load(use_vllm=False)
+    measure(chat, texts.everyday_heldout(), given.count, given.speeds)
+
+
+if __name__ == "__main__":
+    _command()

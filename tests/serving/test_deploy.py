@@ -251,6 +251,26 @@ def test_nginx_understands_the_snippet(tmp_path: Path) -> None:
     assert "emerg" not in done.stderr
 
 
+def test_the_manifest_has_the_application_of_the_serve_config() -> None:
+    config = yaml.safe_load((DEPLOY / "ray" / "serve.yaml").read_text(encoding="utf-8"))
+    manifest = yaml.safe_load((DEPLOY / "ray" / "rayservice.yaml").read_text(encoding="utf-8"))
+    assert yaml.safe_load(manifest["spec"]["serveConfigV2"]) == config
+    [application] = config["applications"]
+    assert set(application["args"]) <= {field.name for field in fields(LoadOptions)}
+    module, _, name = application["import_path"].partition(":")
+    source = (ROOT / module.replace(".", "/")).with_suffix(".py").read_text(encoding="utf-8")
+    assert f"def {name}(" in source
+    [deployment] = application["deployments"]
+    assert f'NAME = "{deployment["name"]}"' in source
+    groups = manifest["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    containers = [c for group in groups for c in group["template"]["spec"]["containers"]]
+    [front] = [container for container in containers if container["name"] == "front"]
+    program, *arguments = front["command"]
+    assert program == "chattts"
+    assert _parse(arguments).ray_address == "chattts-head-svc:6379"
+    assert [port["containerPort"] for port in front["ports"]] == PORTS
+
+
 # ---------------------------------------------------------------- several servers
 
 
@@ -294,23 +314,3 @@ def test_a_proxy_understands_its_file(kind: str, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not re.search("emerg|warn|ALERT|WARNING", done.stderr), done.stderr
-
-
-def test_the_manifest_has_the_application_of_the_serve_config() -> None:
-    config = yaml.safe_load((DEPLOY / "ray" / "serve.yaml").read_text(encoding="utf-8"))
-    manifest = yaml.safe_load((DEPLOY / "ray" / "rayservice.yaml").read_text(encoding="utf-8"))
-    assert yaml.safe_load(manifest["spec"]["serveConfigV2"]) == config
-    [application] = config["applications"]
-    assert set(application["args"]) <= {field.name for field in fields(LoadOptions)}
-    module, _, name = application["import_path"].partition(":")
-    source = (ROOT / module.replace(".", "/")).with_suffix(".py").read_text(encoding="utf-8")
-    assert f"def {name}(" in source
-    [deployment] = application["deployments"]
-    assert f'NAME = "{deployment["name"]}"' in source
-    groups = manifest["spec"]["rayClusterConfig"]["workerGroupSpecs"]
-    containers = [c for group in groups for c in group["template"]["spec"]["containers"]]
-    [front] = [container for container in containers if container["name"] == "front"]
-    program, *arguments = front["command"]
-    assert program == "chattts"
-    assert _parse(arguments).ray_address == "chattts-head-svc:6379"
-    assert [port["containerPort"] for port in front["ports"]] == PORTS

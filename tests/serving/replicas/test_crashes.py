@@ -68,8 +68,18 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicatedProc
     started = ReplicatedProcess(tmp_path_factory.mktemp("voices"), REPLICAS, "--max-running", "50")
     try:
         yield started
+        started.end()
     finally:
         started.close()
+
+
+@pytest.fixture
+def ray_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of Ray's files; its path is short, since Ray keeps sockets below it."""
+    folder = Path(tempfile.mkdtemp(prefix="r"))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def nothing() -> None:
@@ -205,10 +215,7 @@ def is_alive(pid: int) -> bool:
     return state != "Z"
 
 
-def test_the_end_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A short path, since Ray keeps sockets below it.
-    folder = Path(tempfile.mkdtemp(prefix="r"))
-    monkeypatch.setenv("TMPDIR", str(folder))
+def test_the_end_leaves_nothing_behind(tmp_path: Path, ray_folder: Path) -> None:
     shared = set(os.listdir("/dev/shm"))
     started = ReplicatedProcess(tmp_path, 1)
     try:
@@ -220,14 +227,14 @@ def test_the_end_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monke
         assert started.end() == 0
         assert eventually(lambda: not any(map(is_alive, processes)))
         assert listening(ports) == set()
-        assert list(folder.iterdir()) == []
+        assert list(ray_folder.iterdir()) == []
         own = {name for name in os.listdir("/dev/shm") if name not in shared}
         assert not [name for name in own if "plasma" in name or "ray" in name]
     finally:
         started.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.usefixtures("ray_folder")
 def test_a_killed_front_breaks_transfers_and_takes_its_replicas_along(tmp_path: Path) -> None:
     started = ReplicatedProcess(tmp_path, 1)
     try:

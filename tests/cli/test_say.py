@@ -203,6 +203,9 @@ def test_the_defaults(chat: FakeChat, run: Run) -> None:
         "dtype": "auto",
         "num_threads": None,
         "kv_memory": None,
+        "tensor_parallel_size": 1,
+        "pipeline_parallel_size": 1,
+        "distributed_executor_backend": None,
     }
     asked = chat.asked
     assert asked["skip_refine_text"] is True

@@ -111,7 +111,8 @@ def test_all_options(serve: FakeServe, chat: FakeChat) -> None:
     --max-characters 6 --trust-proxy 10.0.0.1 --result-cache 7 --drain-delay 7.5
     --shutdown-seconds 8 --max-connections 9 --max-connections-per-address 5 --open --log-texts
     --guard retry --log-format json --model huggingface --dtype auto --device cpu --threads 2
-    --memory 1GB"""
+    --memory 1GB --tensor-parallel-size 2 --pipeline-parallel-size 3
+    --distributed-executor-backend mp"""
     assert main(["serve", *words.split()]) == 0
     assert serve.told == Settings(
         host="0.0.0.0",
@@ -147,6 +148,9 @@ def test_all_options(serve: FakeServe, chat: FakeChat) -> None:
         "dtype": "auto",
         "num_threads": 2,
         "kv_memory": "1GB",
+        "tensor_parallel_size": 2,
+        "pipeline_parallel_size": 3,
+        "distributed_executor_backend": "mp",
     }
 
 

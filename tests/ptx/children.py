@@ -31,7 +31,7 @@ def _why_not() -> str | None:
 needs_emulator = pytest.mark.skipif(_why_not() is not None, reason=str(_why_not()))
 
 
-def run_child(module: str, *arguments: str, seconds: float = 900) -> str:
+def run_child(module: str, *arguments: str, seconds: float = 2700) -> str:
     """Run a module with compiled kernels; return what it prints.
 
     Raises:

@@ -80,6 +80,16 @@ def speak(text: str, voice: str, speed: int = DEFAULT_SPEED) -> Spoken:
             the speed is unknown.
         EngineUnavailableError: flite is not installed.
     """
+    return speak_with_times(text, voice, speed)[0]
+
+
+def speak_with_times(
+    text: str, voice: str, speed: int = DEFAULT_SPEED
+) -> tuple[Spoken, NDArray[np.float64]]:
+    """Return what :func:`speak` does, and float64 [characters], the second at which each begins.
+
+    The times of ``Spoken`` are these, rounded down to frames.
+    """
     if voice not in VOICES or speed not in range(SPEEDS):
         raise TextError(f"voice {voice!r} at speed {speed}: use one of {VOICES} and 0 to 9")
     key = zlib.crc32(f"{voice} {speed} {text}".encode())
@@ -96,7 +106,7 @@ def speak(text: str, voice: str, speed: int = DEFAULT_SPEED) -> Spoken:
             tape.pause(part)
         previous = part
     samples, starts, sounds = tape.finish()
-    return Spoken(text, voice, speed, samples, starts, sounds)
+    return Spoken(text, voice, speed, samples, starts, sounds), tape.starts / flite.SAMPLE_RATE
 
 
 def to_int16(samples: Samples) -> NDArray[np.int16]:
@@ -175,6 +185,11 @@ class _Tape:
     def sentence_pause(self) -> None:
         self._silence(self._rng.between(*SENTENCE_PAUSE_SECONDS) * self._stretch)
 
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """The sample of the teacher in which each character begins, [characters]."""
+        return np.maximum.accumulate(self._starts.clip(0))
+
     def finish(self) -> tuple[Samples, NDArray[np.int32], NDArray[np.int8]]:
         """Return the speech, the frame in which each character begins, and each frame's sound.
 
@@ -192,8 +207,7 @@ class _Tape:
         wave = np.pad(wave, (0, frames * FRAME_SAMPLES - len(wave)))
         # Rounded to 16 bits, so that speech from a shard equals speech made now.
         wave = to_float(to_int16(wave.clip(-1, 1)))
-        starts = np.maximum.accumulate(self._starts.clip(0))
-        starts = starts * SAMPLE_RATE // flite.SAMPLE_RATE // FRAME_SAMPLES
+        starts = self.starts * SAMPLE_RATE // flite.SAMPLE_RATE // FRAME_SAMPLES
         sounds = np.zeros(self._length, dtype=np.int8)
         for begin, end, sound in self._phones:
             sounds[begin:end] = sound

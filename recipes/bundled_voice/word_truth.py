@@ -28,7 +28,7 @@ from ChatTTS.text.spoken_words import CallerWord, spoken_spans
 from ChatTTS.utils.progress import progress
 
 from . import texts
-from .speech import speak
+from .speech import speak_with_times
 from .subject import Subject
 from .types import DEFAULT_SPEED, FRAME_SAMPLES, SAMPLE_RATE, VOICES, Spoken
 
@@ -37,17 +37,25 @@ FRAME_MS = 1000 * FRAME_SAMPLES / SAMPLE_RATE
 
 @dataclass(frozen=True)
 class Placed:
-    """A word's start by the attention, and where the teacher began it, both in frames."""
+    """A word's start by the attention, and where the teacher began it.
+
+    Attributes:
+        index: its place among the words of the line.
+        found, truth: its start in milliseconds; what is found begins with a frame.
+        heard: whether a frame speaks it by the attention.
+    """
 
     word: str
     line: str
-    found: int
-    truth: int
+    index: int
+    found: float
+    truth: float
+    heard: bool
 
     @property
     def error(self) -> float:
         """How much later the word was found, in milliseconds."""
-        return (self.found - self.truth) * FRAME_MS
+        return self.found - self.truth
 
 
 def forced_attention(chat: Chat, prompt: Prompt, codes: Tensor) -> NDArray[np.float32]:
@@ -76,8 +84,12 @@ def forced_attention(chat: Chat, prompt: Prompt, codes: Tensor) -> NDArray[np.fl
 
 
 @torch.inference_mode()
-def place(chat: Chat, spoken: Spoken) -> list[Placed]:
-    """Return the words of an utterance of the teacher."""
+def place(chat: Chat, spoken: Spoken, seconds: NDArray[np.float64]) -> list[Placed]:
+    """Return the words of an utterance of the teacher.
+
+    Args:
+        seconds: float64 [characters], when the teacher began each one.
+    """
     loaded, line = chat._loaded, spoken.text
     samples = spoken.samples[: spoken.frames * FRAME_SAMPLES]
     codes = loaded.dvae.encode(torch.from_numpy(samples)[None])[0].T.long()
@@ -90,18 +102,25 @@ def place(chat: Chat, spoken: Spoken) -> list[Placed]:
     aligner = WordAligner(text_columns(said, loaded.tokenizer.offsets(said), words, str))
     found = [*aligner.push(forced_attention(chat, prompt, codes)), *aligner.flush()]
     return [
-        Placed(words[each.word].text, line, each.start, int(spoken.starts[words[each.word].start]))
+        Placed(
+            words[each.word].text,
+            line,
+            each.word,
+            each.start * FRAME_MS,
+            float(seconds[words[each.word].start]) * 1000,
+            each.end > each.start,
+        )
         for each in found
     ]
 
 
 def table(rows: Sequence[tuple[str, Sequence[Placed]]]) -> list[str]:
     """Return lines with the figures of all rows, each a name and its words."""
-    lines = [f"{'':12}{'words':>6}{'median':>9}{'95 %':>9}{'bias':>9}   (milliseconds)"]
+    lines = [f"{'':14}{'words':>6}{'median':>9}{'95 %':>9}{'bias':>9}   (milliseconds)"]
     for name, words in rows:
         errors = np.array([word.error for word in words])
         middle, most = np.percentile(np.abs(errors), (50, 95))
-        lines.append(f"{name:12}{len(words):6}{middle:9.1f}{most:9.1f}{errors.mean():9.1f}")
+        lines.append(f"{name:14}{len(words):6}{middle:9.1f}{most:9.1f}{errors.mean():9.1f}")
     return lines
 
 
@@ -114,11 +133,14 @@ def measure(chat: Chat, lines: Iterable[str], count: int, speeds: Sequence[int])
             for voice in VOICES:
                 words: list[Placed] = []
                 for line in chosen:
-                    words += place(chat, speak(line, voice, speed))
+                    words += place(chat, *speak_with_times(line, voice, speed))
                     bar.update()
                 rows.append((f"{voice} {speed}", words))
     every = [word for _, words in rows for word in words]
-    print("\n".join(table([*rows, ("all", every)])))
+    firsts = [word for word in every if word.index == 0]
+    later = [word for word in every if word.index > 0]
+    print("\n".join(table([*rows, ("all", every), ("first words", firsts), ("later words", later)])))
+    print(f"{sum(not word.heard for word in every)} words have no frame")
     print("farthest off:")
     for word in sorted(every, key=lambda word: -abs(word.error))[:10]:
         print(f"  {word.error:7.0f} ms  {word.word!r} of {word.line!r}")

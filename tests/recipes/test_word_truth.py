@@ -7,18 +7,20 @@ import pytest
 
 from ChatTTS.errors import EngineUnavailableError
 from recipes.bundled_voice.flite import teacher
-from recipes.bundled_voice.speech import speak
+from recipes.bundled_voice.speech import speak_with_times
 from recipes.bundled_voice.subject import Subject
 from recipes.bundled_voice.types import DEFAULT_SPEED, VOICES
-from recipes.bundled_voice.word_truth import FRAME_MS, Placed, measure, place, table
+from recipes.bundled_voice.word_truth import Placed, measure, place, table
 
 
 def test_figures_of_words() -> None:
-    words = [Placed("a", "", found, truth) for found, truth in ((4, 4), (7, 6), (3, 5))]
-    assert [word.error for word in words] == pytest.approx([0, FRAME_MS, -2 * FRAME_MS])
+    words = [
+        Placed("a", "", i, found, truth, True)
+        for i, (found, truth) in enumerate(((80, 80), (140, 119.5), (60, 100)))
+    ]
+    assert [word.error for word in words] == [0, 20.5, -40]
     _, line = table([("voice 5", words)])
-    assert line.split()[:4] == ["voice", "5", "3", "21.3"]
-    assert float(line.split()[-1]) == pytest.approx(-FRAME_MS / 3, abs=0.06)
+    assert line.split() == ["voice", "5", "3", "20.5", "38.0", "-6.5"]
 
 
 @pytest.fixture
@@ -37,11 +39,13 @@ def test_words_are_where_the_teacher_speaks_them(capsys: pytest.CaptureFixture[s
     errors = [
         abs(word.error)
         for voice in VOICES
-        for word in place(chat, speak(line, voice, DEFAULT_SPEED))
+        for word in place(chat, *speak_with_times(line, voice, DEFAULT_SPEED))
     ]
     assert len(errors) == 11 * len(VOICES)
     middle, most = np.percentile(errors, (50, 95))
     assert middle <= 40
     assert most <= 100
     measure(chat, [line], 1, [DEFAULT_SPEED])
-    assert f"all{len(errors):15}" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"all{len(errors):17}" in printed
+    assert "\n0 words have no frame" in printed

@@ -121,6 +121,31 @@ def test_words_are_marked_while_they_sound_and_play_when_clicked(
     expect(marked).to_have_text("Early")
 
 
+def fault(kind: str, text: str) -> dict[str, Any]:
+    place = TEXT.index(text) if text else len(TEXT)
+    places = {"start_character": place, "end_character": place + len(text)}
+    return {"kind": kind, "text": text, "words": 1, "start": 60.0, "end": 60.0, **places}
+
+
+def test_words_with_faults_are_marked_and_named(server: StandIn, page: Page) -> None:
+    told = page.locator("#faults")
+    server.faults = [fault("skipped", "we"), fault("repeated", "<b>or</b>"), fault("tail", "")]
+    speak(page, TEXT)
+    expect(page.locator(".word.faulty")).to_have_text(["<b>or</b>", "we"])
+    expect(told).to_have_text(
+        "“we” may be missing; “<b>or</b>” may be said twice; "
+        "more sound follows the last word. Another seed may help."
+    )
+    assert server.spoken[0]["guard"] == "report"
+    server.faults = []
+    speak(page, "Hello there.")
+    expect(page.locator(".entry")).to_have_count(2)
+    expect(told).to_be_hidden()
+    page.locator(".entry").last.get_by_role("button", name="Play").click()  # kept with the sound
+    expect(told).to_be_visible()
+    expect(page.locator(".word.faulty")).to_have_count(2)
+
+
 def test_a_pause_marks_nothing(server: StandIn, page: Page) -> None:
     server.words = [server.words[0] | {"start": 30.0}]
     speak(page, TEXT)
@@ -162,6 +187,6 @@ def test_a_server_without_words_is_not_asked_for_them(server: StandIn, page: Pag
     expect(page.locator("#queue-text")).to_have_text("Ready")
     speak(page, TEXT)
     expect(page.get_by_role("button", name="wav", exact=True)).to_be_enabled()
-    assert "timestamp_granularities" not in server.spoken[0]
+    assert not {"timestamp_granularities", "guard"} & server.spoken[0].keys()
     expect(page.locator("#transcript")).to_be_hidden()
     expect(page.get_by_role("button", name="vtt")).to_be_disabled()

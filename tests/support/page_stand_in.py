@@ -70,6 +70,7 @@ class StandIn:
         self.status: dict[str, Any] = {"running": 0, "waiting": 0, "limit": 4}
         self.words: list[dict[str, Any]] = []  # of requests that ask for them
         self.cues: list[dict[str, Any]] = []
+        self.faults: list[dict[str, Any]] = []  # of requests with a guard
         self.answer: Answer = self.speak
         self.spoken: list[dict[str, Any]] = []  # bodies of requests for speech
         self.uploads: list[dict[str, Any]] = []
@@ -87,17 +88,22 @@ class StandIn:
         assert body["stream_format"] == "sse"
         headers = {"x-sample-rate": str(RATE), "x-seed": str(body.get("seed", 1234))}
         asked = body.get("timestamp_granularities") == ["word"]
-        events = self.events(pieces, self.words if asked else None)
+        faults = self.faults if body.get("guard") == "report" else []
+        events = self.events(pieces, self.words if asked else None, faults)
         return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
-    async def events(self, pieces: Any, words: list[dict[str, Any]] | None) -> AsyncIterator[str]:
-        """Yield the events; those after the first give one word each."""
-        left = list(words or ())
+    async def events(
+        self, pieces: Any, words: list[dict[str, Any]] | None, faults: list[dict[str, Any]]
+    ) -> AsyncIterator[str]:
+        """Yield the events; those after the first give one word each, or what is wrong with it."""
+        left, wrong = list(words or ()), list(faults)
         async for piece in as_async(pieces):
             audio = base64.b64encode(piece).decode("ascii")
             yield event({"type": "speech.audio.delta", "audio": audio})
             if left:
                 yield event({"type": "speech.audio.delta", "audio": "", "words": [left.pop(0)]})
+            elif wrong:
+                yield event({"type": "speech.audio.delta", "audio": "", "faults": [wrong.pop(0)]})
         done = {"type": "speech.audio.done", "finish_reason": self.finish_reason}
         yield event(done if words is None else done | {"cues": self.cues})
 

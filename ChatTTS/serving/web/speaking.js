@@ -42,7 +42,8 @@ export class Speaking {
     try {
       // Events, because a plain stream does not say how the speech ended.
       const asked = { ...this.fields, stream_format: "sse" };
-      if (server.knowsWords) asked.timestamp_granularities = ["word"];
+      // The guard costs the server little, and changes no sample.
+      if (server.knowsWords) Object.assign(asked, { timestamp_granularities: ["word"], guard: "report" });
       const response = await server.speech(asked, "pcm", this.#abort.signal);
       this.#take(response.headers);
       began(this);
@@ -70,6 +71,7 @@ export class Speaking {
     if (event.type !== "speech.audio.delta") return;
     this.track.append(bytesOf(event.audio));
     this.track.words.push(...(event.words ?? []));
+    this.track.faults.push(...(event.faults ?? []));
     this.tookMs = performance.now() - this.began;
     grew(this);
   }

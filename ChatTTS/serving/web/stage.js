@@ -20,7 +20,7 @@ export class Stage {
     this.#player = player;
     this.#wave = new Waveform($("wave"), () => this.#animate());
     const playFrom = (seconds) => this.#player.playFrom(Math.floor(seconds * this.#wave.track.rate));
-    this.#transcript = new Transcript($("transcript"), playFrom);
+    this.#transcript = new Transcript($("transcript"), $("faults"), playFrom);
     player.addEventListener("change", () => this.#changed());
     player.addEventListener("first", () => this.#sounded());
     $("pause").addEventListener("click", () => this.#player.toggle());
@@ -44,7 +44,7 @@ export class Stage {
   /** Called when more samples have come. */
   grow({ track, factor, fields }) {
     this.#wave.track = track;
-    this.#transcript.grow(track.words);
+    this.#transcript.grow(track.words, track.faults);
     this.#root.dataset.received = String(track.length);
     if (factor > 0) $("factor").textContent = `${factor.toFixed(2)}×`;
     $("seed-used").textContent = fields.seed ?? "–";

@@ -62,6 +62,7 @@ def _line_of(word: str, text: str) -> str:
 def _keys_of(line: str) -> dict[str, Any]:
     """Return the table that a line alone makes; an empty one if it is no TOML."""
     try:
-        return tomllib.loads(line)
+        table: dict[str, Any] = tomllib.loads(line)
     except (tomllib.TOMLDecodeError, RecursionError):
         return {}
+    return table

@@ -69,6 +69,11 @@ _STATES = {
     "TX": "Texas", "UT": "Utah", "VT": "Vermont", "VA": "Virginia", "WA": "Washington",
     "WV": "West Virginia", "WI": "Wisconsin", "WY": "Wyoming",
 }  # fmt: skip
+_STATE = re.compile(
+    r"(?<=[a-z], )(?!IN|OR|ME|OK|HI|OH|PA|MA|ID|AL|DE)"
+    rf"({'|'.join(_STATES)})(?=$|[.,])"
+)
+_ERA = re.compile(r"(?<=\d )([AB])\.([DC])\b(?!\.)")
 _PLACE = re.compile(rf"(?<=, )({'|'.join(_STATES)})\.?,?\s(\d{{5}})(?![\d,.]*\d)")
 # A capital after it would make it "saint" or "doctor" of the next name.
 _STREET = re.compile(
@@ -129,6 +134,7 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
 def expand_abbreviations(text: str) -> str:
     """Write abbreviations out; a full stop stays where it ends a sentence."""
     text = _PLACE.sub(_place, _ADDRESS.sub(_address, text))
+    text = _ERA.sub(r"\1 \2", _STATE.sub(lambda match: _STATES[match[1]], text))
     text = _STREET.sub(_street, text)
     text = _WEEK.sub(
         lambda match: f"{_WEEKDAYS[match[1].lower()]} to {_WEEKDAYS[match[2].lower()]}", text

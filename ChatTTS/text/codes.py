@@ -20,6 +20,8 @@ _RETIREMENT = re.compile(r"\b40([13])\s?\(([kb])\)")
 _SCALED = re.compile(r"(?<![\w.$€£])(\d+(?:\.\d+)?)([kMB])(?=\s[a-z]+s\b)")
 _PAGE = re.compile(r"\b([Pp]age \d+)/(?=\d)")
 _DOT_NET = re.compile(r"(?<!\w)\.(?=NET\b)")
+_QUARTER = re.compile(r"\b([1-4])Q\s?(\d\d|20\d\d)\b")
+_QUARTERS = ("first", "second", "third", "fourth")
 _SPLIT = re.compile(r"\bFY(?=\d)|\b[Mm][Pp](?=[34]\b)")
 _SCALES = {"k": "thousand", "M": "million", "B": "billion"}
 
@@ -31,6 +33,9 @@ def read_codes(text: str) -> str:
     text = _SPELLED.sub(lambda match: match[1] + english_digits(match[2]), text)
     text = _PAIRED.sub(_paired, text)
     text = _DOT_NET.sub("dot ", text)
+    text = _QUARTER.sub(
+        lambda match: f"the {_QUARTERS[int(match[1]) - 1]} quarter of {match[2]}", text
+    )
     text = _PAGE.sub(r"\1 of ", text)
     text = _SPLIT.sub(lambda match: f"{' '.join(match[0].upper())} ", text)
     text = _RETIREMENT.sub(lambda match: f"four o {english_number(match[1])} {match[2]}", text)

@@ -21,6 +21,7 @@ from .quantities import (
     PERCENT,
     read_measures,
     read_money,
+    read_other_fractions,
     say_degrees,
     say_percent,
 )
@@ -74,8 +75,10 @@ def read_english(text: str, ask: Ask) -> str:
     text = _SHORT_DATE.sub(lambda match: _short_date(match, ask), text)
     text = _PHONE.sub(_phone, read_codes(text))
     text = read_formulas(text)
+    text = _DASHED_MONTH.sub(_dashed_month, text)
     text = _RANGE.sub(" to ", _SUBTRACTION.sub(" minus ", text))
     text = _MINUS.sub(" minus ", text)
+    text = _LOWER_MAY.sub("May", text)
     text = _MONTH_FIRST.sub(lambda match: _month_first(match, ask), text)
     text = _DAY_FIRST.sub(lambda match: _day_first(match, ask), text)
     text = _CLOCK.sub(lambda match: _clock(match, ask), text)
@@ -86,6 +89,7 @@ def read_english(text: str, ask: Ask) -> str:
     text = _DECADE.sub(lambda match: _decade(match, ask), text)
     text = _ORDINAL.sub(asked, _FRACTION_ENDING.sub("", text))
     text = FRACTION.sub(lambda match: _fraction(match, ask), text)
+    text = read_other_fractions(text)
     text = _BY.sub(" by ", _TIMES.sub(" times", text))
     text = name_greek(read_measures(text), "en")
     for pattern, words in _BEFORE_NUMBERS:
@@ -105,8 +109,8 @@ _ENDINGS = (
     "md|txt|pdf|html|css|js|ts|py|json|yaml|toml|csv|xml|png|jpg|gif|zip|mp3|mp4|wav|exe"
 )
 _WEB_ADDRESS = re.compile(
-    r"(?:https?://|www\.)[^\s<>\[\]\"，。]*[^\s<>\[\]\"，。.,;:!?)'*_]"
-    r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[A-Za-z][\w-]*)+"
+    r"(?:(?:https?|ftp|file)://|www\.)[^\s<>\[\]\"，。]*[^\s<>\[\]\"，。.,;:!?)'*_]"
+    r"|(?<![\w.+-])[\w.+&-]+@[\w-]+(?:\.[A-Za-z][\w-]*)+(?:/[\w./-]*\w)?"
     rf"|(?<![\w.@-])[A-Za-z][\w-]*(?:\.[\w-]+)*\.(?:{_ENDINGS})\b(?::\d+)?(?:/[\w./-]*\w)?"
 )
 _ADDRESS_SIGNS = (
@@ -115,6 +119,7 @@ _ADDRESS_SIGNS = (
     ("-", "dash"),
     ("_", "underscore"),
     (":", "colon"),
+    ("&", "and"),
 )
 _HALF_DAY = re.compile(r"(?<=\d)\s?([AaPp])[Mm]\b")
 _CALENDAR_DATE = re.compile(
@@ -138,6 +143,8 @@ _RANGE = re.compile(r"(?:(?<=[\d%])|(?<=\ds)|(?<=\d [ap] m))(?:[-–—~]|\s[-�
 _MONTH_FIRST = re.compile(
     rf"\b{_MONTH}\s{_DAY}(?:\sto\s(?P<last>\d\d?)(?!\w|[:.]\d|\s[ap] m))?(?:,?\s{_YEAR})?"
 )
+_LOWER_MAY = re.compile(r"(?<=\d )may(?= (?:1[1-9]|20)\d\d\b)")
+_DASHED_MONTH = re.compile(rf"\b{_MONTH}-(?P<day>0?[1-9]|[12]\d|3[01])(?:-{_YEAR})?(?![\w-])")
 _DAY_FIRST = re.compile(
     rf"(?<![\w.,$€£¥])(?P<the>[Tt]he\s)?{_DAY}(?:\sof)?\s{_MONTH}(?:,?\s{_YEAR})?"
 )
@@ -155,6 +162,7 @@ _BEFORE_NUMBERS = [
     (re.compile(r"~\s?(?=\d)"), " about "),
     (re.compile(r"(?<=\d)\s?\*\s?(?=\d)"), " times "),
     (re.compile(r"[-=]+>"), " "),
+    (re.compile(r"(?<=[A-Za-z]{3})\s?/\s?(?=[A-Za-z]{3})"), " slash "),
     (re.compile(r"(?<=\b[a-z0-9])<(?=[a-z0-9]\b)"), " less than "),
     (re.compile(r"(?<=\b[a-z0-9])>(?=[a-z0-9]\b)"), " more than "),
     (re.compile(r"(?:(?<=\s)<(?=\s)|<(?=\s?\d))"), " less than "),
@@ -182,7 +190,7 @@ def _asked(span: str, ask: Ask) -> str:
 
 def _web_address(match: re.Match[str]) -> str:
     """Return an address as it is spoken, without scheme and query."""
-    said = re.sub(r"^(?:https?://)?(?:www\.)?", "", re.split(r"[?#]", match[0])[0]).rstrip("/")
+    said = re.sub(r"^(?:\w+:/+)?(?:www\.)?", "", re.split(r"[?#]", match[0])[0]).rstrip("/")
     said = re.sub(r"\d+", lambda digits: f" {english_digits(digits[0])} ", said)
     for symbol, word in _ADDRESS_SIGNS:
         said = said.replace(symbol, f" {word} ")
@@ -208,6 +216,12 @@ def _day_first(match: re.Match[str], ask: Ask) -> str:
 
 def _month(match: re.Match[str]) -> str:
     return MONTHS.get(match["month"].lower(), match["month"].capitalize())
+
+
+def _dashed_month(match: re.Match[str]) -> str:
+    """Return a date such as Jan-15-2020 with spaces."""
+    year = f", {match['year']}" if match["year"] else ""
+    return f"{_month(match)} {match['day']}{year}"
 
 
 def _short_date(match: re.Match[str], ask: Ask) -> str:

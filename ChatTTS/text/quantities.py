@@ -98,6 +98,11 @@ _MEASURE = re.compile(
     rf"(?P<scale>\s(?:thousand|[mbtr]+illion))?(?P<join>[\s-]?)"
     rf"(?P<unit>{'|'.join(_LONGEST_FIRST)})(?![\w/'])(?P<noun>\s(?=[a-z]))?"
 )
+# A number like a year is an amount where a measure follows.
+_AMOUNT_BEFORE_RANGE = re.compile(
+    rf"(?<![\w.,])\d{{4}}(?= to {NUMBER}\s?(?:{'|'.join(_LONGEST_FIRST)})(?![\w/']))"
+)
+_PER_UNIT = re.compile(r"(?<=\d)\s?/\s?(kg|lb|km|mi|h|hr|min)\b")
 _FEET = re.compile(r"(?<![\w'])(\d{1,2})'\s?(\d{1,2})(?:\"|''|(?=\s+tall))")
 _INCHES = re.compile(
     rf"(?P<number>{NUMBER})(?:\"(?=\s|$|[,.])(?<!\d\"\")|\sin(?=[.,;)]|$|\s(?:of|long|wide|tall|high)\b))"
@@ -110,11 +115,36 @@ _DENOMINATORS = "2|3|4|5|6|7|8|9|10|12|16|20|32|64|100"
 FRACTION = re.compile(rf"(?<![\w/.,])(?:(\d+)\s+)?((\d+)/({_DENOMINATORS}))(?![\d/]|\.\d)")
 
 
+_PARTS = {
+    "2": "halves", "3": "thirds", "4": "quarters", "5": "fifths", "6": "sixths", "8": "eighths",
+    "9": "ninths", "10": "tenths",
+}  # fmt: skip
+_MIXED = re.compile(r"(?<![\w/.,])(\d{1,3}) (\d{1,3})/(\d{1,3})(?![\w/]|\.\d)")
+# A numerator up to twelve may be a month.
+_IMPROPER = re.compile(r"(?<![\w/.,])(1[3-9]|[2-9]\d)/([34568])(?![\w/]|\.\d)")
+_OVER = re.compile(r"(?<![\w/.,])(\d{1,6})\s?/\s?(3[3-9]|4\d|5[1-9]|[6-9]\d|\d{3,6})(?![\w/]|\.\d)")
+
+
 def read_money(text: str) -> str:
     """Return ``text`` with amounts of money as words: "$5.20" is five dollars and twenty cents."""
     text = _RATE.sub(lambda match: f"{match[1]} per {_PERIODS[match[2]]}", text)
     text = _MONEY_RANGE.sub(r"\2 to \1", text)
     return _MONEY.sub(_say_money, text)
+
+
+def read_other_fractions(text: str) -> str:
+    """Return ``text`` with the fractions that are neither dates nor sayings such as 24/7."""
+    text = _MIXED.sub(_say_mixed, text)
+    text = _IMPROPER.sub(lambda match: f"{english_number(match[1])} {_PARTS[match[2]]}", text)
+    return _OVER.sub(
+        lambda match: f"{english_number(match[1])} over {english_number(match[2])}", text
+    )
+
+
+def _say_mixed(match: re.Match[str]) -> str:
+    whole, above, below = match.groups()
+    part = f" {_PARTS[below]}" if below in _PARTS else f" over {english_number(below)}"
+    return f"{english_number(whole)} and {english_number(above)}{part}"
 
 
 def _say_money(match: re.Match[str]) -> str:
@@ -146,6 +176,8 @@ def _say_money(match: re.Match[str]) -> str:
 def read_measures(text: str) -> str:
     """Return ``text`` with measures as words: "60 km/h" is sixty kilometers per hour."""
     text = _FEET.sub(_say_feet, text)
+    text = _AMOUNT_BEFORE_RANGE.sub(lambda match: english_number(match[0]), text)
+    text = _PER_UNIT.sub(lambda match: f" per {_UNITS[match[1]][0]}", text)
     text = _MEASURE.sub(_say_measure, text)
     return _INCHES.sub(_say_inches, text)
 

@@ -30,7 +30,9 @@ _PUBLISHED_MAP = str.maketrans(
 _IDEOGRAPH = re.compile(r"[\u4e00-\u9fff]")
 # Units behind digits are no words of a language; nor are addresses in a Chinese text.
 _WORD = re.compile(r"(?<![0-9A-Za-z])[A-Za-z]+(?:['’][A-Za-z]+)*")
-_ADDRESS = re.compile(r"(?:https?://|www\.)[!-~]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII)
+_ADDRESS = re.compile(
+    r"(?:https?://|www\.)[!-~]+|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII
+)
 
 _FULL_WIDTH = str.maketrans(
     dict(zip(",.!?:;()-", "，。！？：；（）－", strict=True))

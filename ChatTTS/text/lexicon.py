@@ -31,7 +31,7 @@ _WORD_CHARACTER = re.compile(rf"[^\W{_HAN}]")
 _TAG = re.compile(r"\[\w+\](?!\()")
 _ADDRESS = re.compile(
     r"https?://[^\s()\[\]<>\"]+|\bwww\.[^\s()\[\]<>\"]+|(?<=\]\()[^\s()]+"
-    r"|[A-Za-z0-9.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
+    r"|(?<![\w.+-])[A-Za-z0-9.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
 )
 _PHONEMES = re.compile(r"^/.*/$|^\{.*\}$|[\u0250-\u02af\u02c8\u02cc\u02d0\u02d1]")
 _APOSTROPHES = str.maketrans("’‘ʼ", "'''")
@@ -206,30 +206,40 @@ class Lexicon:
         return Respelled("".join([*parts, text[done:]]), tuple(uses))
 
     @cached_property
-    def _table(self) -> dict[str, list[tuple[LexiconEntry, list[str], list[str]]]]:
-        """Entries by their first token: the longest first, and exact ones before others."""
-        table: dict[str, list[tuple[LexiconEntry, list[str], list[str]]]] = {}
-        ordered = sorted(self.entries, key=lambda e: (len(e.word), e.is_exact), reverse=True)
-        for entry in ordered:
-            tokens = _TOKEN.findall(entry.word)
-            keys = [_key(token) for token in tokens]
-            table.setdefault(keys[0], []).append((entry, tokens, keys))
-        return table
+    def _table(self) -> dict[str, list[_SameSize]]:
+        """Entries by their first token and their number of tokens, the most tokens first."""
+        sizes: dict[str, dict[int, _SameSize]] = {}
+        # Of entries for one spelling, the exact one goes first.
+        for entry in sorted(self.entries, key=lambda entry: not entry.is_exact):
+            tokens = [_uniform(token) for token in _TOKEN.findall(entry.word)]
+            keys = tuple(token.lower() for token in tokens)
+            same = sizes.setdefault(keys[0], {}).setdefault(len(keys), _SameSize(len(keys), {}))
+            same.entries.setdefault(keys, []).append((entry, tokens))
+        return {
+            first: sorted(by_size.values(), key=lambda same: same.size, reverse=True)
+            for first, by_size in sizes.items()
+        }
 
     def _found(
         self, keys: list[str], tokens: list[tuple[int, str]], index: int
     ) -> tuple[LexiconEntry, int] | None:
         """Return the entry for the tokens from ``index`` on, and how many they are."""
-        for entry, own, own_keys in self._table.get(keys[index], ()):
-            end = index + len(own)
-            if keys[index:end] != own_keys or _is_part(keys, index, end):
-                continue
-            if entry.is_exact:
-                written = [_uniform(token) for _, token in tokens[index:end]]
-                if written != [_uniform(token) for token in own]:
+        for same in self._table.get(keys[index], ()):
+            end = index + same.size
+            for entry, own in same.entries.get(tuple(keys[index:end]), ()):
+                if entry.is_exact and own != [_uniform(token) for _, token in tokens[index:end]]:
                     continue
-            return entry, len(own)
+                if not _is_part(keys, index, end):
+                    return entry, same.size
         return None
+
+
+@dataclass(frozen=True)
+class _SameSize:
+    """Entries of one number of tokens, with these tokens, by the tokens in lower case."""
+
+    size: int
+    entries: dict[tuple[str, ...], list[tuple[LexiconEntry, list[str]]]]
 
 
 LexiconLike: TypeAlias = "Lexicon | Mapping[str, str | Mapping[str, Any]]"

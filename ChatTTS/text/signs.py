@@ -16,7 +16,7 @@ _ONE_EMOJI = rf"[{_EMOJI}][\ufe0f\u20e3\U0001f3fb-\U0001f3ff]*"
 # One with its variations, a flag, or several that are joined to one picture; repetitions count
 # once.
 _PICTURE = re.compile(
-    rf"\s*((?:{_ONE_EMOJI})(?:\u200d(?:{_ONE_EMOJI}|[♀♂]\ufe0f?))*|[\U0001f1e6-\U0001f1ff]{{2}})"
+    rf"((?:{_ONE_EMOJI})(?:\u200d(?:{_ONE_EMOJI}|[♀♂]\ufe0f?))*|[\U0001f1e6-\U0001f1ff]{{2}})"
     r"(?:\s*\1)*\s*"
 )
 _COMMON_NAMES = {"❤": "heart", "⭐": "star", "☕": "coffee", "♥": "heart", "☎": "telephone"}

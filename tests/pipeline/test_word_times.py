@@ -254,7 +254,7 @@ def test_a_lexicon_keeps_the_words_of_the_caller(velocity: Chat) -> None:
 
 
 def test_streams_tell_where_a_lexicon_was_applied(velocity: Chat) -> None:
-    settings = {"skip_refine_text": True, "params_infer_code": SETTINGS}
+    settings: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": SETTINGS}
     with velocity.stream(OTHER, lexicon={"day": "night"}, **settings) as stream:
         assert [use.start_character for use in stream.lexicon_uses] == [9]
     with velocity.infer([OTHER, TEXT], stream=True, lexicon={"all": "both"}, **settings) as chunks:

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from .core import Chat
     from .errors import ChatTTSError
     from .params import InferCodeParams, LowLatency, RefineTextParams
+    from .text import Lexicon
 
 __all__ = [
     "Chat",
     "ChatTTSError",
     "InferCodeParams",
+    "Lexicon",
     "LowLatency",
     "RefineTextParams",
     "__version__",
@@ -46,6 +48,7 @@ __getattr__, __dir__ = lazy_names(
         "errors": ("ChatTTSError",),
         "norm": (),
         "params": ("InferCodeParams", "LowLatency", "RefineTextParams"),
+        "text": ("Lexicon",),
         "utils": (),
         "voices": (),
     },

@@ -36,7 +36,8 @@ from .pipeline.head_search import alignment_heads, find_heads, keep_heads
 from .pipeline.model import Model
 from .pipeline.streams import SpeechStream, WaveformStream
 from .pipeline.utterances import Reading, utterances_of, word_reader
-from .text import Normalizer, load_homophones
+from .text import Lexicon, Normalizer, load_homophones
+from .text.lexicon import LexiconLike
 from .utils import machine
 from .utils.locks import new_lock
 from .utils.process_hooks import finish_before_exit
@@ -290,6 +291,7 @@ class Chat(CheckpointAttributes):
         interrupt: threading.Event | None = None,
         word_times: bool = False,
         guard: str | None = None,
+        lexicon: LexiconLike | None = None,
     ) -> Any:
         """Speak one text or several.
 
@@ -316,6 +318,8 @@ class Chat(CheckpointAttributes):
             guard: find the times and lost or repeated words. ``report`` names faults in ``rows``,
                 ``retry`` also generates the utterance again, up to three times, and keeps the best;
                 a stream then gives out whole utterances.
+            lexicon: the caller's words and their sayings, a ``Lexicon`` or a mapping. The results
+                tell where it was applied, in ``lexicon_uses``.
 
         Returns:
             ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each text; with ``stream``
@@ -339,7 +343,11 @@ class Chat(CheckpointAttributes):
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
             reading = Reading(
-                self.normalizer, lang, do_text_normalization, do_homophone_replacement
+                self.normalizer,
+                lang,
+                do_text_normalization,
+                do_homophone_replacement,
+                Lexicon.of(lexicon),
             )
             read = word_reader(reading) if aligns else None
             utterances = utterances_of(
@@ -356,7 +364,10 @@ class Chat(CheckpointAttributes):
             if model.gpt.batches_itself and not stream:
                 together = len(utterances)
             heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if aligns else ()
-            call = InferCall(model, len(texts), max(1, together), cancelled, read, heads, guard)
+            uses = reading.lexicon_uses(texts)
+            call = InferCall(
+                model, len(texts), max(1, together), cancelled, read, heads, guard, uses
+            )
             if stream and not refine_text_only:
                 thread = call.generation_thread(
                     utterances, coding, use_decoder, early, None if skip_refine_text else refining
@@ -388,6 +399,7 @@ class Chat(CheckpointAttributes):
         interrupt: threading.Event | None = None,
         word_times: bool = False,
         guard: str | None = None,
+        lexicon: LexiconLike | None = None,
     ) -> SpeechStream:
         """Speak one text piece by piece: ``for piece in chat.stream(text)``, or ``async for``.
 
@@ -398,8 +410,8 @@ class Chat(CheckpointAttributes):
             low_latency: begin before the samples are final: ``True``, or a ``LowLatency`` or dict
                 with its numbers.
             lang, skip_refine_text, use_decoder, do_text_normalization, do_homophone_replacement,
-                split_text, max_split_batch, params_refine_text, params_infer_code, interrupt: as
-                in :meth:`infer`.
+                split_text, max_split_batch, params_refine_text, params_infer_code, interrupt,
+                lexicon: as in :meth:`infer`.
             first_utterance: number of the text's first utterance in a longer text that is spoken
                 in parts; with the same seed they then sound as they would in the whole.
             word_times: find when each word is spoken, for ``Piece.words``.
@@ -422,7 +434,11 @@ class Chat(CheckpointAttributes):
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
             reading = Reading(
-                self.normalizer, lang, do_text_normalization, do_homophone_replacement
+                self.normalizer,
+                lang,
+                do_text_normalization,
+                do_homophone_replacement,
+                Lexicon.of(lexicon),
             )
             read = word_reader(reading) if aligns else None
             utterances = utterances_of(
@@ -436,7 +452,8 @@ class Chat(CheckpointAttributes):
             )
             together = checked_batch(max_split_batch) if split_text else 1
             heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if aligns else ()
-            call = InferCall(model, 1, together, cancelled, read, heads, guard)
+            uses = reading.lexicon_uses([text])
+            call = InferCall(model, 1, together, cancelled, read, heads, guard, uses)
             thread = call.generation_thread(
                 utterances, coding, use_decoder, early, None if skip_refine_text else refining
             )

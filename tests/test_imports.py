@@ -300,6 +300,8 @@ DISTRIBUTIONS = {
     "grpc_health": "grpcio-health-checking",
     "grpc_reflection": "grpcio-reflection",
 }
+# Of newer versions of Python; older ones have another package.
+NEWER = {"tomllib"}
 # Imported only by the server's tool for developers.
 TOOLS = {"grpc_tools"}
 # Installed by the CUDA builds of torch; a test above checks that only kernels import it.
@@ -338,7 +340,10 @@ def third_party() -> Iterator[tuple[str, Import]]:
     for module in modules():
         for item in imports_of(module):
             top = item.name.partition(".")[0]
-            if top not in {"ChatTTS", *TOOLS, *BY_TORCH} and top not in sys.stdlib_module_names:
+            if (
+                top not in {"ChatTTS", *NEWER, *TOOLS, *BY_TORCH}
+                and top not in sys.stdlib_module_names
+            ):
                 yield module, item
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from ..errors import ConfigError
 from .console import UsageError
+
+if TYPE_CHECKING:
+    from ..text.lexicon import Lexicon
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
@@ -74,6 +77,27 @@ def add_text_options(parser: Parser) -> None:
         action="store_false",
         help="do not cut a long text into sentences",
     )
+    add_lexicon_option(group, "how words of yours are said")
+
+
+def add_lexicon_option(group: Any, what: str) -> None:
+    """Add the option that names a lexicon; ``what`` begins its description."""
+    group.add_argument(
+        "--lexicon",
+        metavar="FILE",
+        help=f'{what}: a TOML file with lines such as nginx = "engine x"',
+    )
+
+
+def read_lexicon(path: str | None) -> Lexicon:
+    """Return the lexicon of a file; an empty one without a file.
+
+    Raises:
+        ConfigError: it cannot be read, or an entry cannot be used.
+    """
+    from ..text.lexicon import Lexicon
+
+    return Lexicon() if path is None else Lexicon.load(path)
 
 
 def add_file_option(group: Any) -> None:
@@ -95,6 +119,7 @@ def text_arguments(args: argparse.Namespace) -> dict[str, Any]:
         "lang": args.lang,
         "do_text_normalization": args.normalize,
         "split_text": args.split,
+        "lexicon": read_lexicon(args.lexicon),
     }
 
 

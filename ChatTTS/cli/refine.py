@@ -46,6 +46,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if tags := refine_tags(args):
         values["prompt"] = tags
     params = checked_parameters("RefineTextParams", values)
+    texts = text_arguments(args)
     choice = choose_model(args.model)
     if not read_config(choice).defaults.refine_trained:
         raise ConfigError(
@@ -53,9 +54,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             "is: `chattts download`, then --model huggingface"
         )
     chat = load_chat(choice, args, console)
-    refined = chat.infer(
-        text, refine_text_only=True, params_refine_text=params, **text_arguments(args)
-    )
+    refined = chat.infer(text, refine_text_only=True, params_refine_text=params, **texts)
     lines = refined if isinstance(refined, str) else "\n".join(refined)
     if not lines:
         raise NothingToSpeakError(text)

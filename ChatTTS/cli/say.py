@@ -155,6 +155,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     sampling = sampling_parameters(args) | _prompt(args) | {"show_tqdm": not console.quiet}
     checked_parameters("InferCodeParams", sampling)
     _check_sample(args)
+    texts = text_arguments(args)
     choice = choose_model(args.model)
     config = read_config(choice)
     voice = find_voice(args.voice, config, VoiceLibrary())
@@ -163,7 +164,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     chat = load_chat(choice, args, console)
     arguments = {
-        **text_arguments(args),
+        **texts,
         **_refining(args, sampling, config.defaults.refine_trained),
         "params_infer_code": {**sampling, **voice.parameters, **_sample(chat, args)},
         **({"word_times": True} if _wants_words(args, chat) else {}),

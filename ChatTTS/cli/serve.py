@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ChatTTSError, EngineDeadError, EngineUnavailableError
 from .console import Console, UsageError
 from .model import choose_model, load_chat
-from .options import Commands, Parser, add_command, add_engine_options
+from .options import (
+    Commands,
+    Parser,
+    add_command,
+    add_engine_options,
+    add_lexicon_option,
+    read_lexicon,
+)
 from .replicas import add_replica_options, default_running, replicated, wants_replicas
 
 if TYPE_CHECKING:
@@ -136,7 +143,9 @@ def add_to(commands: Commands) -> None:
         metavar="FOLDER",
         help="folder of saved and uploaded voices; that of `chattts voice` by default",
     )
-    parser.add_argument_group("speech").add_argument(
+    speech = parser.add_argument_group("speech")
+    add_lexicon_option(speech, "how words are said in all requests, which may add their own")
+    speech.add_argument(
         "--guard",
         choices=("retry", "report", "none"),
         default="none",
@@ -305,6 +314,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         shutdown_seconds=args.shutdown_seconds,
         log_texts=args.log_texts,
         guard=None if args.guard == "none" else args.guard,
+        lexicon=read_lexicon(args.lexicon),
         limits=Limits(**limits),
     )
 

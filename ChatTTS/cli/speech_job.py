@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..core import Chat
     from ..pipeline.results import Fault, SpokenText, Word
 
+_LONGEST_NOTE = 400  # characters
 _ENDINGS = {
     "length": "cut off at the longest that the model may speak (length); another seed or a "
     "shorter sentence may help",
@@ -118,6 +119,11 @@ class SpeechJob:
         console.note(said)
         if self._stopped_in is not None:
             console.note(f"stopped in {_shortened(self._stopped_in)}")
+        uses = [use for row in self._rows for use in row.lexicon_uses]
+        if uses:
+            pairs = dict.fromkeys((use.text, use.saying) for use in uses)
+            said = ", ".join(f"{text!r} as {saying!r}" for text, saying in pairs)
+            console.note(f"said by the lexicon: {_cut(said)}")
         for spoken in (spoken for row in self._rows for spoken in row.utterances):
             if spoken.finish is not None and spoken.finish.value in _ENDINGS:
                 warn(f"{_shortened(spoken.text)} was {_ENDINGS[spoken.finish.value]}")
@@ -170,6 +176,10 @@ def _described(fault: Fault) -> str:
     where = f"at {fault.start:.2f} s of the sentence"
     words = f" {_shortened(fault.text)}" if fault.text else ""
     return f"{fault.kind}{words} {where}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_NOTE else f"{text[: _LONGEST_NOTE - 1]}…"
 
 
 def _shortened(text: str) -> str:

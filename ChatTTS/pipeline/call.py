@@ -10,6 +10,7 @@ from functools import partial
 from ..config import AlignmentHeads
 from ..model.generation import Cancellation
 from ..params import InferCodeParams, LowLatency, RefineTextParams
+from ..text.lexicon import LexiconUse
 from ..text.spoken_words import Reader
 from ..utils.progress import progress
 from .assembly import WaveformAssembler
@@ -18,7 +19,7 @@ from .decoding import UtteranceDecoder
 from .frame_generation import Utterance, UtteranceUpdate, choose_seed, refine, speak
 from .guard import RETRY, make_guard
 from .model import Model
-from .results import EmptySpeechError, Waveforms
+from .results import EmptySpeechError, SpokenText, Waveforms
 from .schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
 from .streams import GenerationThread
 from .utterance_words import MakeWords, word_maker
@@ -38,6 +39,7 @@ class InferCall:
         read: the spoken form of a written word, where the times of words are wanted.
         heads: the attention heads that these times are found from.
         guard: ``retry`` or ``report`` where faults are wanted; it needs ``read``.
+        lexicon_uses: for each text, where a lexicon replaced its words.
     """
 
     model: Model
@@ -47,6 +49,7 @@ class InferCall:
     read: Reader | None = None
     heads: AlignmentHeads = ()
     guard: str | None = None
+    lexicon_uses: tuple[tuple[LexiconUse, ...], ...] = ()
 
     def refined(
         self, utterances: Sequence[Utterance], params: RefineTextParams, seed: int
@@ -94,6 +97,7 @@ class InferCall:
             waits_for_consumer=False,
             make_words=self._word_maker(synthesizer.samples_per_frame),
         )
+        self._note_uses(assembler.texts)
         try:
             for update in self._frames(
                 utterances, params, synthesizer.samples_per_frame, is_stream=False
@@ -147,7 +151,12 @@ class InferCall:
             waits_for_consumer=True,
             make_words=self._word_maker(synthesizer.samples_per_frame),
         )
+        self._note_uses(assembler.texts)
         return GenerationThread(updates, assembler, self.cancelled)
+
+    def _note_uses(self, texts: Sequence[SpokenText]) -> None:
+        for text, uses in zip(texts, self.lexicon_uses, strict=False):  # without a lexicon, none
+            text.lexicon_uses = uses
 
     def _word_maker(self, samples_per_frame: int) -> MakeWords | None:
         if self.read is None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..audio.samples import SAMPLE_RATE
 from ..errors import ChatTTSError
 from ..model.generation import FinishReason
+from ..text.lexicon import LexiconUse
 
 T = TypeVar("T", bound="_Timed")
 
@@ -103,9 +104,15 @@ class SpokenUtterance:
 
 @dataclass
 class SpokenText:
-    """The spoken utterances of one text, in order."""
+    """The spoken utterances of one text, in order.
+
+    Attributes:
+        utterances: as above.
+        lexicon_uses: where a lexicon replaced words of the text.
+    """
 
     utterances: list[SpokenUtterance] = field(default_factory=list)
+    lexicon_uses: tuple[LexiconUse, ...] = ()
 
     @property
     def words(self) -> list[Word]:
@@ -166,6 +173,11 @@ class Waveforms(list[NDArray[np.float32]]):
     def words(self) -> list[list[Word]]:
         """The words of each text, where their times were asked for."""
         return [row.words for row in self.rows]
+
+    @property
+    def lexicon_uses(self) -> list[tuple[LexiconUse, ...]]:
+        """The places of each text where a lexicon replaced words."""
+        return [row.lexicon_uses for row in self.rows]
 
     @property
     def faults(self) -> list[list[Fault]]:

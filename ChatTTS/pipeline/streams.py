@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..model.generation import Cancellation
 from ..params import InferCodeParams
+from ..text.lexicon import LexiconUse
 from ..utils.process_hooks import register_thread_owner, start_thread
 from .assembly import WaveformAssembler
 from .frame_generation import UtteranceUpdate
@@ -213,6 +214,11 @@ class SpeechStream(Stream[Piece]):
     def finish_reason(self) -> str | None:
         """The ending of the text: ``stop``, ``length`` or ``abort``; ``None`` while it goes on."""
         return self.rows[0].finish_reason
+
+    @property
+    def lexicon_uses(self) -> tuple[LexiconUse, ...]:
+        """The places of the text where a lexicon replaced words."""
+        return self.rows[0].lexicon_uses
 
     def _take(self) -> Piece | None:
         piece = self._generation.assembler.piece(self._position)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..errors import NothingToSpeakError, TextError
-from ..text import Normalizer, prepare
+from ..text import Lexicon, LexiconUse, Normalizer, prepare
 from ..text.spoken_words import CallerWord, Reader, assign_words, caller_words
 from .frame_generation import Utterance
 from .model import Model
@@ -17,12 +17,21 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Reading:
-    """Settings that turn texts into spoken words; see ``Chat.infer`` for the fields."""
+    """Settings that turn texts into spoken words; see ``Chat.infer`` for the fields.
+
+    Attributes:
+        lexicon: applied to a text before anything else.
+    """
 
     normalizer: Normalizer
     lang: str | None
     do_text_normalization: bool
     do_homophone_replacement: bool
+    lexicon: Lexicon = field(default_factory=Lexicon)
+
+    def lexicon_uses(self, texts: Sequence[str]) -> tuple[tuple[LexiconUse, ...], ...]:
+        """Return for each text where the lexicon replaces its words."""
+        return tuple(self.lexicon.apply(text).uses for text in texts)
 
 
 def word_reader(reading: Reading) -> Reader:
@@ -31,7 +40,10 @@ def word_reader(reading: Reading) -> Reader:
     def read(word: str) -> str:
         try:
             return reading.normalizer(
-                word, reading.do_text_normalization, reading.do_homophone_replacement, reading.lang
+                reading.lexicon.apply(word).text,
+                reading.do_text_normalization,
+                reading.do_homophone_replacement,
+                reading.lang,
             )
         except TextError:  # of a registered function, which has read the whole text before
             return word
@@ -62,9 +74,10 @@ def utterances_of(
     most = model.config.defaults.max_utterance_characters
     utterances = []
     for number, text in enumerate(texts):
+        respelled = reading.lexicon.apply(text)
         try:
             pieces = prepare(
-                text,
+                respelled.text,
                 reading.normalizer,
                 lang=reading.lang,
                 do_text_normalization=reading.do_text_normalization,
@@ -79,7 +92,8 @@ def utterances_of(
             continue
         words: Sequence[tuple[CallerWord, ...]] = [()] * len(pieces)
         if read is not None:
-            words = assign_words(caller_words(text), pieces, read)
+            replaced = ((use.start_character, use.end_character) for use in respelled.uses)
+            words = assign_words(caller_words(text, replaced), pieces, read)
         utterances += [
             Utterance(number, i, piece, first, own)
             for i, (piece, own) in enumerate(zip(pieces, words, strict=True))

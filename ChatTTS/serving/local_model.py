@@ -115,6 +115,7 @@ def open_stream(chat: Chat, job: SpeechJob, interrupt: threading.Event) -> Speec
         interrupt=interrupt,
         word_times=job.word_times,
         guard=job.guard,
+        lexicon=job.lexicon,
     )
 
 
@@ -131,6 +132,7 @@ def refine(chat: Chat, job: RefineJob, interrupt: threading.Event) -> str:
         refine_text_only=True,
         params_refine_text=job.sampling,
         interrupt=interrupt,
+        lexicon=job.lexicon,
     )
     if not text:
         raise NothingToSpeakError(job.text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..audio.samples import Samples
@@ -12,6 +12,7 @@ from ..config import Config
 from ..model.tokenizer import Tokenizer
 from ..model.velocity.metrics import Metrics
 from ..pipeline.results import Piece
+from ..text.lexicon import Lexicon
 from ..utils.lru import CacheCounts
 
 
@@ -31,6 +32,7 @@ class SpeechJob:
         first_utterance: index of the text's first utterance.
         word_times: whether the pieces have their words, with times.
         guard: ``retry`` or ``report``; ``None`` looks for no faults.
+        lexicon: words and their sayings.
     """
 
     text: str
@@ -43,6 +45,7 @@ class SpeechJob:
     first_utterance: int = 0
     word_times: bool = False
     guard: str | None = None
+    lexicon: Lexicon = field(default_factory=Lexicon)
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,13 @@ class RefineJob:
         text: what to refine.
         sampling: fields of ``RefineTextParams``, the seed among them.
         language: ``en`` or ``zh``; ``None`` detects it from the text.
+        lexicon: words and their sayings.
     """
 
     text: str
     sampling: Mapping[str, Any]
     language: str | None = None
+    lexicon: Lexicon = field(default_factory=Lexicon)
 
 
 class PieceStream(Protocol):

@@ -6,7 +6,10 @@ import math
 import secrets
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
+from ..errors import ConfigError
+from ..text.lexicon import Lexicon
 from .errors import BadRequestError
 
 SLOWEST, FASTEST = 0.25, 4.0  # bounds of ``speed``
@@ -47,6 +50,18 @@ def new_seed() -> int:
     return secrets.randbelow(2**31)
 
 
+def parse_lexicon(given: Any) -> Lexicon:
+    """Return the lexicon of a field of JSON; ``None`` is an empty one.
+
+    Raises:
+        BadRequestError: it is no object of words and sayings, or an entry cannot be used.
+    """
+    try:
+        return Lexicon.of(given)
+    except ConfigError as error:
+        raise BadRequestError(str(error), param="lexicon") from error
+
+
 @dataclass(frozen=True)
 class SpeechRequest:
     """One text to be spoken.
@@ -65,6 +80,7 @@ class SpeechRequest:
         word_times: whether the pieces have their words, with times.
         guard: ``report`` finds faults of the speech, ``retry`` also speaks faulty utterances again;
             see ``Chat.stream``.
+        lexicon: the client's words and their sayings.
         priority: class in the queue.
         max_wait: seconds that it may wait for its turn; ``None`` means the server's limit.
         client: name of the client, for fairness between clients.
@@ -93,6 +109,7 @@ class SpeechRequest:
     low_latency: bool = False
     word_times: bool = False
     guard: str | None = None
+    lexicon: Lexicon = field(default_factory=Lexicon)
     priority: Priority = Priority.INTERACTIVE
     max_wait: float | None = None
     client: str = ""

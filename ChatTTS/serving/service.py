@@ -9,10 +9,12 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..audio.samples import Samples
 from ..errors import ChatTTSError, EngineDeadError
+from ..text.lexicon import LexiconUse
 from ..utils.lru import LRU
 from .admission import Admission, AdmissionLimits
 from .errors import (
@@ -155,10 +157,10 @@ class SpeechService:
     def speak(self, request: SpeechRequest) -> Speech:
         """Return the speech of ``request``: enter it, and iterate over its pieces.
 
-        This call itself raises nothing; :class:`.speech.Speech` lists the errors of entering and
-        of iterating.
+        The server's lexicon is added to that of the request. This call itself raises nothing;
+        :class:`.speech.Speech` lists the errors of entering and of iterating.
         """
-        return Speech(self, request)
+        return Speech(self, self._with_lexicon(request))
 
     async def refine(self, request: SpeechRequest, prompt: str | None = None) -> list[str]:
         """Return the utterances of a request's text after the refine pass.
@@ -169,12 +171,14 @@ class SpeechService:
         Raises:
             ServingError: the text cannot be refined, or not now; as for :meth:`speak`.
         """
+        request = self._with_lexicon(request)
         self._check_text(request.text)
+        await self.find_lexicon_uses(request)
         interrupt = threading.Event()
         settings = _sampling_params(request)
         if prompt is not None:
             settings["prompt"] = prompt
-        job = RefineJob(request.text, settings, request.language)
+        job = RefineJob(request.text, settings, request.language, request.lexicon)
 
         def refined() -> str:
             return self.model.refine(job, interrupt)
@@ -252,6 +256,33 @@ class SpeechService:
         except ChatTTSError as error:
             raise as_serving_error(error) from error
 
+    async def find_lexicon_uses(self, request: SpeechRequest) -> tuple[LexiconUse, ...]:
+        """Return where the lexicon replaces words of the text.
+
+        Raises:
+            RequestTooLargeError: the text is too long with its sayings.
+        """
+        if not request.lexicon.entries:
+            return ()
+        respelled = await self.in_thread(lambda: request.lexicon.apply(request.text))
+        limit = self.settings.limits.characters
+        if len(respelled.text) > limit:
+            raise RequestTooLargeError(
+                f"with the sayings of its lexicon the text has {len(respelled.text)} characters; "
+                f"this server takes {limit}: send it in parts",
+                param="lexicon",
+            )
+        return respelled.uses
+
+    def _with_lexicon(self, request: SpeechRequest) -> SpeechRequest:
+        """Return a request with the server's lexicon added to its own."""
+        default = self.settings.lexicon
+        if not default.entries:
+            return request
+        if not request.lexicon.entries:
+            return replace(request, lexicon=default)
+        return replace(request, lexicon=default.extended(request.lexicon))
+
     @property
     def gives_word_times(self) -> bool:
         """Return whether the checkpoint and the engine can tell when words are spoken.
@@ -319,6 +350,7 @@ class SpeechService:
             first_utterance=request.first_utterance,
             word_times=request.word_times,
             guard=request.guard,
+            lexicon=request.lexicon,
         )
         return await self.model.open_stream(job, interrupt)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import ConfigError
+from ..text.lexicon import Lexicon
 
 MEBI = 1 << 20
 _PRINTABLE = re.compile("[!-~]+")
@@ -94,6 +95,7 @@ class Settings:
         log_texts: whether logs may contain texts.
         guard: the guard of requests that name none: ``retry``, ``report`` or ``None``. Speech that
             is sent while it is generated then has ``report`` in place of ``retry``.
+        lexicon: words and their sayings, for all requests; those of a request replace them.
         limits: upper limits.
 
     Raises:
@@ -117,6 +119,7 @@ class Settings:
     shutdown_seconds: float = 20.0
     log_texts: bool = False
     guard: str | None = None
+    lexicon: Lexicon = field(default_factory=Lexicon, repr=False)
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:

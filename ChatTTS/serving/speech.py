@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from ..pipeline.results import Fault, Piece
+from ..text.lexicon import LexiconUse
 from ..utils.lru import LRU
 from .admission import Admission
 from .errors import ServingError, UnavailableError
@@ -47,6 +48,9 @@ class SpeechBackend(Protocol):
     def take_ticket(self, request: SpeechRequest) -> Ticket:
         """Put the request into the queue."""
 
+    async def find_lexicon_uses(self, request: SpeechRequest) -> tuple[LexiconUse, ...]:
+        """Return where the lexicon replaces words; raise RequestTooLargeError as ``check``."""
+
     async def open_stream(
         self, request: SpeechRequest, voice: dict[str, str], interrupt: threading.Event
     ) -> PieceStream:
@@ -81,6 +85,7 @@ class Speech(AsyncIterator[Piece]):
         record: times and counts, up to now.
         finish_reason: ``stop``, ``length`` or ``abort``; ``None`` before the end.
         faults: those that the guard found in the pieces up to now.
+        lexicon_uses: where a lexicon replaced words of the text.
 
     Raises:
         ServingError: when entered: the request cannot be spoken (too long, an unknown voice), or
@@ -93,6 +98,7 @@ class Speech(AsyncIterator[Piece]):
         self.record = RequestRecord(request)
         self.finish_reason: str | None = None
         self.faults: list[Fault] = []
+        self.lexicon_uses: tuple[LexiconUse, ...] = ()
         self._backend = backend
         self._voice: dict[str, str] = {}
         self._ticket: Ticket | None = None
@@ -104,6 +110,7 @@ class Speech(AsyncIterator[Piece]):
     async def __aenter__(self) -> Speech:
         backend, request = self._backend, self.request
         self._voice = backend.check(request)
+        self.lexicon_uses = await backend.find_lexicon_uses(request)
         # While the server shuts down, the admission refuses every new request.
         may_use_cache = self._is_cacheable and not backend.admission.draining
         cached = backend.results.get(self._cache_key) if may_use_cache else None
@@ -213,4 +220,4 @@ class Speech(AsyncIterator[Piece]):
         r = self.request
         settings = (r.seed, r.temperature, r.top_p, r.top_k, r.language, r.refine, r.low_latency)
         voice = tuple(sorted(self._voice.items()))
-        return (r.text, voice, r.first_utterance, r.word_times, r.guard, *settings)
+        return (r.text, r.lexicon, voice, r.first_utterance, r.word_times, r.guard, *settings)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from ..audio.subtitles import make_cues
 from ..pipeline.results import Fault, Word
+from ..text.lexicon import LexiconUse
 
 _DIGITS = 3  # of seconds: frames last 21 ms
 
@@ -51,6 +52,11 @@ def fault_fields(fault: Fault, speed: float) -> dict[str, Any]:
         "start_character": fault.start_character,
         "end_character": fault.end_character,
     }
+
+
+def lexicon_fields(use: LexiconUse) -> dict[str, Any]:
+    """Return the fields of a place where a lexicon was applied, for JSON."""
+    return asdict(use)
 
 
 def cue_fields(words: Iterable[Word], text: str, speed: float) -> list[dict[str, Any]]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 
+from .numbers import english_digits, english_number
+
 # A word always follows these, so their full stop never ends a sentence.
 _LEADING = {
     "mr": "mister", "mrs": "missus", "ms": "miss", "dr": "doctor", "prof": "professor",
     "st": "saint", "mt": "mount", "lt": "lieutenant", "sgt": "sergeant", "capt": "captain",
-    "gen": "general", "gov": "governor", "rev": "reverend", "sen": "senator",
+    "gen": "general", "gov": "governor", "rev": "reverend", "sen": "senator", "col": "colonel",
+    "maj": "major", "cpl": "corporal", "hon": "honorable", "pres": "president",
+    "rep": "representative",
     "e.g": "for example", "i.e": "that is", "vs": "versus", "cf": "compare",
     "approx": "approximately",
 }  # fmt: skip
@@ -29,7 +33,8 @@ MONTHS = {
 # These are abbreviations only before a number; otherwise words at the end of a sentence.
 _NUMBERED = {
     "no": "number", "nos": "numbers", "vol": "volume", "p": "page", "pp": "pages",
-    "fig": "figure", "ch": "chapter", "sec": "section", **MONTHS,
+    "fig": "figure", "ch": "chapter", "sec": "section", "tel": "telephone", "ext": "extension",
+    "ca": "circa", "c": "circa", **MONTHS,
 }  # fmt: skip
 
 _READINGS = {**_LEADING, **_TRAILING, **_NUMBERED}
@@ -37,6 +42,64 @@ _ABBREVIATION = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, _READINGS))})\
 _TITLE_WITHOUT_STOP = re.compile(r"\b(Mr|Mrs|Ms|Dr|Prof)(?= [A-Z])")
 _DOTTED = re.compile(r"(?<![A-Za-z.])(?:[A-Za-z]\.){2,}")
 _INITIAL = re.compile(r"(?<![A-Za-z.])[A-HJ-Z]\.(?=\s)")
+
+# Kinds of streets behind a name: "1428 Elm St. It was", "on Elm Dr." and "Elm Ave, Town".
+_STREETS = {
+    "St": "street", "Ave": "avenue", "Blvd": "boulevard", "Rd": "road", "Dr": "drive",
+    "Ln": "lane", "Ct": "court", "Pl": "place", "Sq": "square", "Hwy": "highway",
+    "Expy": "expressway", "Pkwy": "parkway",
+}  # fmt: skip
+_KIND = "|".join(_STREETS)
+_DIRECTIONS = {"N": "North", "S": "South", "E": "East", "W": "West"}
+_ADDRESS = re.compile(
+    rf"(?<![\w.,])(?P<number>\d{{1,5}})(?P<letter>[A-Z]?)\s(?:(?P<way>[NSEW]\.?)\s)?"
+    rf"(?P<rest>(?:(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s){{1,3}})"
+    rf"(?P<kind>{_KIND})\b(?P<stop>\.?)(?!\w)"
+)
+_STATES = {
+    "AL": "Alabama", "AK": "Alaska", "AZ": "Arizona", "AR": "Arkansas", "CA": "California",
+    "CO": "Colorado", "CT": "Connecticut", "DE": "Delaware", "FL": "Florida", "GA": "Georgia",
+    "HI": "Hawaii", "ID": "Idaho", "IL": "Illinois", "IN": "Indiana", "IA": "Iowa",
+    "KS": "Kansas", "KY": "Kentucky", "LA": "Louisiana", "ME": "Maine", "MD": "Maryland",
+    "MA": "Massachusetts", "MI": "Michigan", "MN": "Minnesota", "MS": "Mississippi",
+    "MO": "Missouri", "MT": "Montana", "NE": "Nebraska", "NV": "Nevada", "NH": "New Hampshire",
+    "NJ": "New Jersey", "NM": "New Mexico", "NY": "New York", "NC": "North Carolina",
+    "ND": "North Dakota", "OH": "Ohio", "OK": "Oklahoma", "OR": "Oregon", "PA": "Pennsylvania",
+    "RI": "Rhode Island", "SC": "South Carolina", "SD": "South Dakota", "TN": "Tennessee",
+    "TX": "Texas", "UT": "Utah", "VT": "Vermont", "VA": "Virginia", "WA": "Washington",
+    "WV": "West Virginia", "WI": "Wisconsin", "WY": "Wyoming",
+}  # fmt: skip
+_STATE = re.compile(
+    r"(?<=[a-z], )(?!IN|OR|ME|OK|HI|OH|PA|MA|ID|AL|DE)"
+    rf"({'|'.join(_STATES)})(?=$|[.,])"
+)
+_ERA = re.compile(r"(?<=\d )([AB])\.([DC])\b(?!\.)")
+_PLACE = re.compile(rf"(?<=, )({'|'.join(_STATES)})\.?,?\s(\d{{5}})(?![\d,.]*\d)")
+# A capital after it would make it "saint" or "doctor" of the next name.
+_STREET = re.compile(
+    rf"\b((?!Mount|Fort|Port|The|And|But|So)(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s)"
+    rf"({_KIND})(?:(\.)(?!\s[A-Z]|\w)|(?=,|$))"
+)
+_WEEKDAYS = {
+    "mon": "Monday", "tue": "Tuesday", "tues": "Tuesday", "wed": "Wednesday", "thu": "Thursday",
+    "thur": "Thursday", "thurs": "Thursday", "fri": "Friday", "sat": "Saturday", "sun": "Sunday",
+}  # fmt: skip
+_AFTER_WEEKDAY = (
+    rf"(?:{'|'.join(map(str.title, MONTHS))}|January|February|March|April|May|June|July|August|"
+    r"September|October|November|December)\b|\d|morning\b|afternoon\b|evening\b|night\b"
+)
+_WEEKDAY = re.compile(
+    rf"\b(Mon|Tues?|Wed|Thu(?:rs?)?|Fri)\b(?:\.(?=,)|\.?(?=,?\s(?:{_AFTER_WEEKDAY}|to\b|and\b|-)))"
+    r"|(?<=\bto )(Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)\b"
+    rf"|\b(Sat|Sun)\b(?:\.?(?=,?\s(?:{_AFTER_WEEKDAY})))"
+)
+_DAY = "(Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)"
+_WEEK = re.compile(rf"\b{_DAY}\.?\s?[-–]\s?{_DAY}\b\.?(?!\w)")
+_HALF_OF_ZONE = re.compile(r"\b([ap])\.m\.(?=\s(?:[ECMP][SD]?T|GMT|UTC|CET|BST)\b)")
+_BESIDE_MONTH = re.compile(r"(?:and|or|to|through|of)\s|,\s\d|[-–]")
+_FORT = re.compile(r"\bFt\.(?=\s[A-Z][a-z])")
+_WITH = re.compile(r"(?<![\w/])w/o?(?=\s)")
+_DEGREE = re.compile(r"\bPhD\b")
 
 _LAST_WORD = re.compile(r"(?<![0-9A-Za-z])[A-Za-z](?:[A-Za-z.]*[A-Za-z])?$")
 _LIST_NUMBER = re.compile(r"\s*\d{1,3}")  # with nothing before it on its line
@@ -70,6 +133,17 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
 
 def expand_abbreviations(text: str) -> str:
     """Write abbreviations out; a full stop stays where it ends a sentence."""
+    text = _PLACE.sub(_place, _ADDRESS.sub(_address, text))
+    text = _ERA.sub(r"\1 \2", _STATE.sub(lambda match: _STATES[match[1]], text))
+    text = _STREET.sub(_street, text)
+    text = _WEEK.sub(
+        lambda match: f"{_WEEKDAYS[match[1].lower()]} to {_WEEKDAYS[match[2].lower()]}", text
+    )
+    text = _WEEKDAY.sub(lambda match: _WEEKDAYS[match[match.lastindex or 0].lower()], text)
+    text = _FORT.sub("fort", text)
+    text = _HALF_OF_ZONE.sub(r"\1 m", text)
+    text = _WITH.sub(lambda match: "without" if match[0].endswith("o") else "with", text)
+    text = _DEGREE.sub("P H D", text)
     text = _ABBREVIATION.sub(_read, text)
     text = _DOTTED.sub(_spell, text)
     text = _INITIAL.sub(_spell, text)
@@ -78,6 +152,8 @@ def expand_abbreviations(text: str) -> str:
 
 def _read(match: re.Match[str]) -> str:
     key, after = match[1].lower(), match.string[match.end() :].lstrip()
+    if key in MONTHS and match[1].istitle() and _BESIDE_MONTH.match(after):
+        return MONTHS[key]
     if key in _NUMBERED and not after[:1].isdigit():
         return match[0]
     reading = "street" if key == "st" and not after[:1].isupper() else _READINGS[key]
@@ -86,6 +162,33 @@ def _read(match: re.Match[str]) -> str:
 
 def _spell(match: re.Match[str]) -> str:
     return " ".join(match[0].replace(".", "")) + _kept_stop(match)
+
+
+def _address(match: re.Match[str]) -> str:
+    """Return an address: its number in pairs, the direction, and the kind of street."""
+    number, rest = match["number"], match["rest"]
+    if len(number) == 4 and number[1:3] != "00" and number[2] != "0":
+        number = f"{english_number(number[:2])} {english_number(number[2:])}"
+    elif len(number) == 3 and number[1] != "0":
+        number = f"{english_number(number[0])} {english_number(number[1:])}"
+    way = f"{_DIRECTIONS[match['way'][0]]} " if match["way"] else ""
+    kind = _STREETS[match["kind"]] + (_stop_before(match) if match["stop"] else "")
+    letter = f" {match['letter']}" if match["letter"] else ""
+    return f"{number}{letter} {way}{rest}{kind}"
+
+
+def _place(match: re.Match[str]) -> str:
+    return f"{_STATES[match[1]]} {english_digits(match[2])}"
+
+
+def _street(match: re.Match[str]) -> str:
+    return match[1] + _STREETS[match[2]] + (_stop_before(match) if match[3] else "")
+
+
+def _stop_before(match: re.Match[str]) -> str:
+    """Return a full stop if a new sentence, or nothing, follows the match."""
+    following = _NEXT.match(match.string, match.end())
+    return "." if following is None or following[1].isupper() else ""
 
 
 def _kept_stop(match: re.Match[str]) -> str:

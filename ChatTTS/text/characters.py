@@ -28,7 +28,11 @@ _PUBLISHED_MAP = str.maketrans(
 )
 
 _IDEOGRAPH = re.compile(r"[\u4e00-\u9fff]")
-_WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)*")
+# Units behind digits are no words of a language; nor are addresses in a Chinese text.
+_WORD = re.compile(r"(?<![0-9A-Za-z])[A-Za-z]+(?:['’][A-Za-z]+)*")
+_ADDRESS = re.compile(
+    r"(?:https?://|www\.)[!-~]+|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII
+)
 
 _FULL_WIDTH = str.maketrans(
     dict(zip(",.!?:;()-", "，。！？：；（）－", strict=True))
@@ -72,7 +76,8 @@ def language_of(text: str) -> str | None:
     A text with neither has None.
     """
     plain = without_tags(text)
-    ideographs, words = len(_IDEOGRAPH.findall(plain)), len(_WORD.findall(plain))
+    ideographs = len(_IDEOGRAPH.findall(plain))
+    words = len(_WORD.findall(_ADDRESS.sub(" ", plain) if ideographs else plain))
     if not ideographs and not words:
         return None
     return "zh" if ideographs > words else "en"

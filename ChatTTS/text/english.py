@@ -11,42 +11,51 @@ import re
 from collections.abc import Callable
 
 from .abbreviations import MONTHS, expand_abbreviations
+from .codes import read_codes
+from .formulas import read_formulas
 from .numbers import LONG_RUN, english_digits, english_number
 from .quantities import (
     DEGREES,
     FRACTION,
-    MEASURE,
-    MONEY,
     NUMBER,
     PERCENT,
+    read_measures,
+    read_money,
+    read_other_fractions,
     say_degrees,
-    say_measure,
-    say_money,
     say_percent,
 )
+from .roman import read_roman, with_ending
+from .signs import name_emoji, name_greek
 
 Ask = Callable[[str], "str | None"]  # the grammar: the words of a span, or None
 
-_MONTHS = "|".join([*dict.fromkeys(MONTHS.values()), "May", "Sept", *map(str.title, MONTHS)])
+# In lower case, "may" and "march" are verbs; "mar" is one, too.
+_ANY_CASE = "|".join(
+    word
+    for month in sorted({*MONTHS, *map(str.lower, MONTHS.values())}, key=len, reverse=True)
+    for word in ([] if month in ("mar", "march") else [month])
+)
+_MONTHS = f"(?i:{_ANY_CASE})|May|MAY|March|MARCH|Mar|MAR"
 _MONTH = rf"(?P<month>{_MONTHS})\b\.?"
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?\b(?![:.,]\d)"
 _YEAR = r"(?P<year>(?:1[1-9]|20)\d\d)\b"
 
-# II to XX, without the single letters
-_ROMAN = {
-    "II": "2", "III": "3", "IV": "4", "VI": "6", "VII": "7", "VIII": "8", "IX": "9", "XI": "11",
-    "XII": "12", "XIII": "13", "XIV": "14", "XV": "15", "XVI": "16", "XVII": "17", "XVIII": "18",
-    "XIX": "19", "XX": "20",
-}  # fmt: skip
 # Spelled out although they have a vowel; capitals without a vowel are always spelled out.
-_INITIALISMS = "AI|API|ATM|CEO|CFO|CIA|CPU|EU|FAQ|FBI|GPU|IBM|IP|UI|UK|UN|URL|USA|USB|VIP"
+_INITIALISMS = (
+    "ADHD|AI|AOL|API|ATM|CEO|CFO|CIA|CPU|DIY|DNA|EPA|ESPN|EST|ETA|EU|FAA|FAQ|FBI|FY|GPA|GPU|HBO|HIV|"
+    "IBM|ICU|IMF|IP|IPO|IQ|IRS|ISBN|ISO|ISP|MBA|MIT|NBA|NYU|OECD|OTP|RNA|SUV|UAE|UCLA|UFO|UI|UK|UN|"
+    "URL|USA|USB|UTC|VIP"
+)
 _NOT_SPELLED = "(?:HM+|SH+|PSST|BR+|GR+|Z+|TSK|PFFT|MR|MRS|MS|DR|ST|LTD|VS)"
 
 _SYMBOLS = {
     "%": "percent", "‰": "per mille", "&": "and", "@": "at", "+": "plus", "=": "equals",
     "×": "times", "÷": "divided by", "±": "plus or minus", "≈": "about", "≤": "at most",
     "≥": "at least", "≠": "is not", "°": "degrees", "$": "dollars", "€": "euros", "£": "pounds",
-    "¥": "yen", "¢": "cents", "^": "to the power of",
+    "¥": "yen", "¢": "cents", "₹": "rupees", "₩": "won", "^": "to the power of",
+    "∞": "infinity", "√": "the square root of", "∑": "the sum", "∫": "the integral of",
+    "∈": "is in", "→": "to", "§": "section", "©": "copyright",
 }  # fmt: skip
 
 
@@ -57,31 +66,40 @@ def read_english(text: str, ask: Ask) -> str:
         return _asked(match[0], ask)
 
     text = LONG_RUN.sub(lambda match: english_digits(match[0]), text)
+    text = name_emoji(text)
     text = _WEB_ADDRESS.sub(_web_address, text)
+    text = _DOTTED_TIME.sub(":", _DOTTED_HALF.sub(r" \1.\2.", text))
     text = _HALF_DAY.sub(lambda match: f" {match[1].lower()} m", text)
     text = expand_abbreviations(text)
     text = _CALENDAR_DATE.sub(lambda match: _asked(re.sub(r"\D", "-", match[0]), ask), text)
-    text = _PHONE.sub(_phone, text)
+    text = _SHORT_DATE.sub(lambda match: _short_date(match, ask), text)
+    text = _PHONE.sub(_phone, read_codes(text))
+    text = read_formulas(text)
+    text = _DASHED_MONTH.sub(_dashed_month, text)
     text = _RANGE.sub(" to ", _SUBTRACTION.sub(" minus ", text))
+    text = _MINUS.sub(" minus ", text)
+    text = _LOWER_MAY.sub("May", text)
     text = _MONTH_FIRST.sub(lambda match: _month_first(match, ask), text)
     text = _DAY_FIRST.sub(lambda match: _day_first(match, ask), text)
     text = _CLOCK.sub(lambda match: _clock(match, ask), text)
     text = _VERSION.sub(_version, text)
-    text = MONEY.sub(say_money, text)
+    text = read_money(text)
     text = PERCENT.sub(say_percent, text)
     text = DEGREES.sub(say_degrees, text)
     text = _DECADE.sub(lambda match: _decade(match, ask), text)
-    text = _ORDINAL.sub(asked, text)
+    text = _ORDINAL.sub(asked, _FRACTION_ENDING.sub("", text))
     text = FRACTION.sub(lambda match: _fraction(match, ask), text)
-    text = MEASURE.sub(say_measure, text)
+    text = read_other_fractions(text)
     text = _BY.sub(" by ", _TIMES.sub(" times", text))
+    text = name_greek(read_measures(text), "en")
     for pattern, words in _BEFORE_NUMBERS:
         text = pattern.sub(words, text)
-    text = _ROMAN_NUMERAL.sub(lambda match: f"{match[1]} {english_number(_ROMAN[match[2]])}", text)
+    text = read_roman(text, lambda number: _asked(number, ask))
+    text = _INITIALS_PLURAL.sub(lambda match: f"{' '.join(match[1])}'s", text)
     text = _SPELLED.sub(lambda match: " ".join(match[0]), text)
     text = _CODE.sub(lambda match: f" {english_digits(match[0])}", text)
     text = _BOUNDARY.sub(" ", text)
-    text = _LONE_YEAR.sub(asked, text)
+    text = _LONE_YEAR.sub(lambda match: _year(match[0], ask), text)
     text = _NUMBER.sub(lambda match: f" {english_number(match[0])} ", text)
     return _SYMBOL.sub(lambda match: f" {_SYMBOLS[match[0]]} ", text)
 
@@ -91,22 +109,42 @@ _ENDINGS = (
     "md|txt|pdf|html|css|js|ts|py|json|yaml|toml|csv|xml|png|jpg|gif|zip|mp3|mp4|wav|exe"
 )
 _WEB_ADDRESS = re.compile(
-    r"(?:https?://|www\.)[^\s<>\[\]\"，。]*[^\s<>\[\]\"，。.,;:!?)'*_]"
-    r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[A-Za-z][\w-]*)+"
-    rf"|(?<![\w.@-])[A-Za-z][\w-]*(?:\.[\w-]+)*\.(?:{_ENDINGS})\b(?:/[\w./-]*\w)?"
+    r"(?:(?:https?|ftp|file)://|www\.)[^\s<>\[\]\"，。]*[^\s<>\[\]\"，。.,;:!?)'*_]"
+    r"|(?<![\w.+-])[\w.+&-]+@[\w-]+(?:\.[A-Za-z][\w-]*)+(?:/[\w./-]*\w)?"
+    rf"|(?<![\w.@-])[A-Za-z][\w-]*(?:\.[\w-]+)*\.(?:{_ENDINGS})\b(?::\d+)?(?:/[\w./-]*\w)?"
+)
+_ADDRESS_SIGNS = (
+    (".", "dot"),
+    ("/", "slash"),
+    ("-", "dash"),
+    ("_", "underscore"),
+    (":", "colon"),
+    ("&", "and"),
 )
 _HALF_DAY = re.compile(r"(?<=\d)\s?([AaPp])[Mm]\b")
 _CALENDAR_DATE = re.compile(
     r"(?<![\w./-])(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})(?![\w/-]|\.\d)"
 )
+_SHORT_DATE = re.compile(
+    r"(?<![\w/.-])(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])/(?P<year>\d\d)(?![\w/])"
+)
+# "1:00a.m." and "1 a.m": as they are written most often.
+_DOTTED_HALF = re.compile(r"(?<=\d)\s?([AaPp])\.([Mm])(?:\.|(?![\w.]))")
+_DOTTED_TIME = re.compile(r"(?<=\d)\.(?=[0-5]\d\s?[AaPp]\.?[Mm]\b)")
+_FRACTION_ENDING = re.compile(r"(?<=\d/\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _PHONE = re.compile(
-    r"(?<![\w.])(?:\+\d{1,3}[\s.-]?)?(?:\(\d{2,4}\)\s?|\b\d{3}[\s.-])\d{3}[\s.-]\d{4}\b"
+    r"(?<![\w.])(?:(?:\+\d{1,3}|1)[\s.-]?)?(?:\(\d{2,4}\)[\s-]?|\b\d{3}[\s.-])\d{3}[\s.-]\d{4}\b(?:-\d{1,4}\b)?"
     r"|(?<![\w.+])\+\d[\d\s()-]{6,}\d\b"
     r"|(?<![\w.-])(?:\d{3}-\d{4}|\d{2,}(?:-\d+){2,})\b(?!-)"
 )
-_SUBTRACTION = re.compile(r"(?<=\d)\s-\s(?=\d+\s*=)")
-_RANGE = re.compile(r"(?:(?<=[\d%])|(?<=\d [ap] m))(?:[-–—~]|\s[-–—~]\s)(?=[$€£¥]?\d)")
-_MONTH_FIRST = re.compile(rf"\b{_MONTH}\s{_DAY}(?:,?\s{_YEAR})?")
+_SUBTRACTION = re.compile(r"(?<=\d)\s?-\s?(?=\d+\s*=)")
+_MINUS = re.compile(r"(?<![\w)])[-−](?=\.?\d|[$€£¥₹₩]\d)")
+_RANGE = re.compile(r"(?:(?<=[\d%])|(?<=\ds)|(?<=\d [ap] m))(?:[-–—~]|\s[-–—~]\s)(?=[$€£¥]?\d)")
+_MONTH_FIRST = re.compile(
+    rf"\b{_MONTH}\s{_DAY}(?:\sto\s(?P<last>\d\d?)(?!\w|[:.]\d|\s[ap] m))?(?:,?\s{_YEAR})?"
+)
+_LOWER_MAY = re.compile(r"(?<=\d )may(?= (?:1[1-9]|20)\d\d\b)")
+_DASHED_MONTH = re.compile(rf"\b{_MONTH}-(?P<day>0?[1-9]|[12]\d|3[01])(?:-{_YEAR})?(?![\w-])")
 _DAY_FIRST = re.compile(
     rf"(?<![\w.,$€£¥])(?P<the>[Tt]he\s)?{_DAY}(?:\sof)?\s{_MONTH}(?:,?\s{_YEAR})?"
 )
@@ -119,19 +157,22 @@ _ORDINAL = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d+)(?:st|nd|rd|th)\b")
 _TIMES = re.compile(r"(?<=\d)[x×](?!\w)")
 _BY = re.compile(r"(?<=\d)\s?[x×]\s?(?=\d)")
 _BEFORE_NUMBERS = [
-    (re.compile(r"(?<![\w)])[-−](?=\.?\d|[$€£¥]\d)"), " minus "),
     (re.compile(r"#\s?(?=\d)"), " number "),
     (re.compile(r"#(?=\w)"), " hashtag "),
     (re.compile(r"~\s?(?=\d)"), " about "),
     (re.compile(r"(?<=\d)\s?\*\s?(?=\d)"), " times "),
     (re.compile(r"[-=]+>"), " "),
+    (re.compile(r"(?<=[A-Za-z]{3})\s?/\s?(?=[A-Za-z]{3})"), " slash "),
+    (re.compile(r"(?<=\b[a-z0-9])<(?=[a-z0-9]\b)"), " less than "),
+    (re.compile(r"(?<=\b[a-z0-9])>(?=[a-z0-9]\b)"), " more than "),
     (re.compile(r"(?:(?<=\s)<(?=\s)|<(?=\s?\d))"), " less than "),
     (re.compile(r"(?:(?<=\s)>(?=\s)|>(?=\s?\d))"), " more than "),
 ]
-_ROMAN_NUMERAL = re.compile(rf"\b([A-Z][a-z]+) ({'|'.join(_ROMAN)})\b")
 _SPELLED = re.compile(
     rf"\b(?!{_NOT_SPELLED}\b)(?:[B-DF-HJ-NP-TV-XZ]{{2,5}}|{_INITIALISMS})\b|(?<=\b[Tt]he )US\b"
+    r"|\bAD(?= \d)|(?<=\d )(?:AD|B?CE)\b"
 )
+_INITIALS_PLURAL = re.compile(rf"\b([B-DF-HJ-NP-TV-XZ]{{2,4}}|{_INITIALISMS})s\b")
 _CODE = re.compile(r"(?<=[A-Za-z])\d{4,}")
 _BOUNDARY = re.compile(r"(?<=[A-Za-z])-?(?=\d)|(?<=\d)-?(?=[A-Za-z])")
 _LONE_YEAR = re.compile(r"(?<![\w.,:])(?:1[1-9]|20)\d\d(?!\w|[.,:]\d)")
@@ -149,8 +190,9 @@ def _asked(span: str, ask: Ask) -> str:
 
 def _web_address(match: re.Match[str]) -> str:
     """Return an address as it is spoken, without scheme and query."""
-    said = re.sub(r"^(?:https?://)?(?:www\.)?", "", re.split(r"[?#]", match[0])[0]).rstrip("/")
-    for symbol, word in ((".", "dot"), ("/", "slash"), ("-", "dash"), ("_", "underscore")):
+    said = re.sub(r"^(?:\w+:/+)?(?:www\.)?", "", re.split(r"[?#]", match[0])[0]).rstrip("/")
+    said = re.sub(r"\d+", lambda digits: f" {english_digits(digits[0])} ", said)
+    for symbol, word in _ADDRESS_SIGNS:
         said = said.replace(symbol, f" {word} ")
     return said
 
@@ -162,22 +204,44 @@ def _phone(match: re.Match[str]) -> str:
 
 
 def _month_first(match: re.Match[str], ask: Ask) -> str:
-    year = f", {_asked(match['year'], ask)}" if match["year"] else ""
-    return f"{_month(match)} {_ordinal(match['day'], ask)}{year}"
+    year = f", {_year(match['year'], ask)}" if match["year"] else ""
+    last = f" to {_ordinal(match['last'], ask)}" if match["last"] else ""
+    return f"{_month(match)} {_ordinal(match['day'], ask)}{last}{year}"
 
 
 def _day_first(match: re.Match[str], ask: Ask) -> str:
-    year = f" {_asked(match['year'], ask)}" if match["year"] else ""
+    year = f" {_year(match['year'], ask)}" if match["year"] else ""
     return f"{match['the'] or 'the '}{_ordinal(match['day'], ask)} of {_month(match)}{year}"
 
 
 def _month(match: re.Match[str]) -> str:
-    return MONTHS.get(match["month"].lower(), match["month"])
+    return MONTHS.get(match["month"].lower(), match["month"].capitalize())
+
+
+def _dashed_month(match: re.Match[str]) -> str:
+    """Return a date such as Jan-15-2020 with spaces."""
+    year = f", {match['year']}" if match["year"] else ""
+    return f"{_month(match)} {match['day']}{year}"
+
+
+def _short_date(match: re.Match[str], ask: Ask) -> str:
+    """Return a date of two digits each, with the month first: 11/17/05."""
+    month = [*dict.fromkeys(MONTHS.values())]
+    month.insert(4, "May")
+    year = match["year"]
+    said = f"o {english_number(year[1])}" if year[0] == "0" else english_number(year)
+    return f"{month[int(match['month']) - 1]} {_ordinal(match['day'], ask)}, {said}"
 
 
 def _ordinal(day: str, ask: Ask) -> str:
-    ending = "th" if day[-2:-1] == "1" else {"1": "st", "2": "nd", "3": "rd"}.get(day[-1], "th")
-    return _asked(day.lstrip("0") + ending, ask)
+    return _asked(with_ending(int(day)), ask)
+
+
+def _year(year: str, ask: Ask) -> str:
+    """Return a year; 1905 is "nineteen o five"."""
+    if year[2] == "0" and year[3] != "0" and year[1] != "0":
+        return f"{english_number(year[:2])} o {english_number(year[3])}"
+    return _asked(year, ask)
 
 
 def _clock(match: re.Match[str], ask: Ask) -> str:
@@ -189,7 +253,15 @@ def _clock(match: re.Match[str], ask: Ask) -> str:
         return match[0].replace(":", " to ")
     if match[2] == "00" and half:
         return english_number(match[1].lstrip("0") or "12") + half
-    return _asked(f"{int(match[1])}:{match[2]}{match[3] or ''}", ask) + half
+    if match[3]:
+        parts = zip((match[1], match[2], match[3][1:]), ("hour", "minute", "second"), strict=True)
+        hours, minutes, seconds = (_counted(int(number), unit) for number, unit in parts)
+        return f"{hours} {minutes} and {seconds}{half}"
+    return _asked(f"{int(match[1])}:{match[2]}", ask) + half
+
+
+def _counted(number: int, unit: str) -> str:
+    return f"{english_number(str(number))} {unit}{'' if number == 1 else 's'}"
 
 
 def _version(match: re.Match[str]) -> str:

@@ -27,6 +27,7 @@ from .english import read_english
 from .markup import strip_markup
 from .numbers import chinese_number, english_number
 from .punctuation import join_lines, tidy
+from .signs import mark_powers
 from .splitter import split_sentences
 from .tags import drop_unknown, map_plain
 from .wetext_reader import WeText
@@ -150,7 +151,7 @@ class Normalizer:
         text = strip_markup(text, self._known_tags)
         if self._known_tags is not None:
             text = drop_unknown(text, self._known_tags)
-        text = map_plain(text, partial(fold, kept=self._characters))
+        text = map_plain(text, self._folded)
         default = language_of(text) or self._language
         spoken = [self._line(line, lang, default) for line in text.split("\n")]
         if do_homophone_replacement:
@@ -160,6 +161,9 @@ class Normalizer:
         name_lost_letters(whole, self._characters, unknown)
         spoken = [self._in_known_characters(line, unknown) for line in spoken]
         return [line for line in spoken if line]
+
+    def _folded(self, text: str) -> str:
+        return fold(mark_powers(text), self._characters)
 
     def _language_named(self, lang: str | None) -> str | None:
         """Return the language that ``lang`` means, in any of the spellings that scripts use."""

@@ -8,7 +8,7 @@ belong together, and what lies between equal words is divided by the readings of
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -38,21 +38,36 @@ class CallerWord:
     Attributes:
         text: without the marks around it.
         start, end: its characters in the caller's text.
+        is_replaced: whether a lexicon has a saying for it, or for a part of it.
     """
 
     text: str
     start: int
     end: int
+    is_replaced: bool = False
 
 
-def caller_words(text: str) -> tuple[CallerWord, ...]:
-    """Return the words of a text, in order, without control tags and words of marks alone."""
-    words = []
+def caller_words(text: str, replaced: Iterable[tuple[int, int]] = ()) -> tuple[CallerWord, ...]:
+    """Return the words of a text, in order, without control tags and words of marks alone.
+
+    Args:
+        text: as the caller wrote it.
+        replaced: the characters that a lexicon replaced, as start and end. Each such place is one
+            word, with the words that it is a part of.
+    """
+    parts = [(start, end, True) for start, end in replaced]
     for match in _WRITTEN.finditer(blank_tags(text)):
         own = match[0].strip(_MARKS)
         if own:
             start = match.start() + match[0].index(own)
-            words.append(CallerWord(own, start, start + len(own)))
+            parts.append((start, start + len(own), False))
+    words: list[CallerWord] = []
+    for start, end, is_replaced in sorted(parts):
+        if words and start < words[-1].end:
+            last = words.pop()
+            start, end = last.start, max(end, last.end)
+            is_replaced |= last.is_replaced
+        words.append(CallerWord(text[start:end], start, end, is_replaced))
     return tuple(words)
 
 
@@ -100,7 +115,7 @@ def match_words(words: Sequence[CallerWord], spoken: Sequence[str], read: Reader
     owners = [-1] * len(spoken)
     i = j = 0
     while i < len(words) and j < len(spoken):
-        if written[i] == spoken[j]:
+        if written[i] == spoken[j] and not words[i].is_replaced:
             said = 1
         else:
             said = len(reading(i))

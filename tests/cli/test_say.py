@@ -24,6 +24,7 @@ from ChatTTS.pipeline.results import (
     Waveforms,
     Word,
 )
+from ChatTTS.text import LexiconUse
 
 from ..support.cli_tools import RATE, TONE, FakeChat, pcm, pipe_in
 
@@ -450,3 +451,24 @@ def test_refine_on_a_model_that_cannot(chat: FakeChat, run: Run, tmp_path: Path)
     assert "not trained to refine" in err
     assert "chattts download" in err
     assert not chat.loaded
+
+
+def test_a_lexicon(chat: FakeChat, run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "lexicon.toml"
+    path.write_text('nginx = "engine x"\n', encoding="utf-8")
+    assert run("say", "use nginx", "-o", "a.wav", "--lexicon", str(path))[0] == 0
+    assert chat.asked["lexicon"].apply("use nginx").text == "use engine x"
+    path.write_text('a = "b"\nnginx = ""\n', encoding="utf-8")
+    status, _, err = run("say", "use nginx", "-o", "a.wav", "--lexicon", str(path))
+    assert status != 0
+    assert f"{path}, line 2: lexicon entry 'nginx': the saying is empty" in err
+
+
+def test_what_the_lexicon_replaced_is_told(
+    chat: FakeChat, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = SpokenText([SpokenUtterance("hi", RATE, FinishReason.STOP)])
+    row.lexicon_uses = (LexiconUse("nginx", "engine x", 0, 5),) * 2
+    monkeypatch.setattr(chat, "row", lambda text: row)
+    err = run("say", "hi", "-o", "a.wav")[2]
+    assert err.count("'nginx' as 'engine x'") == 1

@@ -236,3 +236,26 @@ def test_words_do_not_depend_on_when_they_are_taken(every: int) -> None:
     found += words.take()
     assert found == [words._word(frames) for frames in final]
     assert words.take() == []
+
+
+def test_a_lexicon_keeps_the_words_of_the_caller(velocity: Chat) -> None:
+    """A replaced word lasts as long as its saying; the sound is that of the saying."""
+    text, entries = "one nice day for all of us.", {"nice day": "more 2 good day"}
+    [said] = spoken(velocity, text, lexicon=entries)
+    [plain] = spoken(velocity, "one more 2 good day for all of us.")
+    assert np.array_equal(said, plain)
+    row = spoken(velocity, [OTHER, text], lexicon=entries).rows[1]
+    check_words(row.words, text, len(said))
+    assert [word.text for word in row.words] == ["one", "nice day", "for", "all", "of", "us"]
+    assert [(use.text, use.saying) for use in row.lexicon_uses] == [("nice day", "more 2 good day")]
+    parts = spoken(velocity, "one more 2 good day for all of us.").words[0]
+    own = row.words[1]
+    assert (own.start_sample, own.end_sample) == (parts[1].start_sample, parts[4].end_sample)
+
+
+def test_streams_tell_where_a_lexicon_was_applied(velocity: Chat) -> None:
+    settings: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": SETTINGS}
+    with velocity.stream(OTHER, lexicon={"day": "night"}, **settings) as stream:
+        assert [use.start_character for use in stream.lexicon_uses] == [9]
+    with velocity.infer([OTHER, TEXT], stream=True, lexicon={"all": "both"}, **settings) as chunks:
+        assert [len(row.lexicon_uses) for row in chunks.rows] == [1, 0]

@@ -72,6 +72,7 @@ FIELDS = (
     "speed",
     "word_times",
     "guard",
+    "lexicon",
     "played_samples",
 )
 SPEECH = "/nvidia.riva.tts.RivaSpeechSynthesis"

@@ -85,7 +85,7 @@ def test_data_that_is_no_recording_is_refused(
         ({"encoding": 7}, "OGGOPUS"),
         ({"sample_rate_hz": 7999}, "8000"),
         ({"sample_rate_hz": -1}, "8000"),
-        ({"custom_dictionary": "a  b"}, "custom_dictionary"),
+        ({"custom_dictionary": "a b"}, "two spaces"),
         ({"custom_configuration": {"seeds": "1"}}, "seeds"),
         ({"custom_configuration": {"seed": "one"}}, "seed"),
         ({"custom_configuration": {"seed": str(2**63)}}, "seed"),

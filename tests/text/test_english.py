@@ -85,7 +85,7 @@ def test_plain_numbers(written: str, words: str) -> None:
         ("e.g. B2B", "for example B two B"),
         ("v2.0 and v2.0.1.", "version two point zero and version two point zero point one."),
         ("#5 in COVID-19", "number five in COVID nineteen"),
-        ("mp3, F-16", "mp three, F sixteen"),
+        ("mp3, F-16", "M P three, F sixteen"),
         ("flight BA2490", "flight BA two four nine zero"),
         ("World War II", "World War two"),
         # symbols

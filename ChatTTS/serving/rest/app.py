@@ -38,6 +38,7 @@ _EXPOSED_HEADERS = (
     "x-sample-rate",
     "x-seed",
     "x-finish-reason",
+    "x-lexicon",
     "x-faults",
     "x-retries",
     "retry-after",

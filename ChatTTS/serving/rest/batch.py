@@ -29,7 +29,14 @@ from .schemas import (
     BatchResult,
     SpeechBody,
 )
-from .streaming import encode_file, guard_fields, make_encoder, speaking, timed_words
+from .streaming import (
+    encode_file,
+    guard_fields,
+    lexicon_uses,
+    make_encoder,
+    speaking,
+    timed_words,
+)
 
 _NDJSON = "application/x-ndjson"
 # A batch may be as long as this many of the longest texts: its audio is kept until it is sent.
@@ -163,6 +170,7 @@ class _SpeechBatch:
                 finish_reason=speech.finish_reason,
                 words=words,
                 **guard_fields(speech),
+                **lexicon_uses(speech),
             )
 
 

@@ -13,7 +13,7 @@ from fastapi import Request
 from ..encoding import Format
 from ..errors import BadRequestError
 from ..recordings import sample_prompt
-from ..requests import Priority, SpeechRequest, new_seed
+from ..requests import Priority, SpeechRequest, new_seed, parse_lexicon
 from ..service import SpeechService
 from .errors import ModelNotFoundError
 from .schemas import GenerationOptions, SpeechBody, SpeechOptions
@@ -94,6 +94,7 @@ def generation_fields(options: GenerationOptions, caller: Caller) -> dict[str, A
         "top_p": options.top_p,
         "top_k": options.top_k,
         "language": options.language,
+        "lexicon": parse_lexicon(options.lexicon),
         "priority": Priority.parse(options.priority),
         "max_wait": options.max_wait,
         "client": caller.client,

@@ -41,6 +41,12 @@ class GenerationOptions(Body):
     language: Literal["en", "zh"] | None = Field(
         None, description="Detected from the text by default."
     )
+    lexicon: dict[str, Any] | None = Field(
+        None,
+        description="Words and how they are said. A word in lower case stands for all its forms; "
+        '`{"say": "u s", "exact": true}` in place of a saying is for this spelling alone.',
+        examples=[{"nginx": "engine x", "US": {"say": "u s", "exact": True}}],
+    )
     priority: Literal["interactive", "batch"] = Field(
         "interactive", description="Batch requests wait for interactive ones."
     )
@@ -218,6 +224,15 @@ class SpeechFault(BaseModel):
     end_character: int
 
 
+class RespelledWord(BaseModel):
+    """A place of the text where a lexicon was applied."""
+
+    text: str = Field(description="As in the text.")
+    saying: str
+    start_character: int = Field(description="Its place in the text, in characters.")
+    end_character: int
+
+
 class SubtitleCue(BaseModel):
     """A subtitle."""
 
@@ -241,6 +256,7 @@ class TimedSpeech(BaseModel):
     retries: int | None = Field(
         None, description="With a guard: how many times sentences were spoken again."
     )
+    lexicon: list[RespelledWord] | None = Field(None, description="With a lexicon.")
 
 
 class WordTimestamp(BaseModel):
@@ -281,6 +297,7 @@ class BatchResult(BaseModel):
     retries: int | None = Field(
         default=None, description="With a guard: how many times sentences were spoken again."
     )
+    lexicon: list[RespelledWord] | None = Field(default=None, description="With a lexicon.")
     error: BatchError | None = None
 
 

@@ -36,6 +36,7 @@ def audio_answer(formats: tuple[str, ...]) -> dict[int | str, dict[str, Any]]:
                 "x-request-id": text | {"description": "Id of this request, also in the log."},
                 "x-sample-rate": text | {"description": "Samples per second."},
                 "x-seed": text | {"description": "The seed that was used."},
+                "x-lexicon": text | {"description": "Words that the lexicon replaced, with one."},
                 "x-faults": text | {"description": "Faults that the guard found; at the end."},
                 "x-retries": text | {"description": "Sentences spoken again; at the end."},
             },

@@ -26,7 +26,7 @@ from ..request_logs import log_request
 from ..requests import SpeechRequest
 from ..service import SpeechService
 from ..speech import Speech
-from ..words import cue_fields, fault_fields, word_fields
+from ..words import cue_fields, fault_fields, lexicon_fields, word_fields
 from .schemas import TimedSpeech, TimedWord
 
 _SAMPLES_PER_FRAME = int(SAMPLE_RATE / FRAMES_PER_SECOND)
@@ -167,6 +167,20 @@ def guard_fields(speech: Speech) -> dict[str, Any]:
     return {"faults": faults, "retries": speech.record.retries}
 
 
+def lexicon_uses(speech: Speech) -> dict[str, Any]:
+    """Return where the lexicon was applied, as the schema shows it; nothing without one."""
+    if not speech.request.lexicon.entries:
+        return {}
+    return {"lexicon": [lexicon_fields(use) for use in speech.lexicon_uses]}
+
+
+def lexicon_headers(speech: Speech) -> dict[str, str]:
+    """Return the header with the number of words that the lexicon replaced; none without one."""
+    if not speech.request.lexicon.entries:
+        return {}
+    return {"x-lexicon": str(len(speech.lexicon_uses))}
+
+
 def guard_headers(speech: Speech) -> dict[str, str]:
     """Return the headers of speech at its end; none without a guard."""
     if speech.request.guard is None:
@@ -204,7 +218,7 @@ class SpeechResponse(Response):
             body = whole.data
             if self._output.as_json:
                 body = await service.in_thread(partial(self._as_json, whole, speech, encoder))
-            headers = self._audio_headers(encoder) | guard_headers(speech)
+            headers = self._audio_headers(encoder, speech) | guard_headers(speech)
             headers["x-finish-reason"] = speech.finish_reason or ""
             await Response(body, headers=headers, media_type=kind)(scope, receive, send)
             return
@@ -214,7 +228,7 @@ class SpeechResponse(Response):
             aclosing(encode_pieces(service, speech, encoder, usage)) as parts,
         ):
             first = await anext(parts)
-            await self._start(encoder, send)
+            await self._start(encoder, speech, send)
             if self._output.as_events:
                 await self._send_events(speech, first, parts, usage, send)
             else:
@@ -247,6 +261,7 @@ class SpeechResponse(Response):
             "usage": await self._service.in_thread(count),
             "finish_reason": speech.finish_reason,
             **guard_fields(speech),
+            **lexicon_uses(speech),
         }
         if request.word_times:
             cues = partial(cue_fields, words, request.text, request.speed)
@@ -280,24 +295,26 @@ class SpeechResponse(Response):
                 "words": timed_words(whole.words, request.speed),
                 "cues": cue_fields(whole.words, request.text, request.speed),
                 **guard_fields(speech),
+                **lexicon_uses(speech),
             }
         )
         return answer.model_dump_json().encode()
 
-    async def _start(self, encoder: Encoder, send: Send) -> None:
+    async def _start(self, encoder: Encoder, speech: Speech, send: Send) -> None:
         kind = encoder.format.media_type
-        headers = self._audio_headers(encoder) | {
+        headers = self._audio_headers(encoder, speech) | {
             "content-type": "text/event-stream" if self._output.as_events else kind
         }
         raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
 
-    def _audio_headers(self, encoder: Encoder) -> dict[str, str]:
+    def _audio_headers(self, encoder: Encoder, speech: Speech) -> dict[str, str]:
         return {
             "x-sample-rate": str(encoder.sample_rate),
             "x-seed": str(self._request.seed),
             "x-accel-buffering": "no",
             "cache-control": "no-cache",
+            **lexicon_headers(speech),
         }
 
 

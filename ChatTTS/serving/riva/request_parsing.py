@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from ...audio.samples import SAMPLE_RATE
+from ...errors import ConfigError
+from ...text.lexicon import Lexicon
 from ..encoding import Format
 from ..encoding.formats import HIGHEST_RATE, LOWEST_RATE
 from ..errors import BadRequestError, RequestTooLargeError, UnknownVoiceError
@@ -81,13 +83,32 @@ def parse_speech_request(data: bytes, limits: Limits) -> tts.SynthesizeSpeechReq
             f"{limits.characters}: send it in parts",
             param="text",
         )
-    if message.custom_dictionary:
-        raise BadRequestError(
-            "custom_dictionary gives phonemes, which the models of this server do not read: leave "
-            "it out, and write such words in the text as they sound",
-            param="custom_dictionary",
-        )
+    parse_dictionary(message.custom_dictionary)
     return message
+
+
+def parse_dictionary(custom_dictionary: str) -> Lexicon:
+    """Return the lexicon of pairs "word  saying", separated by commas.
+
+    Two or more spaces separate the word from its saying.
+
+    Raises:
+        BadRequestError: a pair cannot be used; the message names it.
+    """
+    sayings: dict[str, str] = {}
+    try:
+        for pair in filter(str.strip, custom_dictionary.split(",")):
+            word, _, saying = (part.strip() for part in pair.strip().partition("  "))
+            if not word or not saying:
+                raise ConfigError(
+                    f"{pair.strip()[:40]!r} has no word and saying with two spaces between them"
+                )
+            if word in sayings:
+                raise ConfigError(f"{word[:40]!r} is there twice")
+            sayings[word] = saying
+        return Lexicon.of(sayings)
+    except ConfigError as error:
+        raise BadRequestError(f"custom_dictionary: {error}", param="custom_dictionary") from error
 
 
 def merge_settings(

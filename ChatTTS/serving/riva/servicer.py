@@ -316,6 +316,7 @@ class _CallSynthesizer:
             plain_text(message.text),
             language=parsing.parse_language(message.language_code),
             word_times=message.enable_word_time_offsets,
+            lexicon=parsing.parse_dictionary(message.custom_dictionary),
             max_wait=call.remaining,
             client=call.client,
             request_id=call.request_id + (f"-{self._num_texts}" if self._num_texts else ""),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args, get_type_hints
 
 from ...audio.samples import SAMPLE_RATE
 from ...errors import AudioError
+from ...text.lexicon import Lexicon
 from ..encoding import Encoder, Format
 from ..errors import BadRequestError
-from ..requests import GUARDS, Priority, SpeechRequest
+from ..requests import GUARDS, Priority, SpeechRequest, parse_lexicon
 from .messages import is_text
 
 _MAX_FLUSH_AFTER = 600_000  # milliseconds
@@ -33,6 +34,7 @@ class ContextConfig:
         word_times: whether the words are sent, with their times.
         guard: ``retry`` or ``report`` sends the faults of the speech; ``none`` looks for none;
             ``None`` is the server's choice, and sends none.
+        lexicon: an object of words and their sayings; an empty one replaces nothing.
         framing: whether an ``audio.chunk`` always comes before a binary frame.
         flush_after: milliseconds without new text after which a flush happens by itself.
     """
@@ -51,6 +53,7 @@ class ContextConfig:
     refine: bool = False
     word_times: bool = False
     guard: str | None = None
+    lexicon: Lexicon = field(default_factory=Lexicon)
     sample_rate: int = SAMPLE_RATE
     priority: str = "interactive"
     framing: bool = False
@@ -67,6 +70,8 @@ class ContextConfig:
         for name, value in fields.items():
             if name == "voice" and isinstance(value, dict):
                 value = value.get("id")
+            elif name == "lexicon":
+                value = parse_lexicon(value)
             values[name] = getattr(defaults, name, None) if value is None else value
             _check_kind(name, values[name])
         config = replace(self, **values)
@@ -119,6 +124,7 @@ class ContextConfig:
             refine=self.refine,
             low_latency=self.low_latency and is_first,
             word_times=self.word_times,
+            lexicon=self.lexicon,
             priority=Priority.parse(self.priority),
             **others,
         )

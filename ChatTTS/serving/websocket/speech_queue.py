@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ...pipeline.results import Piece, Word
 from ..errors import (
@@ -18,7 +19,7 @@ from ..errors import (
 )
 from ..request_logs import log_failure, log_refusal
 from ..service import SpeechService
-from ..words import fault_fields, word_fields
+from ..words import fault_fields, lexicon_fields, word_fields
 from .run import Run
 from .send_queue import ContextSender
 from .utterance_generation import UtteranceGeneration
@@ -182,6 +183,7 @@ class SpeechQueue:
             utterance=generation.number,
             text=utterance.text,
             position=run.sent_samples,
+            **_lexicon(run, generation),
         )
 
     async def _fail(self, run: Run, error: Exception) -> None:
@@ -298,3 +300,11 @@ class SpeechQueue:
         if end.is_last:
             await self._sender.send("session.done")
             await self._on_context_ended()
+
+
+def _lexicon(run: Run, generation: UtteranceGeneration) -> dict[str, Any]:
+    """Return where the lexicon was applied to the run's newest utterance; nothing without one."""
+    if not generation.lexicon_uses:
+        return {}
+    placed = run.timeline.placed_uses(generation.lexicon_uses)
+    return {"lexicon": [lexicon_fields(use) for use in placed]}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ...pipeline.results import Fault, Word
+from ...text.lexicon import LexiconUse
 
 T = TypeVar("T", Word, Fault)
 
@@ -88,13 +89,29 @@ class Timeline:
 
     def placed(self, part: T) -> T:
         """Return a part of the utterance that was added last, with its place in the run."""
-        span = self._spans[-1]
-        before = len(self.text) - len(span.text)
+        before = self._characters_before
         return replace(
-            part.shifted(span.begin),
+            part.shifted(self._spans[-1].begin),
             start_character=before + part.start_character,
             end_character=before + part.end_character,
         )
+
+    def placed_uses(self, uses: Iterable[LexiconUse]) -> list[LexiconUse]:
+        """Return the uses of a lexicon in the utterance that was added last, in the run's text."""
+        before = self._characters_before
+        return [
+            replace(
+                use,
+                start_character=before + use.start_character,
+                end_character=before + use.end_character,
+            )
+            for use in uses
+        ]
+
+    @property
+    def _characters_before(self) -> int:
+        """The characters of the run before the utterance that was added last."""
+        return len(self.text) - len(self._spans[-1].text)
 
     def text_until(self, position: int) -> PlayedText:
         """Return the text that was played when playback stopped at ``position``."""

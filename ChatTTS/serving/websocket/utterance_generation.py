@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ...pipeline.results import Piece
+from ...text.lexicon import LexiconUse
 from ..errors import ServingError, as_serving_error
 from ..request_logs import log_request
 from ..requests import SpeechRequest
@@ -23,6 +24,7 @@ class UtteranceGeneration:
         count: how many these are, once generation has begun.
         has_begun: whether the engine has accepted the request.
         samples: number of samples generated so far, at 24 kHz.
+        lexicon_uses: where a lexicon replaced its words, once generation has begun.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class UtteranceGeneration:
         self.count = 0
         self.has_begun = False
         self.samples = 0
+        self.lexicon_uses: tuple[LexiconUse, ...] = ()
         self._service, self._request = service, request
         self._begun_or_failed = asyncio.Event()
         self._pieces: asyncio.Queue[Piece | ServingError | None] = asyncio.Queue(1)
@@ -78,6 +81,7 @@ class UtteranceGeneration:
         try:
             async with speech:
                 self.count = speech.utterances
+                self.lexicon_uses = speech.lexicon_uses
                 self.has_begun = True
                 self._begun_or_failed.set()
                 async for piece in speech:

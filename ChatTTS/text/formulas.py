@@ -1,0 +1,55 @@
+"""Read the formulas of mathematics and chemistry in English."""
+
+from __future__ import annotations
+
+import re
+
+from .numbers import english_number
+
+_POWERS = {"2": " squared", "3": " cubed"}
+_POWER = re.compile(r"\s?\^\s?(?P<exponent>-?\d+|[a-z]\b)")
+_COMPARISONS = (
+    (re.compile(r"(?<=\d)\s?/\s?(?=\d+\s*=)"), " divided by "),
+    (re.compile(r"\s?(?:>=|=>)\s?"), " ≥ "),
+    (re.compile(r"\s?<=\s?"), " ≤ "),
+    (re.compile(r"\s?(?:!=|<>)\s?"), " ≠ "),
+    (re.compile(r"(?<=\d)\s?[x×]\s?(?=\d+\s*=)"), " times "),
+)
+
+_ELEMENTS = (
+    "Ag|Al|Ar|As|Au|Ba|Be|Br|Ca|Cl|Co|Cr|Cu|Fe|Ga|He|Hg|Li|Mg|Mn|Na|Ne|Ni|Pb|Pt|Ra|Rb|Se|Si|Sn|Sr|"
+    "Ti|Xe|Zn|Zr|B|C|F|H|I|K|N|O|P|S|U|V|W"
+)
+_PART = rf"(?:{_ELEMENTS})(?:[2-9]|[1-9]\d)?"
+# Two elements or more with a number among them, a gas, or one of a few without a number. "B2B" is
+# no formula.
+_FORMULA = re.compile(
+    rf"(?<![\w-])(?:(?!([A-Z])2\1\b)(?=[A-Za-z]*\d)(?:{_PART}){{2,12}}|[HNO]2|O3|Cl2|"
+    r"NaCl|KCl|HCl|NaOH|KOH)(?![\w-])"
+)
+_PIECE = re.compile(r"[A-Z][a-z]?|\d+")
+
+
+def read_formulas(text: str) -> str:
+    """Return ``text`` with powers, comparisons and chemical formulas as words."""
+    for pattern, words in _COMPARISONS:
+        text = pattern.sub(words, text)
+    text = _POWER.sub(_power, text)
+    return _FORMULA.sub(_formula, text)
+
+
+def _power(match: re.Match[str]) -> str:
+    exponent = match["exponent"]
+    if exponent in _POWERS:
+        return _POWERS[exponent]
+    minus = "minus " if exponent.startswith("-") else ""
+    bare = exponent.removeprefix("-")
+    return f" to the power of {minus}{english_number(bare) if bare.isdigit() else bare}"
+
+
+def _formula(match: re.Match[str]) -> str:
+    """Return a formula letter by letter, with its numbers: "H2O" is "H two O"."""
+    pieces = _PIECE.findall(match[0])
+    return " ".join(
+        english_number(piece) if piece.isdigit() else " ".join(piece.upper()) for piece in pieces
+    )

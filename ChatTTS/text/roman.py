@@ -1,0 +1,91 @@
+"""Read roman numerals, where the words around them show that they are numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from .numbers import chinese_number, english_number
+
+_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+_NUMERAL = r"(?=[IVXLCDM])M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
+# Without the single letters, which are initials or words.
+_LONGER = rf"(?=[IVXLCDM]{{2}}){_NUMERAL}"
+
+_RULERS = (
+    "Henry|Louis|Charles|Elizabeth|George|Edward|William|James|Richard|Mary|Philip|Pius|Paul|"
+    "Benedict|Francis|Leo|Innocent|Clement|Gregory|Napoleon|Alexander|Nicholas|Catherine|Peter|"
+    "Ivan|Frederick|Wilhelm|Ramses|Ptolemy|Carlos|Alfonso|Ferdinand|Rudolf|Maximilian|Otto|"
+    "Constantine|Harald|Haakon|Gustav|Christian|Emmanuel|Darius|Xerxes|Urban|Boniface|Sixtus|"
+    "Robert|Margaret|Leopold|Albert|Joseph|Julius|Cleopatra|Mehmed|Selim|Murad"
+)
+_TITLES = "King|Queen|Pope|Emperor|Empress|Tsar|Czar|Prince|Sultan|Kaiser|Pharaoh"
+_NUMBERED = (
+    "Chapter|Part|Act|Scene|Volume|Book|Section|Article|Phase|Stage|Title|Division|World War|"
+    "Super Bowl|Season|Unit|Lesson|Canto|Episode|Schedule|Annex|Tier|Category|Mark|Type|Class"
+)
+
+# "King George V", but not "King George I met".
+_RULER = re.compile(
+    rf"\b(?:(?:{_TITLES}) [A-Z][a-z]+|(?:{_RULERS}))\s(?:(?P<long>{_LONGER}|V|X)\b|"
+    rf"I(?=\s(?:of|was|and|is)\b|['’]s\b|[,.;)]|$))"
+)
+_NUMBERED_PART = re.compile(rf"\b(?:{_NUMBERED}|{_NUMBERED.upper()})\s({_LONGER}|[IVX])\b")
+_AGE = re.compile(rf"\b({_LONGER}|[VX])(?=\s(?:century|centuries|dynasty|Olympiad)\b)")
+_AFTER_NAME = re.compile(rf"\b([A-Z][a-z]+) ({_LONGER})\b")
+_MOST_AFTER_NAME = 20  # beyond it a word of these letters is rather an abbreviation
+
+
+_HAN_RULERS = "路易|亨利|查理|查尔斯|乔治|威廉|爱德华|詹姆斯|拿破仑|伊丽莎白|约翰|保罗|腓特烈|彼得"
+_CHINESE = re.compile(
+    rf"(?:(?<=第)|(?:(?<={')|(?<='.join(_HAN_RULERS.split('|'))})))({_NUMERAL})(?![A-Za-z])"
+)
+
+
+def read_roman(text: str, ordinal: Callable[[str], str]) -> str:
+    """Return ``text`` with its roman numerals as words.
+
+    Args:
+        text: English.
+        ordinal: returns the words of an ordinal, such as "8th".
+    """
+
+    def ruler(match: re.Match[str]) -> str:
+        name, _, numeral = match[0].rpartition(" ")
+        return f"{name} the {ordinal(with_ending(_value(numeral)))}"
+
+    def numbered(match: re.Match[str]) -> str:
+        return match[0][: -len(match[1])] + _number(match[1])
+
+    def after_name(match: re.Match[str]) -> str:
+        if _value(match[2]) > _MOST_AFTER_NAME:
+            return match[0]
+        return f"{match[1]} {_number(match[2])}"
+
+    text = _RULER.sub(ruler, text)
+    text = _NUMBERED_PART.sub(numbered, text)
+    text = _AGE.sub(lambda match: ordinal(with_ending(_value(match[1]))), text)
+    return _AFTER_NAME.sub(after_name, text)
+
+
+def read_chinese_roman(text: str) -> str:
+    """Return Chinese ``text`` with roman numerals as words, behind 第 and names of rulers."""
+    return _CHINESE.sub(lambda match: chinese_number(str(_value(match[1]))), text)
+
+
+def with_ending(number: int) -> str:
+    """Return the ordinal of a number in digits: 8 is "8th"."""
+    last, teens = number % 10, number % 100 // 10 == 1
+    return f"{number}{'th' if teens else {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th')}"
+
+
+def _number(numeral: str) -> str:
+    return english_number(str(_value(numeral)))
+
+
+def _value(numeral: str) -> int:
+    values = [_VALUES[letter] for letter in numeral]
+    return sum(
+        -value if value < following else value
+        for value, following in zip(values, [*values[1:], 0], strict=True)
+    )

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
 
 import torch
 
@@ -40,6 +40,11 @@ from .text import Normalizer, load_homophones
 from .utils import machine
 from .utils.locks import new_lock
 from .utils.process_hooks import finish_before_exit
+
+if TYPE_CHECKING:
+    from .longform.recording import Recording
+    from .longform.script import Script
+    from .longform.settings import ReadSettings
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +84,7 @@ class Chat(CheckpointAttributes):
         self.normalizer = Normalizer()
         # Weak: a stream that is dropped unfinished must not stay here.
         self._running: weakref.WeakSet[Cancellation] = weakref.WeakSet()
+        self._files = Path()  # of the loaded checkpoint
         self._lock = new_lock()
 
     # -- loading ---------------------------------------------------------------------------
@@ -170,7 +176,7 @@ class Chat(CheckpointAttributes):
             knows=model.tokenizer.knows,
             registered=self.normalizer.normalizers,
         )
-        self._model, self._assigned_device = model, None
+        self._model, self._assigned_device, self._files = model, None, folder.asset
 
     load = _succeeds(load_or_raise)
     load.__doc__ = "Load as :meth:`load_or_raise` does, but log an error and return ``False``."
@@ -441,6 +447,14 @@ class Chat(CheckpointAttributes):
                 utterances, coding, use_decoder, early, None if skip_refine_text else refining
             )
             return SpeechStream(thread, coding)
+
+    def read(
+        self, script: Script | str, settings: ReadSettings | None = None, **options: Any
+    ) -> Recording:
+        """Speak a script, a text with marks or SSML; see :func:`~.longform.reading.read_aloud`."""
+        from .longform.reading import read_aloud
+
+        return read_aloud(self, self._loaded, self._files, script, settings, **options)
 
     def _params(
         self,

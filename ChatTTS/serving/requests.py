@@ -7,9 +7,9 @@ import secrets
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from ..audio.tempo import FASTEST, SLOWEST
 from .errors import BadRequestError
 
-SLOWEST, FASTEST = 0.25, 4.0  # bounds of ``speed``
 SEED_LIMIT = 2**63
 GUARDS = ("retry", "report", "none")
 """Values of the field ``guard`` of every interface."""

@@ -1,0 +1,59 @@
+"""``Chat.read``: from a script to a recording."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from .files import parse_script
+from .kept_lines import KeptLines
+from .line_speaker import LineSpeaker
+from .marks import expanded
+from .plan import Planner, checkpoint_hash
+from .recording import Recording
+from .script import Script
+from .settings import ReadSettings
+
+if TYPE_CHECKING:
+    from ..core import Chat
+    from ..pipeline.model import Model
+
+_SIDE_BY_SIDE = 8
+
+
+def read_aloud(
+    chat: Chat,
+    model: Model,
+    checkpoint: Path,
+    script: Script | str,
+    settings: ReadSettings | None = None,
+    *,
+    folder: str | Path | None = None,
+    interrupt: threading.Event | None = None,
+) -> Recording:
+    """Return the recording of a script; nothing is spoken until it is iterated or saved.
+
+    Args:
+        chat: with a loaded model.
+        model: that model.
+        checkpoint: the folder of its files.
+        script: a script, or a text as ``parse_script`` reads it.
+        settings: of the reading; the defaults without it.
+        folder: keeps the spoken lines, so that a later reading goes on from them; a temporary one
+            by default.
+        interrupt: an event that ends the reading; any thread may set it.
+
+    Raises:
+        ScriptError: a line cannot be spoken, such as one with an unknown voice.
+        AudioError: the folder cannot be created.
+    """
+    settings = settings or ReadSettings()
+    whole = expanded(parse_script(script) if isinstance(script, str) else script)
+    plan = Planner(chat, model, checkpoint_hash(checkpoint), settings).plan(whole)
+    temporary = TemporaryDirectory(prefix="chattts-read-") if folder is None else None
+    kept = KeptLines(Path(folder if temporary is None else temporary.name))
+    usual = _SIDE_BY_SIDE if model.gpt.batches_itself else 1
+    speaker = LineSpeaker(chat, kept, settings.side_by_side or usual, interrupt)
+    return Recording(whole, plan, speaker, kept, settings, temporary)

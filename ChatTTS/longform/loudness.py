@@ -121,8 +121,8 @@ class Limiter:
         width = 2 * _LOOKAHEAD + 1
         lowest = minimum_filter1d(wanted, width)
         gains = np.convolve(lowest, np.full(width, 1 / width), "same")
-        limited: Samples = (middle * gains[_CONTEXT : len(samples) - _CONTEXT]).astype(np.float32)
-        return limited
+        middle = (middle * gains[_CONTEXT : len(samples) - _CONTEXT]).astype(np.float32)
+        return middle
 
 
 def true_peaks(samples: Samples) -> NDArray[np.float64]:
@@ -142,7 +142,8 @@ def _sinc(shift: float) -> NDArray[np.float64]:
     times = np.arange(-REACH, REACH) + shift
     window = np.cos(np.pi * times / (2 * REACH)) ** 2
     taps: NDArray[np.float64] = np.sinc(times) * window
-    return taps / taps.sum()
+    taps /= taps.sum()
+    return taps
 
 
 def limited(sound: Iterable[Samples], gain: float, ceiling: float) -> Iterator[Samples]:

@@ -52,8 +52,11 @@ def read_aloud(
     settings = settings or ReadSettings()
     whole = expanded(parse_script(script) if isinstance(script, str) else script)
     plan = Planner(chat, model, checkpoint_hash(checkpoint), settings).plan(whole)
-    temporary = TemporaryDirectory(prefix="chattts-read-") if folder is None else None
-    kept = KeptLines(Path(folder if temporary is None else temporary.name))
+    temporary = None
+    if folder is None:
+        temporary = TemporaryDirectory(prefix="chattts-read-")
+        folder = temporary.name
+    kept = KeptLines(Path(folder))
     usual = _SIDE_BY_SIDE if model.gpt.batches_itself else 1
     speaker = LineSpeaker(chat, kept, settings.side_by_side or usual, interrupt)
     return Recording(whole, plan, speaker, kept, settings, temporary)

@@ -18,7 +18,7 @@ from ..pipeline.results import Word
 from .arrange import arrange
 from .kept_lines import KeptLines, SpokenLine
 from .line_speaker import LineSpeaker
-from .loudness import gain_for, limited, measured
+from .loudness import LoudnessMeter, gain_for, limited, measured
 from .plan import PlannedLine
 from .script import Line, Script
 from .settings import Loudness, ReadSettings
@@ -166,6 +166,8 @@ class Recording:
             subtitle_format(subtitles)
             if not self._settings.word_times:
                 raise ConfigError("subtitles need ReadSettings(word_times=True)")
+        if loudness is not None:
+            LoudnessMeter()  # raises now if its package is missing
         survey = self._survey(loudness, heard)
         about = WorkInfo(self.script.title, self.script.author, survey.chapters, self.script.cover)
         ceiling = 0.0 if loudness is None else loudness.true_peak

@@ -112,16 +112,16 @@ class Limiter:
         """Return the middle of some samples, without the context at both ends."""
         from scipy.ndimage import maximum_filter1d, minimum_filter1d
 
-        middle: Samples = samples[_CONTEXT : len(samples) - _CONTEXT]
+        middle: Samples = samples[_CONTEXT : len(samples) - _CONTEXT].copy()
         peaks = true_peaks(samples)
         if peaks.max(initial=0.0) <= self._ceiling:
-            return middle.copy()
+            return middle
         peaks = maximum_filter1d(peaks, 3)
         wanted = self._ceiling / np.maximum(peaks, self._ceiling)
         width = 2 * _LOOKAHEAD + 1
         lowest = minimum_filter1d(wanted, width)
         gains = np.convolve(lowest, np.full(width, 1 / width), "same")
-        middle = (middle * gains[_CONTEXT : len(samples) - _CONTEXT]).astype(np.float32)
+        middle *= gains[_CONTEXT : len(samples) - _CONTEXT].astype(np.float32)
         return middle
 
 

@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 _FORMAT = 1
 _BLOCK = 1 << 20
+_HEADS = "alignment_heads.json"
 # Settings that change no sample.
 _UNHEARD = ("show_tqdm", "stream_batch", "stream_speed", "pass_first_n_batches")
 
@@ -59,9 +60,13 @@ class _Manner:
 
 
 def checkpoint_hash(folder: Path) -> str:
-    """Return the hash of all files of a checkpoint, by content."""
+    """Return the hash of all files of a checkpoint, by content.
+
+    The choice of attention heads is left out: a reading may write it, and the plan has the heads.
+    """
     digest = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != _HEADS)
+    for path in sorted(files):
         digest.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())
         with path.open("rb") as file:
             while block := file.read(_BLOCK):
@@ -106,7 +111,7 @@ class Planner:
             raise line.place.error(str(error)) from error
         if not texts:
             return PlannedLine(line, None, {}, 1.0)
-        words = [line.text, list(self._chat.alignment_heads)] if self._settings.word_times else None
+        words = line.text if self._settings.word_times else None
         decides = json.dumps([texts, words, manner.decides], ensure_ascii=True)
         key = hashlib.sha256(decides.encode()).hexdigest()
         return PlannedLine(line, key, manner.arguments, manner.tempo)
@@ -177,6 +182,7 @@ class Planner:
             if refines
             else None,
             settings.guard,
+            list(self._chat.alignment_heads) if settings.aligns else None,
         ]
         return _Manner(arguments, json.dumps(decides, sort_keys=True), style.tempo)
 

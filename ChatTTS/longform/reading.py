@@ -48,9 +48,13 @@ def read_aloud(
     Raises:
         ScriptError: a line cannot be spoken, such as one with an unknown voice.
         AudioError: the folder cannot be created.
+        EngineUnavailableError: word times or a guard with kernels that do not give attention.
     """
     settings = settings or ReadSettings()
     whole = expanded(parse_script(script) if isinstance(script, str) else script)
+    if settings.aligns and not chat.alignment_heads:
+        # Now, since the heads decide the words of every line, and a later run must find these.
+        chat.find_alignment_heads(show_tqdm=False, interrupt=interrupt)
     plan = Planner(chat, model, checkpoint_hash(checkpoint), settings).plan(whole)
     temporary = None
     if folder is None:

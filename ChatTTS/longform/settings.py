@@ -111,6 +111,11 @@ class ReadSettings:
     side_by_side: int | None = None
     fastest: float = 1.5
 
+    @property
+    def aligns(self) -> bool:
+        """Whether the model's attention to the text is asked for."""
+        return self.word_times or self.guard is not None
+
     def __post_init__(self) -> None:
         checked_guard(self.guard)
         if self.side_by_side is not None and not 1 <= self.side_by_side <= 256:

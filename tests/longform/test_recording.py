@@ -41,6 +41,7 @@ SETTINGS = ReadSettings(parameters=LIVELY)
 def infer(standard: Chat, monkeypatch: pytest.MonkeyPatch) -> Speaks:
     fake = Speaks()
     monkeypatch.setattr(standard, "infer", fake)
+    monkeypatch.setattr(standard, "find_alignment_heads", lambda **_: fake.searches.append(1))
     return fake
 
 
@@ -140,6 +141,7 @@ def test_only_a_changed_line_is_spoken_again(standard: Chat, infer: Speaks, tmp_
         replace(SETTINGS, word_times=True),
     ):
         assert standard.read(script, other, folder=tmp_path).lines_kept == 0, other
+    assert len(infer.searches) == 2  # for the guard and for the words
 
 
 def test_a_damaged_line_is_spoken_again(standard: Chat, infer: Speaks, tmp_path: Path) -> None:

@@ -19,12 +19,14 @@ class Speaks:
 
     Attributes:
         said: the texts, in the order in which they began.
+        searches: one item for each search for attention heads.
         most: calls that were running at once.
         fails_at: a text whose call raises.
     """
 
     def __init__(self) -> None:
         self.said: list[str] = []
+        self.searches: list[int] = []
         self.most = self._running = 0
         self.fails_at: str | None = None
         self.seconds: float | None = None

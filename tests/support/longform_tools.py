@@ -19,6 +19,7 @@ class Speaks:
 
     Attributes:
         said: the texts, in the order in which they began.
+        seeds: those of the texts.
         searches: one item for each search for attention heads.
         most: calls that were running at once.
         fails_at: a text whose call raises.
@@ -26,6 +27,7 @@ class Speaks:
 
     def __init__(self) -> None:
         self.said: list[str] = []
+        self.seeds: list[int] = []
         self.searches: list[int] = []
         self.most = self._running = 0
         self.fails_at: str | None = None
@@ -36,6 +38,7 @@ class Speaks:
     def __call__(self, text: str, **arguments: Any) -> Waveforms:
         with self._lock:
             self.said.append(text)
+            self.seeds.append(arguments["params_infer_code"]["manual_seed"])
             self._running += 1
             self.most = max(self.most, self._running)
         try:

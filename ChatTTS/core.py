@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
 
 import torch
 
@@ -29,18 +29,23 @@ from .model.speaker import encode_sample
 from .params import as_params
 from .pipeline.call import InferCall
 from .pipeline.call_arguments import checked_batch, checked_first, checked_texts
-from .pipeline.frame_generation import Utterance, choose_seed
+from .pipeline.frame_generation import choose_seed
 from .pipeline.guard import checked_guard
 from .pipeline.head_scores import HeadChoice
 from .pipeline.head_search import alignment_heads, find_heads, keep_heads
 from .pipeline.model import Model
 from .pipeline.streams import SpeechStream, WaveformStream
-from .pipeline.utterances import Reading, utterances_of, word_reader
+from .pipeline.utterances import Reading, refined_texts, utterances_of, word_reader
 from .text import Lexicon, Normalizer, load_homophones
 from .text.lexicon import LexiconLike
 from .utils import machine
 from .utils.locks import new_lock
 from .utils.process_hooks import finish_before_exit
+
+if TYPE_CHECKING:
+    from .longform.recording import Recording
+    from .longform.script import Script
+    from .longform.settings import ReadSettings
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +85,7 @@ class Chat(CheckpointAttributes):
         self.normalizer = Normalizer()
         # Weak: a stream that is dropped unfinished must not stay here.
         self._running: weakref.WeakSet[Cancellation] = weakref.WeakSet()
+        self._files = Path()  # of the loaded checkpoint
         self._lock = new_lock()
 
     # -- loading ---------------------------------------------------------------------------
@@ -171,7 +177,7 @@ class Chat(CheckpointAttributes):
             knows=model.tokenizer.knows,
             registered=self.normalizer.normalizers,
         )
-        self._model, self._assigned_device = model, None
+        self._model, self._assigned_device, self._files = model, None, folder.asset
 
     load = _succeeds(load_or_raise)
     load.__doc__ = "Load as :meth:`load_or_raise` does, but log an error and return ``False``."
@@ -342,21 +348,11 @@ class Chat(CheckpointAttributes):
         texts = checked_texts(text)
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
-            reading = Reading(
-                self.normalizer,
-                lang,
-                do_text_normalization,
-                do_homophone_replacement,
-                Lexicon.of(lexicon),
+            reading = self._reading(
+                lang, do_text_normalization, do_homophone_replacement, lexicon
             )
             read = word_reader(reading) if aligns else None
-            utterances = utterances_of(
-                model,
-                texts,
-                reading,
-                read=read,
-                split_text=split_text,
-            )
+            utterances = utterances_of(model, texts, reading, read=read, split_text=split_text)
             # A stream gives all texts at once, so all of them are generated at once.
             together = len(texts) if stream or not split_text else 1
             if split_text:
@@ -377,7 +373,7 @@ class Chat(CheckpointAttributes):
             if refine_text_only or not skip_refine_text:
                 utterances = call.refined(utterances, refining, choose_seed(refining))
             if refine_text_only:
-                refined = _as_published(utterances, len(texts), split_text)
+                refined = refined_texts(utterances, len(texts), split_text)
                 return iter((refined,)) if stream else refined
             return call.waveforms(utterances, coding, use_decoder)
 
@@ -433,12 +429,8 @@ class Chat(CheckpointAttributes):
         refining, coding = self._params(model, params_refine_text, params_infer_code)
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
-            reading = Reading(
-                self.normalizer,
-                lang,
-                do_text_normalization,
-                do_homophone_replacement,
-                Lexicon.of(lexicon),
+            reading = self._reading(
+                lang, do_text_normalization, do_homophone_replacement, lexicon
             )
             read = word_reader(reading) if aligns else None
             utterances = utterances_of(
@@ -458,6 +450,19 @@ class Chat(CheckpointAttributes):
                 utterances, coding, use_decoder, early, None if skip_refine_text else refining
             )
             return SpeechStream(thread, coding)
+
+    def read(
+        self, script: Script | str, settings: ReadSettings | None = None, **options: Any
+    ) -> Recording:
+        """Speak a script, a text with marks or SSML; see :func:`~.longform.reading.read_aloud`."""
+        from .longform.reading import read_aloud
+
+        return read_aloud(self, self._loaded, self._files, script, settings, **options)
+
+    def _reading(
+        self, lang: str | None, normalize: bool, homophones: bool, lexicon: LexiconLike | None
+    ) -> Reading:
+        return Reading(self.normalizer, lang, normalize, homophones, Lexicon.of(lexicon))
 
     def _params(
         self,
@@ -485,11 +490,3 @@ class Chat(CheckpointAttributes):
             running = list(self._running)
         for cancelled in running:
             cancelled.set()
-
-
-def _as_published(utterances: Sequence[Utterance], count: int, split_text: bool) -> str | list[str]:
-    """Return refined texts as scripts know them: one string of lines, or a list of texts."""
-    if split_text and count:
-        return "\n".join(u.text for u in utterances)
-    texts = {u.text_index: u.text for u in utterances}
-    return [texts.get(index, "") for index in range(count)]

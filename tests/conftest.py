@@ -24,7 +24,7 @@ from .support.places import DATA
 OPTIONAL = {
     *("fastapi", "starlette", "uvicorn", "websockets", "grpc", "grpc_health", "av"),
     *("prometheus_client", "httpx", "openai", "riva", "schemathesis", "playwright"),
-    *("matplotlib", "triton", "pocketsphinx", "ray"),
+    *("matplotlib", "triton", "pocketsphinx", "ray", "lxml", "pyloudnorm", "scipy", "pysubs2"),
 }
 
 

@@ -145,11 +145,26 @@ RULES = [
     Rule(
         "the pipeline is given its model, and does not look for one",
         within("ChatTTS", "pipeline"),
-        within("ChatTTS", "core checkpoints"),
+        within("ChatTTS", "core checkpoints longform"),
+    ),
+    Rule(
+        "what long works are made of does not know them",
+        within("ChatTTS", "model text audio utils voices config params checkpoints"),
+        within("ChatTTS", "longform"),
+    ),
+    Rule(
+        "scripts and their readers know no model: they are read and tested without one",
+        within(
+            "ChatTTS.longform",
+            "script marks plain markdown dialogue cues epub archive untrusted_xml ssml say_as "
+            "respelling files",
+        ),
+        ("torch", *within("ChatTTS", "core model pipeline voices")),
+        indirectly=True,
     ),
     Rule(
         "the library does not know the command and the servers that use it",
-        within("ChatTTS", "core pipeline checkpoints voices utils model text audio"),
+        within("ChatTTS", "core pipeline checkpoints voices utils model text audio longform"),
         within("ChatTTS", "serving cli"),
     ),
     Rule(

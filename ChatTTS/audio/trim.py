@@ -38,23 +38,37 @@ def trim_silence(
     Raises:
         AudioError: the samples cannot be used, or an argument is out of its range.
     """
+    samples = to_mono(wav)
+    start, stop = speech_bounds(samples, threshold_db, margin_s, sample_rate=sample_rate)
+    trimmed: Samples = samples[start:stop].copy()
+    return trimmed
+
+
+def speech_bounds(
+    samples: Samples,
+    threshold_db: float = -40.0,
+    margin_s: float = 0.02,
+    *,
+    sample_rate: int = SAMPLE_RATE,
+) -> tuple[int, int]:
+    """Return the first sample that :func:`trim_silence` keeps of float32 (n,), and the last plus 1.
+
+    Arguments and errors are those of :func:`trim_silence`; all silence gives ``(0, 0)``.
+    """
     if not threshold_db < 0:
         raise AudioError(f"threshold_db must be below 0, not {threshold_db!r}")
     if not 0 <= margin_s < np.inf:
         raise AudioError(f"margin_s must be 0 or more seconds, not {margin_s!r}")
     rate = check_rate(sample_rate)
-    samples = to_mono(wav)
     frame = max(1, round(rate * _FRAME_SECONDS))
     levels = _frame_rms(samples, frame)
     loudest = levels.max(initial=0.0)
     if loudest < _INAUDIBLE_RMS:
-        return np.zeros(0, dtype=np.float32)
+        return 0, 0
     loud = np.flatnonzero(levels >= loudest * 10 ** (threshold_db / 20))
     margin = round(margin_s * rate)
     start = max(0, int(loud[0]) * frame - margin)
-    stop = int(loud[-1] + 1) * frame + margin
-    trimmed: Samples = samples[start:stop].copy()
-    return trimmed
+    return start, min(len(samples), int(loud[-1] + 1) * frame + margin)
 
 
 def _frame_rms(samples: Samples, frame: int) -> np.ndarray:

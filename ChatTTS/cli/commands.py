@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ..errors import ChatTTSError
 from ..version import __version__
-from . import align, assets_commands, check, compare, doctor, refine, say, serve, voice
+from . import align, assets_commands, check, compare, doctor, read, refine, say, serve, voice
 from .console import Console, UsageError, console_logging, print_error
 from .options import Parser
 
@@ -31,6 +31,7 @@ Speak texts with a ChatTTS model, on this machine.
   echo "Hello." | chattts say --stream - | aplay -f S16_LE -r 24000
   chattts voice new --name anna                 draw a random voice and save it
   chattts say "It's me." --voice anna           speak with a saved voice
+  chattts read book.epub -o book.m4b            speak a whole book, with chapters
   chattts serve                                 start a server: web page, REST, WebSocket, gRPC
   chattts doctor                                check the installation
 
@@ -110,6 +111,17 @@ def _parser() -> Parser:
     parser = Parser(prog="chattts", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"chattts-velocity {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (say, serve, refine, voice, compare, check, align, assets_commands, doctor):
+    for command in (
+        say,
+        read,
+        serve,
+        refine,
+        voice,
+        compare,
+        check,
+        align,
+        assets_commands,
+        doctor,
+    ):
         command.add_to(commands)
     return parser

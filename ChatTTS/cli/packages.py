@@ -75,6 +75,9 @@ OPTIONAL = (
     Package("sounddevice>=0.4.6", "for --play"),
     Package("pocketsphinx>=5.0.3", "for check"),
     Package("pysubs2>=1.8", "for --subtitles"),
+    Package("pyloudnorm>=0.1.1", "for read"),
+    Package("scipy>=1.13", "for read"),
+    Package("lxml>=5.2", "for read"),
     *(
         Package(requirement, "for serve", imported_as)
         for requirement, imported_as in (
@@ -90,9 +93,10 @@ OPTIONAL = (
             ("grpcio-reflection>=1.66", "grpc_reflection"),
             ("protobuf>=5.27.2", "google.protobuf"),
             ("prometheus-client>=0.21", ""),
-            ("av>=14", ""),
+            ("av>=17", ""),
         )
     ),
+    *((Package("tomli>=2", "for read --voices"),) if sys.version_info < (3, 11) else ()),
     # On Python 3.10 it needs other versions of the packages for serve than the tested ones.
     *(
         (Package("ray[serve]>=2.60,<2.70", "for serve --data-parallel-size"),)

@@ -99,3 +99,13 @@ def utterances_of(
             for i, (piece, own) in enumerate(zip(pieces, words, strict=True))
         ]
     return utterances
+
+
+def refined_texts(
+    utterances: Sequence[Utterance], count: int, split_text: bool
+) -> str | list[str]:
+    """Return refined texts as scripts know them: one string of lines, or a list of texts."""
+    if split_text and count:
+        return "\n".join(u.text for u in utterances)
+    texts = {u.text_index: u.text for u in utterances}
+    return [texts.get(index, "") for index in range(count)]

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from ..audio.tempo import FASTEST, SLOWEST
 from ..errors import ConfigError
 from ..text.lexicon import Lexicon
 from .errors import BadRequestError
 
-SLOWEST, FASTEST = 0.25, 4.0  # bounds of ``speed``
 SEED_LIMIT = 2**63
 GUARDS = ("retry", "report", "none")
 """Values of the field ``guard`` of every interface."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...audio.samples import SAMPLE_RATE, Samples, to_mono
+from ...audio.tempo import Tempo, check_speed
 from ...errors import AudioError
 from .codecs import CodecWriter
 from .formats import Format
 from .framing import with_flac_length, with_wav_length
 from .pcm import PlainWriter
 from .resampler import Resampler
-from .tempo import Tempo, check_speed
 
 
 class Encoder:

@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ...audio.tempo import FASTEST, SLOWEST
 from ..encoding.formats import HIGHEST_RATE, LOWEST_RATE
-from ..requests import FASTEST, SEED_LIMIT, SLOWEST
+from ..requests import SEED_LIMIT
 
 FormatName = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 _MOST_VOLUME = 10.0

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-import av
-import av.filter
 import numpy as np
 
-from ...audio.samples import Samples
-from ...errors import AudioError
-from ..requests import FASTEST, SLOWEST
+from ..errors import AudioError
+from .samples import Samples
+
+if TYPE_CHECKING:
+    import av.filter
+
+SLOWEST, FASTEST = 0.25, 4.0  # bounds of ``speed``
 
 # Below this range atempo refuses; above it, atempo skips samples instead of joining fragments.
 _SLOWEST_FILTER, _FASTEST_FILTER = 0.5, 2.0
@@ -76,6 +79,8 @@ class Tempo:
 
     def _filter(self, samples: Samples) -> Samples:
         """Filter whole blocks and return the samples that are ready."""
+        import av
+
         out: list[Samples] = []
         for block in samples.reshape(-1, 1, self._block):
             frame = av.AudioFrame.from_ndarray(block, format="flt", layout="mono")
@@ -92,6 +97,8 @@ class Tempo:
 
 def _graph(speed: float, sample_rate: int) -> av.filter.Graph:
     """Return filters that change the tempo: two if the speed is out of the range of one."""
+    import av.filter
+
     fits = _SLOWEST_FILTER <= speed <= _FASTEST_FILTER
     tempos = [speed] if fits else [math.sqrt(speed)] * 2
     graph = av.filter.Graph()
@@ -106,6 +113,8 @@ def _graph(speed: float, sample_rate: int) -> av.filter.Graph:
 
 def _pulled(graph: av.filter.Graph) -> list[Samples]:
     """Return the samples that the filters have ready."""
+    import av
+
     out: list[Samples] = []
     while True:
         try:

@@ -1,0 +1,85 @@
+"""Read members of a zip archive of unknown origin, within bounds on their real sizes."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+
+from .script import ScriptError
+
+# A long illustrated book has a thousand files and 100 MB; its longest chapter has some MB.
+_MOST_MEMBERS = 20_000
+_MOST_BYTES = 32 << 20
+_MOST_IN_ALL = 512 << 20
+_BLOCK = 1 << 16
+
+
+class Archive:
+    """A zip archive; members are read into memory and never written.
+
+    Args:
+        path: of the archive.
+
+    Raises:
+        ScriptError: the file is no zip archive, is damaged, or has too many members.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._left = _MOST_IN_ALL
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except OSError as error:
+            raise ScriptError(f"{path} cannot be read: {error.strerror or error}") from error
+        except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            raise ScriptError(f"{path}: the EPUB is damaged ({error})") from error
+        if len(self._zip.namelist()) > _MOST_MEMBERS:
+            self._zip.close()
+            raise ScriptError(f"{path}: it has more than {_MOST_MEMBERS} files")
+
+    def __contains__(self, member: str) -> bool:
+        return member in self._zip.NameToInfo
+
+    def read(self, member: str) -> bytes:
+        """Return the bytes of a member.
+
+        Raises:
+            ScriptError: it is missing, damaged or encrypted, or unpacks to more than the bounds.
+        """
+        parts: list[bytes] = []
+        size = 0
+        most = min(_MOST_BYTES, self._left)
+        try:
+            with self._zip.open(member) as file:
+                # The sizes in the archive may be false, so the bytes are counted.
+                while block := file.read(_BLOCK):
+                    size += len(block)
+                    if size > most:
+                        raise ScriptError(
+                            f"{self.name}/{member}: it unpacks to more than {most >> 20} MB, which "
+                            "no book does (a zip bomb?)"
+                        )
+                    parts.append(block)
+        except KeyError as error:
+            raise ScriptError(f"{self.name}: the EPUB has no file {member}") from error
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            OSError,
+            RuntimeError,  # an encrypted member
+            NotImplementedError,
+        ) as error:
+            raise ScriptError(f"{self.name}/{member}: the EPUB is damaged ({error})") from error
+        self._left -= size
+        return b"".join(parts)
+
+    def close(self) -> None:
+        self._zip.close()
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,129 @@
+"""Spoken lines in a folder, each under the hash of everything that decides it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..audio.samples import Samples
+from ..errors import AudioError
+from ..pipeline.results import Word
+from ..utils.kept_files import UNFINISHED, remove_unfinished, writing_whole
+
+_MAGIC = b"chattts-line-1 "
+_ENDING = ".line"
+_DIGITS = 64  # of the hash
+# The longest line has 1500 characters, some minutes of speech.
+_MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class SpokenPart:
+    """An utterance of a line: its text as it was spoken, and its number of samples."""
+
+    text: str
+    samples: int
+
+
+@dataclass(frozen=True)
+class SpokenLine:
+    """The speech of one line, as the model gave it.
+
+    Attributes:
+        samples: float32 (n,) at 24 kHz.
+        parts: its utterances, which follow one another in the samples.
+        words: where their times were asked for.
+    """
+
+    samples: Samples
+    parts: tuple[SpokenPart, ...]
+    words: tuple[Word, ...] = ()
+
+
+class KeptLines:
+    """A folder of spoken lines.
+
+    A file appears under its name when it is complete, and its content is checked by a hash when it
+    is read. So a process may be killed at any moment, and several may share the folder.
+
+    Args:
+        folder: created where it is missing.
+
+    Raises:
+        AudioError: the folder cannot be created.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with self._explained("cannot be used"):
+            folder.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(folder)
+
+    def save(self, key: str, spoken: SpokenLine) -> None:
+        """Keep a line.
+
+        Raises:
+            AudioError: the disk is full, or refuses otherwise; nothing kept before is lost.
+        """
+        about = {
+            "parts": [asdict(part) for part in spoken.parts],
+            "words": [asdict(word) for word in spoken.words],
+        }
+        body = json.dumps(about).encode() + b"\n" + spoken.samples.astype("<f4").tobytes()
+        digest = hashlib.sha256(body).hexdigest().encode()
+        with self._explained("takes no more lines"), writing_whole(self._path(key)) as file:
+            file.write(_MAGIC + digest + b"\n")
+            file.write(body)
+
+    def load(self, key: str) -> SpokenLine | None:
+        """Return a kept line; ``None`` if there is none, or its file is damaged."""
+        path = self._path(key)
+        try:
+            if path.stat().st_size > _MOST_BYTES:
+                return None
+            data = path.read_bytes()
+        except OSError:
+            return None
+        head = len(_MAGIC) + _DIGITS + 1
+        body = data[head:]
+        digest = hashlib.sha256(body).hexdigest().encode()
+        if data[:head] != _MAGIC + digest + b"\n":
+            return None
+        about, _, samples = body.partition(b"\n")
+        values: dict[str, Any] = json.loads(about)
+        return SpokenLine(
+            np.frombuffer(samples, dtype="<f4").astype(np.float32),
+            tuple(SpokenPart(**part) for part in values["parts"]),
+            tuple(Word(**word) for word in values["words"]),
+        )
+
+    def __contains__(self, key: str) -> bool:
+        return self._path(key).is_file()
+
+    def remove(self) -> None:
+        """Delete the kept lines, and the folder if nothing else is in it."""
+        with suppress(OSError):
+            for path in self.folder.iterdir():
+                if path.suffix == _ENDING or path.name.startswith(UNFINISHED):
+                    path.unlink(missing_ok=True)
+            self.folder.rmdir()
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}{_ENDING}"
+
+    @contextmanager
+    def _explained(self, problem: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise AudioError(
+                f"the folder {self.folder} {problem}: {error.strerror or error}; the lines in it "
+                "are not lost, and the next run goes on from them"
+            ) from error

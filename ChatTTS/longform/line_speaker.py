@@ -1,0 +1,122 @@
+"""Speak the lines of a plan side by side, and give them out in order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import AudioError, ChatTTSError
+from .kept_lines import KeptLines, SpokenLine, SpokenPart
+from .plan import PlannedLine
+from .script import ScriptError
+
+if TYPE_CHECKING:
+    from ..core import Chat
+
+logger = logging.getLogger(__name__)
+
+# Seconds between looks at the caller's event.
+_POLL = 0.1
+_NOTHING = SpokenLine(np.zeros(0, dtype=np.float32), ())
+
+
+class InterruptedReadingError(ChatTTSError):
+    """A reading was interrupted; the lines spoken before are kept."""
+
+
+class LineSpeaker:
+    """Speaks lines, each one only if it is not kept already.
+
+    Args:
+        chat: with a loaded model.
+        kept: the folder of the results.
+        side_by_side: lines that are generated at once.
+        interrupt: an event that ends the reading; any thread may set it.
+    """
+
+    def __init__(
+        self, chat: Chat, kept: KeptLines, side_by_side: int, interrupt: threading.Event | None
+    ) -> None:
+        self._chat, self._kept = chat, kept
+        self._side_by_side = side_by_side
+        self._interrupt = interrupt
+
+    def lines(self, plan: Sequence[PlannedLine]) -> Iterator[tuple[PlannedLine, SpokenLine]]:
+        """Yield all lines in order, with their speech.
+
+        At most twice as many lines as are generated at once are ahead of the caller, and their
+        speech is in the folder, so memory does not grow with the length. Closing the iterator ends
+        the generation.
+
+        Raises:
+            ScriptError: a line cannot be spoken. Lines that were begun are finished and kept first.
+            AudioError: the folder takes no more lines.
+            InterruptedReadingError: the event was set, or ``Chat.interrupt`` was called.
+        """
+        stop = threading.Event()
+        ahead: deque[tuple[PlannedLine, Future[None]]] = deque()
+        pool = ThreadPoolExecutor(self._side_by_side, thread_name_prefix="line")
+        try:
+            for planned in plan:
+                ahead.append((planned, pool.submit(self._speak, planned, stop)))
+                if len(ahead) >= 2 * self._side_by_side:
+                    yield self._next(ahead)
+            while ahead:
+                yield self._next(ahead)
+        except ScriptError:
+            pool.shutdown(cancel_futures=True)
+            raise
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+    def _next(
+        self, ahead: deque[tuple[PlannedLine, Future[None]]]
+    ) -> tuple[PlannedLine, SpokenLine]:
+        planned, future = ahead.popleft()
+        while not wait([future], _POLL).done:
+            if self._interrupt is not None and self._interrupt.is_set():
+                raise self._interrupted()
+        try:
+            future.result()
+        except CancelledError as error:
+            raise self._interrupted() from error
+        if planned.key is None:
+            return planned, _NOTHING
+        spoken = self._kept.load(planned.key)
+        if spoken is None:
+            raise AudioError(f"a line was deleted from {self._kept.folder}; run it again")
+        return planned, spoken
+
+    def _speak(self, planned: PlannedLine, stop: threading.Event) -> None:
+        """Speak a line and keep it; runs in a thread of the pool."""
+        key = planned.key
+        if key is None or self._kept.load(key) is not None:
+            return
+        if stop.is_set():
+            raise self._interrupted()
+        try:
+            waveforms = self._chat.infer(planned.line.text, interrupt=stop, **planned.arguments)
+        except ChatTTSError as error:
+            raise planned.line.place.error(str(error)) from error
+        reason = waveforms.finish_reasons[0]
+        if reason == "abort":
+            raise self._interrupted()
+        if reason == "length":
+            logger.warning("%s: the speech was cut off at its longest", planned.line.place)
+        row = waveforms.rows[0]
+        parts = tuple(SpokenPart(spoken.text, spoken.samples) for spoken in row.utterances)
+        for fault in row.faults:
+            logger.warning("%s: %s %s", planned.line.place, fault.kind, fault.text)
+        self._kept.save(key, SpokenLine(waveforms[0], parts, tuple(row.words)))
+
+    def _interrupted(self) -> InterruptedReadingError:
+        return InterruptedReadingError(
+            f"interrupted; the lines spoken so far are kept in {self._kept.folder}"
+        )

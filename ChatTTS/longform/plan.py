@@ -1,0 +1,225 @@
+"""The plan of a reading: for each line, the call that speaks it, and the hash that names it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import ChatTTSError, NothingToSpeakError, VoiceError
+from ..params import InferCodeParams, RefineTextParams, as_params
+from ..text import prepare
+from ..version import __version__
+from ..voices import VoiceLibrary, find_voice
+from .script import Line, Script, Style
+from .settings import ReadSettings, Role
+
+if TYPE_CHECKING:
+    from ..core import Chat
+    from ..pipeline.model import Model
+
+logger = logging.getLogger(__name__)
+
+_FORMAT = 1
+_BLOCK = 1 << 20
+_HEADS = "alignment_heads.json"
+# Settings that change no sample.
+_UNHEARD = ("show_tqdm", "stream_batch", "stream_speed", "pass_first_n_batches")
+
+
+@dataclass(frozen=True)
+class PlannedLine:
+    """A line, and how it is spoken.
+
+    Attributes:
+        line: of the script.
+        key: the hash of everything that decides its speech; ``None`` for silence.
+        arguments: of ``Chat.infer``, except the text.
+        tempo: factor of the tempo of its speech.
+    """
+
+    line: Line
+    key: str | None
+    arguments: Mapping[str, Any]
+    tempo: float
+
+
+@dataclass(frozen=True)
+class _Manner:
+    """The arguments of all lines with one voice and style, and what of them decides the speech."""
+
+    arguments: Mapping[str, Any]
+    decides: str
+    tempo: float
+
+
+def checkpoint_hash(folder: Path) -> str:
+    """Return the hash of all files of a checkpoint, by content.
+
+    The choice of attention heads is left out: a reading may write it, and the plan has the heads.
+    """
+    digest = hashlib.sha256()
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != _HEADS)
+    for path in sorted(files):
+        digest.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+class Planner:
+    """Makes the plan of a script.
+
+    Args:
+        chat: with a loaded model.
+        model: that model.
+        checkpoint: its hash.
+        settings: of the reading.
+    """
+
+    def __init__(self, chat: Chat, model: Model, checkpoint: str, settings: ReadSettings) -> None:
+        self._chat, self._model, self._settings = chat, model, settings
+        placement = model.placement
+        self._engine = [
+            *(_FORMAT, __version__, checkpoint),
+            *(placement.device.type, str(placement.dtype), placement.quantization),
+            type(model.gpt.engine).__name__,
+        ]
+        self._manners: dict[tuple[str | None, Style], _Manner] = {}
+        self._library = VoiceLibrary()
+
+    def plan(self, script: Script) -> tuple[PlannedLine, ...]:
+        """Return the lines of an expanded script with their calls; all voices are checked.
+
+        Raises:
+            ScriptError: a line cannot be spoken.
+        """
+        return tuple(self._planned(line) for line in script.lines)
+
+    def _planned(self, line: Line) -> PlannedLine:
+        try:
+            manner = self._manner(line)
+            texts = self._texts(line) if line.text else []
+        except ChatTTSError as error:
+            raise line.place.error(str(error)) from error
+        if not texts:
+            return PlannedLine(line, None, {}, 1.0)
+        words = self._words(line) if self._settings.word_times else None
+        decides = json.dumps([texts, words, manner.decides], ensure_ascii=True)
+        key = hashlib.sha256(decides.encode()).hexdigest()
+        return PlannedLine(line, key, manner.arguments, manner.tempo)
+
+    def _words(self, line: Line) -> list[Any]:
+        """Return what decides how the words of a line are found, beside its speech."""
+        uses = self._settings.lexicon.apply(line.text).uses
+        return [line.text, [(use.start_character, use.end_character) for use in uses]]
+
+    def _texts(self, line: Line) -> list[str]:
+        """Return the utterances of a line after normalisation; none if nothing can be spoken."""
+        try:
+            return list(
+                prepare(
+                    self._settings.lexicon.apply(line.text).text,
+                    self._chat.normalizer,
+                    lang=self._settings.lang,
+                    do_text_normalization=self._settings.normalize,
+                    do_homophone_replacement=True,
+                    split_text=True,
+                    max_characters=self._model.config.defaults.max_utterance_characters,
+                )
+            )
+        except NothingToSpeakError as error:
+            logger.warning("%s: %s; the line stays silent", line.place, error)
+            return []
+
+    def _manner(self, line: Line) -> _Manner:
+        key = (line.voice, line.style)
+        if key not in self._manners:
+            self._manners[key] = self._new_manner(line)
+        return self._manners[key]
+
+    def _new_manner(self, line: Line) -> _Manner:
+        settings = self._settings
+        name = settings.voice if line.voice is None else line.voice
+        role = Role(name) if name is None else settings.voices.get(name, Role(name))
+        style = line.style.over(role.style)
+        seed = settings.seed if style.seed is None else style.seed
+        code = {
+            **settings.parameters,
+            "manual_seed": seed,
+            "show_tqdm": False,
+            **self._voice(role.voice),
+        }
+        if style.temperature is not None:
+            code["temperature"] = style.temperature
+        if style.speed is not None:
+            code["prompt"] = f"[speed_{style.speed}]"
+        refine = {"manual_seed": seed, "show_tqdm": False, "prompt": style.refine_tags}
+        defaults = self._model.config.defaults
+        refines = bool(style.refine_tags) and defaults.refine_trained
+        if style.refine_tags and not refines:
+            logger.warning(
+                "%s: this model was not trained to refine texts; oral, laugh and breaks have no "
+                "effect",
+                line.place,
+            )
+        arguments = {
+            "lang": settings.lang,
+            "do_text_normalization": settings.normalize,
+            "lexicon": settings.lexicon,
+            "skip_refine_text": not refines,
+            "params_infer_code": code,
+            "params_refine_text": refine,
+            "word_times": settings.word_times,
+            "guard": settings.guard,
+        }
+        checked = as_params(InferCodeParams, code).with_defaults(defaults.code)
+        decides = [
+            self._engine,
+            _plain(vars(checked)),
+            _plain(vars(as_params(RefineTextParams, refine).with_defaults(defaults.refine)))
+            if refines
+            else None,
+            settings.guard,
+            list(self._chat.alignment_heads) if settings.aligns else None,
+        ]
+        return _Manner(arguments, json.dumps(decides, sort_keys=True), style.tempo)
+
+    def _voice(self, name: str | None) -> dict[str, Any]:
+        """Return the parameters of a voice; where the model has no default, one drawn by the seed.
+
+        All lines without a voice must sound alike, also after a resume.
+        """
+        config = self._model.config
+        found = dict(find_voice(name, config, self._library).parameters)
+        given = self._settings.parameters
+        has_own = any(given.get(field) is not None for field in ("spk_emb", "spk_smp"))
+        if found or has_own or config.defaults.speaker:
+            return found
+        import torch
+
+        with torch.random.fork_rng():
+            torch.manual_seed(self._settings.seed)
+            try:
+                return {"spk_emb": self._chat.sample_random_speaker()}
+            except VoiceError:  # the model has no statistics of voices
+                return {}
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as JSON has them; arrays and tensors as the hash of their values."""
+    return {name: _value(value) for name, value in values.items() if name not in _UNHEARD}
+
+
+def _value(value: Any) -> Any:
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    numbers = np.asarray(value, dtype=np.float64)
+    return [list(numbers.shape), hashlib.sha256(numbers.tobytes()).hexdigest()]

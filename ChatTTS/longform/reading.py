@@ -1,0 +1,66 @@
+"""``Chat.read``: from a script to a recording."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from .files import parse_script
+from .kept_lines import KeptLines
+from .line_speaker import LineSpeaker
+from .marks import expanded
+from .plan import Planner, checkpoint_hash
+from .recording import Recording
+from .script import Script
+from .settings import ReadSettings
+
+if TYPE_CHECKING:
+    from ..core import Chat
+    from ..pipeline.model import Model
+
+_SIDE_BY_SIDE = 8
+
+
+def read_aloud(
+    chat: Chat,
+    model: Model,
+    checkpoint: Path,
+    script: Script | str,
+    settings: ReadSettings | None = None,
+    *,
+    folder: str | Path | None = None,
+    interrupt: threading.Event | None = None,
+) -> Recording:
+    """Return the recording of a script; nothing is spoken until it is iterated or saved.
+
+    Args:
+        chat: with a loaded model.
+        model: that model.
+        checkpoint: the folder of its files.
+        script: a script, or a text as ``parse_script`` reads it.
+        settings: of the reading; the defaults without it.
+        folder: keeps the spoken lines, so that a later reading goes on from them; a temporary one
+            by default.
+        interrupt: an event that ends the reading; any thread may set it.
+
+    Raises:
+        ScriptError: a line cannot be spoken, such as one with an unknown voice.
+        AudioError: the folder cannot be created.
+        EngineUnavailableError: word times or a guard with kernels that do not give attention.
+    """
+    settings = settings or ReadSettings()
+    whole = expanded(parse_script(script) if isinstance(script, str) else script)
+    if settings.aligns and not chat.alignment_heads:
+        # Now, since the heads decide the words of every line, and a later run must find these.
+        chat.find_alignment_heads(show_tqdm=False, interrupt=interrupt)
+    plan = Planner(chat, model, checkpoint_hash(checkpoint), settings).plan(whole)
+    temporary = None
+    if folder is None:
+        temporary = TemporaryDirectory(prefix="chattts-read-")
+        folder = temporary.name
+    kept = KeptLines(Path(folder))
+    usual = _SIDE_BY_SIDE if model.gpt.batches_itself else 1
+    speaker = LineSpeaker(chat, kept, settings.side_by_side or usual, interrupt)
+    return Recording(whole, plan, speaker, kept, settings, temporary)

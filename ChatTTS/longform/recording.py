@@ -1,0 +1,322 @@
+"""A recording: the pieces of a script in order, and the file of the whole work."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from ..audio.samples import SAMPLE_RATE, Samples, StrPath
+from ..audio.subtitles import save_subtitles, subtitle_format
+from ..errors import ChatTTSError, ConfigError
+from ..pipeline.results import Word
+from .arrange import arrange
+from .kept_lines import KeptLines, SpokenLine
+from .line_speaker import LineSpeaker
+from .loudness import LoudnessMeter, gain_for, limited, measured
+from .plan import PlannedLine
+from .script import Line, Script
+from .settings import Loudness, ReadSettings
+from .sound_file import Chapter, SoundFile, WorkInfo, check_sound_file
+
+logger = logging.getLogger(__name__)
+
+_BLOCK = SAMPLE_RATE
+# The limiter takes some loudness away; it is given back until so many LU are missing.
+_NEAR = 0.1
+_MOST_PASSES = 4
+# A cue that begins later than this is reported, in seconds.
+_LATE = 0.05
+
+
+@dataclass(frozen=True)
+class SpokenPiece:
+    """One line of a recording.
+
+    Attributes:
+        number: of the line in the script, from 0.
+        line: of the script, with its voice and chapter.
+        position: of the first sample in the recording.
+        samples: float32 (n,) at 24 kHz; empty for silence alone.
+        silence_before: samples of silence between the piece before and this one, beside its own.
+        silence_after: samples of silence after this one.
+        words: where their times were asked for; they count from the recording's beginning, and
+            their characters from the beginning of the line's text.
+    """
+
+    number: int
+    line: Line
+    position: int
+    samples: Samples
+    silence_before: int
+    silence_after: int
+    words: tuple[Word, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """The first sample after the piece and its silence."""
+        return self.position + len(self.samples) + self.silence_after
+
+
+@dataclass(frozen=True)
+class _Survey:
+    """What is known of a work after it was heard once."""
+
+    chapters: tuple[Chapter, ...]
+    length: int
+    gain: float
+
+
+class Recording:
+    """The speech of a script, made when it is iterated or saved.
+
+    Every iteration gives all pieces from the beginning; lines that were spoken before are read from
+    the folder. Leave its context, or call :meth:`close`, to delete a temporary folder.
+
+    Attributes:
+        script: the lines, as they are spoken.
+
+    Args:
+        plan: the calls of these lines.
+        speaker: speaks them.
+        kept: their results.
+        settings: of the reading.
+        temporary: the folder, if it is deleted at the end.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        plan: Sequence[PlannedLine],
+        speaker: LineSpeaker,
+        kept: KeptLines,
+        settings: ReadSettings,
+        temporary: TemporaryDirectory[str] | None,
+    ) -> None:
+        self.script = script
+        self._plan, self._speaker, self._kept = plan, speaker, kept
+        self._settings, self._temporary = settings, temporary
+
+    @property
+    def lines_kept(self) -> int:
+        """The number of lines that need no model any more."""
+        return sum(planned.key is None or planned.key in self._kept for planned in self._plan)
+
+    def __iter__(self) -> Iterator[SpokenPiece]:
+        """Iterate over the pieces in order; errors as :meth:`LineSpeaker.lines`."""
+        cursor = 0
+        for number, (planned, spoken) in enumerate(self._speaker.lines(self._plan)):
+            piece = self._piece(number, planned, spoken, cursor)
+            cursor = piece.end
+            yield piece
+
+    def levelled(self, target: Loudness | None = None) -> Iterator[SpokenPiece]:
+        """Iterate over the pieces at a loudness, for listeners who do not wait for the whole work.
+
+        The gain of a voice is measured in the first line that it speaks, and stays.
+
+        Args:
+            target: -16 LUFS by default.
+        """
+        target = target or Loudness()
+        gains: dict[str | None, float] = {}
+        for piece in self:
+            if not len(piece.samples):
+                yield piece
+                continue
+            if piece.line.voice not in gains:
+                gains[piece.line.voice] = gain_for(measured([piece.samples])[0], target)
+            gain = gains[piece.line.voice]
+            samples = np.concatenate(list(limited([piece.samples], gain, target.true_peak)))
+            yield replace(piece, samples=samples)
+
+    def save(
+        self,
+        path: StrPath,
+        loudness: Loudness | None = Loudness(),  # noqa: B008  it is frozen
+        *,
+        subtitles: StrPath | None = None,
+        heard: Callable[[SpokenPiece], None] | None = None,
+    ) -> Path:
+        """Write the whole work to a file and return its path.
+
+        The work is heard once to measure it, and once to write it. The file appears under its name
+        when it is complete.
+
+        Args:
+            path: ``.m4b``, ``.m4a``, ``.mp3``, ``.opus``, ``.flac`` or ``.wav``. All of them but
+                ``.wav`` have chapters, title, author and cover.
+            loudness: of the work; ``None`` leaves the samples as the model gives them.
+            subtitles: also write subtitles (.srt, .vtt, .ass, .lrc, .json); the settings must ask
+                for ``word_times``.
+            heard: called with each piece when it is spoken, in order.
+
+        Raises:
+            AudioError: the file cannot be written, or a package for it is missing.
+            ScriptError: a line cannot be spoken.
+        """
+        target = Path(path)
+        check_sound_file(target)
+        if subtitles is not None:
+            subtitle_format(subtitles)
+            if not self._settings.word_times:
+                raise ConfigError("subtitles need ReadSettings(word_times=True)")
+        if loudness is not None:
+            LoudnessMeter()  # raises now if its package is missing
+        survey = self._survey(loudness, heard)
+        about = WorkInfo(self.script.title, self.script.author, survey.chapters, self.script.cover)
+        ceiling = 0.0 if loudness is None else loudness.true_peak
+        sound = self._sound()
+        with SoundFile(target, about) as file:
+            for samples in sound if loudness is None else limited(sound, survey.gain, ceiling):
+                file.write(samples)
+        if subtitles is not None:
+            self.save_subtitles(subtitles)
+        return target
+
+    def save_subtitles(self, path: StrPath) -> None:
+        """Write subtitles of all words; errors as ``ChatTTS.audio.save_subtitles``."""
+        starts, position = [], 0
+        for line in self.script.lines:
+            starts.append(position)
+            position += len(line.text) + 1
+        words = [
+            replace(
+                word,
+                start_character=word.start_character + starts[piece.number],
+                end_character=word.end_character + starts[piece.number],
+            )
+            for piece in self
+            for word in piece.words
+        ]
+        save_subtitles(path, words, "\n".join(line.text for line in self.script.lines))
+
+    def marks(self) -> dict[str, float]:
+        """Return the seconds at which the marks of the script lie."""
+        return {name: piece.position / SAMPLE_RATE for piece in self for name in piece.line.marks}
+
+    def remove_kept(self) -> None:
+        """Delete the spoken lines, and their folder if nothing else is in it."""
+        self._kept.remove()
+
+    def close(self) -> None:
+        """Delete a temporary folder; a folder of the caller's stays."""
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- the sound -------------------------------------------------------------------------
+
+    def _piece(
+        self, number: int, planned: PlannedLine, spoken: SpokenLine, cursor: int
+    ) -> SpokenPiece:
+        """Return a line at its place, after ``cursor`` samples of the recording."""
+        line = planned.line
+        before = 0
+        if line.at is not None:
+            before = round(line.at * SAMPLE_RATE) - cursor
+            if before < -_LATE * SAMPLE_RATE:
+                logger.warning(
+                    "%s: it begins %.2f s late, since the cue before it is too long",
+                    line.place,
+                    -before / SAMPLE_RATE,
+                )
+            before = max(0, before)
+        position = cursor + before
+        room = None
+        if line.at is not None and line.room is not None:
+            room = round((line.at + line.room) * SAMPLE_RATE) - position
+        settings = self._settings
+        arranged = arrange(
+            spoken, settings.pauses, planned.tempo, room=room, fastest=settings.fastest
+        )
+        return SpokenPiece(
+            number,
+            line,
+            position,
+            arranged.samples,
+            before,
+            self._silence_after(number),
+            tuple(word.shifted(position) for word in arranged.words),
+        )
+
+    def _silence_after(self, number: int) -> int:
+        lines = self.script.lines
+        line, pauses = lines[number], self._settings.pauses
+        if line.pause is not None:
+            return round(line.pause * SAMPLE_RATE)
+        if number + 1 == len(lines):
+            return 0
+        following = lines[number + 1]
+        if following.at is not None:
+            return 0
+        is_chapter = following.chapter != line.chapter
+        return round((pauses.chapter if is_chapter else pauses.after(line.join)) * SAMPLE_RATE)
+
+    def _sound(self) -> Iterator[Samples]:
+        return chain.from_iterable(map(_samples_of, self))
+
+    def _survey(
+        self, loudness: Loudness | None, heard: Callable[[SpokenPiece], None] | None
+    ) -> _Survey:
+        """Hear the whole work once, and more often where the limiter changes its loudness."""
+        starts: dict[int, int] = {}
+        length = 0
+
+        def samples() -> Iterator[Samples]:
+            nonlocal length
+            for piece in self:
+                starts.setdefault(piece.line.chapter, piece.position)
+                length = piece.end
+                if heard is not None:
+                    heard(piece)
+                yield from _samples_of(piece)
+
+        if loudness is None:
+            for _ in samples():
+                pass
+            gain = 1.0
+        else:
+            gain = self._gain(samples(), loudness)
+        if not length:
+            raise ChatTTSError("the script gave no sound: there is nothing in it to speak")
+        begins = [*list(starts.values())[1:], length]
+        chapters = tuple(
+            Chapter(self.script.chapters[number], start, end)
+            for (number, start), end in zip(starts.items(), begins, strict=True)
+        )
+        first = (replace(chapters[0], start=0), *chapters[1:])
+        return _Survey(first, length, gain)
+
+    def _gain(self, samples: Iterable[Samples], loudness: Loudness) -> float:
+        level, peak = measured(samples)
+        gain = gain_for(level, loudness)
+        if gain * peak <= 10 ** (loudness.true_peak / 20) / 1.05:
+            return gain
+        for _ in range(_MOST_PASSES):
+            level, _ = measured(limited(self._sound(), gain, loudness.true_peak))
+            if abs(level - loudness.lufs) < _NEAR:
+                break
+            gain *= gain_for(level, loudness)
+        return gain
+
+
+def _samples_of(piece: SpokenPiece) -> Iterator[Samples]:
+    """Yield the sound of a piece with its silence, in blocks of a second at most."""
+    for silence in (piece.silence_before, None, piece.silence_after):
+        if silence is None:
+            if len(piece.samples):
+                yield piece.samples
+            continue
+        for start in range(0, silence, _BLOCK):
+            yield np.zeros(min(_BLOCK, silence - start), dtype=np.float32)

@@ -1,0 +1,257 @@
+"""Read a subset of SSML 1.1.
+
+It has speak, p, s, break, sub, say-as, prosody (rate), voice, mark and phoneme.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from .marks import seconds
+from .plain import unwrapped
+from .respelling import respelled
+from .say_as import say_as
+from .script import FASTEST_TEMPO, LONGEST_PAUSE, SLOWEST_TEMPO, Join, Line, Place, Script, Style
+from .untrusted_xml import parse_xml, tag_of
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+_RATES = {"x-slow": 0.6, "slow": 0.8, "medium": 1.0, "default": 1.0, "fast": 1.25, "x-fast": 1.6}
+_PERCENT = re.compile(r"([+-]?)(\d{1,4}(?:\.\d{1,4})?)%")
+_FACTOR = re.compile(r"\d{1,2}(?:\.\d{1,4})?")
+# Seconds; the pauses of readers aloud at a comma, a full stop and a paragraph.
+_STRENGTHS = {
+    "none": 0.0,
+    "x-weak": 0.1,
+    "weak": 0.25,
+    "medium": 0.5,
+    "strong": 0.9,
+    "x-strong": 1.5,
+}
+_KNOWN = {
+    "speak": {"version", "lang", "schemalocation", "base"},
+    "p": {"lang"},
+    "s": {"lang"},
+    "break": {"time", "strength"},
+    "sub": {"alias"},
+    "say-as": {"interpret-as", "format", "detail"},
+    "prosody": {"rate"},
+    "voice": {"name"},
+    "mark": {"name"},
+    "phoneme": {"alphabet", "ph"},
+}
+_MOST_DEPTH = 64
+
+
+@dataclass(frozen=True)
+class _Manner:
+    """The voice and tempo inside of an element."""
+
+    voice: str | None = None
+    tempo: float = 1.0
+
+
+def read_ssml(text: str, name: str) -> Script:
+    """Return the lines of an SSML document.
+
+    An unknown element gives a warning, and its text is spoken; an unknown attribute is left out
+    with a warning.
+
+    Raises:
+        ScriptError: the text is no XML, has a document type, or a value that cannot be read.
+    """
+    root = parse_xml(text.lstrip("\ufeff \t\r\n").encode("utf-8"), name, doctype=False)
+    reader = _Reader(name, before=text[: len(text) - len(text.lstrip())].count("\n"))
+    if tag_of(root) != "speak":
+        raise reader.place(root).error(f"SSML begins with <speak>, not <{tag_of(root)}>")
+    reader.read(root, _Manner(), 0)
+    reader.end(Join.PARAGRAPH)
+    return Script(tuple(reader.lines), warnings=tuple(reader.warnings))
+
+
+@dataclass
+class _Reader:
+    """The state of reading: finished lines, and the text of the unfinished one."""
+
+    name: str
+    before: int
+    lines: list[Line] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+    marks: list[str] = field(default_factory=list)
+    manner: _Manner = _Manner()
+    line: int = 0
+
+    def place(self, element: _Element) -> Place:
+        return Place(self.name, int(element.sourceline or 1) + self.before)
+
+    def read(self, element: _Element, manner: _Manner, depth: int) -> None:
+        """Read an element and all inside of it."""
+        tag = tag_of(element)
+        if depth > _MOST_DEPTH:
+            raise self.place(element).error(f"elements are nested deeper than {_MOST_DEPTH}")
+        if tag:
+            self.check(element, tag)
+            handler = _HANDLERS.get(tag)
+            if handler is None:
+                self.inside(element, manner, depth)
+            else:
+                handler(self, element, manner, depth)
+
+    def inside(self, element: _Element, manner: _Manner, depth: int) -> None:
+        self.say(element.text, element, manner)
+        for child in element:
+            self.read(child, manner, depth + 1)
+            self.say(child.tail, child, manner)
+
+    def check(self, element: _Element, tag: str) -> None:
+        place = self.place(element)
+        if tag not in _KNOWN:
+            self.warnings.append(f"{place}: <{tag}> is not known; its text is spoken as it is")
+            return
+        names = [str(key).rpartition("}")[2] for key in element.attrib]
+        unknown = [key for key in names if key.lower() not in _KNOWN[tag]]
+        if unknown:
+            self.warnings.append(f"{place}: {', '.join(unknown)} of <{tag}> has no effect")
+
+    def say(self, text: str | None, element: _Element, manner: _Manner) -> None:
+        """Add text; a change of the voice or tempo ends the line."""
+        if not text:
+            return
+        if not text.strip():
+            self.text.append(text)
+            return
+        if manner != self.manner:
+            self.end(Join.PHRASE)
+            self.manner = manner
+        if not "".join(self.text).strip():
+            self.line = self.place(element).line
+        self.text.append(text)
+
+    def end(self, join: Join) -> None:
+        """End the line; without text, an earlier line gets the stronger join."""
+        text = unwrapped("".join(self.text))
+        self.text = []
+        if text:
+            self.lines.append(
+                Line(
+                    text,
+                    voice=self.manner.voice,
+                    style=Style(tempo=self.manner.tempo),
+                    join=join,
+                    marks=tuple(self.marks),
+                    place=Place(self.name, self.line),
+                )
+            )
+            self.marks = []
+        elif self.lines and join in (Join.SENTENCE, Join.PARAGRAPH) and self.lines[-1].text:
+            self.lines[-1] = replace(self.lines[-1], join=join)
+
+    # -- elements --------------------------------------------------------------------------
+
+    def block(self, element: _Element, manner: _Manner, depth: int) -> None:
+        self.end(Join.SENTENCE)
+        self.inside(element, manner, depth)
+        self.end(Join.PARAGRAPH if tag_of(element) == "p" else Join.SENTENCE)
+
+    def pause(self, element: _Element, manner: _Manner, depth: int) -> None:
+        time, strength = element.get("time"), element.get("strength", "medium")
+        silence = _STRENGTHS.get(strength) if time is None else seconds(time)
+        if silence is None:
+            raise self.place(element).error(
+                f"<break> needs a time such as 500ms (at most {LONGEST_PAUSE:g} s) or a strength "
+                f"({', '.join(_STRENGTHS)})"
+            )
+        self.end(Join.NONE)
+        place = self.place(element)
+        if self.lines and not self.marks:
+            before = self.lines[-1]
+            total = min(LONGEST_PAUSE, (before.pause or 0.0) + silence)
+            self.lines[-1] = replace(before, pause=total)
+        else:
+            self.lines.append(Line("", pause=silence, marks=tuple(self.marks), place=place))
+            self.marks = []
+
+    def substitute(self, element: _Element, manner: _Manner, depth: int) -> None:
+        alias = element.get("alias")
+        if alias is None:
+            raise self.place(element).error("<sub> needs an alias")
+        self.say(alias, element, manner)
+
+    def interpret(self, element: _Element, manner: _Manner, depth: int) -> None:
+        written = unwrapped("".join(str(part) for part in element.itertext()))
+        kind = element.get("interpret-as", "")
+        spoken = say_as(written, kind, element.get("format", ""))
+        if spoken is None:
+            place = self.place(element)
+            self.warnings.append(
+                f"{place}: {written!r} cannot be read as {kind!r}; it is spoken as it is"
+            )
+        self.say(spoken or written, element, manner)
+
+    def prosody(self, element: _Element, manner: _Manner, depth: int) -> None:
+        rate = element.get("rate")
+        if rate is not None:
+            factor = _rate(rate.strip())
+            if factor is None:
+                raise self.place(element).error(
+                    f"the rate {rate!r} is none: write 120%, +20% or {', '.join(_RATES)}"
+                )
+            tempo = min(max(manner.tempo * factor, SLOWEST_TEMPO), FASTEST_TEMPO)
+            manner = replace(manner, tempo=tempo)
+        self.inside(element, manner, depth)
+
+    def voice(self, element: _Element, manner: _Manner, depth: int) -> None:
+        name = (element.get("name") or "").strip()
+        if not name:
+            raise self.place(element).error("<voice> needs a name")
+        self.inside(element, replace(manner, voice=name), depth)
+
+    def mark(self, element: _Element, manner: _Manner, depth: int) -> None:
+        name = element.get("name")
+        if not name:
+            raise self.place(element).error("<mark> needs a name")
+        self.end(Join.NONE)
+        self.marks.append(name)
+
+    def phoneme(self, element: _Element, manner: _Manner, depth: int) -> None:
+        written = unwrapped("".join(str(part) for part in element.itertext()))
+        spoken = respelled(element.get("ph") or "", element.get("alphabet") or "ipa")
+        if spoken is None:
+            self.warnings.append(
+                f"{self.place(element)}: the phonemes of {written!r} cannot be respelled; the "
+                "word is spoken as it is"
+            )
+        self.say(spoken or written, element, manner)
+
+
+_HANDLERS: Mapping[str, Callable[[_Reader, _Element, _Manner, int], None]] = {
+    "p": _Reader.block,
+    "s": _Reader.block,
+    "break": _Reader.pause,
+    "sub": _Reader.substitute,
+    "say-as": _Reader.interpret,
+    "prosody": _Reader.prosody,
+    "voice": _Reader.voice,
+    "mark": _Reader.mark,
+    "phoneme": _Reader.phoneme,
+}
+
+
+def _rate(text: str) -> float | None:
+    """Return the factor of a rate: ``fast``, ``120%``, ``+20%`` or ``1.2``."""
+    if text in _RATES:
+        return _RATES[text]
+    percent = _PERCENT.fullmatch(text)
+    if percent is not None:
+        value = float(percent[2]) / 100
+        value = {"": value, "+": 1 + value, "-": 1 - value}[percent[1]]
+    elif _FACTOR.fullmatch(text):
+        value = float(text)
+    else:
+        return None
+    return value if value > 0 else None

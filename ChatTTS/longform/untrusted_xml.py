@@ -1,0 +1,84 @@
+"""Parse XML and HTML of unknown origin: no entities, no network, bounded depth and size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .script import Place, ScriptError
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+_DECLARATIONS = (b"<!entity", b"<!attlist", b"<!element")
+
+
+def parse_xml(data: bytes, name: str, *, doctype: bool = True) -> _Element:
+    """Return the root of an XML document.
+
+    Args:
+        doctype: whether a document type without declarations is allowed.
+
+    Raises:
+        ScriptError: it is no XML, or declares entities.
+    """
+    etree = _etree(name)
+    _check(data, name)
+    if not doctype and b"<!doctype" in data.lower():
+        raise ScriptError(f"{name}: a document type is not allowed in it")
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=False
+    )
+    try:
+        return etree.fromstring(data, parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise _damaged(error, name) from error
+
+
+def parse_html(data: bytes, name: str) -> _Element:
+    """Return the root of an HTML or XHTML document, also a sloppy one.
+
+    Raises:
+        ScriptError: it is empty, or declares entities.
+    """
+    etree = _etree(name)
+    _check(data, name)
+    parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
+    try:
+        root = etree.fromstring(data, parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise _damaged(error, name) from error
+    if root is None:
+        raise ScriptError(f"{name}: the document is empty")
+    # Sloppiness is an error to the parser, and where it gives up, a fatal one.
+    fatal = [each for each in parser.error_log if each.level_name == "FATAL"]
+    if fatal:
+        raise Place(name, fatal[0].line).error(f"the document is damaged ({fatal[0].message})")
+    return root
+
+
+def tag_of(element: _Element) -> str:
+    """Return an element's name without its namespace; empty for comments and instructions."""
+    tag: Any = element.tag
+    return tag.rpartition("}")[2].lower() if isinstance(tag, str) else ""
+
+
+def _check(data: bytes, name: str) -> None:
+    # A zero byte before each letter hides a declaration, in UTF-16 and UTF-32.
+    small = data.replace(b"\0", b"").lower()
+    if any(word in small for word in _DECLARATIONS):
+        raise ScriptError(f"{name}: it declares XML entities, which are not read")
+
+
+def _damaged(error: Exception, name: str) -> ScriptError:
+    line = getattr(error, "lineno", None) or 0
+    return Place(name, line).error(f"the document is damaged ({error})")
+
+
+def _etree(name: str) -> Any:
+    try:
+        from lxml import etree
+    except ImportError as error:
+        raise ScriptError(
+            f"{name}: XML needs lxml: pip install 'chattts-velocity[longform]'"
+        ) from error
+    return etree

@@ -1,0 +1,88 @@
+"""``chattts read``: from a file to a work, with the bundled model's ``infer`` replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ChatTTS.core
+from ChatTTS.cli import main
+from ChatTTS.core import Chat
+
+from ..support.longform_tools import Speaks
+
+pytestmark = pytest.mark.usefixtures("empty_home")
+
+BOOK = "# One\n\nHello there.\n\n# Two\n\nGood day.\n\n# Three\n\nThe end.\n"
+
+
+@pytest.fixture
+def infer(standard: Chat, monkeypatch: pytest.MonkeyPatch) -> Speaks:
+    fake = Speaks()
+    monkeypatch.setattr(standard, "infer", fake)
+    monkeypatch.setattr(standard, "load_or_raise", lambda *_, **__: None)
+    monkeypatch.setattr(ChatTTS.core, "Chat", lambda: standard)
+    return fake
+
+
+def test_a_book_becomes_a_file_with_its_chapters(
+    infer: Speaks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    av = pytest.importorskip("av")
+    pytest.importorskip("pyloudnorm")
+    Path("book.md").write_text(BOOK)
+    assert main(["read", "book.md", "-o", "book.m4b", "--from", "Two", "--pause", "chapter=1"]) == 0
+    assert infer.said == ["Two", "Good day.", "Three", "The end."]
+    with av.open("book.m4b") as file:
+        assert [c["metadata"]["title"] for c in file.chapters()] == ["Two", "Three"]
+    assert "2 chapters, 4 lines" in capsys.readouterr().err
+    assert not Path("book.m4b.parts").exists()
+
+
+def test_a_stopped_run_goes_on(infer: Speaks, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("book.md").write_text(BOOK)
+    command = ["read", "book.md", "-o", "book.wav", "--loudness", "off", "--keep"]
+    infer.fails_at = "Three"
+    assert main(command) == 1
+    error = capsys.readouterr().err
+    assert "error: book.md:9: no such thing" in error
+    assert "lines are kept in book.wav.parts" in error
+    infer.fails_at = None
+    assert main(command) == 0
+    assert infer.said.count("One") == 1
+    assert len(list(Path("book.wav.parts").glob("*.line"))) == 6
+    before = list(infer.said)
+    assert main(command) == 0
+    assert infer.said == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "status"),
+    [
+        (["gone.md", "-o", "a.wav"], "gone.md cannot be read", 1),
+        (["book.md", "-o", "a.xyz"], "a.xyz must end in .m4b", 1),
+        (["book.md"], "-o/--out", 2),
+        (["book.md", "-o", "a.wav", "--from", "9"], "no chapter '9'", 1),
+        (["book.md", "-o", "a.wav", "--loudness", "loud"], "--loudness takes LUFS", 2),
+        (["book.md", "-o", "a.wav", "--pause", "comma=1"], "--pause takes phrase, sentence", 2),
+        (["book.md", "-o", "a.wav", "--pause", "line=-1"], "the pause line", 2),
+        (["book.md", "-o", "a.wav", "--voices", "gone.toml"], "gone.toml cannot be read", 1),
+        (["book.md", "-o", "a.wav", "--voice", "nina"], "book.md:1: there is no voice 'nina'", 1),
+        (["book.md", "-o", "a.wav", "--subtitles", "a.doc"], "a.doc", 1),
+        (["code.md", "-o", "a.wav", "--strict"], "code.md:3: a code block is left out", 1),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_spoken(
+    arguments: list[str],
+    message: str,
+    status: int,
+    infer: Speaks,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("book.md").write_text(BOOK)
+    Path("code.md").write_text("Text.\n\n```\ncode\n```\n")
+    assert main(["read", *arguments]) == status
+    assert message in capsys.readouterr().err
+    assert infer.said == []
+    assert not Path("a.wav").exists()

@@ -1,0 +1,69 @@
+"""A fake of ``Chat.infer`` for the tests of long works."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from typing import Any
+
+import numpy as np
+
+from ChatTTS.audio.samples import SAMPLE_RATE, Samples
+from ChatTTS.errors import ConfigError
+from ChatTTS.model.generation import FinishReason
+from ChatTTS.pipeline.results import SpokenText, SpokenUtterance, Waveforms, Word
+
+
+class Speaks:
+    """Replaces ``Chat.infer``: a tone for each text, whose pitch and length are its hash.
+
+    Attributes:
+        said: the texts, in the order in which they began.
+        seeds: those of the texts.
+        searches: one item for each search for attention heads.
+        most: calls that were running at once.
+        fails_at: a text whose call raises.
+    """
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.seeds: list[int] = []
+        self.searches: list[int] = []
+        self.most = self._running = 0
+        self.fails_at: str | None = None
+        self.seconds: float | None = None
+        self.together: threading.Barrier | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, text: str, **arguments: Any) -> Waveforms:
+        with self._lock:
+            self.said.append(text)
+            self.seeds.append(arguments["params_infer_code"]["manual_seed"])
+            self._running += 1
+            self.most = max(self.most, self._running)
+        try:
+            if self.together is not None:
+                self.together.wait(10)
+            if text == self.fails_at:
+                raise ConfigError("no such thing")
+            return self.spoken(text)
+        finally:
+            with self._lock:
+                self._running -= 1
+
+    def spoken(self, text: str) -> Waveforms:
+        number = hashlib.sha256(text.encode()).digest()[0]
+        seconds = self.seconds or 0.6 + number / 500
+        sound = tone(100 + number, seconds)
+        silence = np.zeros(4800, dtype=np.float32)
+        samples = np.concatenate([silence, sound, silence])
+        end = len(samples) - 4800
+        words = [Word(text, 0.2, end / SAMPLE_RATE, 4800, end, 0, len(text), 1.0)]
+        utterance = SpokenUtterance(text, len(samples), FinishReason.STOP, words)
+        return Waveforms([samples], [SpokenText([utterance])])
+
+
+def tone(pitch: float, seconds: float, level: float = 0.2) -> Samples:
+    times = np.arange(round(seconds * SAMPLE_RATE)) / SAMPLE_RATE
+    wave: Samples = (level * np.sin(2 * np.pi * pitch * times)).astype(np.float32)
+    return wave

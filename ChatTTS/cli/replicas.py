@@ -78,8 +78,8 @@ def replicated(
     Raises:
         ChatTTSError: they cannot run; the message names the cause and the remedy.
     """
-    from ..serving.replicas.environment import prepare
     from ..serving.replicas.options import LoadOptions, ReplicaOptions, threads_per_replica
+    from ..utils.ray_environment import prepare
 
     size = args.data_parallel_size
     options = None
@@ -96,7 +96,7 @@ def replicated(
     )
     if options is not None and args.ray_address is None:
         options.check_here(load)
-    prepare(own_cluster=args.ray_address is None)
+    prepare("chattts serve with replicas", own_cluster=args.ray_address is None)
     where = "" if args.ray_address is None else f" on {args.ray_address}"
     console.note(f"starting {size} replicas{where}" if size else f"asking the replicas{where}")
     from ..serving.replicas.on_ray.cluster import replicated_model

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ChatTTS.cli import main
-from ChatTTS.errors import ConfigError, EngineUnavailableError
-from ChatTTS.serving.replicas import environment
+from ChatTTS.errors import ConfigError
 from ChatTTS.serving.replicas.options import LoadOptions, ReplicaOptions, threads_per_replica
 from ChatTTS.utils import machine
 
@@ -100,21 +98,6 @@ def test_without_ray_one_line_says_what_to_install(
         return None if name == "ray" else found(name, *package)
 
     monkeypatch.setattr(importlib.util, "find_spec", hidden)
-    with pytest.raises(EngineUnavailableError, match="scale"):
-        environment.prepare(own_cluster=True)
     where = ["--port", "0", "--no-grpc", "--voices", str(tmp_path), "--model", "bundled"]
     assert main(["serve", *where, "--data-parallel-size", "1", "--threads", "1"]) == 1
     assert "chattts-velocity[serve,scale]" in capsys.readouterr().err
-
-
-def test_an_own_cluster_is_closed_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    monkeypatch.setattr(os, "environ", variables := {"RAY_USAGE_STATS_ENABLED": "1"})
-    environment.prepare(own_cluster=False)
-    assert variables == {"RAY_USAGE_STATS_ENABLED": "1"}
-    environment.prepare(own_cluster=True)
-    first = variables["RAY_AUTH_TOKEN"]
-    assert len(first) == 64
-    assert variables["RAY_AUTH_MODE"] == "token"
-    environment.prepare(own_cluster=True)
-    assert variables["RAY_AUTH_TOKEN"] != first

@@ -7,6 +7,11 @@ from collections.abc import Sequence
 
 from ....errors import EngineDeadError
 
+FORKED = (
+    "ranks belong to the process that started them, and this is a fork of it: load the model in "
+    "this process"
+)
+
 
 class RankLostError(EngineDeadError):
     """A rank ended or does not answer any more."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,29 @@ def test_the_command_refuses_wrong_options(
     told = capsys.readouterr().err
     assert message in told
     assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("option", ["--port", "--grpc-port"])
+def test_a_port_in_use_starts_nothing(
+    option: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The ports are looked at before Ray is."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: pytest.fail(name))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ports = {"--port": "0", "--grpc-port": "0", option: str(taken.getsockname()[1])}
+        where = [word for pair in ports.items() for word in pair]
+        replicas = ["--data-parallel-size", "2", "--threads", "1"]
+        assert (
+            main(["serve", "--model", "bundled", "--voices", str(tmp_path), *where, *replicas]) == 1
+        )
+    told = capsys.readouterr().err
+    assert re.search(
+        rf"cannot listen on .*\(Address already in use\); choose another {option}", told
+    )
+    assert len(told.splitlines()) == 1
 
 
 def test_without_ray_one_line_says_what_to_install(

@@ -35,6 +35,8 @@ _BEAT_SECONDS = 0.25
 _BEATS = 7  # a rank is lost after so many in a row without an answer
 # So many more until the first answer: ten minutes, as torch may come from a slow file system.
 _START_BEATS = 2400
+# How long after the error of a rank another one that was killed before is noticed.
+_PEERS_SECONDS = 0.5
 # How long to wait for the resources of a placement group, before the error that names them.
 _PLACEMENT_SECONDS = 60
 
@@ -157,15 +159,30 @@ class ActorGroup(RankGroup):
             self.check()
             ready = ray.wait(list(replies), timeout=_BEAT_SECONDS)[0]
             for reply in ready:
-                found = self._found(reply, replies.pop(reply))
-                if reply is wanted:
+                found = self._found(reply, replies[reply])
+                if reply is wanted and not is_failure(found):
                     link.waiting.popleft()
                     return found
                 if is_failure(found):
+                    self._look_for_lost(replies[reply])
                     return found
+                del replies[reply]
             silent = None if ready else self._beats.silent()
             if silent is not None:
                 self._lose(silent, "does not answer any more")
+
+    def _look_for_lost(self, failed: ActorLink) -> None:
+        """Raise RankLostError if a rank ended before another one failed.
+
+        Where a rank is killed, its peers see that first, as an error of their exchange.
+        """
+        import ray
+
+        asked = {_ask(link): link for link in self.links if link is not failed}
+        if not asked:
+            return
+        for answer in ray.wait(list(asked), num_returns=len(asked), timeout=_PEERS_SECONDS)[0]:
+            self._found(answer, asked[answer])
 
     def close(self) -> None:
         if self._owner != os.getpid():

@@ -77,11 +77,13 @@ def test_callers_are_told_of_a_rank_that_is_lost(cluster: Any, how: signal.Signa
         [replace(requests_of(NAME)[0], sampling=long)], Cancellation()
     )
     next(steps)
-    os.kill(cluster.get(group.links[1].actor.pid.remote()), how)
+    pids = cluster.get([link.actor.pid.remote() for link in group.links])
+    os.kill(pids[1], how)
     with pytest.raises(EngineDeadError, match="rank 1"):
         for _ in steps:
             pass
     engine.generator.close()
+    wait_until(lambda: all(map(is_gone, pids)))
 
 
 @pytest.mark.slow

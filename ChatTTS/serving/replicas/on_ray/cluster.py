@@ -55,7 +55,7 @@ def replicated_model(
             stack.enter_context(cluster_at(address, "--ray-address"))
             check_packages()
             if options is not None:
-                options.check_cores(load.threads, ray.cluster_resources().get("CPU", 0))
+                options.check_cores(load, ray.cluster_resources().get("CPU", 0))
         if options is None:
             handle = _running_application(address)
         else:

@@ -110,6 +110,7 @@ SCALED := tests/serving/replicas tests/model/velocity/ranks/test_ray_actors.py
 test-scale:  ## the tests of replicas and ranks on Ray; needs Python 3.11 or newer
 	$(PYTHON) -m venv build/scale
 	build/scale/bin/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev,scale]'
+	build/scale/bin/python -c 'import ray'
 	OMP_NUM_THREADS=1 build/scale/bin/python -m pytest $(SCALED)
 
 peer-scripts: $(INSTALLED_DEV)  ## run the published repository's scripts: make peer-scripts REPO=FOLDER

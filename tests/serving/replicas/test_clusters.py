@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -230,18 +231,31 @@ def test_requests_with_a_sample_go_where_it_was_spoken_with() -> None:
 
 def test_replicas_come_with_the_load(tmp_path: Path) -> None:
     """A second one comes while the first has more requests than it should have."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("HEAD", raising=False)
-        started = ReplicatedProcess(
-            tmp_path, 1, "--max-replicas", "2", "--max-running", "6", "--result-cache", "0"
-        )
+    stop = threading.Event()
+    failed: list[Exception] = []
+    started = ReplicatedProcess(
+        tmp_path, 1, *("--max-replicas", "2", "--max-running", "6", "--result-cache", "0")
+    )
+
+    def listen(seed: int) -> None:
+        try:
+            while not stop.is_set():
+                by_rest(started, Task(" ".join([TEXT] * 6), seed), nothing)
+        except Exception as error:  # it is asserted that there is none
+            failed.append(error)
+
+    clients = [threading.Thread(target=listen, args=(seed,)) for seed in range(9)]
     try:
         assert len(started.replicas()) == 1
-        crowd = Crowd()
-        tasks = [(0, Task(" ".join([TEXT] * 6), seed)) for seed in range(6)]
-        with crowd.listening(started, tasks):
-            assert eventually(lambda: len(started.replicas()) == 2)
-        assert all(isinstance(heard, bytes) for heard in crowd.results.values())
+        for client in clients:
+            client.start()
+        came = eventually(lambda: len(started.replicas()) == 2)
+        stop.set()
+        for client in clients:
+            client.join(PATIENCE)
+        assert came
+        assert not failed
         assert started.end() == 0
     finally:
+        stop.set()
         started.close()

@@ -23,7 +23,7 @@ QUICK = "not slow and not gpu and not peer"
 SENTENCE := Hello, this is a small voice that was trained from scratch. It speaks on your own machine.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-slow test-gpu test-machines test-busy test-lowest test-plain
+.PHONY: help demo test coverage test-slow test-gpu test-machines test-busy test-lowest test-plain test-scale
 .PHONY: sanitize peer-scripts format references clean
 
 help:  ## list the targets
@@ -104,6 +104,14 @@ test-plain:  ## the quick tests without the optional packages
 	$(PYTHON) -m venv --clear build/plain
 	build/plain/bin/pip install -q -c constraints.txt -e . pytest pytest-xdist hypothesis packaging
 	OMP_NUM_THREADS=1 build/plain/bin/python -m pytest -n $(WORKERS) -m $(QUICK)
+
+# Ray is in no other environment: the tests of replicas and of ranks as actors are skipped there.
+SCALED := tests/serving/replicas tests/model/velocity/ranks/test_ray_actors.py
+test-scale:  ## the tests of replicas and ranks on Ray; needs Python 3.11 or newer
+	$(PYTHON) -m venv build/scale
+	build/scale/bin/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev,scale]'
+	build/scale/bin/python -c 'import ray'
+	OMP_NUM_THREADS=1 build/scale/bin/python -m pytest $(SCALED)
 
 peer-scripts: $(INSTALLED_DEV)  ## run the published repository's scripts: make peer-scripts REPO=FOLDER
 	$(BIN)/python -m tests.scripts.peer_scripts "$(REPO)"

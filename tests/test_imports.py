@@ -112,7 +112,8 @@ LAZY = ("ChatTTS", "ChatTTS.utils")
 # Helpers that know nothing of speech. Other modules in utils are names of the published package.
 HELPERS = within(
     "ChatTTS.utils",
-    "folders lru machine progress process_hooks fair_lock locks kept_files untrusted",
+    "folders lru machine progress process_hooks fair_lock locks kept_files untrusted "
+    "ray_environment ray_cluster",
 )
 RULES = [
     Rule(
@@ -201,7 +202,7 @@ RULES = [
         "what survives a crash does not know what carries it",
         within(
             "ChatTTS.serving.replicas",
-            "messages pool failover front worker options routing environment",
+            "messages pool failover front worker options routing",
         ),
         ("ray", *within("ChatTTS.serving.replicas", "on_ray")),
     ),
@@ -286,7 +287,7 @@ def test_triton_is_imported_only_by_kernels_and_these_only_where_they_can_run() 
 
 
 ON_RAY = ("ChatTTS.serving.replicas.on_ray",)
-RANKS_ON_RAY = (f"{VELOCITY}.ranks.ray_actors",)
+RANKS_ON_RAY = (f"{VELOCITY}.ranks.ray_actors", "ChatTTS.utils.ray_cluster")
 
 
 def test_ray_is_imported_only_where_it_is_asked_for() -> None:

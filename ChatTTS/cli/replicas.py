@@ -51,13 +51,18 @@ def wants_replicas(args: argparse.Namespace) -> bool:
                 raise UsageError(
                     f"--{name.replace('_', '-')} is about replicas: give --data-parallel-size, too"
                 )
-    elif args.tensor_parallel_size != 1 or args.pipeline_parallel_size != 1:
-        raise UsageError(
-            "a replica is one process: give --data-parallel-size without --tensor-parallel-size "
-            "and --pipeline-parallel-size"
-        )
+        if args.ray_address is not None and _ranks(args) != 1:
+            raise UsageError(
+                "the replicas of a running application have their own ranks: leave out "
+                "--tensor-parallel-size and --pipeline-parallel-size, or give --data-parallel-size"
+            )
     elif args.data_parallel_size < 1:
         raise UsageError("--data-parallel-size must be 1 or more")
+    elif args.distributed_executor_backend == "ray":
+        raise UsageError(
+            "the ranks of a replica are processes on its host: leave out "
+            "--distributed-executor-backend ray"
+        )
     return args.data_parallel_size is not None or args.ray_address is not None
 
 
@@ -78,28 +83,34 @@ def replicated(
     Raises:
         ChatTTSError: they cannot run; the message names the cause and the remedy.
     """
-    from ..serving.replicas.environment import prepare
-    from ..serving.replicas.options import LoadOptions, ReplicaOptions, threads_per_replica
+    from ..serving.replicas.options import LoadOptions, ReplicaOptions, threads_per_rank
+    from ..utils.ray_environment import prepare
 
     size = args.data_parallel_size
     options = None
     if size is not None:
         options = ReplicaOptions.of(size, args.min_replicas, args.max_replicas, running)
-    threads = threads_per_replica(args.threads, 1 if options is None else options.most)
+    replicas = 1 if options is None else options.most
     load = LoadOptions(
         source=choice.source,
         path=None if choice.path is None else str(choice.path.resolve()),
         device=args.device,
         dtype=args.dtype,
-        threads=threads,
+        threads=threads_per_rank(args.threads, replicas * _ranks(args)),
         memory=args.memory or f"{running if options is None else options.share} sequences",
+        tensor_parallel_size=args.tensor_parallel_size,
+        pipeline_parallel_size=args.pipeline_parallel_size,
     )
     if options is not None and args.ray_address is None:
         options.check_here(load)
-    prepare(own_cluster=args.ray_address is None)
+    prepare("chattts serve with replicas", own_cluster=args.ray_address is None)
     where = "" if args.ray_address is None else f" on {args.ray_address}"
     console.note(f"starting {size} replicas{where}" if size else f"asking the replicas{where}")
     from ..serving.replicas.on_ray.cluster import replicated_model
 
     with replicated_model(load, options, args.ray_address) as model:
         yield model
+
+
+def _ranks(args: argparse.Namespace) -> int:
+    return int(args.tensor_parallel_size * args.pipeline_parallel_size)

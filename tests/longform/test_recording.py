@@ -29,6 +29,7 @@ from ChatTTS.longform.recording import Recording, SpokenPiece
 from ChatTTS.longform.script import ScriptError
 from ChatTTS.longform.settings import Loudness, Pauses, ReadSettings, Role, read_roles
 from ChatTTS.pipeline.results import Word
+from ChatTTS.text import Lexicon
 from ChatTTS.utils.kept_files import writing_whole
 
 from ..support.chat_tools import LIVELY

@@ -114,7 +114,7 @@ class FakePool:
         lives: of the replicas, in the order of the calls.
         jobs: that were received.
         closed: how many streams were closed by their consumer or ended.
-        avoided: names of replicas that did not answer.
+        avoided: names of replicas that did not answer, or whose engines stopped.
     """
 
     lives: Sequence[Life]
@@ -151,7 +151,7 @@ class FakePool:
                 await asyncio.sleep(3600)
             if life.fails is None:
                 raise ReplicaLostError("the process is gone")
-            yield Failed.of(life.fails)
+            yield Failed.of(life.fails, state.replica)
         finally:
             self.closed += 1
 

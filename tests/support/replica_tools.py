@@ -19,6 +19,7 @@ from ChatTTS.serving.websocket import PATH
 
 from .process_tools import Process
 from .serving_tools import PATIENCE, eventually
+from .system_tools import descendants
 from .websocket_tools import Speaker
 
 RATE = 24_000
@@ -78,30 +79,6 @@ class ReplicatedProcess(Process):
         """Shut down in order; return the exit status."""
         self.signal()
         return self.status()
-
-
-def descendants(pid: int) -> dict[int, str]:
-    """Return the processes below a process, with their command lines."""
-    parents: dict[int, int] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            try:
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it has ended
-                continue
-            if fields[0] != "Z":
-                parents[int(folder.name)] = int(fields[1])
-    found: dict[int, str] = {}
-    level = {pid}
-    while level:
-        level = {child for child, parent in parents.items() if parent in level}
-        for child in level:
-            try:
-                line = Path(f"/proc/{child}/cmdline").read_bytes()
-            except OSError:
-                continue
-            found[child] = line.replace(b"\0", b" ").decode(errors="replace")
-    return found
 
 
 # ------------------------------------------------------------------ clients

@@ -55,8 +55,12 @@ class LLMEngine:
         self.config = config
         self.executor = executor
         executor.init_workers()
-        self._cache = executor.init_cache()
-        self._scheduling = executor.measure(config.scheduler)
+        try:
+            self._cache = executor.init_cache()
+            self._scheduling = executor.measure(config.scheduler)
+        except BaseException:
+            executor.close()
+            raise
         # Kept here, because a closed executor has no model.
         self._model, embed = executor.model, executor.embed
         self._gives_attention = executor.gives_attention

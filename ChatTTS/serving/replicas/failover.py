@@ -201,6 +201,10 @@ class FailoverStream:
             raise ReplicaLostError("a replica ended a stream before its end") from None
         if isinstance(message, Failed):
             if message.is_of_replica:
+                # It refuses at once, so it is the least busy one, and would get every further try.
+                if message.replica is not None:
+                    self._replica = message.replica
+                    self._pool.avoid(message.replica)
                 raise ReplicaLostError(message.message)
             raise message.error()
         if isinstance(message, Opened | Ended):

@@ -98,19 +98,21 @@ class Failed:
         kind: name of a class of errors.
         message: of the error.
         texts: of an ``EmptySpeechError``.
+        replica: the name of the replica.
     """
 
     kind: str
     message: str
     texts: tuple[str, ...] = ()
+    replica: str | None = None
 
     @classmethod
-    def of(cls, error: errors.ChatTTSError) -> Failed:
+    def of(cls, error: errors.ChatTTSError, replica: str | None = None) -> Failed:
         """Return the message for an error; a kind that is not known is sent as its base."""
         if isinstance(error, EmptySpeechError):
-            return cls("EmptySpeechError", str(error), tuple(error.texts))
+            return cls("EmptySpeechError", str(error), tuple(error.texts), replica)
         known = next(kind for kind in type(error).__mro__ if kind.__name__ in _KINDS)
-        return cls(known.__name__, str(error))
+        return cls(known.__name__, str(error), (), replica)
 
     @property
     def is_of_replica(self) -> bool:

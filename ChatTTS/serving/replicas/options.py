@@ -14,6 +14,7 @@ from ...checkpoints.assets import AssetFolder
 from ...core import Chat
 from ...errors import ConfigError
 from ...model.placement import choose_placement
+from ...model.velocity.configs import ParallelConfig
 from ...utils import machine
 
 # Requests that a replica takes at a time, as a multiple of its share of all running requests: when
@@ -35,8 +36,13 @@ class LoadOptions:
         path: folder of a custom checkpoint; on a cluster every host must have it there.
         device: such as ``cuda``; ``None`` means the best available one of each host.
         dtype: of the language model.
-        threads: CPU threads.
+        threads: CPU threads of each rank.
         memory: size of the KV cache, such as ``16 sequences``.
+        tensor_parallel_size, pipeline_parallel_size: see ``ParallelConfig``. The ranks of a replica
+            are processes on its host.
+
+    Raises:
+        ConfigError: there are no such numbers of ranks.
     """
 
     source: str
@@ -45,6 +51,16 @@ class LoadOptions:
     dtype: str
     threads: int
     memory: str
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+
+    def __post_init__(self) -> None:
+        ParallelConfig(self.tensor_parallel_size, self.pipeline_parallel_size)
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks of a replica."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size
 
     def folder(self) -> AssetFolder:
         """Return the checkpoint's folder on this host.
@@ -69,6 +85,8 @@ class LoadOptions:
             dtype=self.dtype,
             num_threads=self.threads,
             kv_memory=self.memory,
+            tensor_parallel_size=self.tensor_parallel_size,
+            pipeline_parallel_size=self.pipeline_parallel_size,
         )
         return chat
 
@@ -127,40 +145,46 @@ class ReplicaOptions:
         Raises:
             ConfigError: there are too few cores or GPUs.
         """
-        self.check_cores(load.threads, machine.usable_cores())
+        self.check_cores(load, machine.usable_cores())
         placement = choose_placement(load.device, load.dtype)
         if placement.device.type == "cuda":
             if placement.device.index is not None:
                 raise ConfigError(
                     "each replica has a GPU of its own: give --device cuda, no number"
                 )
-            if self.most > (devices := torch.cuda.device_count()):
+            if (needed := self.most * load.ranks) > (devices := torch.cuda.device_count()):
                 raise ConfigError(
-                    f"{self.most} replicas need {self.most} GPUs, and there are {devices}: take "
-                    "fewer replicas"
+                    f"{self._named(load)} need {needed} GPUs, and there are {devices}: take fewer "
+                    "replicas or ranks"
                 )
 
-    def check_cores(self, threads: int, cores: float) -> None:
+    def check_cores(self, load: LoadOptions, cores: float) -> None:
         """Check that the replicas fit.
 
         Args:
-            threads: of a replica.
             cores: that there are.
 
         Raises:
             ConfigError: there are too few cores.
         """
-        if self.most * threads > cores:
+        if (needed := self.most * load.ranks * load.threads) > cores:
             raise ConfigError(
-                f"{self.most} replicas of {threads} threads need {self.most * threads} cores, and "
-                f"there are {cores:g}: take fewer replicas or fewer --threads"
+                f"{self._named(load)} of {load.threads} threads need {needed} cores, and there are "
+                f"{cores:g}: take fewer replicas{' or ranks' * (load.ranks > 1)} or fewer --threads"
             )
+
+    def _named(self, load: LoadOptions) -> str:
+        ranks = f" of {load.ranks} ranks" if load.ranks > 1 else ""
+        return f"{self.most} replicas{ranks}"
 
     def as_deployment(self, load: LoadOptions, *, needs_gpu: bool) -> dict[str, Any]:
         """Return the options of the Ray Serve deployment."""
         options: dict[str, Any] = {
             "max_ongoing_requests": self.most_ongoing,
-            "ray_actor_options": {"num_cpus": load.threads, "num_gpus": int(needs_gpu)},
+            "ray_actor_options": {
+                "num_cpus": load.threads * load.ranks,
+                "num_gpus": load.ranks * needs_gpu,
+            },
         }
         if self.is_fixed:
             return {**options, "num_replicas": self.replicas}
@@ -175,12 +199,16 @@ class ReplicaOptions:
         return {**options, "autoscaling_config": scaling}
 
 
-def threads_per_replica(given: int | None, replicas: int) -> int:
-    """Return the threads of a replica: those that are given, or a part of this machine's cores.
+def threads_per_rank(given: int | None, ranks: int) -> int:
+    """Return the threads of a rank: those that are given, or a part of this machine's cores.
+
+    Args:
+        given: the threads that the caller wants, if any.
+        ranks: of all replicas together.
 
     Raises:
         ConfigError: the number is out of range.
     """
     if given is not None:
         return machine.checked_threads(given)
-    return max(1, int(machine.usable_cores()) // replicas)
+    return max(1, int(machine.usable_cores()) // max(1, ranks))

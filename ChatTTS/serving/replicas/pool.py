@@ -45,7 +45,7 @@ class ReplicaPool(Protocol):
         """
 
     def avoid(self, replica: str) -> None:
-        """Send no stream to a replica for a while, where there is another: it does not answer."""
+        """Send no stream to a replica for a while, where there is another: it cannot speak."""
 
     def refine(self, job: RefineJob, interrupt: threading.Event) -> str | Failed:
         """Return the refined utterances; blocks a thread, until ``interrupt`` at the latest.

@@ -69,7 +69,7 @@ class Replica:
                 await loop.run_in_executor(self._threads, stream.close)
                 raise
         except ChatTTSError as error:
-            yield Failed.of(error)
+            yield Failed.of(error, self.name)
             return
         try:
             texts = tuple(utterance.text for utterance in stream.utterances)
@@ -79,7 +79,7 @@ class Replica:
                     yield message
             yield Ended(stream.finish_reason, self.state())
         except ChatTTSError as error:
-            yield Failed.of(error)
+            yield Failed.of(error, self.name)
         finally:
             interrupt.set()
             await asyncio.shield(loop.run_in_executor(self._threads, stream.close))

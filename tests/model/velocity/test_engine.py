@@ -20,6 +20,7 @@ from ChatTTS.errors import (
 from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import FinishReason
 from ChatTTS.model.tokenizer import Prompt
+from ChatTTS.model.velocity.configs import EngineArgs, SchedulerConfig
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.output import RequestOutput, join
 from ChatTTS.model.velocity.request import EngineRequest
@@ -375,6 +376,19 @@ def test_an_error_of_the_worker_ends_the_engine() -> None:
         with pytest.raises(EngineDeadError, match="no memory is left"):
             refused()
     engine.close()
+    assert executor.is_closed
+
+
+def test_an_engine_that_does_not_start_closes_its_executor() -> None:
+    """The cache is allocated, and the next part of the start is interrupted."""
+    executor = FakeExecutor()
+
+    def interrupted(scheduler: SchedulerConfig) -> SchedulerConfig:
+        raise KeyboardInterrupt
+
+    executor.measure = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        LLMEngine(EngineArgs(model="none").create_engine_config(), executor)
     assert executor.is_closed
 
 

@@ -25,9 +25,9 @@ from ...support.replica_tools import (
     ReplicatedProcess,
     Task,
     by_rest,
-    descendants,
 )
 from ...support.serving_tools import PATIENCE, eventually
+from ...support.system_tools import descendants, is_gone
 
 pytest.importorskip("ray", reason="replicas need Ray: pip install 'chattts-velocity[serve,scale]'")
 
@@ -207,14 +207,6 @@ def sockets_of(pids: set[int]) -> set[int]:
     return found
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
 def test_the_end_leaves_nothing_behind(tmp_path: Path, ray_folder: Path) -> None:
     shared = set(os.listdir("/dev/shm"))
     started = ReplicatedProcess(tmp_path, 1)
@@ -225,7 +217,7 @@ def test_the_end_leaves_nothing_behind(tmp_path: Path, ray_folder: Path) -> None
         assert listening(ports) == ports
         assert len(ports) > 3
         assert started.end() == 0
-        assert eventually(lambda: not any(map(is_alive, processes)))
+        assert eventually(lambda: all(map(is_gone, processes)))
         assert listening(ports) == set()
         assert list(ray_folder.iterdir()) == []
         own = {name for name in os.listdir("/dev/shm") if name not in shared}
@@ -245,6 +237,6 @@ def test_a_killed_front_breaks_transfers_and_takes_its_replicas_along(tmp_path: 
             started.close()
         assert isinstance(crowd.results[0], httpx.RemoteProtocolError | httpx.ReadError)
         assert isinstance(crowd.results[1], grpc.RpcError)
-        assert eventually(lambda: not any(map(is_alive, replicas)))
+        assert eventually(lambda: all(map(is_gone, replicas)))
     finally:
         started.close()

@@ -101,10 +101,12 @@ def test_a_stream_survives_two_losses_at_any_places() -> None:
 
 
 def test_an_engine_that_stops_is_a_lost_replica() -> None:
-    dead = Life(4, dies_after=3, fails=EngineDeadError("an error of the device ended it"))
-    got, stream = run(lambda: heard(FakePool([dead, Life()])))
+    dead = EngineDeadError("an error of the device ended it")
+    pool = FakePool([Life(4, dies_after=3, fails=dead), Life(dies_after=0, fails=dead), Life()])
+    got, stream = run(lambda: heard(pool))
     check_undisturbed(got)
-    assert stream.lost == 1
+    assert stream.lost == 2
+    assert pool.avoided == ["replica-0", "replica-1"]
 
 
 @pytest.mark.parametrize("cut", [1, 4])

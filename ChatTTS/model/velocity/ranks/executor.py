@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -49,7 +50,10 @@ class RanksExecutor(ExecutorBase):
         compute_lock: ComputeLock | None = None,
         tokenizer: Tokenizer | None = None,
     ) -> None:
-        self._config, self._start = config, start
+        # Actors run in other folders.
+        folder = config.model.folder.absolute()
+        self._config = replace(config, model=replace(config.model, folder=folder))
+        self._start = start
         self._compute_lock = compute_lock or NoLock()
         self._tokenizer = tokenizer
         self._group: RankGroup | None = None
@@ -63,6 +67,7 @@ class RanksExecutor(ExecutorBase):
         self._read_sizes()
         self._group = group = self._start(self._config)
         try:
+            group.user = weakref.ref(self)
             starts = [
                 Start(
                     self._config,

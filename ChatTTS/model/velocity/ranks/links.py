@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from ....errors import EngineDeadError
+
+FORKED = (
+    "ranks belong to the process that started them, and this is a fork of it: load the model in "
+    "this process"
+)
 
 
 class RankLostError(EngineDeadError):
@@ -40,6 +46,7 @@ class RankGroup(ABC):
         address, port: of the store where the ranks find one another.
         devices: of the ranks.
         threads: of each rank.
+        user: what uses the ranks, once it is known. Processes end when it is dropped.
     """
 
     links: Sequence[RankLink]
@@ -47,6 +54,7 @@ class RankGroup(ABC):
     port: int
     devices: Sequence[str]
     threads: int
+    user: weakref.ref[object] | None = None
 
     @abstractmethod
     def close(self) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
+import os
+import socket
+import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -13,6 +17,33 @@ from torch import Tensor
 # Ranks that load a large checkpoint reach the first exchange at different times. The loss of a rank
 # is noticed elsewhere, at once.
 _PATIENCE = timedelta(minutes=30)
+# The interface of the loopback address, by the name of the system.
+_LOOPBACK = {"linux": "lo", "darwin": "lo0"}
+
+
+def open_store(address: str) -> tuple[Any, int]:
+    """Open the store where ranks find one another.
+
+    Args:
+        address: of this host; the store listens on no other one.
+
+    Returns:
+        The store, which is there as long as this object, and its port.
+
+    Raises:
+        OSError: the address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, 0), family=family) as listening:
+        port = listening.getsockname()[1]
+        store = dist.TCPStore(  # type: ignore[attr-defined]
+            address,
+            port,
+            is_master=True,
+            wait_for_workers=False,
+            master_listen_fd=listening.detach(),
+        )
+    return store, port
 
 
 class DistributedPeers:
@@ -38,6 +69,8 @@ class DistributedPeers:
     ) -> None:
         self._rank, self._ranks = rank, ranks
         self._place = stage * ranks + rank
+        if ipaddress.ip_address(address).is_loopback and sys.platform in _LOOPBACK:
+            os.environ["GLOO_SOCKET_IFNAME"] = _LOOPBACK[sys.platform]
         store = dist.TCPStore(address, port, is_master=False, timeout=_PATIENCE)  # type: ignore[attr-defined]
         dist.init_process_group(
             "nccl" if device.type == "cuda" else "gloo",

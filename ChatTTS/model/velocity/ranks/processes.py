@@ -7,11 +7,14 @@ since the others may wait for the lost one for ever.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -29,9 +32,10 @@ from ...native import library
 from ...native.build import BuildError
 from ...placement import choose_placement
 from ..configs import EngineConfig
-from .links import RankGroup, RankLink, RankLostError
+from .links import FORKED, RankGroup, RankLink, RankLostError
 from .messages import Alive, encode, is_failure
-from .pipes import read_message, write_message
+from .peers import open_store
+from .pipes import read_mark, read_message, write_message
 from .program import BEAT_SECONDS
 
 logger = logging.getLogger(__name__)
@@ -40,10 +44,16 @@ HOST = "127.0.0.1"
 # A rank is lost after so many beats of this process in a row without one of the rank. This process
 # counts its own beats, since a busy machine slows down both.
 _BEATS = 7
-# The interface of `HOST`, by the name of the system.
-_LOOPBACK = {"linux": "lo", "darwin": "lo0"}
-_PROGRAM = "ChatTTS.model.velocity.ranks.program"
+# So many more until the first one: ten minutes, as torch may come from a slow file system.
+_START_BEATS = 2400
+# It imports what this process would import, and nothing from the folder where it is started.
+_PROGRAM = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
+    "from ChatTTS.model.velocity.ranks.program import main; main()"
+)
 _END_SECONDS = 3.0
+# How long after the error of a rank another one that was killed before is noticed.
+_PEERS_SECONDS, _POLL_SECONDS = 0.1, 0.005
 _ALIVE = encode(Alive())
 
 
@@ -51,18 +61,18 @@ class ProcessLink(RankLink):
     """The way to a process.
 
     Attributes:
-        beats: beats of this process since the last sign of life; ``None`` before the first one.
+        beats: beats of this process since the last sign of life, negative before the first one.
+        has_failed: whether an error of the rank was told, after which it ends by itself.
     """
 
     def __init__(self, number: int, group: ProcessGroup) -> None:
         self.number, self._group = number, group
-        self.beats: int | None = None
+        self.beats, self.has_failed = -_START_BEATS, False
         self.replies: SimpleQueue[bytes | None] = SimpleQueue()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", _PROGRAM],
+            [sys.executable, "-c", _PROGRAM, json.dumps(_paths())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=_environment(),
             # Ctrl-C in a terminal is for the engine, which ends its ranks itself.
             start_new_session=True,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
@@ -88,13 +98,16 @@ class ProcessLink(RankLink):
     def read(self) -> None:
         """Queue the replies of the process until it ends."""
         assert self.process.stdout is not None
-        while (reply := read_message(self.process.stdout)) is not None:
-            self.beats = 0
-            if reply == _ALIVE:
-                continue
-            if is_failure(reply):
-                self._group.fail(self, reply)
-            self.replies.put(reply)
+        with self.process.stdout as pipe:
+            if printed := read_mark(pipe):
+                logger.info("rank %d printed %s", self.number, printed.decode(errors="replace"))
+            while (reply := read_message(pipe)) is not None:
+                self.beats = 0
+                if is_failure(reply):
+                    self._group.fail(self, reply)
+                    return
+                if reply != _ALIVE:
+                    self.replies.put(reply)
         self._group.lose(self, "ended")
 
 
@@ -104,19 +117,25 @@ class ProcessGroup(RankGroup):
     def __init__(self, world_size: int, devices: list[str], threads: int) -> None:
         self.devices, self.threads = devices, threads
         self.address = HOST
-        self._store = dist.TCPStore(HOST, 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
-        self.port = self._store.port
         self._owner = os.getpid()
         self._lock = new_lock()
         self._lost: str | None = None
         self._closed = threading.Event()
         self.links: list[ProcessLink] = []
+        self._store: object = None
         try:
+            self._store, self.port = open_store(HOST)
             for number in range(world_size):
-                self.links.append(ProcessLink(number, self))
-            for link in self.links:
-                self._start_thread(link.read, f"rank {link.number}")
+                link = ProcessLink(number, self)
+                self.links.append(link)
+                self._start_thread(link.read, f"rank {number}")
             self._start_thread(self._watch, "ranks")
+        except OSError as error:
+            self.close()
+            raise EngineUnavailableError(
+                f"the system does not start {world_size} ranks ({error}): raise its limits of "
+                "processes and files, or give smaller sizes"
+            ) from error
         except BaseException:
             self.close()
             raise
@@ -124,10 +143,7 @@ class ProcessGroup(RankGroup):
     def check(self) -> None:
         """Raise RankLostError if a rank was lost, or if this process is a fork."""
         if os.getpid() != self._owner:
-            raise RankLostError(
-                "ranks belong to the process that started them, and this is a fork of it: load the "
-                "model in this process"
-            )
+            raise RankLostError(FORKED)
         if self._lost is not None:
             raise RankLostError(self._lost)
 
@@ -148,20 +164,24 @@ class ProcessGroup(RankGroup):
         self._end()
 
     def fail(self, link: ProcessLink, reply: bytes) -> None:
-        """Give all callers the error of a rank, unless another rank ended before it.
+        """End all ranks and give all callers the error of one, unless another ended before it.
 
         Where a rank is killed, its peers see that first, as an error of their exchange.
         """
-        for other in self.links:
-            if other is not link:
-                with suppress(subprocess.TimeoutExpired):
-                    other.process.wait(0.1)
-                    self.lose(other, "ended")
+        link.has_failed = True
+        deadline = time.monotonic() + _PEERS_SECONDS
+        while time.monotonic() < deadline:
+            for other in self.links:
+                if not other.has_failed and other.process.poll() is not None:
+                    return self.lose(other, "ended")
+            time.sleep(_POLL_SECONDS)
         with self._lock:
-            if self._lost is None:
-                for other in self.links:
-                    if other is not link:
-                        other.replies.put(reply)
+            if self._closed.is_set() or self._lost is not None:
+                return None
+            self._lost = f"an error ended rank {link.number}: load the model again"
+            for each in self.links:
+                each.replies.put(reply)
+        return self._end()
 
     def close(self) -> None:
         if self._owner != os.getpid():
@@ -169,33 +189,40 @@ class ProcessGroup(RankGroup):
         with self._lock:
             self._closed.set()
         for link in self.links:
+            if link.beats < 0:  # it still starts, and would not notice soon
+                link.process.kill()
             with suppress(OSError):
                 assert link.process.stdin is not None
                 link.process.stdin.close()
+        deadline = time.monotonic() + _END_SECONDS
         for link in self.links:
             with suppress(subprocess.TimeoutExpired):
-                link.process.wait(_END_SECONDS)
+                link.process.wait(max(0.0, deadline - time.monotonic()))
         self._end()
 
     def _end(self) -> None:
-        """Kill what still runs, and wake what waits."""
+        """Kill what still runs, wake what waits, and free the port."""
         for link in self.links:
             link.process.kill()
         for link in self.links:
-            link.process.wait()
             link.replies.put(None)
+        for link in self.links:
+            link.process.wait()
+        self._store = None
 
     def _watch(self) -> None:
-        """Look for ranks that hang."""
+        """Look for ranks that hang, and for a user that was dropped without an end."""
         while not self._closed.wait(BEAT_SECONDS) and self._lost is None:
+            if self.user is not None and self.user() is None:
+                self.close()
+                return
             for link in self.links:
-                if link.beats is not None:
-                    link.beats += 1
-                    if link.beats > _BEATS:
-                        self.lose(link, "does not answer any more")
+                link.beats += 1
+                if link.beats > _BEATS:
+                    self.lose(link, "does not answer any more")
 
-    def _start_thread(self, work: object, name: str) -> None:
-        start_thread(threading.Thread(target=work, name=f"chattts {name}", daemon=True))  # type: ignore[arg-type]
+    def _start_thread(self, work: Callable[[], None], name: str) -> None:
+        start_thread(threading.Thread(target=work, name=f"chattts {name}", daemon=True))
 
 
 def start_processes(config: EngineConfig) -> ProcessGroup:
@@ -241,15 +268,6 @@ def gpus(device: torch.device, world_size: int) -> list[str]:
     return [f"cuda:{number}" for number in range(world_size)]
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment of a rank: it finds this package, and reaches ``HOST``."""
-    folder = str(Path(ChatTTS.__file__).parent.parent)
-    found = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, *_paths()])}
-    if sys.platform in _LOOPBACK:
-        found["GLOO_SOCKET_IFNAME"] = _LOOPBACK[sys.platform]
-    return found
-
-
 def _paths() -> list[str]:
-    given = os.environ.get("PYTHONPATH")
-    return [given] if given else []
+    """Return the folders that this process imports from, and that of this package."""
+    return [*map(str, sys.path), str(Path(ChatTTS.__file__).parent.parent)]

@@ -13,7 +13,7 @@ from ....errors import ChatTTSError
 from ....utils.locks import new_lock
 from .messages import Alive, Failed, decode, encode
 from .peers import leave
-from .pipes import read_message, write_message
+from .pipes import read_message, write_mark, write_message
 from .rank import Rank
 
 BEAT_SECONDS = 0.25
@@ -56,6 +56,7 @@ def _own_output() -> IO[bytes]:
     """Return standard output for replies alone; what a library prints goes to standard error."""
     own = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    write_mark(own)
     return own
 
 
@@ -81,7 +82,3 @@ def _beat(replies: _Replies, parent: int) -> None:
 
 def _fail(replies: _Replies, error: Exception) -> None:
     replies.write(Failed(type(error).__name__, str(error)))
-
-
-if __name__ == "__main__":
-    main()

@@ -6,27 +6,37 @@ starts the processes, carries the messages and tells when a process or a machine
 
 from __future__ import annotations
 
-import importlib.util
+import atexit
 import logging
 import os
 from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any, NoReturn
 
 import torch
-import torch.distributed as dist
 
-from ....errors import ChatTTSError, ConfigError, EngineUnavailableError
+from ....errors import ChatTTSError, ConfigError
+from ....utils.ray_cluster import (
+    check_packages,
+    has_own_cluster,
+    is_connected,
+    shared_cluster,
+)
 from ..configs import EngineConfig
-from .links import RankGroup, RankLink, RankLostError
+from .links import FORKED, RankGroup, RankLink, RankLostError
 from .messages import Failed, decode, encode, is_failure
+from .peers import open_store
 
 logger = logging.getLogger(__name__)
 
 _BEAT = "beat"  # the concurrency group of Ray that answers while a rank computes
 _BEAT_SECONDS = 0.25
 _BEATS = 7  # a rank is lost after so many in a row without an answer
+# So many more until the first answer: ten minutes, as torch may come from a slow file system.
+_START_BEATS = 2400
+# How long after the error of a rank another one that was killed before is noticed.
+_PEERS_SECONDS = 0.5
 # How long to wait for the resources of a placement group, before the error that names them.
 _PLACEMENT_SECONDS = 60
 
@@ -84,30 +94,34 @@ class ActorGroup(RankGroup):
     Args:
         devices: of the ranks, as they see them.
         resources: that a rank needs, by Ray's names.
+        cluster: is left at the end.
 
     Raises:
         ConfigError: the cluster does not have so many resources, or not now.
     """
 
-    def __init__(self, devices: list[str], threads: int, resources: dict[str, float]) -> None:
+    def __init__(
+        self, devices: list[str], threads: int, resources: dict[str, float], cluster: ExitStack
+    ) -> None:
         import ray
         from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         self.devices, self.threads = devices, threads
-        self.address = ray.util.get_node_ip_address()
-        self._store = dist.TCPStore(self.address, 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
-        self.port = self._store.port
+        self._owner, self._cluster = os.getpid(), cluster
         self._lost: str | None = None
+        self._placement: Any = None
         self.links: list[ActorLink] = []
-        self._placement = placement_group([resources] * len(devices), strategy="PACK")
+        # Before Ray's own hook, after which every call would start another Ray.
+        atexit.register(self.close)
         try:
+            self.address = ray.util.get_node_ip_address()
+            self._store, self.port = open_store(self.address)
+            if has_own_cluster():
+                _check_room(ray.cluster_resources(), len(devices), resources)
+            self._placement = placement_group([resources] * len(devices), strategy="PACK")
             if not self._placement.wait(_PLACEMENT_SECONDS):
-                raise ConfigError(
-                    f"{len(devices)} ranks need {resources} each, and the Ray cluster has not so "
-                    f"much free (it has {ray.available_resources()}): give smaller sizes or "
-                    "num_threads, or add machines"
-                )
+                raise _no_room(ray.available_resources(), len(devices), resources)
             actor = ray.remote(
                 num_cpus=resources["CPU"],
                 num_gpus=resources.get("GPU", 0),
@@ -121,9 +135,13 @@ class ActorGroup(RankGroup):
             raise
 
     def check(self) -> None:
-        """Raise RankLostError if a rank was lost."""
+        """Raise RankLostError if a rank was lost, if Ray ended, or if this process is a fork."""
+        if os.getpid() != self._owner:
+            raise RankLostError(FORKED)
         if self._lost is not None:
             raise RankLostError(self._lost)
+        if not is_connected():
+            raise RankLostError("this process left its Ray cluster: load the model again")
 
     def receive(self, link: ActorLink) -> bytes:
         """Wait for the next reply of a rank.
@@ -138,27 +156,55 @@ class ActorGroup(RankGroup):
             other.waiting[0]: other for other in self.links if other is not link and other.waiting
         }
         while True:
+            self.check()
             ready = ray.wait(list(replies), timeout=_BEAT_SECONDS)[0]
             for reply in ready:
-                found = self._found(reply, replies.pop(reply))
-                if reply is wanted:
+                found = self._found(reply, replies[reply])
+                if reply is wanted and not is_failure(found):
                     link.waiting.popleft()
                     return found
                 if is_failure(found):
+                    self._look_for_lost(replies[reply])
                     return found
+                del replies[reply]
             silent = None if ready else self._beats.silent()
             if silent is not None:
                 self._lose(silent, "does not answer any more")
 
+    def _look_for_lost(self, failed: ActorLink) -> None:
+        """Raise RankLostError if a rank ended before another one failed.
+
+        Where a rank is killed, its peers see that first, as an error of their exchange.
+        """
+        import ray
+
+        asked = {_ask(link): link for link in self.links if link is not failed}
+        if not asked:
+            return
+        for answer in ray.wait(list(asked), num_returns=len(asked), timeout=_PEERS_SECONDS)[0]:
+            self._found(answer, asked[answer])
+
     def close(self) -> None:
+        if self._owner != os.getpid():
+            return
+        atexit.unregister(self.close)
+        if is_connected():
+            self._end()
+        self._lost = self._lost or "the ranks were closed: load the model again"
+        self._store = None
+        self._cluster.close()
+
+    def _end(self) -> None:
+        """Kill the actors, and give back what they held."""
         import ray
         from ray.util.placement_group import remove_placement_group
 
         for link in self.links:
             with suppress(ray.exceptions.RayError):
                 ray.kill(link.actor)
-        with suppress(ray.exceptions.RayError, ValueError):
-            remove_placement_group(self._placement)
+        if self._placement is not None:
+            with suppress(ray.exceptions.RayError, ValueError):
+                remove_placement_group(self._placement)
 
     def _found(self, reply: Any, link: ActorLink) -> bytes:
         import ray
@@ -187,8 +233,8 @@ class _Beats:
     def __init__(self, links: Sequence[ActorLink]) -> None:
         self._links = links
         self._asked = [_ask(link) for link in links]
-        # Answers missed in a row; none counts before the first one, while the process starts.
-        self._missed: list[int | None] = [None] * len(links)
+        # Answers missed in a row, below 0 while the process starts.
+        self._missed = [-_START_BEATS] * len(links)
 
     def silent(self) -> ActorLink | None:
         """Return a rank that did not answer several times in a row, if there is one."""
@@ -197,9 +243,9 @@ class _Beats:
         for index, link in enumerate(self._links):
             if ray.wait([self._asked[index]], timeout=0)[0]:
                 self._asked[index], self._missed[index] = _ask(link), 0
-            elif (missed := self._missed[index]) is not None:
-                self._missed[index] = missed + 1
-                if missed >= _BEATS:
+            else:
+                self._missed[index] += 1
+                if self._missed[index] > _BEATS:
                     return link
         return None
 
@@ -208,32 +254,48 @@ def _ask(link: ActorLink) -> Any:
     return link.actor.beat.options(concurrency_group=_BEAT).remote()
 
 
+def _check_room(found: Mapping[str, float], ranks: int, resources: Mapping[str, float]) -> None:
+    """Raise ConfigError if a cluster will never have what the ranks need."""
+    if any(found.get(name, 0) < ranks * needed for name, needed in resources.items()):
+        raise _no_room(found, ranks, resources)
+
+
+def _no_room(found: Mapping[str, float], ranks: int, resources: Mapping[str, float]) -> ConfigError:
+    has = {name: found.get(name, 0) for name in resources}
+    return ConfigError(
+        f"{ranks} ranks need {dict(resources)} each, and the Ray cluster has not so much free (it "
+        f"has {has}): give smaller sizes or num_threads, or add machines"
+    )
+
+
 def start_actors(config: EngineConfig) -> ActorGroup:
-    """Start the ranks of an engine in the Ray cluster that this process is in, or in a local one.
+    """Start the ranks of an engine in a Ray cluster.
+
+    It is the cluster that this process is in, or that at the address in the environment variable
+    ``RAY_ADDRESS``, or otherwise one of its own, which ends with the engines that use it.
 
     Raises:
         EngineUnavailableError: Ray is not installed, or the cluster cannot be reached.
-        ConfigError: the cluster does not have what the ranks need.
+        ConfigError: the cluster does not have what the ranks need, or has another version of this
+            package.
     """
-    if importlib.util.find_spec("ray") is None:
-        raise EngineUnavailableError(
-            "distributed_executor_backend='ray' needs Ray: pip install 'chattts[scale]', or take "
-            "'mp' for ranks on this machine"
-        )
-    import ray
+    cluster = ExitStack()
+    try:
+        cluster.enter_context(shared_cluster("distributed_executor_backend='ray'"))
+        check_packages()
+        import ray
 
-    if not ray.is_initialized():
-        try:
-            ray.init(logging_level=logging.WARNING)
-        except (ConnectionError, RuntimeError, OSError) as error:
-            raise EngineUnavailableError(
-                f"the Ray cluster cannot be reached ({error}): start it (`ray start --head`), or "
-                "unset RAY_ADDRESS for a local one"
-            ) from error
-    world_size, model = config.parallel.world_size, config.model
-    if model.device is not None and torch.device(model.device).type == "cuda":
-        # Ray shows each rank its own GPU alone.
-        return ActorGroup(["cuda:0"] * world_size, model.num_threads or 1, {"GPU": 1, "CPU": 1})
-    cores = int(ray.cluster_resources().get("CPU", 1))
-    threads = model.num_threads or max(1, cores // world_size)
-    return ActorGroup(["cpu"] * world_size, threads, {"CPU": threads})
+        world_size, model = config.parallel.world_size, config.model
+        if model.device is not None and torch.device(model.device).type == "cuda":
+            # Ray shows each rank its own GPU alone.
+            devices, threads = ["cuda:0"] * world_size, model.num_threads or 1
+            resources: dict[str, float] = {"GPU": 1, "CPU": 1}
+        else:
+            cores = int(ray.cluster_resources().get("CPU", 1))
+            devices = ["cpu"] * world_size
+            threads = model.num_threads or max(1, cores // world_size)
+            resources = {"CPU": threads}
+        return ActorGroup(devices, threads, resources, cluster)
+    except BaseException:
+        cluster.close()
+        raise

@@ -1,12 +1,9 @@
-"""A Ray cluster of this process, or one at an address; and the application on it."""
+"""The application on a Ray cluster of this process, or on one at an address."""
 
 from __future__ import annotations
 
 import logging
 import re
-import shutil
-import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -17,7 +14,7 @@ from ray.serve.exceptions import RayServeException
 
 from ....errors import ConfigError, EngineUnavailableError
 from ....model.placement import choose_placement
-from ....utils import machine
+from ....utils.ray_cluster import check_packages, cluster_at, other_version, own_cluster
 from ....version import __version__
 from ..front import ReplicatedModel
 from ..options import LoadOptions, ReplicaOptions
@@ -28,12 +25,9 @@ from .deployment import NAME, bound
 logger = logging.getLogger(__name__)
 
 APPLICATION = "chattts"
-_CONNECT_SECONDS = 3.0
 _FACTS_SECONDS = 600.0  # a replica may load its model for minutes
 # The last line of a traceback.
 _ERROR = re.compile(r"^\s*[\w.]+(?:Error|Exception)(?:\(\w+\))?: ")
-# Sound travels in small objects, which need no store. Ray asks for 75 MB at least.
-_STORE_BYTES = 128 << 20
 
 
 @contextmanager
@@ -56,12 +50,12 @@ def replicated_model(
     with ExitStack() as stack:
         if address is None:
             assert options is not None, "a new cluster has no application"
-            stack.enter_context(_own_cluster())
+            stack.enter_context(own_cluster())
         else:
-            stack.enter_context(_cluster_at(address))
-            _check_packages()
+            stack.enter_context(cluster_at(address, "--ray-address"))
+            check_packages()
             if options is not None:
-                options.check_cores(load.threads, ray.cluster_resources().get("CPU", 0))
+                options.check_cores(load, ray.cluster_resources().get("CPU", 0))
         if options is None:
             handle = _running_application(address)
         else:
@@ -69,90 +63,8 @@ def replicated_model(
         pool = RayPool(handle)
         facts = _facts(pool)
         if facts.fingerprint.package != __version__:
-            raise _other_version(facts.fingerprint.package)
+            raise other_version(facts.fingerprint.package)
         yield ReplicatedModel(pool, facts, folder)
-
-
-@contextmanager
-def _own_cluster() -> Iterator[None]:
-    # Ray keeps sockets and logs in this folder; paths of sockets must be short.
-    folder = tempfile.mkdtemp(prefix="ray-")
-    try:
-        with _connected(
-            num_cpus=max(1, int(machine.usable_cores())),
-            include_dashboard=False,
-            object_store_memory=_STORE_BYTES,
-            _temp_dir=folder,
-            _node_ip_address="127.0.0.1",
-        ):
-            yield
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _cluster_at(address: str) -> Iterator[None]:
-    if address.startswith("ray://"):
-        raise ConfigError(
-            f"--ray-address {address} is that of a Ray client: run the server on a host of the "
-            "cluster, and give host:port of its head, such as 10.0.0.1:6379, or auto"
-        )
-    if address != "auto":
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal():
-            raise ConfigError(f"--ray-address must be host:port or auto, not {address!r}")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
-        except (OSError, OverflowError) as error:
-            raise _no_cluster(address, error) from error
-    with _connected(address=address):
-        yield
-
-
-@contextmanager
-def _connected(**options: Any) -> Iterator[None]:
-    try:
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        ray.shutdown()
-        if "address" in options:
-            raise _no_cluster(options["address"], error) from error
-        raise EngineUnavailableError(f"Ray does not start here: {error}") from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-def _no_cluster(address: str, error: Exception) -> EngineUnavailableError:
-    return EngineUnavailableError(
-        f"no Ray cluster can be used at {address} ({error}): start one there with `ray start "
-        "--head`, with the versions of Ray and Python and the token (RAY_AUTH_TOKEN) that this "
-        "process has, or leave out --ray-address to start one here"
-    )
-
-
-def _check_packages() -> None:
-    """Check that a process of the cluster imports this version of the package."""
-
-    def version() -> str | None:  # a local function travels with its code
-        try:
-            from ChatTTS.version import __version__ as found
-        except ImportError:
-            return None
-        return found
-
-    found = ray.get(ray.remote(num_cpus=0)(version).remote())
-    if found != __version__:
-        raise _other_version(found)
-
-
-def _other_version(found: str | None) -> ConfigError:
-    there = "no chattts-velocity" if found is None else f"chattts-velocity {found}"
-    return ConfigError(
-        f"the Ray cluster has {there}, and this process has {__version__}: install one version on "
-        "every host"
-    )
 
 
 def _running_application(address: str | None) -> Any:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -11,18 +14,20 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ChatTTS.core import Chat
-from ChatTTS.errors import ConfigError, EngineDeadError
+from ChatTTS.errors import ConfigError, EngineDeadError, EngineUnavailableError
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.velocity.metrics import Metrics
 from ChatTTS.model.velocity.ranks.executor import RanksExecutor
 from ChatTTS.model.velocity.ranks.links import RankLostError
-from ChatTTS.model.velocity.ranks.processes import ProcessGroup
+from ChatTTS.model.velocity.ranks.messages import Failed, encode
+from ChatTTS.model.velocity.ranks.processes import HOST, ProcessGroup, ProcessLink
 
 from ....support.matrix_tools import (
     FOLDERS,
@@ -38,6 +43,8 @@ from ....support.matrix_tools import (
     velocity,
 )
 from ....support.places import ROOT
+from ....support.system_tools import listening_addresses
+from ....support.velocity_fakes import in_thread, wait_until
 
 # A lost rank is noticed within two seconds; the rest is for a busy machine.
 PATIENCE = 20
@@ -65,8 +72,10 @@ def compare(name: str, sizes: tuple[int, int], **settings: Any) -> Metrics:
     ranks, stages = sizes
     parallel = {"tensor_parallel_size": ranks, "pipeline_parallel_size": stages}
     with velocity(name, **parallel, **settings) as engine:
-        pids = [link.process.pid for link in group_of(engine).links]
+        group = group_of(engine)
+        pids = [link.process.pid for link in group.links]
         assert len(pids) == ranks * stages
+        assert listening_addresses([os.getpid(), *pids]) == {HOST}
         for _ in range(2):
             check_every_bit(collect(engine.generator, requests_of(name)), plain(name))
         if name == "model-a":
@@ -74,6 +83,8 @@ def compare(name: str, sizes: tuple[int, int], **settings: Any) -> Metrics:
             check_attention(found, plain_attention(name), 0)
         metrics = engine.metrics
     assert all(map(is_gone, pids))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((HOST, group.port), PATIENCE)
     return metrics
 
 
@@ -113,6 +124,24 @@ def test_torch_alone_gives_the_bits_of_one() -> None:
         parallel = dict(zip(("tensor_parallel_size", "pipeline_parallel_size"), sizes, strict=True))
         with velocity("model-a", **half, **parallel) as engine:
             check_every_bit(collect(engine.generator, requests_of("model-a")), wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(2, 1), (1, 2), (2, 2)], ids=str)
+def test_calls_that_leave_change_no_bit_of_others(sizes: tuple[int, int]) -> None:
+    """They leave while plans with their sequences are in flight."""
+    parallel = dict(zip(("tensor_parallel_size", "pipeline_parallel_size"), sizes, strict=True))
+    requests = requests_of("model-a")
+    with velocity("model-a", **parallel) as engine:
+        found = in_thread(lambda: collect(engine.generator, requests))
+        for count in range(12):
+            steps = engine.generator.generate(requests[count % 3 :: 3], Cancellation())
+            for _ in range(1 + count % 4):
+                next(steps)
+            steps.close()
+        check_every_bit(found(), plain("model-a"))
+        check_every_bit(collect(engine.generator, requests), plain("model-a"))
+        wait_until(lambda: engine.metrics.used_blocks == 0)
 
 
 @pytest.mark.slow
@@ -179,7 +208,7 @@ def lose(engine: Engine, number: int, how: signal.Signals) -> str:
     for thread in threads:
         thread.join(PATIENCE)
     assert len(told) == 2
-    assert all(is_gone(link.process.pid) for link in group.links)
+    wait_until(lambda: all(is_gone(link.process.pid) for link in group.links))
     with pytest.raises(EngineDeadError):
         next(engine.generator.generate([long], Cancellation()))
     return told[0]
@@ -190,6 +219,16 @@ def test_callers_are_told_of_a_rank_that_was_killed(endless: Engine) -> None:
     assert "rank 1" in told
     assert "ended with code -9" in told
     assert "load the model again" in told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 2])
+def test_callers_are_told_of_a_rank_of_a_pipeline(number: int) -> None:
+    """As many plans are in flight as there are stages."""
+    engine = velocity("model-a", pipeline_parallel_size=3)
+    told = lose(engine, number, signal.SIGKILL)
+    assert f"rank {number}" in told
+    engine.generator.close()
 
 
 @pytest.mark.slow
@@ -246,11 +285,115 @@ def test_ranks_end_with_the_process_that_started_them() -> None:
         time.sleep(0.05)
 
 
+def test_a_rank_that_cannot_be_started_takes_the_others_along(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def limited(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+        if len(started) == 2:
+            raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+        started.append(program(*args, **options))
+        return started[-1]
+
+    program = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", limited)
+    with pytest.raises(EngineUnavailableError, match=r"3 ranks .*temporarily unavailable"):
+        ProcessGroup(3, ["cpu"] * 3, 1)
+    assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
+    for process in started:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdin.closed
+        wait_until(lambda pipe=process.stdout: pipe.closed)  # type: ignore[misc]
+
+
+class FakeProcess:
+    """A process that runs, or has ended by itself."""
+
+    pid = 1
+
+    def __init__(self, code: int | None) -> None:
+        self._code = code
+
+    def poll(self) -> int | None:
+        return self._code
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        return self._code
+
+    def kill(self) -> None:
+        pass
+
+
+def test_an_error_of_a_rank_is_told_and_not_the_end_of_its_process() -> None:
+    """The second rank fails because the first one is gone, which had told why."""
+    group = ProcessGroup.__new__(ProcessGroup)
+    group._lock, group._lost, group._closed = threading.Lock(), None, threading.Event()
+    group.links = [ProcessLink.__new__(ProcessLink) for _ in range(2)]
+    for number, link in enumerate(group.links):
+        link.number, link.has_failed, link.beats = number, False, 0
+        link.process = FakeProcess(None if number else 0)  # type: ignore[assignment]
+        link.replies = SimpleQueue()
+    first, second = (encode(Failed("ConfigError", words)) for words in ("a cause", "it is gone"))
+    group.fail(group.links[0], first)
+    group.fail(group.links[1], second)
+    for link in group.links:
+        assert link.replies.get_nowait() == first
+        assert link.replies.get_nowait() is None
+        assert link.replies.empty()
+
+
+PRINTS = """
+import os, threading, time
+def print_for_ever():
+    while True:
+        os.write(1, b"a library prints")
+        time.sleep(0.001)
+threading.Thread(target=print_for_ever, daemon=True).start()
+time.sleep(0.05)
+"""
+
+
+@pytest.mark.slow
+def test_a_rank_may_print_and_imports_nothing_from_where_it_is_started(tmp_path: Path) -> None:
+    """A relative path of the checkpoint is one of the folder where the script is started."""
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.mkdir()
+    other.mkdir()
+    (own / "sitecustomize.py").write_text(PRINTS)
+    (own / "script.py").write_text(
+        "from ChatTTS.model.velocity.llm import LLM\n"
+        "with LLM('model', device='cpu', tensor_parallel_size=2) as llm:\n"
+        "    assert len(llm.generate(['hello'], seeds=1)) == 1\n"
+    )
+    (other / "queue.py").write_text("raise ImportError('this is no module of Python')\n")
+    (other / "model").symlink_to(FOLDERS["model-a"])
+    done = subprocess.run(
+        [sys.executable, str(own / "script.py")],
+        cwd=other,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(own), str(ROOT)])},
+        capture_output=True,
+        timeout=PATIENCE * 10,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
 def test_a_fork_does_not_speak_for_its_parent() -> None:
     group = ProcessGroup.__new__(ProcessGroup)
     group._owner, group._lost = os.getpid() + 1, None
     with pytest.raises(RankLostError, match="fork"):
         group.check()
+
+
+@pytest.mark.slow
+def test_ranks_end_with_an_engine_that_is_dropped() -> None:
+    engine = velocity("model-a", tensor_parallel_size=2)
+    pids = [link.process.pid for link in group_of(engine).links]
+    del engine
+    gc.collect()
+    wait_until(lambda: all(map(is_gone, pids)))
 
 
 @pytest.mark.slow

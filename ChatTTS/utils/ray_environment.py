@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import secrets
+import sys
 
-from ...errors import EngineUnavailableError
+from ..errors import EngineUnavailableError
 
 # Environment variables of Ray, and why they are set.
 _ALWAYS = {
@@ -22,22 +23,31 @@ _TOKEN = "RAY_AUTH_TOKEN"
 _TOKEN_BYTES = 32
 
 
-def prepare(*, own_cluster: bool) -> None:
+def prepare(needed_by: str, *, own_cluster: bool) -> None:
     """Set the variables for this process and its children; call it before Ray is imported.
 
     Args:
+        needed_by: names what needs Ray, for the error messages.
         own_cluster: a cluster is started in this machine, which only this process may use.
 
     Raises:
-        EngineUnavailableError: Ray is not installed.
+        EngineUnavailableError: Ray is not installed; or it was imported with other settings, which
+            leave a cluster of its own open to others.
     """
     if importlib.util.find_spec("ray") is None:
         raise EngineUnavailableError(
-            "replicas need Ray, which is not here: pip install 'chattts-velocity[serve,scale]', "
-            "with Python 3.11 or newer"
+            f"{needed_by} needs Ray, which is not here: pip install "
+            "'chattts-velocity[serve,scale]', with Python 3.11 or newer"
         )
     for name, value in _ALWAYS.items():
         os.environ.setdefault(name, value)
-    if own_cluster:
+    if not own_cluster:
+        return
+    if "ray" not in sys.modules:
         os.environ.update(_OWN_CLUSTER)
         os.environ[_TOKEN] = secrets.token_hex(_TOKEN_BYTES)
+    elif _TOKEN not in os.environ or _OWN_CLUSTER.items() - os.environ.items():
+        raise EngineUnavailableError(
+            f"Ray was imported before {needed_by} could close its ports to others: start a Ray "
+            "yourself (ray.init) before, or import Ray after the model was loaded"
+        )

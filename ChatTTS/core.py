@@ -348,9 +348,7 @@ class Chat(CheckpointAttributes):
         texts = checked_texts(text)
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
-            reading = self._reading(
-                lang, do_text_normalization, do_homophone_replacement, lexicon
-            )
+            reading = self._reading(lang, do_text_normalization, do_homophone_replacement, lexicon)
             read = word_reader(reading) if aligns else None
             utterances = utterances_of(model, texts, reading, read=read, split_text=split_text)
             # A stream gives all texts at once, so all of them are generated at once.
@@ -429,9 +427,7 @@ class Chat(CheckpointAttributes):
         refining, coding = self._params(model, params_refine_text, params_infer_code)
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
-            reading = self._reading(
-                lang, do_text_normalization, do_homophone_replacement, lexicon
-            )
+            reading = self._reading(lang, do_text_normalization, do_homophone_replacement, lexicon)
             read = word_reader(reading) if aligns else None
             utterances = utterances_of(
                 model,

@@ -101,9 +101,7 @@ def utterances_of(
     return utterances
 
 
-def refined_texts(
-    utterances: Sequence[Utterance], count: int, split_text: bool
-) -> str | list[str]:
+def refined_texts(utterances: Sequence[Utterance], count: int, split_text: bool) -> str | list[str]:
     """Return refined texts as scripts know them: one string of lines, or a list of texts."""
     if split_text and count:
         return "\n".join(u.text for u in utterances)

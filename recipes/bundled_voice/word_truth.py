@@ -139,7 +139,8 @@ def measure(chat: Chat, lines: Iterable[str], count: int, speeds: Sequence[int])
     every = [word for _, words in rows for word in words]
     firsts = [word for word in every if word.index == 0]
     later = [word for word in every if word.index > 0]
-    print("\n".join(table([*rows, ("all", every), ("first words", firsts), ("later words", later)])))
+    rows += [("all", every), ("first words", firsts), ("later words", later)]
+    print("\n".join(table(rows)))
     print(f"{sum(not word.heard for word in every)} words have no frame")
     print("farthest off:")
     for word in sorted(every, key=lambda word: -abs(word.error))[:10]:

@@ -147,7 +147,7 @@ def test_only_a_changed_line_is_spoken_again(standard: Chat, infer: Speaks, tmp_
     ):
         assert standard.read(script, other, folder=tmp_path).lines_kept == 0, other
     # A lexicon changes the lines that have its words, and no others.
-    lexicon = Lexicon({"second": "other"})
+    lexicon = Lexicon.of({"second": "other"})
     with_lexicon = replace(SETTINGS, lexicon=lexicon)
     assert standard.read(script, with_lexicon, folder=tmp_path).lines_kept == len(script.lines) - 1
     assert len(infer.searches) == 2  # for the guard and for the words

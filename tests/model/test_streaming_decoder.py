@@ -42,7 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:At least one mel filterbank")
 each_backend = pytest.mark.parametrize("backend", ["torch", "native", "cuda"])
 on_kernels = pytest.mark.parametrize("backend", ["native", "cuda"])
 each_kind = pytest.mark.parametrize(
-    "backend", ["torch", "native", "native-bfloat16", "native-int8", "cuda"]
+    "backend", ["torch", "native", "native-bfloat16", "cuda"]
 )
 
 

@@ -181,7 +181,6 @@ BACKENDS = {
     "torch": Backend(TorchStreamingDecoder),
     "native": Backend(native_decoder, is_exact=True),
     "native-bfloat16": Backend(partial(native_decoder, kind="bfloat16"), True, False),
-    "native-int8": Backend(partial(native_decoder, kind="int8"), True, False),
     "cuda": Backend(recorded_decoder),
     "cuda-default-shapes": Backend(partial(cuda_decoder, shapes=None)),
 }

@@ -20,7 +20,7 @@ struct VelocityConvNeXtBlock {
   const float* up_bias;
   const char* down;
   const float *down_bias, *scale;
-  int32_t kind;  // of the matrices
+  int32_t kind;  // of the matrices: float32 or bfloat16
   int32_t channels, intermediate, kernel, dilation;
   float eps;
 };

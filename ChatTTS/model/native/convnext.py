@@ -25,6 +25,10 @@ from .library import (
 )
 
 
+# Eight bits are for the Llama alone.
+_KINDS = ("float32", "bfloat16")
+
+
 def accelerate(module: MelDecoder | Vocoder, team: Team, kind: str = "float32") -> None:
     """Replace the blocks between features and mel, or between mel and samples, by one stack.
 
@@ -33,7 +37,7 @@ def accelerate(module: MelDecoder | Vocoder, team: Team, kind: str = "float32") 
 
     Args:
         team: the threads that compute. One call at a time may use them.
-        kind: ``float32``, ``bfloat16`` or ``int8``, in which the matrices are stored.
+        kind: ``float32`` or ``bfloat16``, in which the matrices are stored.
 
     Raises:
         ConfigError: the blocks are of another architecture.
@@ -88,7 +92,7 @@ class ConvNeXtStack(nn.Module):
         blocks: ``ConvNeXtBlock`` of this package or of vocos, all of one shape, with their weights.
             Nothing of them is kept.
         team: the threads that compute. One call at a time may use them.
-        kind: ``float32``, ``bfloat16`` or ``int8``; how the matrices are kept. The convolutions
+        kind: ``float32`` or ``bfloat16``; how the matrices are kept. The convolutions
             and norms are float32.
 
     Raises:
@@ -97,8 +101,8 @@ class ConvNeXtStack(nn.Module):
 
     def __init__(self, blocks: Sequence[nn.Module], team: Team, kind: str = "float32") -> None:
         super().__init__()
-        if kind not in KINDS:
-            raise ConfigError(f"the kind of weights must be one of {', '.join(KINDS)}, not {kind}")
+        if kind not in _KINDS:
+            raise ConfigError(f"the kind of weights must be one of {', '.join(_KINDS)}, not {kind}")
         shapes = {_shape(block) for block in blocks}
         if len(shapes) != 1:
             raise ConfigError("a stack needs ConvNeXt blocks that are all of one shape")

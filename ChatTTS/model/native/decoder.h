@@ -260,10 +260,8 @@ class DecoderCall {
       case kBlock:
         if (layer.block->kind == kFloat32)
           block<Float32Weights>(member, l);
-        else if (layer.block->kind == kBfloat16)
-          block<Bfloat16Weights>(member, l);
         else
-          block<Int8Weights>(member, l);
+          block<Bfloat16Weights>(member, l);
         break;
       case kSpectrum:
         each_row(member, l, [&](int i) { spectrum(layer, from(i), own, to(i)); });

@@ -73,6 +73,8 @@ template <class Weights, class Table>
 class Llama : public LlamaBase {
  public:
   typedef typename Weights::Input Input;
+  // What rows are kept as until a product takes them. Quantising needs the whole row.
+  typedef std::conditional_t<Weights::kQuantised, float, Input> Kept;
   typedef Blocks<Table> Cache;
 
   Llama(const VelocitySizes& sizes, const VelocityWeights& weights)
@@ -99,6 +101,9 @@ class Llama : public LlamaBase {
     need(qkv_, n * width());
     need(attended_, n * even(sizes_.queries));
     need(gated_, n * even(sizes_.intermediate));
+    if (Weights::kQuantised)
+      need(quantised_, n * row_stride<Weights>(std::max({sizes_.hidden, sizes_.queries,
+                                                         sizes_.intermediate})));
     own_.resize(members);
     for (Own& own : own_) {
       need(own.sums, 2 * n * kPanel);
@@ -116,7 +121,7 @@ class Llama : public LlamaBase {
     for (int l = 0; l < sizes_.layers; ++l) {
       const VelocityLayer& layer = layers_[l];
       normalise(member, rows, layer.attention_norm);
-      project(member, rows, normed_, even(sizes_.hidden), matrix(layer.qkv, width(), sizes_.hidden),
+      project(member, rows, normed_, matrix(layer.qkv, width(), sizes_.hidden),
               [&](int row, int column, const float* sums, int count) {
                 std::copy(sums, sums + count, &qkv_[size_t(row) * width() + column]);
               });
@@ -129,13 +134,13 @@ class Llama : public LlamaBase {
                own_[member.rank]);
       });
       gather(member, batch, kAttended, attended_, even(sizes_.queries));
-      project(member, rows, attended_, even(sizes_.queries),
-              matrix(layer.out, sizes_.own_hidden, sizes_.queries), adding());
+      project(member, rows, attended_, matrix(layer.out, sizes_.own_hidden, sizes_.queries),
+              adding());
       gather(member, batch, kHidden, x_, sizes_.hidden);
       normalise(member, rows, layer.mlp_norm);
       gate(member, rows, layer);
       gather(member, batch, kGated, gated_, even(sizes_.intermediate));
-      project(member, rows, gated_, even(sizes_.intermediate),
+      project(member, rows, gated_,
               matrix(layer.down, sizes_.own_hidden, sizes_.intermediate), adding());
       gather(member, batch, kHidden, x_, sizes_.hidden);
     }
@@ -218,19 +223,41 @@ class Llama : public LlamaBase {
   void normalise(Team::Member& member, int rows, const float* weight) {
     member.each(rows, [&](int row) {
       const float* x = &x_[size_t(row) * sizes_.hidden];
-      Input* out = &normed_[size_t(row) * even(sizes_.hidden)];
+      Kept* out = &normed_[size_t(row) * even(sizes_.hidden)];
       const float factor = inverse_rms(x);
-      for (int d = 0; d < sizes_.hidden; ++d) out[d] = Weights::input(x[d] * factor * weight[d]);
+      for (int d = 0; d < sizes_.hidden; ++d) out[d] = kept(x[d] * factor * weight[d]);
     });
+  }
+
+  static Kept kept(float x) {
+    if constexpr (Weights::kQuantised)
+      return x;
+    else
+      return Weights::input(x);
+  }
+
+  // Returns rows as a product takes them, one row_stride behind another.
+  const Input* inputs(Team::Member& member, int rows, const std::vector<Kept>& from, int count) {
+    if constexpr (Weights::kQuantised) {
+      member.each(rows, [&](int row) {
+        quantise(&from[size_t(row) * even(count)], count,
+                 &quantised_[size_t(row) * row_stride<Weights>(count)]);
+      });
+      return quantised_.data();
+    } else {
+      return from.data();
+    }
   }
 
   // Computes one product, and calls finish(row, column, sums, count) with the outputs.
   template <class Finish>
-  void project(Team::Member& member, int rows, const std::vector<Input>& in, int stride,
+  void project(Team::Member& member, int rows, const std::vector<Kept>& from,
                const Matrix<Weights>& matrix, Finish finish) {
+    const Input* in = inputs(member, rows, from, matrix.inputs);
+    const int stride = row_stride<Weights>(matrix.inputs);
     member.each(matrix.panels(), [&](int p) {
       float* sums = own_[member.rank].sums.data();
-      panel_product(in.data(), rows, stride, matrix, p, sums);
+      panel_product(in, rows, stride, matrix, p, sums);
       const int column = p * kPanel, count = std::min(kPanel, matrix.outputs - column);
       for (int row = 0; row < rows; ++row) finish(row, column, sums + row * kPanel, count);
     });
@@ -247,12 +274,13 @@ class Llama : public LlamaBase {
   void gate(Team::Member& member, int rows, const VelocityLayer& layer) {
     const auto gates = matrix(layer.gate, sizes_.own_inner, sizes_.hidden);
     const auto ups = matrix(layer.up, sizes_.own_inner, sizes_.hidden);
-    const int stride = even(sizes_.hidden);
+    const Input* in = inputs(member, rows, normed_, sizes_.hidden);
+    const int stride = row_stride<Weights>(sizes_.hidden);
     member.each(gates.panels(), [&](int p) {
       float* g = own_[member.rank].sums.data();
       float* u = g + size_t(rows) * kPanel;
-      panel_product(normed_.data(), rows, stride, gates, p, g);
-      panel_product(normed_.data(), rows, stride, ups, p, u);
+      panel_product(in, rows, stride, gates, p, g);
+      panel_product(in, rows, stride, ups, p, u);
       const int column = p * kPanel, count = std::min(kPanel, gates.outputs - column);
       for (int i = 0; i < rows * kPanel; i += kLanes) {
         const Floats v = load<Floats>(g + i);
@@ -261,7 +289,7 @@ class Llama : public LlamaBase {
       for (int row = 0; row < rows; ++row)
         for (int n = 0; n < count; ++n)
           gated_[size_t(row) * even(sizes_.intermediate) + sizes_.first_inner + column + n] =
-              Weights::input(g[row * kPanel + n]);
+              kept(g[row * kPanel + n]);
     });
   }
 
@@ -307,9 +335,9 @@ class Llama : public LlamaBase {
     if (batch.probe_first) note(batch, layer, row, first, last, own);
     for (int h = first; h < last; ++h) {
       const float* from = &own.mixed[(h - first) * shape_.width()];
-      Input* to =
+      Kept* to =
           &attended_[size_t(row) * even(sizes_.queries) + sizes_.first_query + size_t(h) * d];
-      for (int i = 0; i < d; ++i) to[i] = Weights::input(from[i]);
+      for (int i = 0; i < d; ++i) to[i] = kept(from[i]);
     }
   }
 
@@ -335,7 +363,8 @@ class Llama : public LlamaBase {
   const BlockShape shape_;
   const int own_queries_, keys_;
   std::vector<float> x_, qkv_;
-  std::vector<Input> normed_, attended_, gated_;
+  std::vector<Kept> normed_, attended_, gated_;
+  std::vector<Input> quantised_;
   std::vector<Own> own_;
 };
 

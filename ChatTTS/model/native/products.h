@@ -17,23 +17,23 @@ namespace velocity {
 
 enum WeightKind { kFloat32 = 0, kBfloat16 = 1, kInt8 = 2 };
 
-// For each kind of weights: its layout in memory, the type of its inputs, and one step of its
-// accumulation. A step takes `kStep` inputs; a panel lies as [k / kStep][column][kStep].
+// For each kind of weights: its layout in memory, the type of its inputs and of its sums, and one
+// step of its accumulation. A step takes `kStep` inputs; a panel lies as [k / kStep][column][kStep].
+// `input` makes an input of a float. Where rows are quantised, that needs the whole row: quantise.
 
-// One input at a time, in float32 whatever the weights are stored as.
-template <class Kept, bool Scaled>
-struct SingleInputs {
-  typedef Kept Stored;
+struct Float32Weights {
+  typedef float Stored;
   typedef float Input;
+  typedef Floats Sum;
   static constexpr int kStep = 1;
-  static constexpr bool kScaled = Scaled;
+  static constexpr bool kQuantised = false;
   static Input input(float x) { return x; }
 
   template <int Rows>
   static inline void step(const Input* in, int stride, const Stored* at,
                           Floats (&sums)[Rows][kPanelVectors]) {
     Floats w[kPanelVectors];
-    for (int j = 0; j < kPanelVectors; ++j) w[j] = widen(at + j * kLanes);
+    for (int j = 0; j < kPanelVectors; ++j) w[j] = load<Floats>(at + j * kLanes);
     for (int m = 0; m < Rows; ++m) {
       Floats x = splat(in[m * stride]);
       for (int j = 0; j < kPanelVectors; ++j) sums[m][j] = multiply_add(x, w[j], sums[m][j]);
@@ -41,19 +41,23 @@ struct SingleInputs {
   }
 };
 
-typedef SingleInputs<float, false> Float32Weights;
-
 #if HAS_BF16_PRODUCT
 
 // Inputs rounded to bfloat16, pairs multiplied and summed by one instruction.
-struct PairedInputs {
+struct Bfloat16Weights {
+  typedef bf16 Stored;
   typedef bf16 Input;
+  typedef Floats Sum;
   static constexpr int kStep = 2;
+  static constexpr bool kQuantised = false;
   static Input input(float x) { return to_bf16(x); }
 
   template <int Rows>
-  static inline void accumulate(const Input* in, int stride, const __m512bh (&w)[kPanelVectors],
-                                Floats (&sums)[Rows][kPanelVectors]) {
+  static inline void step(const Input* in, int stride, const Stored* at,
+                          Floats (&sums)[Rows][kPanelVectors]) {
+    __m512bh w[kPanelVectors];
+    for (int j = 0; j < kPanelVectors; ++j)
+      w[j] = (__m512bh)_mm512_loadu_si512(at + j * kLanes * kStep);
     for (int m = 0; m < Rows; ++m) {
       int32_t pair;
       std::memcpy(&pair, in + m * stride, 4);
@@ -64,43 +68,14 @@ struct PairedInputs {
   }
 };
 
-struct Bfloat16Weights : PairedInputs {
-  typedef bf16 Stored;
-  static constexpr bool kScaled = false;
-
-  template <int Rows>
-  static inline void step(const Input* in, int stride, const Stored* at,
-                          Floats (&sums)[Rows][kPanelVectors]) {
-    __m512bh w[kPanelVectors];
-    for (int j = 0; j < kPanelVectors; ++j)
-      w[j] = (__m512bh)_mm512_loadu_si512(at + j * kLanes * kStep);
-    accumulate(in, stride, w, sums);
-  }
-};
-
-struct Int8Weights : PairedInputs {
-  typedef int8_t Stored;
-  static constexpr bool kScaled = true;
-
-  template <int Rows>
-  static inline void step(const Input* in, int stride, const Stored* at,
-                          Floats (&sums)[Rows][kPanelVectors]) {
-    __m512bh w[kPanelVectors];
-    for (int j = 0; j < kPanelVectors; ++j) {  // whole numbers up to 127 are exact in bfloat16
-      const int8_t* from = at + j * kLanes * kStep;
-      w[j] = _mm512_cvtne2ps_pbh((__m512)widen(from + kLanes), (__m512)widen(from));
-    }
-    accumulate(in, stride, w, sums);
-  }
-};
-
 #else
 
 struct Bfloat16Weights {
   typedef bf16 Stored;
   typedef float Input;
+  typedef Floats Sum;
   static constexpr int kStep = 2;
-  static constexpr bool kScaled = false;
+  static constexpr bool kQuantised = false;
   static Input input(float x) { return x; }
 
   template <int Rows>
@@ -120,9 +95,97 @@ struct Bfloat16Weights {
   }
 };
 
-typedef SingleInputs<int8_t, true> Int8Weights;
-
 #endif
+
+// Eight bits a weight, with a scale for each output, and sixteen bits an input, with a scale for
+// each row, which lies behind the row. Sums of whole numbers are exact, so their order is free.
+// Inputs of eight bits would change more of the model's choices; see docs/performance.md.
+struct Int8Weights {
+  typedef int8_t Stored;
+  typedef int16_t Input;
+  typedef Ints Sum;
+  static constexpr int kStep = 2;
+  static constexpr bool kQuantised = true;
+
+  // The largest input: no sum leaves 32 bits, whatever the weights are.
+  static int limit(int inputs) { return std::min(32767, INT32_MAX / (127 * std::max(1, inputs))); }
+
+  template <int Rows>
+  static inline void step(const Input* in, int stride, const Stored* at,
+                          Ints (&sums)[Rows][kPanelVectors]) {
+#if defined(__AVX512BW__) || defined(__AVX2__)
+    Pairs w[kPanelVectors];
+    for (int j = 0; j < kPanelVectors; ++j) w[j] = widen_pairs(at + j * kLanes * kStep);
+    for (int m = 0; m < Rows; ++m) {
+      int32_t pair;
+      std::memcpy(&pair, in + m * stride, 4);
+      for (int j = 0; j < kPanelVectors; ++j) sums[m][j] = add_products(sums[m][j], pair, w[j]);
+    }
+#else
+    Ints first[kPanelVectors], second[kPanelVectors];
+    for (int j = 0; j < kPanelVectors; ++j) {
+      const Words pairs = __builtin_convertvector(load<Halves>(at + j * kLanes * kStep), Words);
+      first[j] = (Ints)(pairs << 24) >> 24;
+      second[j] = (Ints)(pairs << 16) >> 24;
+    }
+    for (int m = 0; m < Rows; ++m) {
+      const int32_t x = in[m * stride], y = in[m * stride + 1];
+      for (int j = 0; j < kPanelVectors; ++j) sums[m][j] += first[j] * x + second[j] * y;
+    }
+#endif
+  }
+};
+
+// The numbers from one row of inputs to the next. A quantised row has its scale behind it.
+template <class Weights>
+inline int row_stride(int inputs) {
+  const int tail = Weights::kQuantised ? sizeof(float) / sizeof(typename Weights::Input) : 0;
+  return round_up(inputs, 2) + tail;
+}
+
+inline float row_scale(const int16_t* row, int inputs) {
+  float scale;
+  std::memcpy(&scale, row + round_up(inputs, 2), sizeof scale);
+  return scale;
+}
+
+// Writes a row as whole numbers and their scale. The scale is NaN if any number of the row is not
+// finite, so that damage is heard.
+inline void quantise(const float* from, int inputs, int16_t* to) {
+  Floats peaks = {}, checks = {};
+  float peak = 0, check = 0;
+  int k = 0;
+  for (; k + kLanes <= inputs; k += kLanes) {
+    const Floats x = load<Floats>(from + k), size = x < 0 ? -x : x;
+    peaks = size > peaks ? size : peaks;
+    checks += x * 0;
+  }
+  for (; k < inputs; ++k) {
+    peak = std::max(peak, std::fabs(from[k]));
+    check += from[k] * 0;
+  }
+  for (int i = 0; i < kLanes; ++i) {
+    peak = std::max(peak, peaks[i]);
+    check += checks[i];
+  }
+  const float limit = Int8Weights::limit(inputs), least = 1e-30f;
+  const bool is_sound = check == 0;
+  // A row that is next to nothing is nothing: its quotients would leave the range of floats.
+  const float factor = is_sound && peak > least ? limit / peak : 0;
+  const float scale = !is_sound ? NAN : peak > least ? peak / limit : 0;
+  for (k = 0; k < inputs; ++k) to[k] = is_sound ? int16_t(std::nearbyint(from[k] * factor)) : 0;
+  if (inputs % 2) to[inputs] = 0;
+  std::memcpy(to + round_up(inputs, 2), &scale, sizeof scale);
+}
+
+// Writes a row of floats as a product takes it.
+template <class Weights>
+inline void take_row(const float* from, int inputs, typename Weights::Input* to) {
+  if constexpr (Weights::kQuantised)
+    quantise(from, inputs, to);
+  else
+    for (int k = 0; k < inputs; ++k) to[k] = Weights::input(from[k]);
+}
 
 // A packed matrix: a scale for each column, where the kind has scales, and the panels behind them.
 template <class Weights>
@@ -137,7 +200,7 @@ struct Matrix {
   }
   static int panels(int outputs) { return round_up(outputs, kPanel) / kPanel; }
   static int64_t bytes(int outputs, int inputs) {
-    int64_t scales = Weights::kScaled ? int64_t(panels(outputs)) * kPanel * sizeof(float) : 0;
+    int64_t scales = Weights::kQuantised ? int64_t(panels(outputs)) * kPanel * sizeof(float) : 0;
     return scales + panels(outputs) * panel_size(inputs) * sizeof(Stored);
   }
 
@@ -155,7 +218,7 @@ struct Matrix {
     for (int n = p * kPanel; n < std::min(outputs, (p + 1) * kPanel); ++n) {
       const float* row = from + int64_t(n) * inputs;
       const float scale = scale_of(row, inputs);
-      if constexpr (Weights::kScaled) reinterpret_cast<float*>(to)[n] = scale;
+      if constexpr (Weights::kQuantised) reinterpret_cast<float*>(to)[n] = scale;
       for (int k = 0; k < inputs; ++k)
         at[(k / Weights::kStep * kPanel + n % kPanel) * Weights::kStep + k % Weights::kStep] =
             stored(row[k], scale);
@@ -188,10 +251,10 @@ struct Matrix {
 template <class Weights, int Rows>
 inline void tile(const typename Weights::Input* in, int stride,
                  const typename Weights::Stored* panel, int from, int to, float* sums) {
-  Floats acc[Rows][kPanelVectors];
+  typedef typename Weights::Sum Sum;
+  Sum acc[Rows][kPanelVectors];
   for (int m = 0; m < Rows; ++m)
-    for (int j = 0; j < kPanelVectors; ++j)
-      acc[m][j] = load<Floats>(sums + m * kPanel + j * kLanes);
+    for (int j = 0; j < kPanelVectors; ++j) acc[m][j] = load<Sum>(sums + m * kPanel + j * kLanes);
   for (int k = from; k < to; k += Weights::kStep)
     Weights::template step<Rows>(in + k, stride, panel + int64_t(k) * kPanel, acc);
   for (int m = 0; m < Rows; ++m)
@@ -223,9 +286,15 @@ inline void panel_product(const typename Weights::Input* in, int rows, int strid
       tile_of<Weights>(std::min(kTileRows, rows - m), in + int64_t(m) * stride, stride,
                        matrix.panel(p), from, to, sums + m * kPanel);
   }
-  if constexpr (Weights::kScaled)
-    for (int m = 0; m < rows; ++m)
-      for (int n = 0; n < kPanel; ++n) sums[m * kPanel + n] *= matrix.scales(p)[n];
+  if constexpr (Weights::kQuantised)  // the sums are still whole numbers
+    for (int m = 0; m < rows; ++m) {
+      const Floats scale = splat(row_scale(in + int64_t(m) * stride, matrix.inputs));
+      for (int n = 0; n < kPanel; n += kLanes) {
+        float* at = sums + m * kPanel + n;
+        const Floats sum = __builtin_convertvector(load<Ints>(at), Floats);
+        store(at, sum * load<Floats>(matrix.scales(p) + n) * scale);
+      }
+    }
 }
 
 }  // namespace velocity

@@ -1,5 +1,5 @@
 // Vectors of floats in the compiler's own notation, so that one source serves AVX-512, AVX2, NEON
-// and later instruction sets. Only fused multiply-adds and the bfloat16 product use intrinsics.
+// and later instruction sets. Only fused multiply-adds, and products of pairs, use intrinsics.
 #pragma once
 
 #include <cmath>
@@ -39,7 +39,6 @@ typedef float Floats __attribute__((vector_size(kLanes * 4)));
 typedef int32_t Ints __attribute__((vector_size(kLanes * 4)));
 typedef uint32_t Words __attribute__((vector_size(kLanes * 4)));
 typedef uint16_t Halves __attribute__((vector_size(kLanes * 2)));
-typedef int8_t Bytes __attribute__((vector_size(kLanes)));
 
 template <class Vector>
 inline Vector load(const void* from) {
@@ -99,14 +98,37 @@ inline Floats widen(const bf16* from) {
   return as_floats(__builtin_convertvector(load<Halves>(from), Words) << 16);
 }
 
-// Whole numbers of eight bits as floats.
-inline Floats widen(const int8_t* from) {
-#if defined(__AVX512F__)  // compilers split the general code below into single lanes
-  return (Floats)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load<__m128i>(from)));
+#if defined(__AVX512BW__) || defined(__AVX2__)
+
+#if defined(__AVX512BW__)
+typedef __m512i Pairs;
 #else
-  return __builtin_convertvector(__builtin_convertvector(load<Bytes>(from), Ints), Floats);
+typedef __m256i Pairs;
+#endif
+
+// Pairs of eight bits as pairs of sixteen.
+inline Pairs widen_pairs(const int8_t* from) {
+#if defined(__AVX512BW__)
+  return _mm512_cvtepi8_epi16(load<__m256i>(from));
+#else
+  return _mm256_cvtepi8_epi16(load<__m128i>(from));
 #endif
 }
+
+// sums + a * x + b * y for each pair (a, b) and the one pair (x, y).
+inline Ints add_products(Ints sums, int32_t pair, Pairs w) {
+#if defined(__AVX512BW__) && defined(__AVX512VNNI__)
+  return (Ints)_mm512_dpwssd_epi32((__m512i)sums, _mm512_set1_epi32(pair), w);
+#elif defined(__AVX512BW__)
+  return sums + (Ints)_mm512_madd_epi16(_mm512_set1_epi32(pair), w);
+#elif defined(__AVXVNNI__)
+  return (Ints)_mm256_dpwssd_avx_epi32((__m256i)sums, _mm256_set1_epi32(pair), w);
+#else
+  return sums + (Ints)_mm256_madd_epi16(_mm256_set1_epi32(pair), w);
+#endif
+}
+
+#endif
 
 // The first and the second members of a vector of bfloat16 pairs.
 inline Floats even_members(Words pairs) { return as_floats(pairs << 16); }

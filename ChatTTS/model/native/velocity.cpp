@@ -22,12 +22,11 @@ void with_weights(int kind, Act act) {
 
 template <class Weights>
 void product(Team& team, const float* in, int rows, Matrix<Weights> matrix, float* out) {
-  typedef typename Weights::Input Input;
-  const int stride = round_up(matrix.inputs, 2);
-  std::vector<Input> inputs(size_t(rows) * stride);
+  const int stride = row_stride<Weights>(matrix.inputs);
+  std::vector<typename Weights::Input> inputs(size_t(rows) * stride);
   for (int row = 0; row < rows; ++row)
-    for (int k = 0; k < matrix.inputs; ++k)
-      inputs[size_t(row) * stride + k] = Weights::input(in[size_t(row) * matrix.inputs + k]);
+    take_row<Weights>(in + size_t(row) * matrix.inputs, matrix.inputs,
+                      &inputs[size_t(row) * stride]);
   std::vector<std::vector<float>> sums(team.size(), std::vector<float>(size_t(rows) * kPanel));
   team.run([&](Team::Member& member) {
     member.each(matrix.panels(), [&](int p) {

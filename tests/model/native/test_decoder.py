@@ -15,7 +15,6 @@ from ChatTTS.model.code_tables import CodeTables
 from ChatTTS.model.decoder_layers import vocoder_layers
 from ChatTTS.model.native.convnext import accelerate
 from ChatTTS.model.native.decoder import NativeDecoderState, NativeStreamingDecoder, PackedLayers
-from ChatTTS.model.native.library import KINDS
 from ChatTTS.model.streaming_decoder import DecoderInput
 
 from ...support.decoder_tools import (
@@ -36,7 +35,7 @@ def decoder_of(
     return native_decoder(*modules(use_decoder), kind, threads)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 @pytest.mark.parametrize("use_decoder", [True, False])
 @pytest.mark.slow_for("False-*")
 def test_bits_do_not_depend_on_threads(use_decoder: bool, kind: str) -> None:
@@ -52,12 +51,11 @@ def test_bits_do_not_depend_on_threads(use_decoder: bool, kind: str) -> None:
         assert torch.equal(first, third)
 
 
-@pytest.mark.parametrize("kind", ["bfloat16", "int8"])
-def test_smaller_kinds_stay_near(kind: str) -> None:
+def test_bfloat16_stays_near() -> None:
     mel_decoder, vocoder = modules(True)
     frames = some_frames(mel_decoder, 50)
     expected = by_torch(mel_decoder, vocoder, frames)
-    samples = whole(decoder_of(True, kind), frames)
+    samples = whole(decoder_of(True, "bfloat16"), frames)
     assert 0 < (samples - expected).square().mean() < 1e-3 * expected.square().mean()
 
 

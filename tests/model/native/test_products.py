@@ -66,8 +66,39 @@ def kept(weight: Tensor, kind: str) -> Tensor:
 
 def given(team: Team, rows: Tensor, kind: str) -> Tensor:
     """The inputs in double, after they were rounded for a kind of product."""
-    rounds = kind != "float32" and "bfloat16 products" in team.about
+    if kind == "int8":
+        whole, scale = plain_rows(rows)
+        return whole * scale
+    rounds = kind == "bfloat16" and "bfloat16 products" in team.about
     return (rows.bfloat16() if rounds else rows).double()
+
+
+def plain_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rows as whole numbers and their scales, in double, by float32 arithmetic."""
+    limit = torch.tensor(float(min(32767, (2**31 - 1) // (127 * rows.shape[1]))))
+    peak = rows.abs().amax(dim=1, keepdim=True)
+    scale = torch.where(peak > 1e-30, peak / limit, 0)
+    factor = torch.where(peak > 1e-30, limit / peak, 0)
+    scale[~rows.isfinite().all(dim=1)] = float("nan")
+    whole = (rows * factor).round().nan_to_num(0, 0, 0)
+    return whole.double(), scale.double()
+
+
+@pytest.mark.parametrize(("outputs", "inputs"), [*SHAPES, (20, 3072)])
+def test_eight_bits_equal_whole_numbers_to_the_bit(
+    teams: dict[int, Team], outputs: int, inputs: int
+) -> None:
+    """The sums are exact on every processor; what follows them are three float32 operations."""
+    rows, weight = make_case(outputs, inputs)
+    rows[3], rows[4], rows[5, 0] = 0, 1e-35, 1e6
+    rows[6], weight[0] = 1, 1  # the largest sum that there can be
+    rows[7], weight[-1] = -1, -1
+    whole, scale = plain_rows(rows)
+    weights, scales = plain_int8(weight)
+    sums = whole @ weights.T  # exact: all are below 2^53
+    assert sums.abs().max() < 2**31
+    expected = sums.float() * scales.float().T * scale.float()
+    assert product(teams[2], rows, weight, "int8").equal(expected)
 
 
 @pytest.mark.parametrize("kind", KINDS_OF_WEIGHTS)
@@ -92,7 +123,7 @@ def test_eight_bits_err_by_half_a_step_a_weight(
     found = product(teams[2], rows, weight, "int8").double()
     x, w = rows.double(), weight.double()
     of_weights = x.abs().sum(dim=1, keepdim=True) @ (int8_scales(weight).double() / 2).T
-    of_inputs = 2.0**-8 * (x.abs() @ w.abs().T)
+    of_inputs = plain_rows(rows)[1] / 2 * w.abs().sum(dim=1)
     assert ((found - x @ w.T).abs() <= 1.01 * (of_weights + of_inputs)).all()
 
 
@@ -182,9 +213,9 @@ def test_eight_bits_of_extreme_rows(teams: dict[int, Team]) -> None:
     assert whole.abs().max() == 127
     assert ((whole * scale - weight.double()).abs() <= 0.5001 * scale)[scale.isfinite()[:, 0]].all()
     found = product(teams[1], torch.eye(20), weight, "int8").double().T
-    expected = whole * scale
+    expected = (whole * 32767).float() * scale.float() * plain_rows(torch.eye(20))[1].float().T
     # The processor may flush subnormal numbers to 0; all other numbers have one value.
-    expected = expected.float().double()
+    expected = expected.double()
     same = (found == expected) | ((expected.abs() < tiny) & (found == 0))
     assert (same | expected.isnan() & found.isnan()).all()
 

@@ -42,7 +42,7 @@ def test_a_variant_of_another_architecture_is_refused() -> None:
 
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(
-        ConfigError, match="there is no such variant; variants that run here: arm64$"
+        ConfigError, match=r"there is no such variant; variants that run here: arm64$"
     ):
         checked("avx1024", "aarch64", BEST["aarch64"])
 

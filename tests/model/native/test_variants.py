@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 
 import pytest
@@ -74,22 +72,3 @@ def test_a_forced_variant_has_its_flags_and_a_library_of_its_own(
     monkeypatch.setenv(FORCED, "arm64")
     with pytest.raises(ConfigError, match=FORCED):
         build.name()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
-def test_the_kernels_of_each_variant_that_runs_here(variant: Variant) -> None:
-    try:
-        forced({FORCED: variant.name})
-    except ConfigError as error:
-        pytest.skip(str(error))
-    tests = [f"tests/model/native/test_{part}.py" for part in ("products", "convnext")]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
-    done = subprocess.run(
-        [*command, *tests],
-        env={**os.environ, FORCED: variant.name},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]

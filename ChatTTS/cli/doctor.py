@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..coexistence import REMEDY, check_single_distribution
-from ..errors import AudioError, ChatTTSError
+from ..errors import AudioError, ChatTTSError, ConfigError
 from ..utils import machine
 from ..version import __version__
 from ..voices import VoiceLibrary
@@ -139,8 +139,13 @@ def _kernels() -> Iterator[Finding]:
     try:
         from ..model.native.build import BuildError
         from ..model.native.library import load
+        from ..model.native.variants import FORCED, forced
 
-        yield Finding("CPU kernels", load().velocity_build().decode("ascii"))
+        variant, about = forced(), load().velocity_build().decode("ascii")
+        chosen = "" if variant is None else f" ({variant.name}, by {FORCED})"
+        yield Finding("CPU kernels", about + chosen)
+    except ConfigError as error:
+        yield Finding("CPU kernels", str(error), _PROBLEM)
     except ImportError as error:
         yield Finding("CPU kernels", f"cannot be asked: {error}", _NOTE)
     except BuildError as error:

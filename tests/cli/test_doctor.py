@@ -143,6 +143,16 @@ def test_without_a_compiler_there_is_a_note(
     assert "install one" in line(out, "CPU kernels")
 
 
+def test_kernels_that_cannot_be_forced_are_a_problem(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CHATTTS_KERNELS", "x86-64-v99")
+    assert main(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert line(out, "CPU kernels").startswith(" !")
+    assert "there is no such variant" in out
+
+
 def test_the_published_package_in_the_same_folder(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

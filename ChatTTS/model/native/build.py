@@ -24,6 +24,7 @@ from pathlib import Path
 
 from ...utils.kept_files import UNFINISHED, KeptFolder, UnsafeFileError, remove_unfinished
 from ...utils.progress import progress
+from . import variants
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ def library(*, anew: bool = False) -> Library:
 
     Raises:
         BuildError: there is no compiler, or it failed.
+        ConfigError: ``CHATTTS_KERNELS`` names a variant that cannot run here.
     """
     compiler = _compiler()
     name, folder = _name(compiler), KeptFolder("kernels")
@@ -86,6 +88,7 @@ def name() -> str:
 
     Raises:
         BuildError: there is no compiler.
+        ConfigError: ``CHATTTS_KERNELS`` names a variant that cannot run here.
     """
     return _name(_compiler())
 
@@ -148,7 +151,9 @@ def _compiler() -> list[str]:
 
 
 def _for_which_cpu(command: list[str]) -> list[str]:
-    """Return the flag for this processor, or none where ``CXX`` names one (``g++ -march=...``)."""
+    """Return the flags of a forced variant, or for this processor where ``CXX`` has none."""
+    if (variant := variants.forced()) is not None:
+        return list(variant.flags)
     if any(part.startswith(("-march=", "-mcpu=")) for part in command):
         return []
     is_x86 = platform.machine().lower() in ("x86_64", "amd64")

@@ -237,6 +237,7 @@ def load() -> Kernels:
 
     Raises:
         BuildError: they cannot be compiled, or do not load.
+        ConfigError: ``CHATTTS_KERNELS`` names a variant that cannot run here.
     """
     found = build.library()
     try:

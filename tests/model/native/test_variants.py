@@ -1,0 +1,74 @@
+"""Variants of the CPU kernels: which run, which are refused, and that forcing one has an effect."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from ChatTTS.errors import ConfigError
+from ChatTTS.model.native import build, variants
+from ChatTTS.model.native.variants import FORCED, VARIANTS, Variant, checked, forced
+
+BEST = {
+    machine: frozenset().union(*(v.needs for v in VARIANTS if v.machine == machine))
+    for machine in ("x86_64", "aarch64")
+}
+NEEDS = {variant.name: variant.needs for variant in VARIANTS}
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_a_processor_with_every_feature_runs_every_variant(variant: Variant) -> None:
+    assert checked(variant.name, variant.machine, BEST[variant.machine]) is variant
+
+
+def test_names_are_unique() -> None:
+    assert len(NEEDS) == len(VARIANTS)
+
+
+def test_a_lacking_feature_is_named_with_the_variants_that_run() -> None:
+    with pytest.raises(
+        ConfigError, match=r"lacks avx512_bf16; .*: x86-64-v2, x86-64-v3, x86-64-v4$"
+    ):
+        checked("x86-64-v4-bf16", "x86_64", NEEDS["x86-64-v4"])
+
+
+def test_a_variant_of_another_architecture_is_refused() -> None:
+    with pytest.raises(ConfigError, match="it is for aarch64, and this machine is x86_64"):
+        checked("arm64", "x86_64", BEST["x86_64"] | BEST["aarch64"])
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"there is no such variant; variants that run here: arm64$"
+    ):
+        checked("avx1024", "aarch64", BEST["aarch64"])
+
+
+def test_a_system_that_tells_nothing_runs_none_by_name() -> None:
+    with pytest.raises(ConfigError, match="none that this system tells of"):
+        checked("x86-64-v2", "x86_64", frozenset())
+
+
+def test_nothing_is_forced_by_default() -> None:
+    assert forced({}) is None
+    assert forced({FORCED: ""}) is None
+
+
+def test_a_forced_variant_has_its_flags_and_a_library_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(variants, "_machine", lambda: "x86_64")
+    monkeypatch.setattr(variants, "_features", lambda: BEST["x86_64"])
+    monkeypatch.setenv("CXX", f"{sys.executable} -march=native")
+    monkeypatch.delenv(FORCED, raising=False)
+    names = {build.name()}
+    for name in ("x86-64-v3", "x86-64-v4"):
+        monkeypatch.setenv(FORCED, name)
+        # The last one counts for compilers.
+        assert build._compiler()[-1] == f"-march={name}"
+        names.add(build.name())
+    assert len(names) == 3
+    monkeypatch.setenv(FORCED, "arm64")
+    with pytest.raises(ConfigError, match=FORCED):
+        build.name()

@@ -41,9 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:At least one mel filterbank")
 
 each_backend = pytest.mark.parametrize("backend", ["torch", "native", "cuda"])
 on_kernels = pytest.mark.parametrize("backend", ["native", "cuda"])
-each_kind = pytest.mark.parametrize(
-    "backend", ["torch", "native", "native-bfloat16", "cuda"]
-)
+each_kind = pytest.mark.parametrize("backend", ["torch", "native", "native-bfloat16", "cuda"])
 
 
 @cache

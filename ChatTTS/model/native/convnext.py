@@ -24,7 +24,6 @@ from .library import (
     address,
 )
 
-
 # Eight bits are for the Llama alone.
 _KINDS = ("float32", "bfloat16")
 

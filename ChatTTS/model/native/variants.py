@@ -39,17 +39,20 @@ class Variant:
 _V2 = frozenset({"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"})
 _V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}
 _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+_VNNI = _V4 | {"avx512_vnni"}
 
 # A variant is in the table where the sources make other code for it (see vectors.h).
 VARIANTS = (
     Variant("x86-64-v2", "x86_64", ("-march=x86-64-v2",), _V2),
     Variant("x86-64-v3", "x86_64", ("-march=x86-64-v3",), _V3),
+    Variant("x86-64-v3-vnni", "x86_64", ("-march=x86-64-v3", "-mavxvnni"), _V3 | {"avx_vnni"}),
     Variant("x86-64-v4", "x86_64", ("-march=x86-64-v4",), _V4),
+    Variant("x86-64-v4-vnni", "x86_64", ("-march=x86-64-v4", "-mavx512vnni"), _VNNI),
     Variant(
         "x86-64-v4-bf16",
         "x86_64",
-        ("-march=x86-64-v4", "-mavx512bf16"),
-        _V4 | {"avx512_bf16"},
+        ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16"),
+        _VNNI | {"avx512_bf16"},
     ),
     Variant("arm64", "aarch64", ("-march=armv8-a",), frozenset({"asimd"})),
 )

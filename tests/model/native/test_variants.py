@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.native import build, variants
 from ChatTTS.model.native.variants import FORCED, VARIANTS, Variant, checked, forced
+
+from ...support.places import ROOT
 
 BEST = {
     machine: frozenset().union(*(v.needs for v in VARIANTS if v.machine == machine))
@@ -28,7 +32,7 @@ def test_names_are_unique() -> None:
 
 def test_a_lacking_feature_is_named_with_the_variants_that_run() -> None:
     with pytest.raises(
-        ConfigError, match=r"lacks avx512_bf16; .*: x86-64-v2, x86-64-v3, x86-64-v4$"
+        ConfigError, match=r"lacks avx512_bf16, avx512_vnni; .*: x86-64-v2, x86-64-v3, x86-64-v4$"
     ):
         checked("x86-64-v4-bf16", "x86_64", NEEDS["x86-64-v4"])
 
@@ -72,3 +76,23 @@ def test_a_forced_variant_has_its_flags_and_a_library_of_its_own(
     monkeypatch.setenv(FORCED, "arm64")
     with pytest.raises(ConfigError, match=FORCED):
         build.name()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NEEDS)
+def test_the_products_of_every_variant_that_runs_here(name: str) -> None:
+    try:
+        forced({FORCED: name})
+    except ConfigError as error:
+        pytest.skip(str(error))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, "tests/model/native/test_products.py", "-k", "equal or bits or company"],
+        cwd=ROOT,
+        env=os.environ | {FORCED: name},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout

@@ -74,6 +74,7 @@ def test_json_tells_where(server: RunningServer) -> None:
     assert (first["lexicon"], second["lexicon"]) == ([USE], None)
 
 
+@pytest.mark.slow
 def test_a_server_has_a_default_which_requests_extend(server: RunningServer) -> None:
     default = Lexicon.of({"nginx": "a thing", "went": "walked"})
     with running_server(extend=EXTEND, chat=server.chat, warm=False, lexicon=default) as other:

@@ -35,7 +35,13 @@ def mark_powers(text: str) -> str:
 
 
 def name_emoji(text: str) -> str:
-    """Return ``text`` with emoji by their English names in Unicode, between commas."""
+    """Return ``text`` with emoji by their English names in Unicode, between commas.
+
+    Emoji without a word beside them stay, and are left out later: alone they are a reaction, which
+    is not read.
+    """
+    if not any(character.isalnum() for character in text):
+        return text
 
     def named(match: re.Match[str]) -> str:
         name = _picture_name(match[1])

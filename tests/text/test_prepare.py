@@ -78,7 +78,7 @@ def test_the_end_goes_before_tags_only_where_it_stood() -> None:
     assert prepare("[laugh]", normalizer) == ["[laugh]"]
 
 
-@pytest.mark.parametrize("text", ["", " \n", "?!...", "жук", "[unknown]", "---"])
+@pytest.mark.parametrize("text", ["", " \n", "?!...", "😀", "жук", "[unknown]", "---"])
 @pytest.mark.parametrize("split_text", [True, False])
 def test_nothing_to_speak_is_an_error_that_names_the_text(text: str, split_text: bool) -> None:
     with pytest.raises(TextError, match=re.escape(repr(text))):

@@ -206,7 +206,7 @@ def test_great_scores_do_not_overflow() -> None:
 
 @pytest.mark.parametrize(("dtype", "heads", "kv_heads", "size"), NEW)
 @pytest.mark.parametrize("rows", [1, 6, 20])
-@pytest.mark.slow_for("20-*")
+@pytest.mark.slow_for("20-*", "6-*")
 def test_new_rows_are_stored_and_projected_in_two_launches(
     dtype: torch.dtype, heads: int, kv_heads: int, size: int, rows: int
 ) -> None:

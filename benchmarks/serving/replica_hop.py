@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 import httpx
 
@@ -23,8 +24,16 @@ _TEXT = "We walk along the river, and then we walk back home again."
 _PATIENCE = 300.0
 
 
-def started(stack: ExitStack, *options: str) -> str:
-    """Start a server; return its URL once it is ready."""
+@dataclass(frozen=True)
+class Server:
+    """A running server: its address, and the process that answers there."""
+
+    url: str
+    process: int
+
+
+def started(stack: ExitStack, *options: str) -> Server:
+    """Start a server with the bundled voice and one thread; return it once it is ready."""
     voices = stack.enter_context(tempfile.TemporaryDirectory())
     command = [sys.executable, "-m", "ChatTTS", "serve", "--model", "bundled", "--port", "0"]
     command += ["--no-grpc", "--threads", "1", "--voices", voices, *options]
@@ -34,7 +43,7 @@ def started(stack: ExitStack, *options: str) -> str:
     assert process.stderr is not None
     for line in process.stderr:
         if match := re.search(r"ready: (http://\S+)", line):
-            return match[1]
+            return Server(match[1], process.pid)
     raise SystemExit("a server did not start")
 
 
@@ -55,8 +64,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=60)
     rounds = parser.parse_args().rounds
     with ExitStack() as stack:
-        alone = started(stack)
-        behind = started(stack, "--data-parallel-size", "1")
+        alone = started(stack).url
+        behind = started(stack, "--data-parallel-size", "1").url
         times: dict[str, list[float]] = {alone: [], behind: []}
         for seed in range(rounds + 3):
             for url in (alone, behind) if seed % 2 else (behind, alone):

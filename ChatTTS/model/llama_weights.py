@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -30,7 +30,11 @@ class LayerWeights:
 
     def to(self, device: torch.device) -> LayerWeights:
         """Return the weights on ``device``."""
-        return LayerWeights(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
+        return self.map(lambda tensor: tensor.to(device))
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> LayerWeights:
+        """Return the layer with each of its tensors as ``change`` returns it."""
+        return LayerWeights(**{f.name: change(getattr(self, f.name)) for f in fields(self)})
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,8 @@ from ChatTTS.model.rotary import rotary_tables
 from ChatTTS.model.velocity.attention import TorchAttention
 from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.configs import CacheConfig
-from ChatTTS.model.velocity.llama import TorchLlama, tiled
+from ChatTTS.model.velocity.llama import TorchLlama
+from ChatTTS.model.velocity.tiles import tiled
 
 from ..common.command import check_at_least_one, new_parser, origin, write_json
 from ..common.random_checkpoint import add_size_arguments, config_from, temporary_checkpoint

@@ -17,6 +17,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 
@@ -37,14 +38,17 @@ def started(stack: ExitStack, *options: str) -> Server:
     voices = stack.enter_context(tempfile.TemporaryDirectory())
     command = [sys.executable, "-m", "ChatTTS", "serve", "--model", "bundled", "--port", "0"]
     command += ["--no-grpc", "--threads", "1", "--voices", voices, *options]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    # A file and no pipe: a server whose log is not read would come to rest when the pipe is full.
+    log = Path(voices) / "log"
+    with log.open("w", encoding="utf-8") as file:
+        process = subprocess.Popen(command, stderr=file)
     stack.callback(process.wait)
     stack.callback(process.terminate)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if match := re.search(r"ready: (http://\S+)", line):
+    while process.poll() is None:
+        if match := re.search(r"ready: (http://\S+)\s", log.read_text(encoding="utf-8")):
             return Server(match[1], process.pid)
-    raise SystemExit("a server did not start")
+        time.sleep(0.1)
+    raise SystemExit(f"a server did not start:\n{log.read_text(encoding='utf-8')}")
 
 
 def first_sound(url: str, seed: int) -> float:

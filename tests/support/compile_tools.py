@@ -47,7 +47,7 @@ from ChatTTS.model.velocity.cuda.decode import DecodeSteps
 from ChatTTS.model.velocity.cuda.llama import TritonLlama
 from ChatTTS.model.velocity.cuda.sampler import TritonSampler
 from ChatTTS.model.velocity.cuda.text_attention import TextAttention
-from ChatTTS.model.velocity.llama import RowLinear
+from ChatTTS.model.velocity.tiles import RowLinear
 from ChatTTS.params import InferCodeParams
 
 from .recorder_tools import EagerRecorder

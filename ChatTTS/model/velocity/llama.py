@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import linear, pad, silu
 
 from ..embed import Embed, RowKind
@@ -22,11 +22,8 @@ from ..rotary import rotate
 from ..share import Peers, Share
 from .attention import TorchAttention
 from .batch import InputBatch
+from .tiles import aligned, tiled
 
-# Products are computed in tiles of this many rows, and of the outputs of one piece (see share.py).
-# So neither the library's choice of an algorithm nor a bit of a row depends on the number of rows
-# or of ranks.
-TILE = 16
 # Torch computes an element-wise function on whole vectors, and on the few numbers behind the last
 # vector in another way. Chunks of this size consist of whole vectors on every processor, and torch
 # does not divide one among threads.
@@ -99,15 +96,16 @@ class TorchLlama:
     ) -> None:
         self._shape = shape
         self._share, self._peers = share or Share(shape), peers
-        self._weights = weights
         self._embed = embed
         self._attention = attention
         self._cosines, self._sines = (table.to(weights.final_norm.device) for table in rotary)
         self._product: Product = tiled if batch_invariant else _whole
+        if batch_invariant:
+            weights = replace(weights, layers=tuple(layer.map(aligned) for layer in weights.layers))
+        self._weights = weights
         on_cpu = weights.final_norm.device.type == "cpu"
-        # On a GPU, each piece would be a launch.
         pieces = map(self._share.piece, (shape.hidden_size, shape.intermediate_size))
-        self._pieces = (shape.head_dim, *pieces) if on_cpu else (None, None, None)
+        self._pieces = (shape.head_dim, *pieces)
         self._silu: Callable[[Tensor], Tensor] = (
             chunked_silu if batch_invariant and on_cpu else silu
         )
@@ -178,41 +176,8 @@ class TorchLlama:
         return weight * (wide * scale).to(x.dtype)
 
 
-def tiled(rows: Tensor, weight: Tensor, piece: int | None = None) -> Tensor:
-    """Multiply ``rows`` [n, inputs] by ``weight`` [outputs, inputs], in products of one shape.
-
-    Args:
-        piece: outputs of a product; the last product may have fewer. By default one has all.
-    """
-    missing = -len(rows) % TILE
-    padded = torch.cat([rows, rows.new_zeros(missing, rows.shape[1])]) if missing else rows
-    parts = torch.split(weight, piece or len(weight))
-    tiles = [
-        torch.cat([linear(tile, part) for part in parts], dim=1)
-        for tile in torch.split(padded, TILE)
-    ]
-    return torch.cat(tiles)[: len(rows)]
-
-
 def _whole(rows: Tensor, weight: Tensor, piece: int | None) -> Tensor:
     return linear(rows, weight)
-
-
-class RowLinear(nn.Module):
-    """A linear layer without bias; no bit of a row depends on the other rows.
-
-    Args:
-        weight: [outputs, inputs].
-        product: multiplies rows by the transposed weight, with this promise.
-    """
-
-    def __init__(self, weight: Tensor, product: Callable[[Tensor, Tensor], Tensor]) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(weight, requires_grad=False)
-        self._product = product
-
-    def forward(self, rows: Tensor) -> Tensor:
-        return self._product(rows, self.weight)
 
 
 def chunked_silu(x: Tensor) -> Tensor:

@@ -28,11 +28,12 @@ from ..share import GatheredLinear, Peers, Share
 from ..tokenizer import Tokenizer
 from .attention import TorchAttention
 from .configs import EngineConfig, ParallelConfig
-from .llama import LlamaModel, RowLinear, TorchLlama, tiled
+from .llama import LlamaModel, TorchLlama
 from .native.llama import NativeLlama
 from .native.packing import packed_weights
 from .native.sampler import NativeSampler
 from .sampler import Sampler, TorchSampler
+from .tiles import RowLinear, aligned, tiled
 
 logger = logging.getLogger(__name__)
 
@@ -237,10 +238,9 @@ class ModelLoader:
         device, dtype = self._placement.device, self._placement.dtype
         if self._config.model.batch_invariant:
             for name in _HEADS:
-                # On a GPU, each piece would be a launch.
-                piece = self._share.piece(outputs[name]) if device.type == "cpu" else None
-                product = partial(tiled, piece=piece)
-                setattr(embed, name, RowLinear(getattr(embed, name).weight, product))
+                product = partial(tiled, piece=self._share.piece(outputs[name]))
+                weight = aligned(getattr(embed, name).weight.detach())
+                setattr(embed, name, RowLinear(weight, product))
         layers = tuple(
             file.layer(index, dtype, self._share).to(device) for index in self._share.layers
         )

@@ -121,7 +121,11 @@ class OutputProcessor:
         ids = torch.from_numpy(result.ids.take(rows, axis=0))
         attention = None
         if group.alignment_heads:
-            attention = torch.from_numpy(np.stack([result.attention[row] for row in rows]))
+            own_attention = [result.attention[row] for row in rows]
+            one = len(rows) == 1  # the usual case, for which np.stack is slow
+            attention = torch.from_numpy(
+                own_attention[0].copy()[None] if one else np.stack(own_attention)
+            )
         if kind is Pass.REFINE:
             ids = ids[:, :1].clone()
         own = _rows_of(hiddens, rows)

@@ -1,6 +1,6 @@
-"""Compile the CPU kernels once for a machine, and keep them.
+"""Find the CPU kernels of this machine: those of the wheel, or compiled once and kept.
 
-The sources are plain C++17 without torch's headers, so this takes seconds and needs nothing but a
+The sources are C++17 without torch's headers, so compiling takes seconds and needs nothing but a
 compiler. Where there is none, the engine computes with torch instead.
 
 The name of a kept library has a hash of what it was made from and a hash of its content. The
@@ -17,19 +17,24 @@ import platform
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from ...utils.kept_files import UNFINISHED, KeptFolder, UnsafeFileError, remove_unfinished
 from ...utils.progress import progress
 from . import variants
+from .delivered import DamagedError, delivered, sources
 
 logger = logging.getLogger(__name__)
 
 _SOURCES = Path(__file__).parent
 _COMPILERS = ("c++", "g++", "clang++")
+# Zig's compiler, as the package ziglang brings it to every system.
+_ZIG = "ziglang"
 # The sources say where to fuse multiply-adds (vectors.h). Where a compiler would fuse depends on
 # the code around, so bits would depend on the size of a block or a batch.
 _FLAGS = ("-std=c++17", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-pthread")
@@ -47,18 +52,22 @@ class Library:
     """Compiled kernels.
 
     Attributes:
+        name: a hash of what they were made from; equal names, equal kernels.
         code: the library's content.
         path: where it is kept; None if it cannot be.
         new: whether this call compiled it.
     """
 
+    name: str
     code: bytes
     path: Path | None
     new: bool
 
 
 def library(*, anew: bool = False) -> Library:
-    """Return the compiled library, which is compiled first where it is not kept yet.
+    """Return the library that came with the package, or else the one that was compiled here.
+
+    It is compiled first where it is not kept yet. ``CXX`` in the environment asks for compiling.
 
     Args:
         anew: compile it in any case.
@@ -67,6 +76,8 @@ def library(*, anew: bool = False) -> Library:
         BuildError: there is no compiler, or it failed.
         ConfigError: ``CHATTTS_KERNELS`` names a variant that cannot run here.
     """
+    if not anew and (brought := _delivered()) is not None:
+        return brought
     compiler = _compiler()
     name, folder = _name(compiler), KeptFolder("kernels")
     found, trouble = (None, []) if anew else _kept(folder, name)
@@ -80,21 +91,27 @@ def library(*, anew: bool = False) -> Library:
     except OSError as error:
         logger.warning("the CPU kernels are not kept, every start compiles them anew: %s", error)
         path = None
-    return Library(code, path, new=True)
+    return Library(name, code, path, new=True)
 
 
-def name() -> str:
-    """Return a hash of what the kernels of this machine are made from: equal names, equal kernels.
-
-    Raises:
-        BuildError: there is no compiler.
-        ConfigError: ``CHATTTS_KERNELS`` names a variant that cannot run here.
-    """
-    return _name(_compiler())
+def _delivered() -> Library | None:
+    """Return the library that came with the package; None where there is none, or none wanted."""
+    variant = variants.chosen()
+    if variant is None or os.environ.get("CXX"):
+        return None
+    try:
+        found = delivered(variant)
+    except DamagedError as error:
+        logger.warning("%s; the CPU kernels are compiled instead", error)
+        return None
+    if found is None:
+        return None
+    name = hashlib.sha256(found.code).hexdigest()[:24]
+    return Library(name, found.code, found.path, new=False)
 
 
 def _name(compiler: list[str]) -> str:
-    about = "\n".join([_machine(), *compiler, *_texts()])
+    about = "\n".join([_machine(), *compiler, sources()])
     return hashlib.sha256(about.encode()).hexdigest()[:24]
 
 
@@ -110,7 +127,7 @@ def _kept(folder: KeptFolder, name: str) -> tuple[Library | None, list[str]]:
                 trouble.append(str(error))
                 continue
             if file == _file_name(name, code):
-                return Library(code, folder.path / file, new=False), trouble
+                return Library(name, code, folder.path / file, new=False), trouble
             trouble.append(f"{folder.path / file} was damaged")
     except OSError:
         pass  # keeping the new library will fail too, and its error gives the reason
@@ -136,7 +153,7 @@ def _file_name(name: str, code: bytes) -> str:
 
 
 def _compiler() -> list[str]:
-    """Return the compiler's command and flags, from ``CXX`` or by the usual names."""
+    """Return the compiler's command and flags: from ``CXX``, by the usual names, or Zig's."""
     try:
         named = shlex.split(os.environ.get("CXX", ""))
     except ValueError as error:
@@ -144,9 +161,14 @@ def _compiler() -> list[str]:
     for command in [named] if named else [[name] for name in _COMPILERS]:
         if shutil.which(command[0]) is not None:
             return [*command, *_FLAGS, *_for_which_cpu(command)]
+    if not named and find_spec(_ZIG) is not None:
+        forced = variants.forced()
+        target = "native" if forced is None else forced.target
+        return [sys.executable, "-m", _ZIG, "c++", *_FLAGS, f"-mcpu={target}"]
     raise BuildError(
         f"no C++ compiler was found ({named[0] if named else ', '.join(_COMPILERS)}); install one "
-        "(such as the package g++), or name it in the environment variable CXX"
+        f"(such as the package g++, or by pip install {_ZIG}), or name it in the environment "
+        "variable CXX"
     )
 
 
@@ -156,8 +178,7 @@ def _for_which_cpu(command: list[str]) -> list[str]:
         return list(variant.flags)
     if any(part.startswith(("-march=", "-mcpu=")) for part in command):
         return []
-    is_x86 = platform.machine().lower() in ("x86_64", "amd64")
-    return ["-march=native" if is_x86 else "-mcpu=native"]
+    return ["-march=native" if variants.architecture() == "x86_64" else "-mcpu=native"]
 
 
 def _machine() -> str:
@@ -169,11 +190,6 @@ def _machine() -> str:
         kinds = {line for line in lines if line.startswith(("model name", "flags", "Features"))}
         about.extend(sorted(kinds))
     return "\n".join(about)
-
-
-def _texts() -> list[str]:
-    files = sorted([*_SOURCES.glob("*.h"), *_SOURCES.glob("*.cpp")])
-    return [file.read_text(encoding="utf-8") for file in files]
 
 
 def _compile(command: list[str], folder: KeptFolder) -> bytes:

@@ -202,14 +202,19 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 class Kernels:
     """The functions of a library, as attributes, which check the sizes and counts that they get.
 
+    Attributes:
+        source: the library's content and where it is from.
+
     Args:
-        found: the library.
+        source: becomes the attribute.
+        found: the loaded library.
 
     Raises:
         AttributeError: it lacks a function.
     """
 
-    def __init__(self, found: ctypes.CDLL) -> None:
+    def __init__(self, source: build.Library, found: ctypes.CDLL) -> None:
+        self.source = source
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(found, name)
             function.restype, function.argtypes = result, arguments
@@ -241,13 +246,14 @@ def load() -> Kernels:
     """
     found = build.library()
     try:
-        return Kernels(_opened(found))
+        return Kernels(found, _opened(found))
     except (OSError, AttributeError) as error:
         if found.new:
             raise _useless(error) from error
     # Another system may have kept that one. A library that is compiled now must load.
+    found = build.library(anew=True)
     try:
-        return Kernels(_opened(build.library(anew=True)))
+        return Kernels(found, _opened(found))
     except (OSError, AttributeError) as error:
         raise _useless(error) from error
 

@@ -1,6 +1,7 @@
 """The instruction sets for which the CPU kernels have code of their own.
 
-The kernels are compiled for the processor that they run on. The environment variable
+A wheel has the kernels of each variant for its system, and the best one that the processor can run
+is taken. A checkout compiles them for the processor that they run on. The environment variable
 ``CHATTTS_KERNELS`` names a variant of this table instead, so that one machine can compute, test and
 measure what another one would.
 """
@@ -12,6 +13,9 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from ...errors import ConfigError
 
@@ -26,36 +30,67 @@ class Variant:
     Attributes:
         name: its name for ``CHATTTS_KERNELS``.
         machine: the architecture, ``x86_64`` or ``aarch64``.
-        flags: what the compiler is told.
+        flags: what a compiler of the GCC or Clang family is told.
+        target: the processor by which Zig's compiler knows it.
         needs: what the processor must have, as Linux names it in ``/proc/cpuinfo``.
     """
 
     name: str
     machine: str
     flags: tuple[str, ...]
+    target: str
     needs: frozenset[str]
 
 
-_V2 = frozenset({"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"})
+_V2: frozenset[str] = frozenset({"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"})
 _V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}
 _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 _VNNI = _V4 | {"avx512_vnni"}
 
-# A variant is in the table where the sources make other code for it (see vectors.h).
+# A variant is in the table where the sources make other code for it (see vectors.h). Those of an
+# architecture go from the plainest to the fastest.
 VARIANTS = (
-    Variant("x86-64-v2", "x86_64", ("-march=x86-64-v2",), _V2),
-    Variant("x86-64-v3", "x86_64", ("-march=x86-64-v3",), _V3),
-    Variant("x86-64-v3-vnni", "x86_64", ("-march=x86-64-v3", "-mavxvnni"), _V3 | {"avx_vnni"}),
-    Variant("x86-64-v4", "x86_64", ("-march=x86-64-v4",), _V4),
-    Variant("x86-64-v4-vnni", "x86_64", ("-march=x86-64-v4", "-mavx512vnni"), _VNNI),
+    Variant("x86-64-v2", "x86_64", ("-march=x86-64-v2",), "x86_64_v2", _V2),
+    Variant("x86-64-v3", "x86_64", ("-march=x86-64-v3",), "x86_64_v3", _V3),
+    Variant(
+        "x86-64-v3-vnni",
+        "x86_64",
+        ("-march=x86-64-v3", "-mavxvnni"),
+        "x86_64_v3+avxvnni",
+        _V3 | {"avx_vnni"},
+    ),
+    Variant("x86-64-v4", "x86_64", ("-march=x86-64-v4",), "x86_64_v4", _V4),
+    Variant(
+        "x86-64-v4-vnni",
+        "x86_64",
+        ("-march=x86-64-v4", "-mavx512vnni"),
+        "x86_64_v4+avx512vnni",
+        _VNNI,
+    ),
     Variant(
         "x86-64-v4-bf16",
         "x86_64",
         ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16"),
+        "x86_64_v4+avx512vnni+avx512bf16",
         _VNNI | {"avx512_bf16"},
     ),
-    Variant("arm64", "aarch64", ("-march=armv8-a",), frozenset({"asimd"})),
+    Variant("arm64", "aarch64", ("-march=armv8-a",), "generic", frozenset({"asimd"})),
 )
+
+# torch's names of features where they are not those of Linux, and what comes with a feature in
+# every processor but is not told by torch.
+_TOLD = {
+    "avx512_f": {"avx512f"},
+    "avx512_bw": {"avx512bw"},
+    "avx512_cd": {"avx512cd"},
+    "avx512_dq": {"avx512dq"},
+    "avx512_vl": {"avx512vl"},
+    "fma3": {"fma"},
+    "lzcnt": {"abm"},
+    "bmi": {"bmi1"},
+    "sse4_2": {"sse4_2", "cx16", "lahf_lm"},
+    "avx2": {"avx2", "movbe", "xsave"},
+}
 
 
 def forced(environment: Mapping[str, str] = os.environ) -> Variant | None:
@@ -65,7 +100,31 @@ def forced(environment: Mapping[str, str] = os.environ) -> Variant | None:
         ConfigError: there is no such variant, or this processor cannot run it.
     """
     name = environment.get(FORCED, "")
-    return checked(name, _machine(), _features()) if name else None
+    return checked(name, architecture(), _features()) if name else None
+
+
+def chosen(environment: Mapping[str, str] = os.environ) -> Variant | None:
+    """Return the forced variant or else the fastest that this processor can run.
+
+    Returns:
+        None where the system does not tell of any.
+
+    Raises:
+        ConfigError: the forced variant cannot be used.
+    """
+    if (variant := forced(environment)) is not None:
+        return variant
+    return fastest(architecture(), _features())
+
+
+def fastest(machine: str, features: frozenset[str]) -> Variant | None:
+    """Return the fastest variant that a processor can run, None where there is none.
+
+    Args:
+        machine: the processor's architecture, ``x86_64`` or ``aarch64``.
+        features: what the processor has, as Linux names it.
+    """
+    return next((v for v in reversed(VARIANTS) if _runs(v, machine, features)), None)
 
 
 def checked(name: str, machine: str, features: frozenset[str]) -> Variant:
@@ -99,17 +158,30 @@ def _runs(variant: Variant, machine: str, features: frozenset[str]) -> bool:
     return variant.machine == machine and variant.needs <= features
 
 
-def _machine() -> str:
-    machine = platform.machine().lower()
-    return {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+def architecture() -> str:
+    """Return this machine's architecture as Linux names it."""
+    name = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
 
 def _features() -> frozenset[str]:
-    """Return what the processor has; nothing where the system has no ``/proc/cpuinfo``."""
+    """Return what the processor has, as far as the system or torch tells it."""
+    if architecture() == "aarch64":
+        return frozenset({"asimd"})  # every processor of that architecture has it
     if not _CPUS.exists():
-        return frozenset()
+        return _told()
     for line in _CPUS.read_text(encoding="utf-8", errors="replace").splitlines():
         key, _, value = line.partition(":")
-        if key.strip() in ("flags", "Features"):
+        if key.strip() == "flags":
             return frozenset(value.split())
     return frozenset()
+
+
+def _told() -> frozenset[str]:
+    """Return the features that torch tells of, by their names in Linux."""
+    ask: Any = getattr(torch.cpu, "get_capabilities", None)
+    if ask is None:  # an older version of torch
+        levels = {"AVX2": _V3, "AVX512": _V4}
+        return levels.get(torch.backends.cpu.get_cpu_capability(), frozenset())
+    had = [name for name, value in ask().items() if value is True]
+    return frozenset().union(*(_TOLD.get(name, {name}) for name in had))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,10 @@ from ChatTTS.model.native.build import BuildError
 from ...support.native_tools import Workshop, assert_falls_back
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the stand-ins are shell scripts")
+
+
+def name() -> str:
+    return build._name(build._compiler())
 
 
 @pytest.fixture
@@ -44,13 +49,13 @@ def test_the_name_tells_compiler_sources_and_machine(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workshop.compiler("true")
-    names = {build.name()}
-    monkeypatch.setattr(build, "_texts", lambda: ["another source"])
-    names.add(build.name())
+    names = {name()}
+    monkeypatch.setattr(build, "sources", lambda: "other sources")
+    names.add(name())
     monkeypatch.setattr(build, "_machine", lambda: "another machine")
-    names.add(build.name())
+    names.add(name())
     monkeypatch.setenv("CXX", os.environ["CXX"] + " -DOTHER")
-    names.add(build.name())
+    names.add(name())
     assert len(names) == 4
 
 
@@ -78,10 +83,23 @@ def test_no_compiler_at_all(
 ) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(BuildError, match=r"c\+\+, g\+\+, clang\+\+"):
+    monkeypatch.setattr(build, "delivered", lambda variant: None)
+    monkeypatch.setattr(build, "find_spec", lambda name: None)
+    with pytest.raises(BuildError, match=r"c\+\+, g\+\+, clang\+\+.* pip install ziglang"):
         build.library()
     assert_falls_back(caplog, "install one")
     assert not workshop.cache.exists()
+
+
+def test_the_compiler_of_zig_where_there_is_no_other(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(build, "find_spec", lambda name: name == "ziglang")
+    command = build._compiler()
+    assert command[:4] == [sys.executable, "-m", "ziglang", "c++"]
+    assert "-mcpu=native" in command
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_a_cache_folder_of_another_user(
 def test_what_is_kept_by_another_system(workshop: Workshop) -> None:
     """A whole library that this system cannot load is compiled anew once, and kept."""
     other = Path(_umath_linalg.__file__).read_bytes()
-    build._keep(KeptFolder("kernels"), build.name(), other)
+    build._keep(KeptFolder("kernels"), build._name(build._compiler()), other)
     for _ in range(2):
         assert library.load().velocity_build()
     assert workshop.runs == 1

@@ -7,10 +7,11 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.native import build, variants
-from ChatTTS.model.native.variants import FORCED, VARIANTS, Variant, checked, forced
+from ChatTTS.model.native.variants import FORCED, VARIANTS, Variant, checked, fastest, forced
 
 from ...support.places import ROOT
 
@@ -54,6 +55,24 @@ def test_a_system_that_tells_nothing_runs_none_by_name() -> None:
         checked("x86-64-v2", "x86_64", frozenset())
 
 
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_the_fastest_variant_that_runs(variant: Variant) -> None:
+    assert fastest(variant.machine, variant.needs) is variant
+    assert fastest("riscv64", variant.needs) is None
+
+
+def test_torch_tells_the_features_where_the_system_does_not() -> None:
+    """Both name what this processor has; torch's names are those of every system."""
+    known = frozenset().union(*NEEDS.values()) - {"asimd"}
+    told = variants._told()
+    if variants.architecture() != "x86_64" or not variants._CPUS.exists() or not told:
+        pytest.skip("nothing to compare")
+    if hasattr(torch.cpu, "get_capabilities"):
+        assert told & known == variants._features() & known
+    else:
+        assert told <= variants._features()
+
+
 def test_nothing_is_forced_by_default() -> None:
     assert forced({}) is None
     assert forced({FORCED: ""}) is None
@@ -62,20 +81,20 @@ def test_nothing_is_forced_by_default() -> None:
 def test_a_forced_variant_has_its_flags_and_a_library_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(variants, "_machine", lambda: "x86_64")
+    monkeypatch.setattr(variants, "architecture", lambda: "x86_64")
     monkeypatch.setattr(variants, "_features", lambda: BEST["x86_64"])
     monkeypatch.setenv("CXX", f"{sys.executable} -march=native")
     monkeypatch.delenv(FORCED, raising=False)
-    names = {build.name()}
+    names = {build._name(build._compiler())}
     for name in ("x86-64-v3", "x86-64-v4"):
         monkeypatch.setenv(FORCED, name)
         # The last one counts for compilers.
         assert build._compiler()[-1] == f"-march={name}"
-        names.add(build.name())
+        names.add(build._name(build._compiler()))
     assert len(names) == 3
     monkeypatch.setenv(FORCED, "arm64")
     with pytest.raises(ConfigError, match=FORCED):
-        build.name()
+        build._name(build._compiler())
 
 
 @pytest.mark.slow

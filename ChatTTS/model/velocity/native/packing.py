@@ -22,7 +22,6 @@ from torch import Tensor
 from ....utils.kept_files import KeptFolder, UnsafeFileError
 from ....utils.progress import progress
 from ...llama_weights import LayerWeights, LlamaFile
-from ...native import build
 from ...native.library import ALIGNMENT, Team
 from ...share import Share
 from .fingerprint import PageChecksum, fingerprint
@@ -168,7 +167,7 @@ def _kept_or_made(team: Team, source: _Source, layout: _Layout) -> Tensor | None
     folder = KeptFolder("packed")
     try:
         folder.remove_unfinished()
-        name = _file_name(source)
+        name = _file_name(team, source)
         data = _mapped(folder, name, layout)
         if data is None:
             _write(team, source, layout, folder, name)
@@ -182,9 +181,10 @@ def _kept_or_made(team: Team, source: _Source, layout: _Layout) -> Tensor | None
     return data
 
 
-def _file_name(source: _Source) -> str:
+def _file_name(team: Team, source: _Source) -> str:
     # The kernels' name identifies the compiler and the machine as well.
-    about = (fingerprint(source.file.tensors), source.share, source.kind, build.name())
+    kernels = team.library.source.name
+    about = (fingerprint(source.file.tensors), source.share, source.kind, kernels)
     return hashlib.sha256(repr(about).encode()).hexdigest()[:24]
 
 

@@ -24,7 +24,7 @@ SENTENCE := Hello, this is a small voice that was trained from scratch. It speak
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage test-slow test-gpu test-machines test-busy test-lowest test-plain test-scale
-.PHONY: sanitize peer-scripts format references clean
+.PHONY: wheels test-delivered sanitize peer-scripts format references clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -112,6 +112,28 @@ test-scale:  ## the tests of replicas and ranks on Ray; needs Python 3.11 or new
 	build/scale/bin/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev,scale]'
 	build/scale/bin/python -c 'import ray'
 	OMP_NUM_THREADS=1 build/scale/bin/python -m pytest $(SCALED)
+
+# Zig's compiler makes kernels for every system on any system, at about a minute a library.
+ZIG = $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt ziglang wheel
+wheels: $(INSTALLED_DEV)  ## wheels with CPU kernels into dist, of the last commit: make wheels FOR="linux-x86_64"
+	$(ZIG)
+	$(BIN)/python -m recipes.wheels $(FOR)
+
+# Needs qemu-user with the libraries of arm64 (libc6-arm64-cross), and wine.
+HARNESS = $(BIN)/python -m ziglang c++ -std=c++17 -O2 tests/native_delivered.cpp
+DELIVERED = ChatTTS/model/native/delivered
+test-delivered: $(INSTALLED_DEV)  ## kernels of Linux's and Windows' wheels in dist, in emulators
+	rm -rf build/delivered && mkdir -p build/delivered
+	$(ZIG)
+	for wheel in dist/*linux*.whl dist/*win*.whl; do \
+	  $(BIN)/python -m zipfile -e $$wheel build/delivered/$$(basename $$wheel) || exit 1; done
+	$(HARNESS) -o build/delivered/check
+	build/delivered/check build/delivered/*x86_64.whl/$(DELIVERED)/*.so
+	$(HARNESS) -target aarch64-linux-gnu.2.17 -o build/delivered/check-arm64
+	qemu-aarch64 -L /usr/aarch64-linux-gnu build/delivered/check-arm64 \
+	  build/delivered/*aarch64.whl/$(DELIVERED)/*.so
+	$(HARNESS) -target x86_64-windows-gnu -o build/delivered/check.exe
+	WINEDEBUG=-all wine build/delivered/check.exe build/delivered/*win*.whl/$(DELIVERED)/*.dll
 
 peer-scripts: $(INSTALLED_DEV)  ## run the published repository's scripts: make peer-scripts REPO=FOLDER
 	$(BIN)/python -m tests.scripts.peer_scripts "$(REPO)"

@@ -141,9 +141,12 @@ def _kernels() -> Iterator[Finding]:
         from ..model.native.library import load
         from ..model.native.variants import FORCED, forced
 
-        variant, about = forced(), load().velocity_build().decode("ascii")
-        chosen = "" if variant is None else f" ({variant.name}, by {FORCED})"
-        yield Finding("CPU kernels", about + chosen)
+        variant, kernels = forced(), load()
+        about = kernels.velocity_build().decode("ascii")
+        notes = [] if variant is None else [f"{variant.name}, by {FORCED}"]
+        if kernels.source.delivered:
+            notes.append("from the package")
+        yield Finding("CPU kernels", about + (f" ({'; '.join(notes)})" if notes else ""))
     except ConfigError as error:
         yield Finding("CPU kernels", str(error), _PROBLEM)
     except ImportError as error:

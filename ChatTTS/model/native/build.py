@@ -56,12 +56,14 @@ class Library:
         code: the library's content.
         path: where it is kept; None if it cannot be.
         new: whether this call compiled it.
+        delivered: whether it came with the package.
     """
 
     name: str
     code: bytes
     path: Path | None
     new: bool
+    delivered: bool = False
 
 
 def library(*, anew: bool = False) -> Library:
@@ -107,7 +109,7 @@ def _delivered() -> Library | None:
     if found is None:
         return None
     name = hashlib.sha256(found.code).hexdigest()[:24]
-    return Library(name, found.code, found.path, new=False)
+    return Library(name, found.code, found.path, new=False, delivered=True)
 
 
 def _name(compiler: list[str]) -> str:

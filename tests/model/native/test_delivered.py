@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from ChatTTS.model.native import build, delivered, library, variants
-from ChatTTS.model.native.delivered import CONTENTS, ENDINGS, DamagedError, sources, system
+from ChatTTS.model.native.delivered import (
+    CONTENTS,
+    ENDINGS,
+    DamagedError,
+    Delivered,
+    sources,
+    system,
+)
 from ChatTTS.model.native.variants import Variant
 from recipes.wheels.kernels import TARGETS, compile_kernels
 
@@ -50,15 +57,16 @@ class Parcel:
     def list(self, **contents: Any) -> None:
         (self.folder / CONTENTS).write_text(json.dumps(contents))
 
+    def find(self, variant: Variant) -> Delivered | None:
+        return delivered.delivered(variant, self.folder)
+
 
 @pytest.fixture
 def parcel(
     workshop: Workshop, variant: Variant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Parcel:
     made = Parcel(tmp_path, variant, workshop.compiled.read_bytes())
-    monkeypatch.setattr(
-        build, "delivered", lambda variant: delivered.delivered(variant, made.folder)
-    )
+    monkeypatch.setattr(build, "delivered", made.find)
     return made
 
 
@@ -94,7 +102,7 @@ def test_a_damaged_one_is_not_loaded(
     else:
         parcel.file.write_bytes(damage(parcel.file.read_bytes()))
     with pytest.raises(DamagedError, match=variant.name):
-        build.delivered(variant)
+        parcel.find(variant)
     monkeypatch.setattr(build, "_compiler", lambda: ["no-such-compiler"])
     with pytest.raises(build.BuildError):
         build.library()
@@ -104,22 +112,22 @@ def test_a_damaged_one_is_not_loaded(
 def test_a_damaged_list_of_contents(parcel: Parcel, variant: Variant) -> None:
     (parcel.folder / CONTENTS).write_text("{")
     with pytest.raises(DamagedError, match=CONTENTS):
-        build.delivered(variant)
+        parcel.find(variant)
     parcel.list()
-    assert build.delivered(variant) is None
+    assert parcel.find(variant) is None
     (parcel.folder / CONTENTS).write_text("[]")
-    assert build.delivered(variant) is None
+    assert parcel.find(variant) is None
 
 
 def test_those_of_other_sources_or_systems_are_left(parcel: Parcel, variant: Variant) -> None:
-    assert build.delivered(variant) is not None
+    assert parcel.find(variant) is not None
     contents = json.loads((parcel.folder / CONTENTS).read_text())
     parcel.list(**contents | {"sources": "0" * 64})
-    assert build.delivered(variant) is None
+    assert parcel.find(variant) is None
     parcel.list(**contents | {"system": "plan9-x86_64"})
-    assert build.delivered(variant) is None
+    assert parcel.find(variant) is None
     parcel.list(**contents | {"libraries": {}})
-    assert build.delivered(variant) is None
+    assert parcel.find(variant) is None
 
 
 def test_without_them_and_without_a_compiler_torch_computes(

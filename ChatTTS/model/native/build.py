@@ -165,7 +165,7 @@ def _compiler() -> list[str]:
             return [*command, *_FLAGS, *_for_which_cpu(command)]
     if not named and find_spec(_ZIG) is not None:
         forced = variants.forced()
-        target = "native" if forced is None else forced.target
+        target = _native_target() if forced is None else forced.target
         return [sys.executable, "-m", _ZIG, "c++", *_FLAGS, f"-mcpu={target}"]
     raise BuildError(
         f"no C++ compiler was found ({named[0] if named else ', '.join(_COMPILERS)}); install one "
@@ -174,13 +174,22 @@ def _compiler() -> list[str]:
     )
 
 
+def _native_target() -> str:
+    """Return this processor by Zig's name, without what the system does not let it use."""
+    if variants.architecture() != "x86_64" or variants.allows_amx():
+        return "native"
+    return "-".join(["native", *sorted(variants.AMX)])
+
+
 def _for_which_cpu(command: list[str]) -> list[str]:
     """Return the flags of a forced variant, or for this processor where ``CXX`` has none."""
     if (variant := variants.forced()) is not None:
         return list(variant.flags)
     if any(part.startswith(("-march=", "-mcpu=")) for part in command):
         return []
-    return ["-march=native" if variants.architecture() == "x86_64" else "-mcpu=native"]
+    if variants.architecture() != "x86_64":
+        return ["-mcpu=native"]
+    return ["-march=native", *(() if variants.allows_amx() else variants.NO_AMX_FLAGS)]
 
 
 def _machine() -> str:

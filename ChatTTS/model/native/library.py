@@ -22,6 +22,7 @@ from ...errors import ConfigError
 from ...utils.kept_files import UNFINISHED
 from ...utils.machine import checked_threads
 from . import build
+from .variants import allows_amx
 
 # Weight kinds, as products.h numbers them.
 KINDS = {"float32": 0, "bfloat16": 1, "int8": 2}
@@ -246,16 +247,30 @@ def load() -> Kernels:
     """
     found = build.library()
     try:
-        return Kernels(found, _opened(found))
+        return _allowed(Kernels(found, _opened(found)))
     except (OSError, AttributeError) as error:
         if found.new:
             raise _useless(error) from error
     # Another system may have kept that one. A library that is compiled now must load.
     found = build.library(anew=True)
     try:
-        return Kernels(found, _opened(found))
+        return _allowed(Kernels(found, _opened(found)))
     except (OSError, AttributeError) as error:
         raise _useless(error) from error
+
+
+def _allowed(kernels: Kernels) -> Kernels:
+    """Return kernels whose instructions the system lets this process use.
+
+    Raises:
+        BuildError: they use AMX by flags in ``CXX``, and the system does not allow it.
+    """
+    if "AMX" in kernels.velocity_build().decode("ascii") and not allows_amx():
+        raise build.BuildError(
+            "the CPU kernels were compiled for AMX, which this system does not allow; take AMX out "
+            "of the flags in the environment variable CXX"
+        )
+    return kernels
 
 
 def _useless(error: Exception) -> build.BuildError:

@@ -10,6 +10,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "amx.h"
 #include "team.h"
 #include "vectors.h"
 
@@ -26,7 +27,10 @@ struct Float32Weights {
   typedef float Input;
   typedef Floats Sum;
   static constexpr int kStep = 1;
+  static constexpr int kRows = kTileRows;
   static constexpr bool kQuantised = false;
+  static int place(int k) { return k; }
+  static int stride(int inputs) { return round_up(inputs, 2); }
   static Input input(float x) { return x; }
 
   template <int Rows>
@@ -49,7 +53,10 @@ struct Bfloat16Weights {
   typedef bf16 Input;
   typedef Floats Sum;
   static constexpr int kStep = 2;
+  static constexpr int kRows = kTileRows;
   static constexpr bool kQuantised = false;
+  static int place(int k) { return k; }
+  static int stride(int inputs) { return round_up(inputs, 2); }
   static Input input(float x) { return to_bf16(x); }
 
   template <int Rows>
@@ -75,7 +82,10 @@ struct Bfloat16Weights {
   typedef float Input;
   typedef Floats Sum;
   static constexpr int kStep = 2;
+  static constexpr int kRows = kTileRows;
   static constexpr bool kQuantised = false;
+  static int place(int k) { return k; }
+  static int stride(int inputs) { return round_up(inputs, 2); }
   static Input input(float x) { return x; }
 
   template <int Rows>
@@ -100,15 +110,78 @@ struct Bfloat16Weights {
 // Eight bits a weight, with a scale for each output, and sixteen bits an input, with a scale for
 // each row, which lies behind the row. Sums of whole numbers are exact, so their order is free.
 // Inputs of eight bits would change more of the model's choices; see docs/performance.md.
+
+// The largest input: no sum leaves 32 bits, whatever the weights are.
+inline int largest_input(int inputs) {
+  return std::min(32767, INT32_MAX / (127 * std::max(1, inputs)));
+}
+
+#if HAS_TILES
+
+// Sums of the products with the upper and with the lower bytes of inputs.
+struct ByteSums {
+  Ints high, low;
+};
+template <>
+inline ByteSums load<ByteSums>(const void* from) {
+  return {Ints{}, load<Ints>(from)};
+}
+inline void store(void* to, ByteSums sums) { store(to, sums.low + (sums.high << 8)); }
+
+// An input x is the two bytes of x + kOffset, since a product takes bytes without a sign. The sum
+// of kOffset times each weight is taken off at the end. Sums may wrap round before.
+struct Int8Weights {
+  typedef int8_t Stored;
+  typedef uint8_t Input;
+  typedef ByteSums Sum;
+  static constexpr int kStep = 4;
+  static constexpr int kRows = kTileRows / 2;  // two sums for each vector
+  static constexpr bool kQuantised = true;
+  static constexpr int kOffset = 32768;
+
+  // Rows lie in blocks: the upper bytes of 64 inputs, and their lower bytes behind them.
+  static constexpr int kBlock = 64;
+  static int place(int k) { return k / kBlock * 2 * kBlock + k % kBlock; }
+  static int scale_place(int inputs) { return round_up(inputs, kBlock) * 2; }
+  static int stride(int inputs) { return scale_place(inputs) + 64; }
+
+  static void put(int x, Input* row, int k) {
+    row[place(k)] = Input((x + kOffset) >> 8);
+    row[place(k) + kBlock] = Input(x + kOffset);
+  }
+
+  template <int Rows>
+  static inline void step(const Input* in, int stride, const Stored* at,
+                          ByteSums (&sums)[Rows][kPanelVectors]) {
+    Ints w[kPanelVectors];
+    for (int j = 0; j < kPanelVectors; ++j) w[j] = load<Ints>(at + j * kLanes * kStep);
+    for (int m = 0; m < Rows; ++m) {
+      const int32_t high = load<int32_t>(in + m * stride);
+      const int32_t low = load<int32_t>(in + m * stride + kBlock);
+      for (int j = 0; j < kPanelVectors; ++j) {
+        sums[m][j].high = add_products(sums[m][j].high, high, w[j]);
+        sums[m][j].low = add_products(sums[m][j].low, low, w[j]);
+      }
+    }
+  }
+};
+
+#else
+
 struct Int8Weights {
   typedef int8_t Stored;
   typedef int16_t Input;
   typedef Ints Sum;
   static constexpr int kStep = 2;
+  static constexpr int kRows = kTileRows;
   static constexpr bool kQuantised = true;
+  static constexpr int kOffset = 0;
 
-  // The largest input: no sum leaves 32 bits, whatever the weights are.
-  static int limit(int inputs) { return std::min(32767, INT32_MAX / (127 * std::max(1, inputs))); }
+  static int place(int k) { return k; }
+  static int scale_place(int inputs) { return round_up(inputs, 2); }
+  static int stride(int inputs) { return scale_place(inputs) + 2; }
+
+  static void put(int x, Input* row, int k) { row[k] = Input(x); }
 
   template <int Rows>
   static inline void step(const Input* in, int stride, const Stored* at,
@@ -117,8 +190,7 @@ struct Int8Weights {
     Pairs w[kPanelVectors];
     for (int j = 0; j < kPanelVectors; ++j) w[j] = widen_pairs(at + j * kLanes * kStep);
     for (int m = 0; m < Rows; ++m) {
-      int32_t pair;
-      std::memcpy(&pair, in + m * stride, 4);
+      const int32_t pair = load<int32_t>(in + m * stride);
       for (int j = 0; j < kPanelVectors; ++j) sums[m][j] = add_products(sums[m][j], pair, w[j]);
     }
 #else
@@ -136,22 +208,17 @@ struct Int8Weights {
   }
 };
 
+#endif
+
 // The numbers from one row of inputs to the next. A quantised row has its scale behind it.
 template <class Weights>
 inline int row_stride(int inputs) {
-  const int tail = Weights::kQuantised ? sizeof(float) / sizeof(typename Weights::Input) : 0;
-  return round_up(inputs, 2) + tail;
-}
-
-inline float row_scale(const int16_t* row, int inputs) {
-  float scale;
-  std::memcpy(&scale, row + round_up(inputs, 2), sizeof scale);
-  return scale;
+  return Weights::stride(inputs);
 }
 
 // Writes a row as whole numbers and their scale. The scale is NaN if any number of the row is not
 // finite, so that damage is heard.
-inline void quantise(const float* from, int inputs, int16_t* to) {
+inline void quantise(const float* from, int inputs, Int8Weights::Input* to) {
   Floats peaks = {}, checks = {};
   float peak = 0, check = 0;
   int k = 0;
@@ -168,14 +235,15 @@ inline void quantise(const float* from, int inputs, int16_t* to) {
     peak = std::max(peak, peaks[i]);
     check += checks[i];
   }
-  const float limit = Int8Weights::limit(inputs), least = 1e-30f;
+  const float limit = largest_input(inputs), least = 1e-30f;
   const bool is_sound = check == 0;
   // A row that is next to nothing is nothing: its quotients would leave the range of floats.
   const float factor = is_sound && peak > least ? limit / peak : 0;
   const float scale = !is_sound ? NAN : peak > least ? peak / limit : 0;
-  for (k = 0; k < inputs; ++k) to[k] = is_sound ? int16_t(std::nearbyint(from[k] * factor)) : 0;
-  if (inputs % 2) to[inputs] = 0;
-  std::memcpy(to + round_up(inputs, 2), &scale, sizeof scale);
+  for (k = 0; k < inputs; ++k)
+    Int8Weights::put(is_sound ? int(std::nearbyint(from[k] * factor)) : 0, to, k);
+  for (; k < round_up(inputs, Int8Weights::kStep); ++k) Int8Weights::put(0, to, k);
+  std::memcpy(to + Int8Weights::scale_place(inputs), &scale, sizeof scale);
 }
 
 // Writes a row of floats as a product takes it.
@@ -187,7 +255,8 @@ inline void take_row(const float* from, int inputs, typename Weights::Input* to)
     for (int k = 0; k < inputs; ++k) to[k] = Weights::input(from[k]);
 }
 
-// A packed matrix: a scale for each column, where the kind has scales, and the panels behind them.
+// A packed matrix: where the kind is quantised, a scale for each column, and a whole number that is
+// added to each sum of the column; the panels behind them.
 template <class Weights>
 struct Matrix {
   const char* data;
@@ -200,15 +269,18 @@ struct Matrix {
   }
   static int panels(int outputs) { return round_up(outputs, kPanel) / kPanel; }
   static int64_t bytes(int outputs, int inputs) {
-    int64_t scales = Weights::kQuantised ? int64_t(panels(outputs)) * kPanel * sizeof(float) : 0;
-    return scales + panels(outputs) * panel_size(inputs) * sizeof(Stored);
+    int64_t head = Weights::kQuantised ? int64_t(panels(outputs)) * kPanel * 2 * sizeof(float) : 0;
+    return head + panels(outputs) * panel_size(inputs) * sizeof(Stored);
   }
 
   int panels() const { return panels(outputs); }
   const Stored* panel(int p) const {
     return reinterpret_cast<const Stored*>(data + (bytes(outputs, 0))) + p * panel_size(inputs);
   }
-  const float* scales(int p) const { return reinterpret_cast<const float*>(data) + p * kPanel; }
+  const float* scales(int p) const {
+    return reinterpret_cast<const float*>(data) + int64_t(p) * 2 * kPanel;
+  }
+  const float* offsets(int p) const { return scales(p) + kPanel; }  // as 32-bit whole numbers
 
   // Packs panel `p` of row-major float32 [outputs][inputs]. `to` is room for the whole matrix.
   static void pack(const float* from, int outputs, int inputs, int p, char* to) {
@@ -218,10 +290,18 @@ struct Matrix {
     for (int n = p * kPanel; n < std::min(outputs, (p + 1) * kPanel); ++n) {
       const float* row = from + int64_t(n) * inputs;
       const float scale = scale_of(row, inputs);
-      if constexpr (Weights::kQuantised) reinterpret_cast<float*>(to)[n] = scale;
-      for (int k = 0; k < inputs; ++k)
+      uint32_t total = 0;
+      for (int k = 0; k < inputs; ++k) {
+        const Stored weight = stored(row[k], scale);
         at[(k / Weights::kStep * kPanel + n % kPanel) * Weights::kStep + k % Weights::kStep] =
-            stored(row[k], scale);
+            weight;
+        total += uint32_t(int64_t(weight));
+      }
+      if constexpr (Weights::kQuantised) {
+        const uint32_t offset = -total * Weights::kOffset;
+        std::memcpy(const_cast<float*>(packed.scales(p)) + n % kPanel, &scale, sizeof scale);
+        std::memcpy(const_cast<float*>(packed.offsets(p)) + n % kPanel, &offset, sizeof offset);
+      }
     }
   }
 
@@ -247,51 +327,111 @@ struct Matrix {
   }
 };
 
-// Adds the products of one tile's rows over inputs [from, to) to `sums`.
+// Adds the products of some rows over inputs [from, to) to `sums`.
 template <class Weights, int Rows>
-inline void tile(const typename Weights::Input* in, int stride,
-                 const typename Weights::Stored* panel, int from, int to, float* sums) {
+inline void add_rows(const typename Weights::Input* in, int stride,
+                     const typename Weights::Stored* panel, int from, int to, float* sums) {
   typedef typename Weights::Sum Sum;
   Sum acc[Rows][kPanelVectors];
   for (int m = 0; m < Rows; ++m)
     for (int j = 0; j < kPanelVectors; ++j) acc[m][j] = load<Sum>(sums + m * kPanel + j * kLanes);
   for (int k = from; k < to; k += Weights::kStep)
-    Weights::template step<Rows>(in + k, stride, panel + int64_t(k) * kPanel, acc);
+    Weights::template step<Rows>(in + Weights::place(k), stride, panel + int64_t(k) * kPanel, acc);
   for (int m = 0; m < Rows; ++m)
     for (int j = 0; j < kPanelVectors; ++j) store(sums + m * kPanel + j * kLanes, acc[m][j]);
 }
 
-template <class Weights, int Rows = kTileRows>
-inline void tile_of(int rows, const typename Weights::Input* in, int stride,
-                    const typename Weights::Stored* panel, int from, int to, float* sums) {
+template <class Weights, int Rows = Weights::kRows>
+inline void add_rows_of(int rows, const typename Weights::Input* in, int stride,
+                        const typename Weights::Stored* panel, int from, int to, float* sums) {
   if (rows == Rows)
-    tile<Weights, Rows>(in, stride, panel, from, to, sums);
+    add_rows<Weights, Rows>(in, stride, panel, from, to, sums);
   else if constexpr (Rows > 1)
-    tile_of<Weights, Rows - 1>(rows, in, stride, panel, from, to, sums);
+    add_rows_of<Weights, Rows - 1>(rows, in, stride, panel, from, to, sums);
 }
 
-// Computes one panel of a product for all rows, into sums[rows][kPanel].
+// Computes the sums of one panel for all rows.
 //
 // Many rows take the inputs in stretches, whose weights stay in the nearest cache.
 template <class Weights>
-inline void panel_product(const typename Weights::Input* in, int rows, int stride,
-                          const Matrix<Weights>& matrix, int p, float* sums) {
+inline void panel_by_vectors(const typename Weights::Input* in, int rows, int stride,
+                             const Matrix<Weights>& matrix, int p, float* sums) {
   constexpr int kStretch = 512;
   std::fill_n(sums, size_t(rows) * kPanel, 0.0f);
   const int whole = round_up(matrix.inputs, Weights::kStep);
-  const int stretch = rows <= kTileRows ? whole : kStretch;
+  const int stretch = rows <= Weights::kRows ? whole : kStretch;
   for (int from = 0; from < whole; from += stretch) {
     const int to = std::min(whole, from + stretch);
-    for (int m = 0; m < rows; m += kTileRows)
-      tile_of<Weights>(std::min(kTileRows, rows - m), in + int64_t(m) * stride, stride,
-                       matrix.panel(p), from, to, sums + m * kPanel);
+    for (int m = 0; m < rows; m += Weights::kRows)
+      add_rows_of<Weights>(std::min(Weights::kRows, rows - m), in + int64_t(m) * stride, stride,
+                           matrix.panel(p), from, to, sums + m * kPanel);
   }
+}
+
+#if HAS_TILES
+
+// Computes them by AMX.
+//
+// Rows go in groups of equal size. The last group begins as early as its size asks for: rows that
+// are in two groups are computed twice, to equal bits.
+template <class Weights>
+inline void panel_by_tiles(const typename Weights::Input* in, int rows, int stride,
+                           const Matrix<Weights>& matrix, int p, float* sums) {
+  const int groups = (rows + kTileHeight - 1) / kTileHeight;
+  const int group = groups ? (rows + groups - 1) / groups : 0;
+  const size_t row_bytes = stride * sizeof(typename Weights::Input);
+  const int bytes = round_up(matrix.inputs, Weights::kStep) * int(sizeof(typename Weights::Stored));
+  const char* weights = reinterpret_cast<const char*>(matrix.panel(p));
+  const auto begin = [&](int i) { return std::min(i * group, rows - group); };
+  const auto inputs = [&](int row) { return reinterpret_cast<const char*>(in) + row * row_bytes; };
+  if constexpr (Weights::kQuantised) {
+    int32_t high[kTileHeight * kPanel];
+    for (int i = 0; i < groups; ++i) {
+      const char* from = inputs(begin(i));
+      float* low = sums + begin(i) * kPanel;
+      panel_sums<ByteTiles>(from + Weights::kBlock, from, group, row_bytes, 2 * kTileBytes, weights,
+                            bytes, low, high);
+      for (int n = 0; n < group * kPanel; n += kLanes)
+        store(low + n, ByteSums{load<Ints>(high + n), load<Ints>(low + n)});
+    }
+  } else {
+    for (int i = 0; i < groups; i += 2) {
+      const int other = i + 1 < groups ? begin(i + 1) : -1;
+      panel_sums<Bfloat16Tiles>(inputs(begin(i)), other < 0 ? nullptr : inputs(other), group,
+                                row_bytes, kTileBytes, weights, bytes, sums + begin(i) * kPanel,
+                                sums + std::max(0, other) * kPanel);
+    }
+  }
+}
+
+#endif
+
+// Computes the sums of one panel for all rows, whichever way is the fastest. Where bits depend on
+// the way, there is one way for any number of rows.
+template <class Weights>
+inline void panel_totals(const typename Weights::Input* in, int rows, int stride,
+                         const Matrix<Weights>& matrix, int p, float* sums) {
+#if HAS_TILES
+  if constexpr (!std::is_same<Weights, Float32Weights>::value)
+    if (!Weights::kQuantised || rows > Weights::kRows)
+      return panel_by_tiles(in, rows, stride, matrix, p, sums);
+#endif
+  panel_by_vectors(in, rows, stride, matrix, p, sums);
+}
+
+// Computes one panel of a product for all rows, into sums[rows][kPanel].
+template <class Weights>
+inline void panel_product(const typename Weights::Input* in, int rows, int stride,
+                          const Matrix<Weights>& matrix, int p, float* sums) {
+  panel_totals(in, rows, stride, matrix, p, sums);
   if constexpr (Weights::kQuantised)  // the sums are still whole numbers
     for (int m = 0; m < rows; ++m) {
-      const Floats scale = splat(row_scale(in + int64_t(m) * stride, matrix.inputs));
+      const typename Weights::Input* row = in + int64_t(m) * stride;
+      const Floats scale = splat(load<float>(row + Weights::scale_place(matrix.inputs)));
       for (int n = 0; n < kPanel; n += kLanes) {
         float* at = sums + m * kPanel + n;
-        const Floats sum = __builtin_convertvector(load<Ints>(at), Floats);
+        const Ints whole = load<Ints>(at) + load<Ints>(matrix.offsets(p) + n);
+        const Floats sum = __builtin_convertvector(whole, Floats);
         store(at, sum * load<Floats>(matrix.scales(p) + n) * scale);
       }
     }

@@ -8,8 +8,11 @@ measure what another one would.
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +49,11 @@ _V2: frozenset[str] = frozenset({"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2"
 _V3 = _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}
 _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 _VNNI = _V4 | {"avx512_vnni"}
+_BF16 = _VNNI | {"avx512_bf16"}
+AMX: frozenset[str] = frozenset({"amx_tile", "amx_bf16", "amx_int8"})
+_AMX_FLAGS = ("-mamx-tile", "-mamx-bf16", "-mamx-int8")
+# What keeps a compiler that compiles for this processor from using AMX.
+NO_AMX_FLAGS = tuple(flag.replace("-m", "-mno-", 1) for flag in _AMX_FLAGS)
 
 # A variant is in the table where the sources make other code for it (see vectors.h). Those of an
 # architecture go from the plainest to the fastest.
@@ -72,7 +80,14 @@ VARIANTS = (
         "x86_64",
         ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16"),
         "x86_64_v4+avx512vnni+avx512bf16",
-        _VNNI | {"avx512_bf16"},
+        _BF16,
+    ),
+    Variant(
+        "x86-64-v4-amx",
+        "x86_64",
+        ("-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16", *_AMX_FLAGS),
+        "x86_64_v4+avx512vnni+avx512bf16+amx_tile+amx_bf16+amx_int8",
+        _BF16 | AMX,
     ),
     Variant("arm64", "aarch64", ("-march=armv8-a",), "generic", frozenset({"asimd"})),
 )
@@ -173,8 +188,26 @@ def _features() -> frozenset[str]:
     for line in _CPUS.read_text(encoding="utf-8", errors="replace").splitlines():
         key, _, value = line.partition(":")
         if key.strip() == "flags":
-            return frozenset(value.split())
+            return _allowed(frozenset(value.split()))
     return frozenset()
+
+
+def _allowed(features: frozenset[str]) -> frozenset[str]:
+    return features if features >= AMX and allows_amx() else features - AMX
+
+
+@functools.cache
+def allows_amx() -> bool:
+    """Ask Linux to let this process and its children use AMX's registers; return whether it does.
+
+    Without this an instruction of AMX ends the process. Asking again changes nothing, so a child
+    of a fork needs none. See Documentation/arch/x86/xstate.rst of Linux.
+    """
+    if not sys.platform.startswith("linux") or architecture() != "x86_64":
+        return False
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
+    refused: int = ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data)
+    return refused == 0
 
 
 def _told() -> frozenset[str]:
@@ -184,4 +217,4 @@ def _told() -> frozenset[str]:
         levels = {"AVX2": _V3, "AVX512": _V4}
         return levels.get(torch.backends.cpu.get_cpu_capability(), frozenset())
     had = [name for name, value in ask().items() if value is True]
-    return frozenset().union(*(_TOLD.get(name, {name}) for name in had))
+    return _allowed(frozenset().union(*(_TOLD.get(name, {name}) for name in had)))

@@ -18,6 +18,12 @@
 #define HAS_BF16_PRODUCT 0
 #endif
 
+#if HAS_BF16_PRODUCT && defined(__AVX512VNNI__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)
+#define HAS_TILES 1
+#else
+#define HAS_TILES 0
+#endif
+
 namespace velocity {
 
 #if defined(__AVX512F__)
@@ -98,7 +104,14 @@ inline Floats widen(const bf16* from) {
   return as_floats(__builtin_convertvector(load<Halves>(from), Words) << 16);
 }
 
-#if defined(__AVX512BW__) || defined(__AVX2__)
+#if HAS_TILES
+
+// sums + the products of each four weights and the one four of inputs, which have no sign.
+inline Ints add_products(Ints sums, int32_t four, Ints weights) {
+  return (Ints)_mm512_dpbusd_epi32((__m512i)sums, _mm512_set1_epi32(four), (__m512i)weights);
+}
+
+#elif defined(__AVX512BW__) || defined(__AVX2__)
 
 #if defined(__AVX512BW__)
 typedef __m512i Pairs;

@@ -44,7 +44,9 @@ void product(Team& team, const float* in, int rows, Matrix<Weights> matrix, floa
 extern "C" {
 
 const char* velocity_build() {
-#if HAS_BF16_PRODUCT
+#if HAS_TILES
+  return "AVX-512 with bfloat16 products by AMX";
+#elif HAS_BF16_PRODUCT
   return "AVX-512 with bfloat16 products";
 #elif defined(__AVX512F__)
   return "AVX-512";

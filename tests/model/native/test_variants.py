@@ -5,13 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import torch
 
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.native import build, variants
-from ChatTTS.model.native.variants import FORCED, VARIANTS, Variant, checked, fastest, forced
+from ChatTTS.model.native import build, library, variants
+from ChatTTS.model.native.variants import (
+    AMX,
+    FORCED,
+    NO_AMX_FLAGS,
+    VARIANTS,
+    Variant,
+    checked,
+    fastest,
+    forced,
+)
 
 from ...support.places import ROOT
 
@@ -95,6 +105,35 @@ def test_a_forced_variant_has_its_flags_and_a_library_of_its_own(
     monkeypatch.setenv(FORCED, "arm64")
     with pytest.raises(ConfigError, match=FORCED):
         build._name(build._compiler())
+
+
+def test_amx_is_left_where_the_system_does_not_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processor's list names it all the same, and its instructions would end the process."""
+    monkeypatch.setattr(variants, "allows_amx", lambda: False)
+    monkeypatch.setattr(variants, "architecture", lambda: "x86_64")
+    monkeypatch.setenv("CXX", sys.executable)
+    monkeypatch.delenv(FORCED, raising=False)
+    left = variants._allowed(BEST["x86_64"])
+    assert left == BEST["x86_64"] - AMX
+    best = fastest("x86_64", left)
+    assert best is not None
+    assert best.name == "x86-64-v4-bf16"
+    assert build._compiler()[-4:] == ["-march=native", *NO_AMX_FLAGS]
+
+
+def test_kernels_for_amx_are_refused_where_the_system_does_not_allow_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Compiled:
+        def velocity_build(self) -> bytes:
+            return b"AMX"
+
+    kernels: Any = Compiled()
+    monkeypatch.setattr(library, "allows_amx", lambda: True)
+    assert library._allowed(kernels) is kernels
+    monkeypatch.setattr(library, "allows_amx", lambda: False)
+    with pytest.raises(build.BuildError, match="does not allow; take AMX out of the flags"):
+        library._allowed(kernels)
 
 
 @pytest.mark.slow

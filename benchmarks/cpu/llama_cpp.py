@@ -154,6 +154,7 @@ def _run(*command: str) -> str:
         SystemExit: it failed; the message has its last lines.
     """
     done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "batched" in command[0] and "{" not in done.stdout: print(command, done, flush=True)
     if done.returncode != 0:
         raise SystemExit(f"{command[0]} failed:\n{done.stderr[-2000:]}")
     return done.stdout

@@ -15,7 +15,10 @@ from ChatTTS.model.native.variants import VARIANTS, Variant
 
 _SOURCE = Path(delivered.__file__).parent / "velocity.cpp"
 # Those of a compilation by the user (ChatTTS/model/native/build.py), and no symbols for debuggers.
-_FLAGS = ("-std=c++17", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-s")
+_FLAGS = (
+    *("-std=c++17", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-s"),
+    "-fvisibility=hidden",
+)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ constexpr int kTileHeight = 16, kTileBytes = 64;
 // From one row of sums to the next; from one group of inputs to the next in a panel.
 constexpr size_t kPanelBytes = kPanel * 4;
 
-// The compilers' own functions take tiles as literals only.
+// The compilers' own functions take tiles as literals only, and GCC's do not tell what they read.
 template <int Tile>
 inline void load_tile(const void* from, size_t stride) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(Tile) : "memory");
@@ -43,7 +43,7 @@ inline void shape_tiles(int rows, int bytes) {
     shapes.heights[tile] = uint8_t(tile == 7 ? bytes / 4 : rows);
     shapes.row_bytes[tile] = uint16_t(tile == 6 ? bytes : kTileBytes);
   }
-  _tile_loadconfig(&shapes);
+  asm volatile("ldtilecfg %0" ::"m"(shapes));
 }
 
 // Two accumulators of a panel: tiles 0 to 2, and 3 to 5.
@@ -126,7 +126,7 @@ inline void panel_sums(const char* first, const char* second, int rows, size_t s
     store_sums<0>(sums);
     if (second) store_sums<3>(others);
   }
-  _tile_release();
+  asm volatile("tilerelease");
 }
 
 }  // namespace velocity

@@ -41,6 +41,9 @@ void product(Team& team, const float* in, int rows, Matrix<Weights> matrix, floa
 
 }  // namespace
 
+// A library for a wheel hides all names but these.
+#pragma GCC visibility push(default)
+
 extern "C" {
 
 const char* velocity_build() {
@@ -146,3 +149,5 @@ void velocity_sample(void* team, const float* logits, int rows, int num_codebook
   });
 }
 }
+
+#pragma GCC visibility pop

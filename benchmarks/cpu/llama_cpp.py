@@ -57,6 +57,8 @@ def tokens_per_second(model: Path, streams: int, args: argparse.Namespace) -> fl
         *("--output-format", "jsonl"),
     )
     lines = [line for line in said.splitlines() if line.startswith("{")]
+    if not lines:
+        raise SystemExit(f"llama-batched-bench measured nothing; it printed:\n{said[-2000:]}")
     found: dict[str, Any] = json.loads(lines[-1])
     if (found["pl"], found["pp"], found["tg"]) != (streams, args.prompt, args.frames):
         raise RuntimeError(f"llama-batched-bench did other work than asked for: {found}")
@@ -154,7 +156,6 @@ def _run(*command: str) -> str:
         SystemExit: it failed; the message has its last lines.
     """
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if "batched" in command[0] and "{" not in done.stdout: print(command, done, flush=True)
     if done.returncode != 0:
         raise SystemExit(f"{command[0]} failed:\n{done.stderr[-2000:]}")
     return done.stdout

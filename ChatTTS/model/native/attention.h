@@ -14,7 +14,6 @@ namespace velocity {
 struct Float32Cache {
   typedef float Stored;
   static constexpr int kStep = 1;
-  static Stored stored(float x) { return x; }
   static Floats widen(const Stored* at) { return load<Floats>(at); }
   // Adds q[d] * key[d] for the positions of one vector, to one sum for each of kStep values of d.
   static inline void add(Floats (&sums)[kStep], const float* q, const Stored* at) {
@@ -25,7 +24,6 @@ struct Float32Cache {
 struct Bfloat16Cache {
   typedef bf16 Stored;
   static constexpr int kStep = 2;
-  static Stored stored(float x) { return to_bf16(x); }
   static Floats widen(const Stored* at) { return velocity::widen(at); }
   static inline void add(Floats (&sums)[kStep], const float* q, const Stored* at) {
     const Words pairs = load<Words>(at);
@@ -53,14 +51,21 @@ class Blocks {
   Blocks(void* pool, const BlockShape& shape, int layer, const int32_t* table)
       : shape_(shape), base_(static_cast<Stored*>(pool) + layer * shape.layer()), table_(table) {}
 
+  static constexpr int kMostAtOnce = 64;  // even, so that steps stay whole
+
   void write(int position, int head, const float* key, const float* value) const {
     const int slot = position % shape_.block_size;
     Stored* keys = at(position / shape_.block_size, head);
     Stored* values = at(position / shape_.block_size, shape_.heads + head);
-    for (int d = 0; d < shape_.head_size; ++d) {
-      keys[(d / Cache::kStep * shape_.positions() + slot) * Cache::kStep + d % Cache::kStep] =
-          Cache::stored(key[d]);
-      values[slot * shape_.width() + d] = Cache::stored(value[d]);
+    put_row(value, shape_.head_size, values + slot * shape_.width());
+    // A key's numbers lie apart: it becomes one row first.
+    Stored row[kMostAtOnce];
+    for (int start = 0; start < shape_.head_size; start += kMostAtOnce) {
+      const int count = std::min(kMostAtOnce, shape_.head_size - start);
+      put_row(key + start, count, row);
+      for (int d = 0; d < count; ++d)
+        keys[((start + d) / Cache::kStep * shape_.positions() + slot) * Cache::kStep +
+             d % Cache::kStep] = row[d];
     }
   }
 

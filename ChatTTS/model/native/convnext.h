@@ -48,11 +48,6 @@ inline Floats gelu(Floats x) {
   return multiply_add(-size, tail, x > zero ? x : zero);
 }
 
-inline void put(float* to, Floats v) { store(to, v); }
-#if HAS_BF16_PRODUCT
-inline void put(bf16* to, Floats v) { store(to, _mm512_cvtneps_pbh((__m512)v)); }
-#endif
-
 // LayerNorm of a row. It overwrites the row, and sets the padding of the output to zero.
 template <class Output>
 inline void normalise(const float* weight, const float* bias, float eps, int channels, float* row,

@@ -225,15 +225,11 @@ class Llama : public LlamaBase {
       const float* x = &x_[size_t(row) * sizes_.hidden];
       Kept* out = &normed_[size_t(row) * even(sizes_.hidden)];
       const float factor = inverse_rms(x);
-      for (int d = 0; d < sizes_.hidden; ++d) out[d] = kept(x[d] * factor * weight[d]);
+      int d = 0;
+      for (; d + kLanes <= sizes_.hidden; d += kLanes)
+        put(out + d, load<Floats>(x + d) * factor * load<Floats>(weight + d));
+      for (; d < sizes_.hidden; ++d) put(out + d, x[d] * factor * weight[d]);
     });
-  }
-
-  static Kept kept(float x) {
-    if constexpr (Weights::kQuantised)
-      return x;
-    else
-      return Weights::input(x);
   }
 
   // Returns rows as a product takes them, one row_stride behind another.
@@ -287,9 +283,8 @@ class Llama : public LlamaBase {
         store(g + i, v / (1.0f + exponential(-v)) * load<Floats>(u + i));
       }
       for (int row = 0; row < rows; ++row)
-        for (int n = 0; n < count; ++n)
-          gated_[size_t(row) * even(sizes_.intermediate) + sizes_.first_inner + column + n] =
-              kept(g[row * kPanel + n]);
+        put_row(g + row * kPanel, count,
+                &gated_[size_t(row) * even(sizes_.intermediate) + sizes_.first_inner + column]);
     });
   }
 
@@ -314,7 +309,14 @@ class Llama : public LlamaBase {
   // Rotary embedding (Su et al. 2021), halves paired as in Llama checkpoints.
   void rotate(float* x, const float* cosine, const float* sine) const {
     const int half = sizes_.head_size / 2;
-    for (int i = 0; i < half; ++i) {
+    int i = 0;
+    for (; i + kLanes <= half; i += kLanes) {
+      const Floats a = load<Floats>(x + i), b = load<Floats>(x + i + half);
+      store(x + i, a * load<Floats>(cosine + i) - b * load<Floats>(sine + i));
+      store(x + i + half,
+            b * load<Floats>(cosine + i + half) + a * load<Floats>(sine + i + half));
+    }
+    for (; i < half; ++i) {
       const float a = x[i], b = x[i + half];
       x[i] = a * cosine[i] - b * sine[i];
       x[i + half] = b * cosine[i + half] + a * sine[i + half];
@@ -337,7 +339,7 @@ class Llama : public LlamaBase {
       const float* from = &own.mixed[(h - first) * shape_.width()];
       Kept* to =
           &attended_[size_t(row) * even(sizes_.queries) + sizes_.first_query + size_t(h) * d];
-      for (int i = 0; i < d; ++i) to[i] = kept(from[i]);
+      put_row(from, d, to);
     }
   }
 

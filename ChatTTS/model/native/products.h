@@ -20,7 +20,7 @@ enum WeightKind { kFloat32 = 0, kBfloat16 = 1, kInt8 = 2 };
 
 // For each kind of weights: its layout in memory, the type of its inputs and of its sums, and one
 // step of its accumulation. A step takes `kStep` inputs; a panel lies as [k / kStep][column][kStep].
-// `input` makes an input of a float. Where rows are quantised, that needs the whole row: quantise.
+// Where rows are quantised, that needs the whole row: see quantise.
 
 struct Float32Weights {
   typedef float Stored;
@@ -31,7 +31,6 @@ struct Float32Weights {
   static constexpr bool kQuantised = false;
   static int place(int k) { return k; }
   static int stride(int inputs) { return round_up(inputs, 2); }
-  static Input input(float x) { return x; }
 
   template <int Rows>
   static inline void step(const Input* in, int stride, const Stored* at,
@@ -57,7 +56,6 @@ struct Bfloat16Weights {
   static constexpr bool kQuantised = false;
   static int place(int k) { return k; }
   static int stride(int inputs) { return round_up(inputs, 2); }
-  static Input input(float x) { return to_bf16(x); }
 
   template <int Rows>
   static inline void step(const Input* in, int stride, const Stored* at,
@@ -86,7 +84,6 @@ struct Bfloat16Weights {
   static constexpr bool kQuantised = false;
   static int place(int k) { return k; }
   static int stride(int inputs) { return round_up(inputs, 2); }
-  static Input input(float x) { return x; }
 
   template <int Rows>
   static inline void step(const Input* in, int stride, const Stored* at,
@@ -252,7 +249,7 @@ inline void take_row(const float* from, int inputs, typename Weights::Input* to)
   if constexpr (Weights::kQuantised)
     quantise(from, inputs, to);
   else
-    for (int k = 0; k < inputs; ++k) to[k] = Weights::input(from[k]);
+    put_row(from, inputs, to);
 }
 
 // A packed matrix: where the kind is quantised, a scale for each column, and a whole number that is

@@ -98,6 +98,25 @@ inline float from_bf16(bf16 h) {
 
 inline Floats as_floats(Words bits) { return load<Floats>(&bits); }
 
+// Stores a vector of floats as any stored kind, with the bits of to_bf16.
+inline void put(float* to, Floats x) { store(to, x); }
+inline void put(bf16* to, Floats x) {
+  const Words bits = load<Words>(&x);
+  const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, damaged = (bits >> 16) | 0x40;
+  const Words upper = (bits & 0x7fffffff) > 0x7f800000 ? damaged : rounded;
+  store(to, __builtin_convertvector(upper, Halves));
+}
+inline void put(float* to, float x) { *to = x; }
+inline void put(bf16* to, float x) { *to = to_bf16(x); }
+
+// Stores `count` floats as any stored kind.
+template <class Stored>
+inline void put_row(const float* from, int count, Stored* to) {
+  int i = 0;
+  for (; i + kLanes <= count; i += kLanes) put(to + i, load<Floats>(from + i));
+  for (; i < count; ++i) put(to + i, from[i]);
+}
+
 // Loads a vector of any stored kind as floats.
 inline Floats widen(const float* from) { return load<Floats>(from); }
 inline Floats widen(const bf16* from) {

@@ -79,19 +79,30 @@ class Blocks {
   //   out: [last - first][width]
   void attend(const float* q, int first, int last, int group, int length, float scale,
               float* scores, int room, float* out) const {
-    const int block_size = shape_.block_size, width = shape_.width();
-    for (int start = 0, b = 0; start < length; start += block_size, ++b)
-      for (int h = first; h < last; ++h)
-        score(q + h * shape_.head_size, at(b, h / group), std::min(block_size, length - start),
-              scale, scores + (h - first) * room + start);
-    std::memset(out, 0, (last - first) * width * sizeof(float));
-    for (int h = 0; h < last - first; ++h)
+    const int block_size = shape_.block_size, width = shape_.width(), heads = last - first;
+    const int blocks = (length + block_size - 1) / block_size, pieces = blocks * heads;
+    // Keys, and then values, of a block and head after the other.
+    const auto piece = [&](int i) {
+      const int kind = i / pieces, b = i % pieces / heads, h = first + i % heads;
+      return at(b, kind * shape_.heads + h / group);
+    };
+    const auto ahead = [&](int i) {
+      return reinterpret_cast<const char*>(piece(std::min(i + kPiecesAhead, 2 * pieces - 1)));
+    };
+    for (int i = 0; i < pieces; ++i) {
+      const int start = i / heads * block_size, h = i % heads;
+      score(q + (first + h) * shape_.head_size, piece(i), std::min(block_size, length - start),
+            scale, scores + h * room + start, ahead(i));
+    }
+    std::memset(out, 0, heads * width * sizeof(float));
+    for (int h = 0; h < heads; ++h)
       scores[(h + 1) * room - 1] = normalise(scores + h * room, length);
-    for (int start = 0, b = 0; start < length; start += block_size, ++b)
-      for (int h = first; h < last; ++h)
-        weigh(scores + (h - first) * room + start, at(b, shape_.heads + h / group),
-              std::min(block_size, length - start), out + (h - first) * width);
-    for (int h = 0; h < last - first; ++h)
+    for (int i = 0; i < pieces; ++i) {
+      const int start = i / heads * block_size, h = i % heads;
+      weigh(scores + h * room + start, piece(pieces + i), std::min(block_size, length - start),
+            out + h * width, ahead(pieces + i));
+    }
+    for (int h = 0; h < heads; ++h)
       for (int i = h * width; i < (h + 1) * width; i += kLanes)
         store(out + i, load<Floats>(out + i) / scores[(h + 1) * room - 1]);
   }
@@ -101,26 +112,31 @@ class Blocks {
     return base_ + table_[block] * shape_.block() + part * shape_.head();
   }
 
-  void score(const float* q, const Stored* keys, int count, float scale, float* scores) const {
+  // Scores the positions of a block. Meanwhile it fetches as many bytes at `ahead`.
+  void score(const float* q, const Stored* keys, int count, float scale, float* scores,
+             const char* ahead) const {
     const int positions = shape_.positions();
+    Ahead<2> lines{ahead, kLine};
     int t = 0;
     for (; t + 2 * kLanes <= positions && t < count; t += 2 * kLanes)
-      score_vectors<2>(q, keys, t, count, scale, scores);
-    if (t < count) score_vectors<1>(q, keys, t, count, scale, scores);
+      score_vectors<2>(q, keys, t, count, scale, scores, lines);
+    if (t < count) score_vectors<1>(q, keys, t, count, scale, scores, lines);
   }
 
   // Scores of some vectors of positions side by side, so that one need not wait for another.
   template <int Vectors>
   inline void score_vectors(const float* q, const Stored* keys, int t, int count, float scale,
-                            float* scores) const {
+                            float* scores, Ahead<2>& lines) const {
     const int positions = shape_.positions();
     Floats sums[Vectors][Cache::kStep];
     for (auto& own : sums)
       for (Floats& part : own) part = Floats{};
-    for (int d = 0; d < shape_.head_size; d += Cache::kStep)
+    for (int d = 0; d < shape_.head_size; d += Cache::kStep) {
+      lines.fetch();
       for (int j = 0; j < Vectors; ++j)
         Cache::add(sums[j], q + d,
                    keys + (d / Cache::kStep * positions + t + j * kLanes) * Cache::kStep);
+    }
     for (int j = 0; j < Vectors; ++j) {
       Floats total = sums[j][0];
       for (int part = 1; part < Cache::kStep; ++part) total += sums[j][part];
@@ -133,43 +149,53 @@ class Blocks {
     }
   }
 
-  // Turns scores into exponentials; returns their sum.
+  // Turns scores into exponentials; returns their sum. It writes on to the end of a vector.
   static float normalise(float* scores, int length) {
-    float peak = scores[0];
-    for (int t = 1; t < length; ++t) peak = scores[t] > peak ? scores[t] : peak;
+    const int whole = round_up(length, kLanes);
+    std::fill(scores + length, scores + whole, -INFINITY);
+    Floats peaks = load<Floats>(scores);
+    for (int t = kLanes; t < whole; t += kLanes) {
+      const Floats x = load<Floats>(scores + t);
+      peaks = x > peaks ? x : peaks;
+    }
+    float peak = peaks[0];
+    for (int lane = 1; lane < kLanes; ++lane) peak = peaks[lane] > peak ? peaks[lane] : peak;
     Floats total = {};
-    int t = 0;
-    for (; t + kLanes <= length; t += kLanes) {
-      Floats e = exponential(load<Floats>(scores + t) - splat(peak));
+    for (int t = 0; t < whole; t += kLanes) {
+      const Floats e = exponential(load<Floats>(scores + t) - splat(peak));
       store(scores + t, e);
       total += e;
     }
-    float rest = 0;
-    for (; t < length; ++t) rest += scores[t] = exponential(splat(scores[t] - peak))[0];
-    return sum(total) + rest;
+    return sum(total);
   }
 
   // Adds the weighted values of a block to sums [width].
-  void weigh(const float* weights, const Stored* values, int count, float* sums) const {
+  void weigh(const float* weights, const Stored* values, int count, float* sums,
+             const char* ahead) const {
     const int width = shape_.width();
+    Ahead<2> lines{ahead, kLine};
     if (width == kUsualVectors * kLanes)
-      weigh_vectors<kUsualVectors>(weights, values, count, width, sums);
+      weigh_vectors<kUsualVectors>(weights, values, count, width, sums, lines);
     else
       for (int i = 0; i < width; i += kLanes)
-        weigh_vectors<1>(weights, values + i, count, width, sums + i);
+        weigh_vectors<1>(weights, values + i, count, width, sums + i, lines);
   }
 
+  // Keys or values of that many heads are fetched ahead.
+  static constexpr int kPiecesAhead = 2;
   static constexpr int kUsualVectors = 64 / kLanes;  // heads of 64: all sums stay in registers
 
   template <int Vectors>
   static inline void weigh_vectors(const float* weights, const Stored* values, int count, int width,
-                                   float* sums) {
+                                   float* sums, Ahead<2>& lines) {
     Floats held[Vectors];
     for (int j = 0; j < Vectors; ++j) held[j] = load<Floats>(sums + j * kLanes);
-    for (int t = 0; t < count; ++t)
+    for (int t = 0; t < count; ++t) {
+      lines.fetch();
       for (int j = 0; j < Vectors; ++j)
         held[j] =
             multiply_add(splat(weights[t]), Cache::widen(values + t * width + j * kLanes), held[j]);
+    }
     for (int j = 0; j < Vectors; ++j) store(sums + j * kLanes, held[j]);
   }
 

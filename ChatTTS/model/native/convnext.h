@@ -97,7 +97,8 @@ inline void project(Team::Member& member, const typename Weights::Input* in, int
   const int width = round_up(matrix.outputs, kRowStep);
   member.each(tiles * matrix.panels(), [&](int i) {
     const int p = i / tiles, first = i % tiles * tile, count = std::min(tile, rows - first);
-    panel_product(in + size_t(first) * stride, count, stride, matrix, p, sums);
+    panel_product(in + size_t(first) * stride, count, stride, matrix, p, sums,
+                  matrix.panel((i + 1) / tiles));
     const int column = p * kPanel, columns = std::min(kPanel, width - column);
     for (int row = 0; row < count; ++row)
       for (int n = 0; n < columns; n += kLanes)

@@ -36,7 +36,8 @@ struct VelocityWeights {
 // The rows that ranks fill together, each rank its own columns.
 enum VelocityGathered { kAttended = 0, kHidden = 1, kGated = 2 };
 
-// Fetches the columns of the other ranks: `rows` rows of `bytes` bytes, each number of `item` bytes.
+// Fetches the columns of the other ranks: `rows` rows of `bytes` bytes, each number of `item`
+// bytes.
 typedef void (*VelocityGather)(int32_t what, void* data, int32_t rows, int32_t bytes, int32_t item);
 
 // One step: `rows` positions; see batch.py for the fields.
@@ -102,8 +103,8 @@ class Llama : public LlamaBase {
     need(attended_, n * even(sizes_.queries));
     need(gated_, n * even(sizes_.intermediate));
     if (Weights::kQuantised)
-      need(quantised_, n * row_stride<Weights>(std::max({sizes_.hidden, sizes_.queries,
-                                                         sizes_.intermediate})));
+      need(quantised_,
+           n * row_stride<Weights>(std::max({sizes_.hidden, sizes_.queries, sizes_.intermediate})));
     own_.resize(members);
     for (Own& own : own_) {
       need(own.sums, 2 * n * kPanel);
@@ -140,8 +141,8 @@ class Llama : public LlamaBase {
       normalise(member, rows, layer.mlp_norm);
       gate(member, rows, layer);
       gather(member, batch, kGated, gated_, even(sizes_.intermediate));
-      project(member, rows, gated_,
-              matrix(layer.down, sizes_.own_hidden, sizes_.intermediate), adding());
+      project(member, rows, gated_, matrix(layer.down, sizes_.own_hidden, sizes_.intermediate),
+              adding());
       gather(member, batch, kHidden, x_, sizes_.hidden);
     }
     if (batch.passed) {
@@ -253,7 +254,7 @@ class Llama : public LlamaBase {
     const int stride = row_stride<Weights>(matrix.inputs);
     member.each(matrix.panels(), [&](int p) {
       float* sums = own_[member.rank].sums.data();
-      panel_product(in, rows, stride, matrix, p, sums);
+      panel_product(in, rows, stride, matrix, p, sums, matrix.panel(p + 1));
       const int column = p * kPanel, count = std::min(kPanel, matrix.outputs - column);
       for (int row = 0; row < rows; ++row) finish(row, column, sums + row * kPanel, count);
     });
@@ -275,8 +276,8 @@ class Llama : public LlamaBase {
     member.each(gates.panels(), [&](int p) {
       float* g = own_[member.rank].sums.data();
       float* u = g + size_t(rows) * kPanel;
-      panel_product(in, rows, stride, gates, p, g);
-      panel_product(in, rows, stride, ups, p, u);
+      panel_product(in, rows, stride, gates, p, g, ups.panel(p));
+      panel_product(in, rows, stride, ups, p, u, gates.panel(p + 1));
       const int column = p * kPanel, count = std::min(kPanel, gates.outputs - column);
       for (int i = 0; i < rows * kPanel; i += kLanes) {
         const Floats v = load<Floats>(g + i);
@@ -313,8 +314,7 @@ class Llama : public LlamaBase {
     for (; i + kLanes <= half; i += kLanes) {
       const Floats a = load<Floats>(x + i), b = load<Floats>(x + i + half);
       store(x + i, a * load<Floats>(cosine + i) - b * load<Floats>(sine + i));
-      store(x + i + half,
-            b * load<Floats>(cosine + i + half) + a * load<Floats>(sine + i + half));
+      store(x + i + half, b * load<Floats>(cosine + i + half) + a * load<Floats>(sine + i + half));
     }
     for (; i < half; ++i) {
       const float a = x[i], b = x[i + half];

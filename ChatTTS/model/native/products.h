@@ -6,6 +6,8 @@
 // never depend on the rows beside it.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -19,7 +21,7 @@ namespace velocity {
 enum WeightKind { kFloat32 = 0, kBfloat16 = 1, kInt8 = 2 };
 
 // For each kind of weights: its layout in memory, the type of its inputs and of its sums, and one
-// step of its accumulation. A step takes `kStep` inputs; a panel lies as [k / kStep][column][kStep].
+// step of its accumulation. A step takes `kStep` inputs; a panel is [k / kStep][column][kStep].
 // Where rows are quantised, that needs the whole row: see quantise.
 
 struct Float32Weights {
@@ -324,44 +326,91 @@ struct Matrix {
   }
 };
 
+template <class Weights>
+constexpr int step_bytes() {
+  return kPanel * Weights::kStep * int(sizeof(typename Weights::Stored));
+}
+
 // Adds the products of some rows over inputs [from, to) to `sums`.
-template <class Weights, int Rows>
+template <class Weights, int Rows, int Lines>
 inline void add_rows(const typename Weights::Input* in, int stride,
-                     const typename Weights::Stored* panel, int from, int to, float* sums) {
+                     const typename Weights::Stored* panel, int from, int to, float* sums,
+                     Ahead<Lines> ahead) {
   typedef typename Weights::Sum Sum;
   Sum acc[Rows][kPanelVectors];
   for (int m = 0; m < Rows; ++m)
     for (int j = 0; j < kPanelVectors; ++j) acc[m][j] = load<Sum>(sums + m * kPanel + j * kLanes);
-  for (int k = from; k < to; k += Weights::kStep)
+  for (int k = from; k < to; k += Weights::kStep) {
+    ahead.fetch();
     Weights::template step<Rows>(in + Weights::place(k), stride, panel + int64_t(k) * kPanel, acc);
+  }
   for (int m = 0; m < Rows; ++m)
     for (int j = 0; j < kPanelVectors; ++j) store(sums + m * kPanel + j * kLanes, acc[m][j]);
 }
 
-template <class Weights, int Rows = Weights::kRows>
+template <class Weights, int Lines, int Rows = Weights::kRows>
 inline void add_rows_of(int rows, const typename Weights::Input* in, int stride,
-                        const typename Weights::Stored* panel, int from, int to, float* sums) {
+                        const typename Weights::Stored* panel, int from, int to, float* sums,
+                        Ahead<Lines> ahead) {
   if (rows == Rows)
-    add_rows<Weights, Rows>(in, stride, panel, from, to, sums);
+    add_rows<Weights, Rows>(in, stride, panel, from, to, sums, ahead);
   else if constexpr (Rows > 1)
-    add_rows_of<Weights, Rows - 1>(rows, in, stride, panel, from, to, sums);
+    add_rows_of<Weights, Lines, Rows - 1>(rows, in, stride, panel, from, to, sums, ahead);
+}
+
+// Adds the products of all rows over inputs [from, to), in groups of nearly equal size. Each group
+// fetches its part of the weights that come next, so that reading and computing overlap evenly.
+template <class Weights, int Lines>
+inline void add_groups(const typename Weights::Input* in, int rows, int groups, int stride,
+                       const typename Weights::Stored* panel, int from, int to, float* sums,
+                       const char* next) {
+  const int steps = (to - from) / Weights::kStep;
+  const int line = step_bytes<Weights>() / (groups * Lines);
+  for (int g = 0; g < groups; ++g) {
+    const int first = rows * g / groups, count = rows * (g + 1) / groups - first;
+    const Ahead<Lines> ahead{next + int64_t(g) * steps * Lines * line, line};
+    add_rows_of<Weights, Lines>(count, in + int64_t(first) * stride, stride, panel, from, to,
+                                sums + first * kPanel, ahead);
+  }
+}
+
+// Bytes of weights that stay in the nearest cache while all rows pass by. Half of the cache is left
+// to those that come next.
+inline int stretch_bytes() {
+#if defined(_SC_LEVEL1_DCACHE_SIZE)
+  static const long size = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+  if (size > 0) return int(size / 2);
+#endif
+  return 16 << 10;
 }
 
 // Computes the sums of one panel for all rows.
 //
-// Many rows take the inputs in stretches, whose weights stay in the nearest cache.
+// The weights pass in stretches. While all rows are multiplied by one, the next one is fetched: the
+// processor's own prefetching falls behind where several rows take each weight.
 template <class Weights>
 inline void panel_by_vectors(const typename Weights::Input* in, int rows, int stride,
-                             const Matrix<Weights>& matrix, int p, float* sums) {
-  constexpr int kStretch = 512;
+                             const Matrix<Weights>& matrix, int p, float* sums, const void* next) {
+  constexpr int kStepLines = (step_bytes<Weights>() + kLine - 1) / kLine;
+  static_assert(kStepLines <= 3, "from three groups on, a line in each step is enough");
   std::fill_n(sums, size_t(rows) * kPanel, 0.0f);
+  const typename Weights::Stored* panel = matrix.panel(p);
   const int whole = round_up(matrix.inputs, Weights::kStep);
-  const int stretch = rows <= Weights::kRows ? whole : kStretch;
+  const int stretch = std::max(1, stretch_bytes() / step_bytes<Weights>()) * Weights::kStep;
+  const int groups = std::max(1, (rows + Weights::kRows - 1) / Weights::kRows);
   for (int from = 0; from < whole; from += stretch) {
     const int to = std::min(whole, from + stretch);
-    for (int m = 0; m < rows; m += Weights::kRows)
-      add_rows_of<Weights>(std::min(Weights::kRows, rows - m), in + int64_t(m) * stride, stride,
-                           matrix.panel(p), from, to, sums + m * kPanel);
+    const void* coming = to < whole ? panel + int64_t(to) * kPanel : next;
+    const auto add = [&](auto lines) {
+      add_groups<Weights, lines>(in, rows, groups, stride, panel, from, to, sums,
+                                 static_cast<const char*>(coming));
+    };
+    if (groups == 1)
+      add(std::integral_constant<int, kStepLines>{});
+    else if (groups == 2)
+      add(std::integral_constant<int, (kStepLines + 1) / 2>{});
+    else
+      add(std::integral_constant<int, 1>{});
   }
 }
 
@@ -407,20 +456,21 @@ inline void panel_by_tiles(const typename Weights::Input* in, int rows, int stri
 // the way, there is one way for any number of rows.
 template <class Weights>
 inline void panel_totals(const typename Weights::Input* in, int rows, int stride,
-                         const Matrix<Weights>& matrix, int p, float* sums) {
+                         const Matrix<Weights>& matrix, int p, float* sums, const void* next) {
 #if HAS_TILES
   if constexpr (!std::is_same<Weights, Float32Weights>::value)
     if (!Weights::kQuantised || rows > Weights::kRows)
       return panel_by_tiles(in, rows, stride, matrix, p, sums);
 #endif
-  panel_by_vectors(in, rows, stride, matrix, p, sums);
+  panel_by_vectors(in, rows, stride, matrix, p, sums, next);
 }
 
-// Computes one panel of a product for all rows, into sums[rows][kPanel].
+// Computes one panel of a product for all rows, into sums[rows][kPanel]. `next`: the weights that
+// the member takes afterwards, as far as it is known.
 template <class Weights>
 inline void panel_product(const typename Weights::Input* in, int rows, int stride,
-                          const Matrix<Weights>& matrix, int p, float* sums) {
-  panel_totals(in, rows, stride, matrix, p, sums);
+                          const Matrix<Weights>& matrix, int p, float* sums, const void* next) {
+  panel_totals(in, rows, stride, matrix, p, sums, next);
   if constexpr (Weights::kQuantised)  // the sums are still whole numbers
     for (int m = 0; m < rows; ++m) {
       const typename Weights::Input* row = in + int64_t(m) * stride;

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -41,8 +42,16 @@ class Team {
   static constexpr int kBarrierSpins = 4000;
   static constexpr int kIdleSpins = 8000;
 
+  // How many tasks of a member's run are taken, in this phase and in the next. Members write into
+  // lines of the cache of their own.
+  struct alignas(64) Run {
+    std::atomic<int> taken[2] = {{0}, {0}};
+  };
+
   // What the threads share. A child of a fork does not free the parent's, nor use it.
   struct Shared {
+    explicit Shared(int size) : runs(new Run[size]) {}
+
     std::mutex turn;  // held by the caller that runs
     std::mutex mutex;
     std::condition_variable wake;
@@ -53,7 +62,7 @@ class Team {
     void* body = nullptr;
     std::atomic<int> arrived{0};
     std::atomic<unsigned> phase{0};
-    std::atomic<int> next[2] = {{0}, {0}};
+    const std::unique_ptr<Run[]> runs;
   };
 
   void raise();
@@ -73,26 +82,34 @@ class Team::Member {
   const int rank;
   const int size;
 
-  // Calls task(i) for every i below `tasks`, each on a member that is free, and waits for all.
+  // Calls task(i) for every i below `tasks`, and waits for all. Each member takes a run of tasks in
+  // order, so that it reads memory straight on, and then helps those that have some left.
   template <class Task>
   void each(int tasks, Task task) {
-    if (size == 1) {
-      for (int i = 0; i < tasks; ++i) task(i);
-      return;
+    for (int other = 0; other < size; ++other) {
+      const int owner = (rank + other) % size;
+      const int begin = start(tasks, owner), count = start(tasks, owner + 1) - begin;
+      std::atomic<int>& taken = shared_->runs[owner].taken[turn_];
+      while (taken.load(std::memory_order_relaxed) < count) {
+        const int i = taken.fetch_add(1, std::memory_order_relaxed);
+        if (i < count) task(begin + i);
+      }
     }
-    std::atomic<int>& next = shared_->next[turn_ & 1];
-    for (int i; (i = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) task(i);
-    meet(next);
-    ++turn_;
+    meet();
+    turn_ = 1 - turn_;
   }
 
  private:
-  // The last member to arrive resets the counter: all members have seen its end, and the next
-  // phase uses the other counter.
-  void meet(std::atomic<int>& next) {
+  // Where the run of a member begins.
+  int start(int tasks, int member) const { return int(int64_t(tasks) * member / size); }
+
+  // The last member to arrive resets the counters: all members have seen their ends, and the next
+  // phase uses the others.
+  void meet() {
     unsigned phase = shared_->phase.load(std::memory_order_acquire);
     if (shared_->arrived.fetch_add(1, std::memory_order_acq_rel) == size - 1) {
-      next.store(0, std::memory_order_relaxed);
+      for (int i = 0; i < size; ++i)
+        shared_->runs[i].taken[turn_].store(0, std::memory_order_relaxed);
       shared_->arrived.store(0, std::memory_order_relaxed);
       shared_->phase.store(phase + 1, std::memory_order_release);
       return;
@@ -106,11 +123,12 @@ class Team::Member {
   }
 
   Shared* shared_;
-  unsigned turn_ = 0;
+  int turn_ = 0;  // which of the two counters of each run counts
 };
 
 inline void Team::raise() {
-  shared_ = new Shared;  // after a fork the old one is the parent's: its threads are not here
+  shared_ =
+      new Shared(size_);  // after a fork the old one is the parent's: its threads are not here
   shared_->living = size_ - 1;
   int rank = 1;
   try {
@@ -173,9 +191,10 @@ void Team::run(Body body) {
     shared_->call = [](void* self, Member& member) { (*static_cast<Body*>(self))(member); };
     shared_->body = &body;
     shared_->busy.store(size_ - 1, std::memory_order_relaxed);
-    // A new member starts with the first counter, so both must be 0.
-    shared_->next[0].store(0, std::memory_order_relaxed);
-    shared_->next[1].store(0, std::memory_order_relaxed);
+    // A new member starts with the first counters, so all must be 0.
+    for (int i = 0; i < size_; ++i)
+      for (std::atomic<int>& taken : shared_->runs[i].taken)
+        taken.store(0, std::memory_order_relaxed);
     {
       std::lock_guard<std::mutex> lock(shared_->mutex);
       shared_->job.fetch_add(1, std::memory_order_release);

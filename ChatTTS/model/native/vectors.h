@@ -58,6 +58,20 @@ inline void store(void* to, Vector v) {
   std::memcpy(to, &v, sizeof v);
 }
 
+constexpr int kLine = 64;  // bytes of a line of the cache, at least
+
+// Lines that are fetched into the nearest cache with each step of a loop: `Lines` of them, `stride`
+// bytes apart. Where there are none, as at the end of all, the addresses need not be valid.
+template <int Lines>
+struct Ahead {
+  const char* at;
+  int stride;
+
+  void fetch() {
+    for (int i = 0; i < Lines; ++i, at += stride) __builtin_prefetch(at);
+  }
+};
+
 inline Floats splat(float x) { return Floats{} + x; }
 
 // a * b + c, rounded once where the processor can. A compiler would fuse some such sums and not

@@ -31,7 +31,7 @@ void product(Team& team, const float* in, int rows, Matrix<Weights> matrix, floa
   team.run([&](Team::Member& member) {
     member.each(matrix.panels(), [&](int p) {
       float* own = sums[member.rank].data();
-      panel_product(inputs.data(), rows, stride, matrix, p, own);
+      panel_product(inputs.data(), rows, stride, matrix, p, own, matrix.panel(p + 1));
       const int column = p * kPanel, count = std::min(kPanel, matrix.outputs - column);
       for (int row = 0; row < rows; ++row)
         std::copy_n(own + row * kPanel, count, out + size_t(row) * matrix.outputs + column);

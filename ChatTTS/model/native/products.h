@@ -82,7 +82,8 @@ struct Bfloat16Weights {
   typedef float Input;
   typedef Floats Sum;
   static constexpr int kStep = 2;
-  static constexpr int kRows = kTileRows;
+  // The sums of more rows and both members of pairs do not fit into AVX2's registers.
+  static constexpr int kRows = kLanes == 8 ? 4 : kTileRows;
   static constexpr bool kQuantised = false;
   static int place(int k) { return k; }
   static int stride(int inputs) { return round_up(inputs, 2); }

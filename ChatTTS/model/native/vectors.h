@@ -33,7 +33,7 @@ constexpr int kTileRows = 8;      // rows of inputs that share the weights in re
 #elif defined(__AVX__)
 constexpr int kLanes = 8;
 constexpr int kPanelVectors = 2;
-constexpr int kTileRows = 4;
+constexpr int kTileRows = 6;
 #else
 constexpr int kLanes = 4;
 constexpr int kPanelVectors = 4;

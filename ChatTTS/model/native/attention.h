@@ -3,8 +3,9 @@
 // A block holds, for each layer, the keys of all heads and then the values of all heads:
 //   keys   [head][d / kStep][position][kStep]   so that a vector spans positions
 //   values [head][position][d]                  so that a vector spans d
-// with positions and d rounded up to whole vectors. Scores are computed position by position and
-// summed in the order of positions, so the bits depend on the sequence alone.
+// with positions and d rounded up to whole vectors. Where they are whole numbers, the scales of a
+// head's positions lie behind its keys, and behind its values. Scores are computed position by
+// position and summed in the order of positions, so the bits depend on the sequence alone.
 #pragma once
 
 #include "vectors.h"
@@ -14,6 +15,7 @@ namespace velocity {
 struct Float32Cache {
   typedef float Stored;
   static constexpr int kStep = 1;
+  static constexpr bool kScaled = false;
   static Floats widen(const Stored* at) { return load<Floats>(at); }
   // Adds q[d] * key[d] for the positions of one vector, to one sum for each of kStep values of d.
   static inline void add(Floats (&sums)[kStep], const float* q, const Stored* at) {
@@ -24,6 +26,7 @@ struct Float32Cache {
 struct Bfloat16Cache {
   typedef bf16 Stored;
   static constexpr int kStep = 2;
+  static constexpr bool kScaled = false;
   static Floats widen(const Stored* at) { return velocity::widen(at); }
   static inline void add(Floats (&sums)[kStep], const float* q, const Stored* at) {
     const Words pairs = load<Words>(at);
@@ -32,15 +35,39 @@ struct Bfloat16Cache {
   }
 };
 
-// The sizes of a block.
+// Eight bits a number, with a scale for each key and each value of a head.
+struct Int8Cache {
+  typedef int8_t Stored;
+  static constexpr int kStep = 1;
+  static constexpr bool kScaled = true;
+  static Floats widen(const Stored* at) { return velocity::widen(at); }
+  static inline void add(Floats (&sums)[kStep], const float* q, const Stored* at) {
+    sums[0] = multiply_add(splat(q[0]), widen(at), sums[0]);
+  }
+};
+
+// The sizes of a block; those of memory are in bytes.
 struct BlockShape {
   int layers, heads, head_size, block_size;  // heads: of keys and values
 
   int positions() const { return round_up(block_size, kLanes); }
   int width() const { return round_up(head_size, kLanes); }
-  int64_t head() const { return int64_t(positions()) * width(); }  // keys or values of a head
-  int64_t layer() const { return 2 * heads * head(); }
-  int64_t block() const { return layers * layer(); }
+  template <class Cache>
+  int64_t numbers() const {  // the keys or values of a head, without their scales
+    return int64_t(positions()) * width() * sizeof(typename Cache::Stored);
+  }
+  template <class Cache>
+  int64_t head() const {
+    return numbers<Cache>() + (Cache::kScaled ? positions() * sizeof(float) : 0);
+  }
+  template <class Cache>
+  int64_t layer() const {
+    return 2 * heads * head<Cache>();
+  }
+  template <class Cache>
+  int64_t block() const {
+    return layers * layer<Cache>();
+  }
 };
 
 template <class Cache>
@@ -49,23 +76,39 @@ class Blocks {
   typedef typename Cache::Stored Stored;
 
   Blocks(void* pool, const BlockShape& shape, int layer, const int32_t* table)
-      : shape_(shape), base_(static_cast<Stored*>(pool) + layer * shape.layer()), table_(table) {}
+      : shape_(shape),
+        base_(static_cast<char*>(pool) + layer * shape.layer<Cache>()),
+        table_(table) {}
 
   static constexpr int kMostAtOnce = 64;  // even, so that steps stay whole
 
   void write(int position, int head, const float* key, const float* value) const {
-    const int slot = position % shape_.block_size;
-    Stored* keys = at(position / shape_.block_size, head);
-    Stored* values = at(position / shape_.block_size, shape_.heads + head);
-    put_row(value, shape_.head_size, values + slot * shape_.width());
+    const int block = position / shape_.block_size, slot = position % shape_.block_size;
+    Stored* keys = at(block, head);
+    Stored* values = at(block, shape_.heads + head);
     // A key's numbers lie apart: it becomes one row first.
     Stored row[kMostAtOnce];
-    for (int start = 0; start < shape_.head_size; start += kMostAtOnce) {
-      const int count = std::min(kMostAtOnce, shape_.head_size - start);
-      put_row(key + start, count, row);
+    const auto spread = [&](int first, int count) {
       for (int d = 0; d < count; ++d)
-        keys[((start + d) / Cache::kStep * shape_.positions() + slot) * Cache::kStep +
+        keys[((first + d) / Cache::kStep * shape_.positions() + slot) * Cache::kStep +
              d % Cache::kStep] = row[d];
+    };
+    if constexpr (Cache::kScaled) {
+      const Rounding of_key(key, shape_.head_size, kLargest);
+      const Rounding of_value(value, shape_.head_size, kLargest);
+      scales(keys)[slot] = of_key.scale;
+      scales(values)[slot] = of_value.scale;
+      for_pieces([&](int first, int count) {
+        put_rounded(of_key, key + first, count, row);
+        spread(first, count);
+      });
+      put_rounded(of_value, value, shape_.head_size, values + slot * shape_.width());
+    } else {
+      for_pieces([&](int first, int count) {
+        put_row(key + first, count, row);
+        spread(first, count);
+      });
+      put_row(value, shape_.head_size, values + slot * shape_.width());
     }
   }
 
@@ -108,15 +151,43 @@ class Blocks {
   }
 
  private:
+  static constexpr float kLargest = 127;  // of a rounded number
+
+  // Bytes of keys that a step over two vectors of positions reads, and what is fetched meanwhile.
+  static constexpr int kKeyBytes = 2 * kLanes * Cache::kStep * sizeof(Stored);
+  typedef Ahead<(kKeyBytes + kLine - 1) / kLine> KeyLines;
+  // What is fetched while the values of a position are read, 64 numbers.
+  typedef Ahead<sizeof(Stored)> ValueLines;
+
   Stored* at(int block, int part) const {
-    return base_ + table_[block] * shape_.block() + part * shape_.head();
+    return reinterpret_cast<Stored*>(base_ + table_[block] * shape_.block<Cache>() +
+                                     part * shape_.head<Cache>());
+  }
+
+  // The scales behind the keys or values of a head.
+  float* scales(Stored* numbers) const {
+    return reinterpret_cast<float*>(reinterpret_cast<char*>(numbers) + shape_.numbers<Cache>());
+  }
+
+  // Calls act(first, count) for a head's numbers, as many at once as a row holds.
+  template <class Act>
+  void for_pieces(Act act) const {
+    for (int first = 0; first < shape_.head_size; first += kMostAtOnce)
+      act(first, std::min(kMostAtOnce, shape_.head_size - first));
+  }
+
+  static void put_rounded(const Rounding& rounding, const float* from, int count, Stored* to) {
+    int d = 0;
+    for (; d + kLanes <= count; d += kLanes)
+      store(to + d, narrow(rounding.take(load<Floats>(from + d))));
+    for (; d < count; ++d) to[d] = Stored(rounding.take(from[d]));
   }
 
   // Scores the positions of a block. Meanwhile it fetches as many bytes at `ahead`.
-  void score(const float* q, const Stored* keys, int count, float scale, float* scores,
+  void score(const float* q, Stored* keys, int count, float scale, float* scores,
              const char* ahead) const {
     const int positions = shape_.positions();
-    Ahead<2> lines{ahead, kLine};
+    KeyLines lines{ahead, std::min(kLine, kKeyBytes)};
     int t = 0;
     for (; t + 2 * kLanes <= positions && t < count; t += 2 * kLanes)
       score_vectors<2>(q, keys, t, count, scale, scores, lines);
@@ -125,8 +196,8 @@ class Blocks {
 
   // Scores of some vectors of positions side by side, so that one need not wait for another.
   template <int Vectors>
-  inline void score_vectors(const float* q, const Stored* keys, int t, int count, float scale,
-                            float* scores, Ahead<2>& lines) const {
+  inline void score_vectors(const float* q, Stored* keys, int t, int count, float scale,
+                            float* scores, KeyLines& lines) const {
     const int positions = shape_.positions();
     Floats sums[Vectors][Cache::kStep];
     for (auto& own : sums)
@@ -141,6 +212,7 @@ class Blocks {
       Floats total = sums[j][0];
       for (int part = 1; part < Cache::kStep; ++part) total += sums[j][part];
       total *= splat(scale);
+      if constexpr (Cache::kScaled) total *= load<Floats>(scales(keys) + t + j * kLanes);
       const int first = t + j * kLanes, valid = std::min(kLanes, count - first);
       if (valid == kLanes)
         store(scores + first, total);
@@ -170,15 +242,15 @@ class Blocks {
   }
 
   // Adds the weighted values of a block to sums [width].
-  void weigh(const float* weights, const Stored* values, int count, float* sums,
+  void weigh(const float* weights, Stored* values, int count, float* sums,
              const char* ahead) const {
     const int width = shape_.width();
-    Ahead<2> lines{ahead, kLine};
+    ValueLines lines{ahead, kLine};
     if (width == kUsualVectors * kLanes)
-      weigh_vectors<kUsualVectors>(weights, values, count, width, sums, lines);
+      weigh_vectors<kUsualVectors>(weights, scales(values), values, count, width, sums, lines);
     else
       for (int i = 0; i < width; i += kLanes)
-        weigh_vectors<1>(weights, values + i, count, width, sums + i, lines);
+        weigh_vectors<1>(weights, scales(values), values + i, count, width, sums + i, lines);
   }
 
   // Keys or values of that many heads are fetched ahead.
@@ -186,21 +258,24 @@ class Blocks {
   static constexpr int kUsualVectors = 64 / kLanes;  // heads of 64: all sums stay in registers
 
   template <int Vectors>
-  static inline void weigh_vectors(const float* weights, const Stored* values, int count, int width,
-                                   float* sums, Ahead<2>& lines) {
+  static inline void weigh_vectors(const float* weights, const float* scales_of_values,
+                                   const Stored* values, int count, int width, float* sums,
+                                   ValueLines& lines) {
     Floats held[Vectors];
     for (int j = 0; j < Vectors; ++j) held[j] = load<Floats>(sums + j * kLanes);
     for (int t = 0; t < count; ++t) {
       lines.fetch();
+      float weight = weights[t];
+      if constexpr (Cache::kScaled) weight *= scales_of_values[t];
       for (int j = 0; j < Vectors; ++j)
         held[j] =
-            multiply_add(splat(weights[t]), Cache::widen(values + t * width + j * kLanes), held[j]);
+            multiply_add(splat(weight), Cache::widen(values + t * width + j * kLanes), held[j]);
     }
     for (int j = 0; j < Vectors; ++j) store(sums + j * kLanes, held[j]);
   }
 
   const BlockShape shape_;
-  Stored* base_;
+  char* base_;
   const int32_t* table_;
 };
 

@@ -185,7 +185,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         None,
         (c_void_p, c_int, c_void_p, c_int, c_void_p, c_int, c_int, c_void_p),
     ),
-    "velocity_block_bytes": (c_int64, (POINTER(Sizes), c_int)),
+    "velocity_block_bytes": (c_int64, (c_int, c_int, POINTER(Sizes))),
     "velocity_llama": (c_void_p, (c_int, c_int, POINTER(Sizes), POINTER(Weights))),
     "velocity_llama_delete": (None, (c_void_p,)),
     "velocity_advance": (

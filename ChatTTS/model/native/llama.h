@@ -70,13 +70,21 @@ class LlamaBase {
   virtual void forward(Team& team, const VelocityBatch& batch) = 0;
 };
 
+// Where a Llama keeps keys and values: as the embeddings are stored, unless its weights are whole
+// numbers.
+template <class Weights, class Table>
+using CacheOf = std::conditional_t<
+    Weights::kQuantised, Int8Cache,
+    std::conditional_t<std::is_same<Table, float>::value, Float32Cache, Bfloat16Cache>>;
+
+// `Table`: float or bf16, as which embeddings are stored.
 template <class Weights, class Table>
 class Llama : public LlamaBase {
  public:
   typedef typename Weights::Input Input;
   // What rows are kept as until a product takes them. Quantising needs the whole row.
   typedef std::conditional_t<Weights::kQuantised, float, Input> Kept;
-  typedef Blocks<Table> Cache;
+  typedef Blocks<CacheOf<Weights, Table>> Cache;
 
   Llama(const VelocitySizes& sizes, const VelocityWeights& weights)
       : sizes_(sizes),
@@ -201,8 +209,7 @@ class Llama : public LlamaBase {
   }
 
   void read_row(const void* table, int64_t row, float* x, bool add) const {
-    const typename Table::Stored* from =
-        static_cast<const typename Table::Stored*>(table) + row * sizes_.hidden;
+    const Table* from = static_cast<const Table*>(table) + row * sizes_.hidden;
     for (int d = 0; d < sizes_.hidden; ++d) x[d] = (add ? x[d] : 0.0f) + plain(from[d]);
   }
 

@@ -149,6 +149,10 @@ struct Int8Weights {
     row[place(k)] = Input((x + kOffset) >> 8);
     row[place(k) + kBlock] = Input(x + kOffset);
   }
+  static void put(Ints x, Input* row, int k) {
+    store(row + place(k), narrow((x + kOffset) >> 8));
+    store(row + place(k) + kBlock, narrow(x + kOffset));
+  }
 
   template <int Rows>
   static inline void step(const Input* in, int stride, const Stored* at,
@@ -182,6 +186,7 @@ struct Int8Weights {
   static int stride(int inputs) { return scale_place(inputs) + 2; }
 
   static void put(int x, Input* row, int k) { row[k] = Input(x); }
+  static void put(Ints x, Input* row, int k) { store(row + k, __builtin_convertvector(x, Shorts)); }
 
   template <int Rows>
   static inline void step(const Input* in, int stride, const Stored* at,
@@ -216,34 +221,15 @@ inline int row_stride(int inputs) {
   return Weights::stride(inputs);
 }
 
-// Writes a row as whole numbers and their scale. The scale is NaN if any number of the row is not
-// finite, so that damage is heard.
+// Writes a row as whole numbers, and their scale behind them.
 inline void quantise(const float* from, int inputs, Int8Weights::Input* to) {
-  Floats peaks = {}, checks = {};
-  float peak = 0, check = 0;
+  const Rounding rounding(from, inputs, largest_input(inputs));
   int k = 0;
-  for (; k + kLanes <= inputs; k += kLanes) {
-    const Floats x = load<Floats>(from + k), size = x < 0 ? -x : x;
-    peaks = size > peaks ? size : peaks;
-    checks += x * 0;
-  }
-  for (; k < inputs; ++k) {
-    peak = std::max(peak, std::fabs(from[k]));
-    check += from[k] * 0;
-  }
-  for (int i = 0; i < kLanes; ++i) {
-    peak = std::max(peak, peaks[i]);
-    check += checks[i];
-  }
-  const float limit = largest_input(inputs), least = 1e-30f;
-  const bool is_sound = check == 0;
-  // A row that is next to nothing is nothing: its quotients would leave the range of floats.
-  const float factor = is_sound && peak > least ? limit / peak : 0;
-  const float scale = !is_sound ? NAN : peak > least ? peak / limit : 0;
-  for (k = 0; k < inputs; ++k)
-    Int8Weights::put(is_sound ? int(std::nearbyint(from[k] * factor)) : 0, to, k);
+  for (; k + kLanes <= inputs; k += kLanes)
+    Int8Weights::put(rounding.take(load<Floats>(from + k)), to, k);
+  for (; k < inputs; ++k) Int8Weights::put(rounding.take(from[k]), to, k);
   for (; k < round_up(inputs, Int8Weights::kStep); ++k) Int8Weights::put(0, to, k);
-  std::memcpy(to + Int8Weights::scale_place(inputs), &scale, sizeof scale);
+  std::memcpy(to + Int8Weights::scale_place(inputs), &rounding.scale, sizeof rounding.scale);
 }
 
 // Writes a row of floats as a product takes it.

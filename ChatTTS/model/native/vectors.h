@@ -137,6 +137,68 @@ inline Floats widen(const bf16* from) {
   return as_floats(__builtin_convertvector(load<Halves>(from), Words) << 16);
 }
 
+typedef int8_t Bytes __attribute__((vector_size(kLanes)));
+typedef int16_t Shorts __attribute__((vector_size(kLanes * 2)));
+
+// GCC converts between bytes and wider numbers one by one, so it is told the instructions.
+inline Floats widen(const int8_t* from) {
+#if defined(__AVX512F__)
+  const Ints whole = (Ints)_mm512_cvtepi8_epi32(load<__m128i>(from));
+#elif defined(__AVX2__)
+  const Ints whole = (Ints)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)from));
+#else
+  const Ints whole = __builtin_convertvector(load<Bytes>(from), Ints);
+#endif
+  return __builtin_convertvector(whole, Floats);
+}
+
+// The lowest bytes.
+inline Bytes narrow(Ints x) {
+#if defined(__AVX512F__)
+  return (Bytes)_mm512_cvtepi32_epi8((__m512i)x);
+#else
+  return __builtin_convertvector(x, Bytes);
+#endif
+}
+
+// Whole numbers nearest to x, ties to even, for |x| < 2^22: adding the constant rounds.
+inline Ints nearest(Floats x) {
+  const Floats magic = splat(12582912.0f);  // 1.5 * 2^23
+  return __builtin_convertvector((x + magic) - magic, Ints);
+}
+
+// How numbers of a row are taken as whole numbers of at most `limit`: times `factor`, and back by
+// `scale`. The scale is NaN where any number is not finite, so that damage is heard. A row that is
+// next to nothing is nothing: its quotients would leave the range of floats.
+struct Rounding {
+  float factor, scale;
+
+  Rounding(const float* row, int count, float limit) {
+    Floats peaks = {}, checks = {};
+    float peak = 0, check = 0;
+    int i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+      const Floats x = load<Floats>(row + i), size = x < 0 ? -x : x;
+      peaks = size > peaks ? size : peaks;
+      checks += x * 0;
+    }
+    for (; i < count; ++i) {
+      peak = std::fabs(row[i]) > peak ? std::fabs(row[i]) : peak;
+      check += row[i] * 0;
+    }
+    for (int lane = 0; lane < kLanes; ++lane) {
+      peak = peaks[lane] > peak ? peaks[lane] : peak;
+      check += checks[lane];
+    }
+    const bool is_sound = check == 0, is_something = peak > 1e-30f;
+    factor = is_sound && is_something ? limit / peak : 0;
+    scale = !is_sound ? NAN : is_something ? peak / limit : 0;
+  }
+
+  Ints take(Floats x) const { return scale == scale ? nearest(x * factor) : Ints{}; }
+  int take(float x) const { return scale == scale ? int(std::nearbyint(x * factor)) : 0; }
+};
+
 #if HAS_TILES
 
 // sums + the products of each four weights and the one four of inputs, which have no sign.

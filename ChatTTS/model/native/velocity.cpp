@@ -20,6 +20,16 @@ void with_weights(int kind, Act act) {
     act(Int8Weights{});
 }
 
+template <class Act>
+void with_weights_and_table(int kind, int wide, Act act) {
+  with_weights(kind, [&](auto weights) {
+    if (wide)
+      act(weights, float{});
+    else
+      act(weights, bf16{});
+  });
+}
+
 template <class Weights>
 void product(Team& team, const float* in, int rows, Matrix<Weights> matrix, float* out) {
   const int stride = row_stride<Weights>(matrix.inputs);
@@ -99,21 +109,21 @@ void velocity_product(void* team, int kind, const float* in, int rows, const cha
   });
 }
 
-int64_t velocity_block_bytes(const VelocitySizes* sizes, int wide) {
+int64_t velocity_block_bytes(int kind, int wide, const VelocitySizes* sizes) {
   const BlockShape shape{sizes->layers, sizes->kv_heads, sizes->head_size, sizes->block_size};
-  return shape.block() * (wide ? sizeof(float) : sizeof(bf16));
+  int64_t bytes = 0;
+  with_weights_and_table(kind, wide, [&](auto weights, auto table) {
+    bytes = shape.block<CacheOf<decltype(weights), decltype(table)>>();
+  });
+  return bytes;
 }
 
-// `kind` of the matrices; `wide`: embeddings and cache in float32 instead of bfloat16.
+// `kind` of the matrices; `wide`: embeddings in float32 instead of bfloat16.
 void* velocity_llama(int kind, int wide, const VelocitySizes* sizes,
                      const VelocityWeights* weights) {
   LlamaBase* llama = nullptr;
-  with_weights(kind, [&](auto w) {
-    typedef decltype(w) Weights;
-    if (wide)
-      llama = new Llama<Weights, Float32Cache>(*sizes, *weights);
-    else
-      llama = new Llama<Weights, Bfloat16Cache>(*sizes, *weights);
+  with_weights_and_table(kind, wide, [&](auto w, auto table) {
+    llama = new Llama<decltype(w), decltype(table)>(*sizes, *weights);
   });
   return llama;
 }

@@ -28,7 +28,8 @@ class NativeLlama:
     Args:
         team: the threads to compute on.
         weights: packed as ``kind``; those of ``share``.
-        embed: tables in float32 or bfloat16; keys and values are kept in the same dtype.
+        embed: tables in float32 or bfloat16. Keys and values are kept in that dtype, and in eight
+            bits where the weights are.
         rotary: cosines and sines, each float32 [positions, head size].
         share, peers: the rank, and how it reaches the others; by default it is the only one.
     """
@@ -54,6 +55,7 @@ class NativeLlama:
         self._team = team
         self._library = team.library
         self._hidden = shape.hidden_size
+        self._kind = library.KINDS[kind]
         self._wide = int(embed.code.weight.dtype is torch.float32)
         self._sizes = library.Sizes(
             hidden=shape.hidden_size,
@@ -93,14 +95,14 @@ class NativeLlama:
             **{name: address(table) for name, table in zip(names, tables, strict=True)},
         )
         self._handle = self._library.velocity_llama(
-            library.KINDS[kind], self._wide, ctypes.byref(self._sizes), ctypes.byref(given)
+            self._kind, self._wide, ctypes.byref(self._sizes), ctypes.byref(given)
         )
         # Not at exit, as for the team: a thread may still be computing.
         weakref.finalize(self, self._library.velocity_llama_delete, self._handle).atexit = False
 
     @property
     def block_bytes(self) -> int:
-        size = int(self._library.velocity_block_bytes(ctypes.byref(self._sizes), self._wide))
+        size = int(self._library.velocity_block_bytes(self._kind, self._wide, ctypes.byref(self._sizes)))
         return -(-size // library.ALIGNMENT) * library.ALIGNMENT
 
     def new_pool(self, num_blocks: int) -> Tensor:

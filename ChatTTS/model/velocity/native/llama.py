@@ -102,7 +102,9 @@ class NativeLlama:
 
     @property
     def block_bytes(self) -> int:
-        size = int(self._library.velocity_block_bytes(self._kind, self._wide, ctypes.byref(self._sizes)))
+        size = int(
+            self._library.velocity_block_bytes(self._kind, self._wide, ctypes.byref(self._sizes))
+        )
         return -(-size // library.ALIGNMENT) * library.ALIGNMENT
 
     def new_pool(self, num_blocks: int) -> Tensor:

@@ -183,7 +183,9 @@ class TiledAttention:
         slices = pool.view(-1, self._slice * self._size)[before // self._slice :]
         grouped = query.unflatten(1, (self._heads, self._groups)).float()
         parts = [self._attend(grouped, slices, chunk) for chunk in plan.chunks]
-        mixed, weights, tops = parts[0] if len(parts) == 1 else map(torch.cat, zip(*parts, strict=True))
+        mixed, weights, tops = (
+            parts[0] if len(parts) == 1 else map(torch.cat, zip(*parts, strict=True))
+        )
         scales = None
         if plan.places is not None:
             mixed, scales = self._joined(mixed, weights, tops, plan.places, plan.absent)
@@ -213,8 +215,7 @@ class TiledAttention:
             places, absent: see :class:`TilePlan`.
 
         Returns:
-            [rows, heads, head size]; and what each tile's weights are multiplied with,
-            [rows, most tiles, heads].
+            [rows, heads, head size]; and the part of each tile, [rows, most tiles, heads].
         """
         heads = self._heads * self._groups
         top = tops.view(-1, heads)[places]  # [rows, tiles, heads]
@@ -222,12 +223,17 @@ class TiledAttention:
         largest = weights.amax(-1).view(-1, heads)[places]
         scales = in_chunks(torch.exp, top - top.amax(1, keepdim=True)) / largest
         scales = scales.masked_fill(absent, 0.0)
-        tiles = mixed.view(-1, heads, self._size)[places]
-        total, out = scales[:, 0].clone(), tiles[:, 0] * scales[:, 0, :, None]
-        for tile in range(1, places.shape[1]):
+        most = places.shape[1]
+        total = scales[:, 0].clone()
+        for tile in range(1, most):
             total += scales[:, tile]
+        # Exactly 1 where a row has one tile: beside longer rows it has the bits of a step without them.
+        scales /= total.unsqueeze(1)
+        tiles = mixed.view(-1, heads, self._size)[places]
+        out = tiles[:, 0] * scales[:, 0, :, None]
+        for tile in range(1, most):
             out += tiles[:, tile] * scales[:, tile, :, None]
-        return out / total.unsqueeze(-1), scales / total.unsqueeze(1)
+        return out, scales
 
     def _note(
         self,

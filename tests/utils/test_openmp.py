@@ -33,6 +33,7 @@ for _ in range(2):
     openmp.return_threads()
     print(during - before, threads() - before, x.exp().equal(expected))
     openmp.return_threads()
-"""
+""",
+        timeout=240,
     )
     assert found.splitlines() == ["3 0 True"] * 2

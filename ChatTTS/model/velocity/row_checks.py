@@ -22,7 +22,7 @@ from ...utils.folders import cache_folder
 from ..llama_config import LlamaShape
 from ..share import Share
 from .matrices import SIZES, PackedMatrix
-from .tiled_attention import TILE, attend
+from .tiled_attention import TILE, attend, silence_torch, wanted_scores
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,8 @@ _Size = tuple[int, int]
 _PAIRS = (1, 2, 3, 4, 7, 16, 33)
 # Steps of a row of evenly spread numbers: those of the golden ratio, and of the square root of 2.
 _STEPS = (0.6180339887, 0.4142135624)
+# A prime, by which places of keys are scattered.
+_STRIDE = 7919
 
 
 def packed_rows_agree(share: Share, heads: Iterable[int], dtype: torch.dtype) -> bool:
@@ -67,10 +69,16 @@ def attention_agrees(shape: LlamaShape) -> bool:
     Args:
         shape: of the whole model, since ranks have whole heads.
     """
-    heads, groups = shape.num_key_value_heads, shape.num_attention_heads
-    groups //= heads
-    about = ("attention", heads, groups, shape.head_dim, _PAIRS, TILE)
-    return _remembered(about, lambda: _attention_agrees(heads, groups, shape.head_dim))
+    about = ("attention", shape.num_attention_heads, shape.head_dim, _PAIRS, TILE)
+
+    def check() -> bool:
+        try:
+            return _attention_agrees(shape.num_attention_heads, shape.head_dim)
+        except (NotImplementedError, RuntimeError) as error:
+            logger.info("torch does not attend in tiles here: %s", error)
+            return False
+
+    return _remembered(about, check)
 
 
 def _matrix_agrees(size: _Size, share: Share, dtype: torch.dtype) -> bool:
@@ -103,16 +111,24 @@ def _parts(outputs: int, share: Share) -> Iterator[range]:
                 yield own
 
 
-def _attention_agrees(heads: int, groups: int, size: int) -> bool:
-    most = _PAIRS[-1]
-    query = _spread(most * heads * groups, size, step=_STEPS[0]).view(-1, groups, size)
-    keys, values = (_spread(most * heads * TILE, size, step=s).view(-1, TILE, size) for s in _STEPS)
-    bias = torch.zeros(len(query), groups, TILE)
-    expected = attend(query, keys, values, bias)
+def _attention_agrees(heads: int, size: int) -> bool:
+    most = _PAIRS[-1] * heads
+    count = most + TILE
+    query = _spread(most, size, step=_STEPS[0])
+    keys, values = (_spread(count, size, step=step) for step in _STEPS)
+    places = torch.arange(most * TILE).mul_(_STRIDE).remainder_(count).view(most, TILE)
+    bias = torch.zeros(most, TILE)
+
+    def attended(part: slice) -> tuple[Tensor, Tensor, Tensor]:
+        wanted = wanted_scores(places[part], bias[part], count)
+        return attend(query[part], keys, values, places[part], wanted)
+
+    silence_torch()
+    expected = attended(slice(most))
     for pairs in _PAIRS:
-        for first in {0, most - pairs}:
-            chosen = slice(first * heads, (first + pairs) * heads)
-            found = attend(query[chosen], keys[chosen], values[chosen], bias[chosen])
+        for first in {0, most - pairs * heads}:
+            chosen = slice(first, first + pairs * heads)
+            found = attended(chosen)
             if not all(f.equal(e[chosen]) for f, e in zip(found, expected, strict=True)):
                 return False
     return True

@@ -16,10 +16,11 @@ from torch import Tensor
 from torch.nn.functional import silu
 
 from ChatTTS.model.share import Share
-from ChatTTS.model.velocity import matrices, row_checks
+from ChatTTS.model.velocity import matrices, row_checks, tiled_attention
 from ChatTTS.model.velocity.matrices import (
     SIZES,
     Matrix,
+    MatrixMaker,
     PackedMatrix,
     TiledMatrix,
     WholeMatrix,
@@ -33,7 +34,11 @@ from ...support.velocity_models import CPU, make_shape
 
 SHAPE = make_shape(64, 4, 4, 16, inner=100)
 SHARE = Share(SHAPE)
-MAKERS = {"whole": WholeMatrix, "tiled": TiledMatrix, "packed": PackedMatrix}
+MAKERS: dict[str, MatrixMaker] = {
+    "whole": WholeMatrix,
+    "tiled": TiledMatrix,
+    "packed": PackedMatrix,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -195,12 +200,9 @@ def test_answers_are_kept(
     assert packed_rows_agree(SHARE, (), torch.float32) == answer
     assert len(calls) == 2 * count
     # Anything that a library may choose an algorithm by makes another question.
-    for change in (
-        lambda: packed_rows_agree(SHARE, (), torch.bfloat16),
-        lambda: packed_rows_agree(SHARE, (9,), torch.float32),
-    ):
+    for heads, dtype in (((), torch.bfloat16), ((9,), torch.float32)):
         before = len(calls)
-        change()
+        packed_rows_agree(SHARE, heads, dtype)
         assert len(calls) > before
     monkeypatch.setenv("ONEDNN_VERBOSE", "0")
     before = len(calls)
@@ -211,11 +213,11 @@ def test_answers_are_kept(
 def test_attention_that_depends_on_others_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     if attention_agrees(SHAPE):
         assert isinstance(torch_attention(SHARE, 8, torch.float32, CPU), TiledAttention)
-    original = row_checks.attend
+    original = tiled_attention.attend
 
     def change(query: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         mixed, weights, tops = original(query, *others)
-        return (mixed * (1 + 1e-6) if len(query) == 28 else mixed), weights, tops
+        return (mixed * (1 + 1e-6) if len(query) == 7 * 4 else mixed), weights, tops
 
     monkeypatch.setattr(row_checks, "attend", change)
     shape = make_shape(64, 4, 4, 32)

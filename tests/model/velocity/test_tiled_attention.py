@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ChatTTS.model.llama_config import LlamaShape
+from ChatTTS.model.velocity import tiled_attention
 from ChatTTS.model.velocity.attention import Attention, TorchAttention
 from ChatTTS.model.velocity.batch import AttentionProbe, HeadSet, InputBatch
 from ChatTTS.model.velocity.row_checks import attention_agrees
@@ -96,13 +97,11 @@ def test_as_row_by_row(shape: LlamaShape, block_size: int) -> None:
     reference = TorchAttention(shape, block_size, torch.float32, CPU)
     expected = Filled(reference, shape, block_size, LENGTHS)
     found = tiled(shape, block_size)
-    probes = []
-    wanted = [
-        (1, np.array([0, LAYER, LAYER]), np.array([0, 2, 0]), 290),
-        (4, np.array([LAYER]), np.array([1]), 12),
-    ]
+    probes: list[tuple[Tensor, Tensor]] = []
+    three = HeadSet(np.array([0, LAYER, LAYER]), np.array([0, 2, 0]), columns=290)
+    one = HeadSet(np.array([LAYER]), np.array([1]), columns=12)
     for filled in (found, expected):
-        heads = [(row, HeadSet(*own, columns)) for row, *own, columns in wanted]
+        heads = [(1, three), (4, one)]
         probe = AttentionProbe.of(len(LENGTHS), heads)
         probe.out[:] = -1
         probes.append((last_rows(filled, probe), torch.from_numpy(probe.out)))
@@ -125,7 +124,7 @@ def test_no_bit_of_a_row_depends_on_the_others(
     # In chunks of other sizes, from blocks of another size, and the whole prompt at once.
     for block_size, pairs in ((32, 1), (7, 3), (64, 2)):
         other = tiled(shape, block_size)
-        monkeypatch.setattr(other.attention, "_pairs", pairs)
+        monkeypatch.setattr(tiled_attention, "_PAIRS", pairs)
         assert last_rows(other).equal(together)
     rows = filled.attend([1] * 300, list(range(300)))
     assert rows[299].equal(together[1])
@@ -140,3 +139,25 @@ def test_what_a_block_held_before_is_forgotten() -> None:
     filled.pool[filled.tables[4, :2]] = torch.inf
     filled.attend([4] * 39, list(range(39)))
     assert last_rows(filled).equal(expected)
+
+
+def test_a_pool_of_few_vectors() -> None:
+    shape = make_shape(32, 1, 1, 32, layers=2)
+    found = tiled(shape, 8, [9, 2])
+    expected = Filled(TorchAttention(shape, 8, torch.float32, CPU), shape, 8, [9, 2])
+    rows = [filled.attend([0, 1], [8, 1]) for filled in (found, expected)]
+    torch.testing.assert_close(*rows, atol=4e-6, rtol=0)
+
+
+def test_narrow_keys_and_values() -> None:
+    shape = SHAPES["two groups"]
+    if not attention_agrees(shape):
+        pytest.skip("this machine's products depend on the rows")
+    found, expected = (
+        last_rows(Filled(attention, shape, 32, LENGTHS))
+        for attention in (
+            TiledAttention(shape, 32, torch.bfloat16),
+            TorchAttention(shape, 32, torch.bfloat16, CPU),
+        )
+    )
+    torch.testing.assert_close(found, expected, atol=4e-6, rtol=0)

@@ -115,13 +115,13 @@ def _attention_agrees(heads: int, size: int) -> bool:
     most = _PAIRS[-1] * heads
     count = most + TILE
     query = _spread(most, size, step=_STEPS[0])
-    keys, values = (_spread(count, size, step=step) for step in _STEPS)
+    tables = tuple(_spread(count, size, step=step) for step in _STEPS)
     places = torch.arange(most * TILE).mul_(_STRIDE).remainder_(count).view(most, TILE)
     bias = torch.zeros(most, TILE)
 
     def attended(part: slice) -> tuple[Tensor, Tensor, Tensor]:
         wanted = wanted_scores(places[part], bias[part], count)
-        return attend(query[part], keys, values, places[part], wanted)
+        return attend(query[part], tables, places[part], wanted)
 
     silence_torch()
     expected = attended(slice(most))

@@ -202,10 +202,10 @@ class TiledAttention:
         parts = []
         for chunk in plan.chunks:
             own = wide.index_select(0, chunk.rows).flatten(0, 1)
-            held = [keys, values]
+            tables: tuple[Tensor, ...] = keys, values
             if (places := chunk.gathered) is not None:
-                held = [table.index_select(0, places).float() for table in held]
-            parts.append(attend(own, *held, chunk.places, chunk.wanted))
+                tables = tuple(table.index_select(0, places).float() for table in tables)
+            parts.append(attend(own, tables, chunk.places, chunk.wanted))
         mixed, weights, tops = (torch.cat(part) for part in zip(*parts, strict=True))
         scales = None
         if plan.pairs is not None:
@@ -278,13 +278,13 @@ def wanted_scores(places: Tensor, bias: Tensor, count: int) -> Tensor:
 
 
 def attend(
-    query: Tensor, keys: Tensor, values: Tensor, places: Tensor, wanted: Tensor
+    query: Tensor, tables: tuple[Tensor, ...], places: Tensor, wanted: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Attend in tiles.
 
     Args:
         query: float32 [n, head size].
-        keys, values: float32 [count, head size].
+        tables: keys and values, each float32 [count, head size].
         places: int64 [n, TILE], the keys and values of each query.
         wanted: from :func:`wanted_scores`.
 
@@ -292,6 +292,7 @@ def attend(
         The mixed values [n, head size]; the probabilities within the tile [n, TILE]; and the
         highest score [n].
     """
+    keys, values = tables
     scale = query.shape[-1] ** -0.5
     found = torch.sparse.sampled_addmm(wanted, query, keys.t(), alpha=scale)
     scores = found.values().view_as(places)

@@ -215,7 +215,7 @@ def test_attention_that_depends_on_others_is_seen(monkeypatch: pytest.MonkeyPatc
         assert isinstance(torch_attention(SHARE, 8, torch.float32, CPU), TiledAttention)
     original = tiled_attention.attend
 
-    def change(query: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def change(query: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
         mixed, weights, tops = original(query, *others)
         return (mixed * (1 + 1e-6) if len(query) == 7 * 4 else mixed), weights, tops
 

@@ -38,7 +38,7 @@ from .pipeline.streams import SpeechStream, WaveformStream
 from .pipeline.utterances import Reading, refined_texts, utterances_of, word_reader
 from .text import Lexicon, Normalizer, load_homophones
 from .text.lexicon import LexiconLike
-from .utils import machine
+from .utils import machine, openmp
 from .utils.locks import new_lock
 from .utils.process_hooks import finish_before_exit
 
@@ -178,6 +178,7 @@ class Chat(CheckpointAttributes):
             registered=self.normalizer.normalizers,
         )
         self._model, self._assigned_device, self._files = model, None, folder.asset
+        openmp.return_threads()  # the engine computes in a thread of its own
 
     load = _succeeds(load_or_raise)
     load.__doc__ = "Load as :meth:`load_or_raise` does, but log an error and return ``False``."

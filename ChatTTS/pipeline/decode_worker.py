@@ -16,6 +16,7 @@ from torch import Tensor
 from ..audio.samples import Samples
 from ..errors import GenerationError
 from ..model.streaming_decoder import DecoderInput
+from ..utils import openmp
 from ..utils.fair_lock import ComputeLock
 from ..utils.locks import ChangeNotifier, WakeSignal, new_rlock
 from ..utils.process_hooks import register_thread_owner, start_thread
@@ -150,9 +151,7 @@ class DecodeWorker:
         try:
             if not self._wait_for_batch(batch):
                 return False
-            outputs = self._compute_lock.run(
-                lambda: decode([(entry.job.decoder, entry.input) for entry in batch])
-            )
+            outputs = self._compute_lock.run(lambda: _decode_and_rest(batch))
             with self.lock:
                 for entry, (final, provisional) in zip(batch, outputs, strict=True):
                     self._deliver(entry, final, provisional)
@@ -242,6 +241,14 @@ class _BatchEntry:
     job: DecodeJob
     input: DecodeChunk
     since: float
+
+
+def _decode_and_rest(batch: Sequence[_BatchEntry]) -> list[tuple[Tensor, Tensor | None]]:
+    """Decode a batch, and keep no threads that would slow the engine down."""
+    try:
+        return decode([(entry.job.decoder, entry.input) for entry in batch])
+    finally:
+        openmp.return_threads()
 
 
 def decode(

@@ -27,16 +27,18 @@ import ChatTTS
 from ChatTTS.config import Config
 from ChatTTS.model.embed import RowKind, load_embed
 from ChatTTS.model.llama_config import read_llama_shape
-from ChatTTS.model.llama_weights import LlamaFile, LlamaWeights
+from ChatTTS.model.llama_weights import LlamaFile
 from ChatTTS.model.native.build import BuildError
 from ChatTTS.model.native.library import Team
 from ChatTTS.model.native.linear import PackedLinear
 from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.rotary import rotary_tables
-from ChatTTS.model.velocity.attention import TorchAttention
+from ChatTTS.model.share import Share
 from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.configs import CacheConfig
 from ChatTTS.model.velocity.llama import TorchLlama
+from ChatTTS.model.velocity.matrices import MatrixMaker, TiledMatrix, WholeMatrix
+from ChatTTS.model.velocity.model_loader import matrix_maker, torch_attention
 from ChatTTS.model.velocity.tiles import tiled
 
 from ..common.command import check_at_least_one, new_parser, origin, write_json
@@ -143,42 +145,47 @@ class _Packed:
 
 
 def measure_steps(args: argparse.Namespace, folder: Path, name: str) -> list[dict[str, Any]]:
-    """Time a step of the torch path with and without batch invariance.
+    """Time a step of the torch path by the kinds of matrices that it can have.
 
     Returns:
         For each number of rows the seconds by method (medians of the rounds), and ``price``:
-        those with invariance divided by those without.
+        those of the matrices that the engine takes divided by those of torch's own operator.
     """
     config = config_from(args)
     results = []
-    llamas = {
-        way: _llama(folder, config, name, batch_invariant=way == "invariant")
-        for way in ("invariant", "plain")
+    makers: dict[str, MatrixMaker | None] = {
+        "taken": None,
+        "tiles": TiledMatrix,
+        "plain": WholeMatrix,
     }
+    llamas = {way: _llama(folder, config, name, maker) for way, maker in makers.items()}
     pool = llamas["plain"].new_pool(max(args.step_rows) * _blocks(args.length)).zero_()
     for count in args.step_rows:
         batch = _batch(config, count, args.length)
         work = {way: partial(llama.forward, batch, pool) for way, llama in llamas.items()}
         seconds = _by_turns(work, args.rounds, args.passes, f"step in {name}, {count} rows")
         each = {way: median(own) for way, own in seconds.items()}
-        price = each["invariant"] / each["plain"]
+        price = each["taken"] / each["plain"]
         results.append({"rows": count, "seconds": each, "price": price, "rounds": seconds})
     return results
 
 
-def _llama(folder: Path, config: Config, name: str, *, batch_invariant: bool) -> TorchLlama:
+def _llama(folder: Path, config: Config, name: str, maker: MatrixMaker | None) -> TorchLlama:
+    """Load the Llama on torch; its matrices are by default those that the engine takes."""
     asset = folder / "asset"
     placement = choose_placement("cpu", name)
+    dtype, device = placement.dtype, placement.device
     shape = read_llama_shape(asset / "gpt" / "config.json", config.gpt)
     file = LlamaFile(asset / "gpt" / "model.safetensors", shape)
-    layers = tuple(file.layer(i, placement.dtype) for i in range(shape.num_hidden_layers))
+    share = Share(shape)
     return TorchLlama(
         shape,
-        LlamaWeights(layers, file.final_norm(placement.dtype)),
+        (file.layer(i, dtype) for i in range(shape.num_hidden_layers)),
+        file.final_norm(dtype),
         load_embed(asset / "Embed.safetensors", config.embed, placement),
-        TorchAttention(shape, CacheConfig.block_size, placement.dtype, placement.device),
+        torch_attention(share, CacheConfig.block_size, dtype, device),
         rotary_tables(shape),
-        batch_invariant=batch_invariant,
+        maker or matrix_maker(share, (), dtype, device, batch_invariant=True),
     )
 
 

@@ -19,14 +19,16 @@ from torch import Tensor
 from ChatTTS.config import EmbedConfig
 from ChatTTS.model.embed import Embed, RowKind
 from ChatTTS.model.llama_config import LlamaShape
-from ChatTTS.model.llama_weights import LlamaFile, LlamaWeights
+from ChatTTS.model.llama_weights import LlamaFile
 from ChatTTS.model.native.build import BuildError
 from ChatTTS.model.native.library import Team
 from ChatTTS.model.rotary import rotary_tables
 from ChatTTS.model.share import Peers, Share
-from ChatTTS.model.velocity.attention import TorchAttention
+from ChatTTS.model.velocity.attention import Attention
 from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.llama import LlamaModel, TorchLlama
+from ChatTTS.model.velocity.matrices import MatrixMaker
+from ChatTTS.model.velocity.model_loader import matrix_maker, torch_attention
 from ChatTTS.model.velocity.native.llama import NativeLlama
 from ChatTTS.model.velocity.native.packing import packed_weights
 
@@ -128,19 +130,21 @@ def torch_llama(
     block_size: int,
     dtype: torch.dtype = torch.float32,
     *,
-    batch_invariant: bool = True,
+    matrices: MatrixMaker | None = None,
+    attention: Attention | None = None,
     share: Share | None = None,
     peers: Peers | None = None,
 ) -> TorchLlama:
+    """The Llama on torch; matrices and attention are by default those that the loader takes."""
     own = share or Share(file.shape)
-    layers = tuple(file.layer(index, dtype, own) for index in own.layers)
     return TorchLlama(
         file.shape,
-        LlamaWeights(layers, file.final_norm(dtype)),
+        (file.layer(index, dtype, own) for index in own.layers),
+        file.final_norm(dtype),
         embed,
-        TorchAttention(own.local, block_size, dtype, CPU),
+        attention or torch_attention(own, block_size, dtype, CPU),
         rotary_tables(file.shape),
-        batch_invariant=batch_invariant,
+        matrices or matrix_maker(own, (), dtype, CPU, batch_invariant=True),
         share=share,
         peers=peers,
     )

@@ -6,11 +6,47 @@ the result depends neither on the other rows of the step nor on how a prompt was
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import torch
 from torch import Tensor
 
 from ..llama_config import LlamaShape
 from .batch import AttentionProbe, InputBatch
+
+
+class Attention(Protocol):
+    """Attention over blocks that it lays out itself."""
+
+    def new_pool(self, num_blocks: int) -> Tensor:
+        """Return memory for blocks; the first dimension counts them."""
+        ...
+
+    @property
+    def block_bytes(self) -> int:
+        """The size of a block in bytes."""
+        ...
+
+    def plan(self, batch: InputBatch, pool: Tensor) -> Any:
+        """Return what is the same in all layers of a step."""
+        ...
+
+    def __call__(
+        self, query: Tensor, key: Tensor, value: Tensor, pool: Tensor, layer: int, plan: Any
+    ) -> Tensor:
+        """Write the rows' keys and values into their blocks, then attend up to each row's own.
+
+        Args:
+            query: [rows, heads, head size], rotated.
+            key, value: [rows, kv heads, head size], keys rotated.
+            pool: from :meth:`new_pool`.
+            layer: index of the layer.
+            plan: of the step, from :meth:`plan`.
+
+        Returns:
+            [rows, heads, head size].
+        """
+        ...
 
 
 class TorchAttention:
@@ -39,21 +75,15 @@ class TorchAttention:
         """The size of a block in bytes."""
         return torch.Size(self._block_shape).numel() * self._dtype.itemsize
 
+    def plan(self, batch: InputBatch, pool: Tensor) -> InputBatch:
+        """Return the batch: every layer looks up its positions and block tables."""
+        return batch
+
     def __call__(
-        self, query: Tensor, key: Tensor, value: Tensor, pool: Tensor, layer: int, batch: InputBatch
+        self, query: Tensor, key: Tensor, value: Tensor, pool: Tensor, layer: int, plan: InputBatch
     ) -> Tensor:
-        """Write the rows' keys and values into their blocks, then attend up to each row's own.
-
-        Args:
-            query: [rows, heads, head size], rotated.
-            key, value: [rows, kv heads, head size], keys rotated.
-            pool: from :meth:`new_pool`.
-            layer: index of the layer.
-            batch: positions and block tables.
-
-        Returns:
-            [rows, heads, head size].
-        """
+        """See :class:`Attention`."""
+        batch = plan
         blocks = pool[:, layer]
         tables = torch.from_numpy(batch.tables).long()
         positions = torch.from_numpy(batch.positions).long()
@@ -72,7 +102,7 @@ class TorchAttention:
             weights = self._weights(query[row], held[0])
             out[row] = self._mixed(weights, held[1]).to(query.dtype)
             if batch.probe is not None:
-                _note(batch.probe, row, layer, weights)
+                note_attention(batch.probe, row, layer, weights.flatten(0, 1))
         return out
 
     def _weights(self, query: Tensor, keys: Tensor) -> Tensor:
@@ -91,11 +121,14 @@ class TorchAttention:
         return mixed.flatten(0, 1)
 
 
-def _note(probe: AttentionProbe, row: int, layer: int, weights: Tensor) -> None:
-    """Write the wanted attention of a row in one layer into the probe."""
-    by_head = weights.flatten(0, 1)
+def note_attention(probe: AttentionProbe, row: int, layer: int, weights: Tensor) -> None:
+    """Write the wanted attention of a row in one layer into the probe.
+
+    Args:
+        weights: the row's probabilities in that layer, [heads, positions or more].
+    """
     for entry in range(probe.first[row], probe.first[row + 1]):
         if probe.layers[entry] == layer:
             columns, start = int(probe.columns[entry]), int(probe.starts[entry])
-            chosen = by_head[int(probe.heads[entry]), :columns]
+            chosen = weights[int(probe.heads[entry]), :columns]
             probe.out[start : start + columns] = chosen.cpu().numpy()

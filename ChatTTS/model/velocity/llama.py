@@ -7,29 +7,20 @@ say which blocks belong to which sequence.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear, pad, silu
 
 from ..embed import Embed, RowKind
 from ..llama_config import LlamaShape
-from ..llama_weights import LlamaWeights
-from ..rotary import rotate
+from ..llama_weights import LayerWeights
 from ..share import Peers, Share
-from .attention import TorchAttention
+from .attention import Attention
 from .batch import InputBatch
-from .tiles import aligned, tiled
-
-# Torch computes an element-wise function on whole vectors, and on the few numbers behind the last
-# vector in another way. Chunks of this size consist of whole vectors on every processor, and torch
-# does not divide one among threads.
-_CHUNK = 1 << 12
-# Multiplies rows by the transposed weight, in products of so many outputs.
-Product = Callable[[Tensor, Tensor, "int | None"], Tensor]
+from .matrices import Matrix, MatrixMaker
 
 
 class LlamaModel(Protocol):
@@ -66,17 +57,34 @@ class LlamaModel(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class _Layer:
+    """One layer's matrices, and the weights of its norms [hidden]."""
+
+    qkv: Matrix
+    out: Matrix
+    gate: Matrix
+    up: Matrix
+    down: Matrix
+    attention_norm: Tensor
+    mlp_norm: Tensor
+
+
 class TorchLlama:
     """A Llama (Touvron et al. 2023) on torch's own operators.
 
+    No bit of a row depends on the other rows or on the number of ranks, if that holds for the
+    products and for the attention.
+
     Args:
         shape: sizes and constants.
-        weights: fused projections, on the device and in the dtype to compute in.
+        layers: fused projections, on the device and in the dtype to compute in; each is taken when
+            the one before is packed.
+        final_norm: the weight of the final norm, [hidden].
         embed: embeds the rows.
         attention: attends over the blocks.
         rotary: cosines and sines, each float32 [positions, head size].
-        batch_invariant: compute so that no bit of a row depends on the other rows, or on the number
-            of ranks.
+        make_matrix: makes what rows are multiplied with.
         share, peers: the rank, and how it reaches the others; by default it is the only one.
     """
 
@@ -85,12 +93,13 @@ class TorchLlama:
     def __init__(
         self,
         shape: LlamaShape,
-        weights: LlamaWeights,
+        layers: Iterable[LayerWeights],
+        final_norm: Tensor,
         embed: Embed,
-        attention: TorchAttention,
+        attention: Attention,
         rotary: tuple[Tensor, Tensor],
+        make_matrix: MatrixMaker,
         *,
-        batch_invariant: bool,
         share: Share | None = None,
         peers: Peers | None = None,
     ) -> None:
@@ -98,16 +107,25 @@ class TorchLlama:
         self._share, self._peers = share or Share(shape), peers
         self._embed = embed
         self._attention = attention
-        self._cosines, self._sines = (table.to(weights.final_norm.device) for table in rotary)
-        self._product: Product = tiled if batch_invariant else _whole
-        if batch_invariant:
-            weights = replace(weights, layers=tuple(layer.map(aligned) for layer in weights.layers))
-        self._weights = weights
-        on_cpu = weights.final_norm.device.type == "cpu"
-        pieces = map(self._share.piece, (shape.hidden_size, shape.intermediate_size))
-        self._pieces = (shape.head_dim, *pieces)
-        self._silu: Callable[[Tensor], Tensor] = (
-            chunked_silu if batch_invariant and on_cpu else silu
+        cosines, sines = (table.to(final_norm.device) for table in rotary)
+        half = shape.head_dim // 2
+        self._cosines = cosines
+        # The halves of a head are swapped, and the first one changes its sign.
+        self._sines = torch.cat([-sines[:, :half], sines[:, half:]], dim=1)
+        self._layers = [self._made(layer, make_matrix) for layer in layers]
+        self._final_norm = final_norm
+
+    def _made(self, layer: LayerWeights, make: MatrixMaker) -> _Layer:
+        shape, piece = self._shape, self._share.piece
+        hidden, inner = piece(shape.hidden_size), piece(shape.intermediate_size)
+        return _Layer(
+            qkv=make(layer.qkv, shape.head_dim),
+            out=make(layer.out, hidden),
+            gate=make(layer.gate, inner),
+            up=make(layer.up, inner),
+            down=make(layer.down, hidden),
+            attention_norm=layer.attention_norm,
+            mlp_norm=layer.mlp_norm,
         )
 
     def new_pool(self, num_blocks: int) -> Tensor:
@@ -123,31 +141,31 @@ class TorchLlama:
     @torch.inference_mode()
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
         share = self._share
-        size, hidden, inner = self._pieces
         if batch.probe is not None:
             batch = replace(batch, probe=batch.probe.of_share(share))
-        device = self._weights.final_norm.device
+        device = self._final_norm.device
         x = self._embed_rows(batch) if batch.given is None else batch.given
         positions = torch.from_numpy(batch.positions).to(device)
-        rotary = self._cosines[positions].unsqueeze(1), self._sines[positions].unsqueeze(1)
-        heads = [len(share.heads), *[len(share.kv_heads)] * 2]
-        for index, layer in enumerate(self._weights.layers):
+        cosines, sines = (t[positions].unsqueeze(1) for t in (self._cosines, self._sines))
+        heads, kv_heads = len(share.heads), len(share.kv_heads)
+        plan = self._attention.plan(batch, pool)
+        for index, layer in enumerate(self._layers):
             normed = self._norm(x, layer.attention_norm)
-            fused = self._product(normed, layer.qkv, size).view(len(batch), sum(heads), -1)
-            query, key, value = torch.split(fused, heads, dim=1)
-            query, key = (rotate(part, *rotary) for part in (query, key))
-            mixed = self._attention(query, key, value, pool, index, batch).flatten(1)
+            fused = layer.qkv(normed).view(len(batch), heads + 2 * kv_heads, -1)
+            turned = _rotated(fused[:, : heads + kv_heads], cosines, sines)
+            query, key = turned[:, :heads], turned[:, heads:]
+            value = fused[:, heads + kv_heads :]
+            mixed = self._attention(query, key, value, pool, index, plan).flatten(1)
             mixed = self._gather(mixed, share.query_columns())
-            x = x + self._gather_hidden(self._product(mixed, layer.out, hidden))
+            x = x + self._gather_hidden(layer.out(mixed))
             normed = self._norm(x, layer.mlp_norm)
-            gate, up = (self._product(normed, part, inner) for part in (layer.gate, layer.up))
-            gated = self._silu(gate) * up
+            gated = layer.gate.activated(normed) * layer.up(normed)
             gated = self._gather(gated, share.columns(self._shape.intermediate_size))
-            x = x + self._gather_hidden(self._product(gated, layer.down, hidden))
+            x = x + self._gather_hidden(layer.down(gated))
         if not share.is_last:
             return x
         drawn = x[torch.from_numpy(batch.draws).to(device)]
-        return self._norm(drawn, self._weights.final_norm).cpu()
+        return self._norm(drawn, self._final_norm).cpu()
 
     def _gather(self, own: Tensor, columns: list[int]) -> Tensor:
         """Return the columns [rows, all] of all ranks of the stage."""
@@ -159,14 +177,15 @@ class TorchLlama:
     def _embed_rows(self, batch: InputBatch) -> Tensor:
         """Return the rows' vectors [rows, hidden]."""
         table = self._embed.code.weight
-        kinds = torch.from_numpy(batch.kinds)
-        ids = torch.from_numpy(batch.ids).long()
+        ids = torch.from_numpy(batch.ids).long().to(table.device)
+        if (batch.kinds == RowKind.CODE).all():  # as in a step that only decodes
+            return self._embed.embed_codes(ids)
+        kinds = torch.from_numpy(batch.kinds).to(table.device)
         x = table.new_empty(len(batch), table.shape[1])
         text, code, vector = ((kinds == kind).nonzero().squeeze(1) for kind in RowKind)
-        x[text.to(x.device)] = self._embed.embed_text(ids[text, 0].to(x.device))
-        x[code.to(x.device)] = self._embed.embed_codes(ids[code].to(x.device))
-        vectors = torch.from_numpy(batch.vectors)[ids[vector, 0]]
-        x[vector.to(x.device)] = vectors.to(x)
+        x[text] = self._embed.embed_text(ids[text, 0])
+        x[code] = self._embed.embed_codes(ids[code])
+        x[vector] = torch.from_numpy(batch.vectors).to(x)[ids[vector, 0]]
         return x
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
@@ -176,11 +195,12 @@ class TorchLlama:
         return weight * (wide * scale).to(x.dtype)
 
 
-def _whole(rows: Tensor, weight: Tensor, piece: int | None) -> Tensor:
-    return linear(rows, weight)
+def _rotated(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """Apply the rotary embedding to ``x`` [rows, heads, head size], in float32.
 
-
-def chunked_silu(x: Tensor) -> Tensor:
-    """Apply SiLU; the result of a number does not depend on its place in the tensor."""
-    flat = pad(x.flatten(), (0, -x.numel() % _CHUNK))
-    return torch.cat([silu(part) for part in torch.split(flat, _CHUNK)])[: x.numel()].view_as(x)
+    Args:
+        cosines, sines: of each row, [rows, 1, head size]; sines have the signs of their terms.
+    """
+    wide = x.float()
+    turned = torch.roll(wide, x.shape[-1] // 2, dims=-1)
+    return (wide * cosines).add_(turned.mul_(sines)).to(x.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from ..cuda.support import must_fit, why_no_kernels
 from ..draws import Pass
 from ..embed import Embed, load_embed
 from ..llama_config import LlamaShape, read_llama_shape
-from ..llama_weights import LlamaFile, LlamaWeights
+from ..llama_weights import LlamaFile
 from ..native.build import BuildError
 from ..native.library import KINDS, Team
 from ..native.linear import PackedLinear
@@ -26,14 +26,17 @@ from ..placement import Placement, choose_placement
 from ..rotary import rotary_tables
 from ..share import GatheredLinear, Peers, Share
 from ..tokenizer import Tokenizer
-from .attention import TorchAttention
+from .attention import Attention, TorchAttention
 from .configs import EngineConfig, ParallelConfig
 from .llama import LlamaModel, TorchLlama
+from .matrices import MatrixLinear, MatrixMaker, PackedMatrix, TiledMatrix, WholeMatrix
 from .native.llama import NativeLlama
 from .native.packing import packed_weights
 from .native.sampler import NativeSampler
+from .row_checks import attention_agrees, packed_rows_agree
 from .sampler import Sampler, TorchSampler
-from .tiles import RowLinear, aligned, tiled
+from .tiled_attention import TiledAttention
+from .tiles import RowLinear
 
 logger = logging.getLogger(__name__)
 
@@ -172,7 +175,7 @@ class ModelLoader:
             return Team(self._config.model.num_threads or cores)
         except BuildError as error:
             logger.warning(
-                "velocity computes with torch alone, which is slower than the standard engine: %s",
+                "velocity computes with torch alone, which is slower than its CPU kernels: %s",
                 error,
             )
             return None
@@ -236,25 +239,57 @@ class ModelLoader:
 
     def _torch(self, file: LlamaFile, embed: Embed, outputs: Mapping[str, int]) -> TorchLlama:
         device, dtype = self._placement.device, self._placement.dtype
-        if self._config.model.batch_invariant:
-            for name in _HEADS:
-                product = partial(tiled, piece=self._share.piece(outputs[name]))
-                weight = aligned(getattr(embed, name).weight.detach())
-                setattr(embed, name, RowLinear(weight, product))
-        layers = tuple(
-            file.layer(index, dtype, self._share).to(device) for index in self._share.layers
+        make = matrix_maker(
+            self._share,
+            outputs.values(),
+            dtype,
+            device,
+            batch_invariant=self._config.model.batch_invariant,
         )
-        weights = LlamaWeights(layers, file.final_norm(dtype).to(device))
+        for name, count in outputs.items():
+            weight = getattr(embed, name).weight.detach()
+            setattr(embed, name, MatrixLinear(make(weight, self._share.piece(count))))
         return TorchLlama(
             file.shape,
-            weights,
+            (file.layer(index, dtype, self._share).to(device) for index in self._share.layers),
+            file.final_norm(dtype).to(device),
             embed,
-            TorchAttention(self._share.local, self._config.cache.block_size, dtype, device),
+            torch_attention(self._share, self._config.cache.block_size, dtype, device),
             rotary_tables(file.shape),
-            batch_invariant=self._config.model.batch_invariant,
+            make,
             share=self._share,
             peers=self._peers,
         )
+
+
+def matrix_maker(
+    share: Share,
+    heads: Collection[int],
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    batch_invariant: bool,
+) -> MatrixMaker:
+    """Return the fastest matrices on torch that keep the promise.
+
+    Args:
+        share: of any rank of the model.
+        heads: outputs of the heads.
+        batch_invariant: compute so that no bit of a row depends on the other rows, or on the number
+            of ranks.
+    """
+    if device.type == "cpu" and packed_rows_agree(share, heads, dtype):
+        return PackedMatrix
+    return TiledMatrix if batch_invariant else WholeMatrix
+
+
+def torch_attention(
+    share: Share, block_size: int, dtype: torch.dtype, device: torch.device
+) -> Attention:
+    """Return the fastest attention on torch in which no bit of a row depends on the other rows."""
+    if device.type == "cpu" and attention_agrees(share.shape):
+        return TiledAttention(share.local, block_size, dtype)
+    return TorchAttention(share.local, block_size, dtype, device)
 
 
 def asset_folder(folder: Path) -> Path:

@@ -6,6 +6,7 @@ kernels and the CUDA kernels have faster samplers, which are tested against it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from ..draws import uniforms
 from ..processors import PENALTY_WINDOW, count_repetitions
-from ..sampling import Draw, SamplingTensors, draw_ids, penalties
+from ..sampling import Draw, SamplingTensors, draw_ids
 
 
 @dataclass(frozen=True)
@@ -51,20 +52,30 @@ class TorchSampler:
         device, num_codebooks = logits.device, logits.shape[1]
         settings = [row.sampling for row in rows]
         history = torch.from_numpy(_padded_windows(rows, num_codebooks)).to(device)
-        # Row by row: the last bit of a power depends on its place in a vector.
-        factors = [
-            penalty ** count_repetitions(row_history, logits.shape[-1])
-            for penalty, row_history in zip(penalties(settings, device), history, strict=True)
-        ]
+        counts = count_repetitions(history, logits.shape[-1]).long()
+        powers = np.array([_powers(each.repetition_penalty) for each in settings], dtype=np.float32)
+        factors = torch.from_numpy(powers).to(device).gather(1, counts.flatten(1)).view_as(counts)
         ids, logprobs, finite = draw_ids(
             logits,
             SamplingTensors.of(settings, device),
-            torch.stack(factors),
+            factors,
             torch.tensor([row.forbidden for row in rows], device=device),
             uniforms([row.key for row in rows], [row.position for row in rows], num_codebooks),
         )
         mean = logprobs.mean(dim=1)
         return Drawn(ids.cpu().numpy(), mean.cpu().numpy(), finite.cpu().numpy())
+
+
+@functools.lru_cache(maxsize=256)
+def _powers(penalty: float) -> tuple[float, ...]:
+    """Return the powers of a repetition penalty from 0 on, in single precision.
+
+    They are looked up, because the last bit of torch's own depends on the place in a vector.
+    """
+    base = np.float64(np.float32(penalty))
+    with np.errstate(over="ignore", under="ignore"):
+        powers = base ** np.arange(PENALTY_WINDOW + 1)
+        return tuple(powers.astype(np.float32).tolist())
 
 
 def _padded_windows(rows: Sequence[Draw], num_codebooks: int) -> NDArray[np.int64]:

@@ -22,6 +22,7 @@ from ChatTTS.model.rotary import rotary_tables
 from ChatTTS.model.torchaudio_import import ensure_torchaudio
 from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.llama import LlamaModel
+from ChatTTS.model.velocity.matrices import WholeMatrix
 
 from ...support.velocity_models import (
     CPU,
@@ -170,7 +171,7 @@ def test_bfloat16_on_torch(tmp_path: Path, shape: LlamaShape) -> None:
 
 def test_products_without_tiles(tmp_path: Path) -> None:
     shape = SHAPES["heads of 16"]
-    llama = torch_llama(save_llama(tmp_path, shape), make_embed(64), 16, batch_invariant=False)
+    llama = torch_llama(save_llama(tmp_path, shape), make_embed(64), 16, matrices=WholeMatrix)
     machine = Machine(llama, 16, three_sequences(64))
     for found, expected in zip(mixed_steps(machine), expected_of(machine, shape), strict=True):
         assert (found - expected[: len(found)]).abs().max() < SINGLE

@@ -1,0 +1,39 @@
+"""A thread that computes now and then keeps no team of OpenMP's threads."""
+
+from __future__ import annotations
+
+import pytest
+
+from ChatTTS.utils import openmp
+
+from ..support.native_tools import output_of
+
+
+def test_a_team_ends_and_comes_back() -> None:
+    if not openmp._libraries():
+        pytest.skip("torch does not use GNU's OpenMP here")
+    # In a process of its own: other tests have teams as well.
+    found = output_of(
+        """
+import os
+import torch
+from ChatTTS.utils import openmp
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+torch.set_num_threads(4)
+x = torch.ones(1 << 20)
+openmp.return_threads()
+before = threads()
+for _ in range(2):
+    expected = x.exp()
+    during = threads()
+    openmp.return_threads()
+    openmp.return_threads()
+    print(during - before, threads() - before, x.exp().equal(expected))
+    openmp.return_threads()
+""",
+        timeout=240,
+    )
+    assert found.splitlines() == ["3 0 True"] * 2

@@ -15,6 +15,7 @@ from ..utils.lru import CacheCounts
 from ..voices import VoiceLibrary
 from .auth import Authenticator
 from .connections import Connections
+from .deepgram import add_to as add_deepgram
 from .elevenlabs import add_to as add_elevenlabs
 from .http_server import serve_http
 from .listener import connection_limits
@@ -32,7 +33,7 @@ from .websocket import add_to as add_websocket
 logger = logging.getLogger(__name__)
 
 # Protocols of other vendors, by their names in the settings.
-_PROTOCOLS = {"elevenlabs": add_elevenlabs}
+_PROTOCOLS = {"elevenlabs": add_elevenlabs, "deepgram": add_deepgram}
 _CLOSING_SECONDS = 0.3  # for gRPC to send its last answers, once all requests are over
 
 

@@ -91,7 +91,7 @@ def add_to(commands: Commands) -> None:
         "--protocols",
         metavar="LIST",
         help="protocols of other vendors that are served, separated by commas: elevenlabs, "
-        "deepgram, or none (default: all)",
+        "deepgram, cartesia, or none (default: all)",
     )
     address.add_argument(
         "--tls-cert", type=Path, metavar="FILE", help="TLS certificate, a PEM file"

@@ -14,6 +14,7 @@ from ..errors import ConfigError, EngineDeadError
 from ..utils.lru import CacheCounts
 from ..voices import VoiceLibrary
 from .auth import Authenticator
+from .cartesia import add_to as add_cartesia
 from .connections import Connections
 from .deepgram import add_to as add_deepgram
 from .elevenlabs import add_to as add_elevenlabs
@@ -33,7 +34,7 @@ from .websocket import add_to as add_websocket
 logger = logging.getLogger(__name__)
 
 # Protocols of other vendors, by their names in the settings.
-_PROTOCOLS = {"elevenlabs": add_elevenlabs, "deepgram": add_deepgram}
+_PROTOCOLS = {"elevenlabs": add_elevenlabs, "deepgram": add_deepgram, "cartesia": add_cartesia}
 _CLOSING_SECONDS = 0.3  # for gRPC to send its last answers, once all requests are over
 
 

@@ -10,7 +10,7 @@ from ..errors import ConfigError
 from ..text.lexicon import Lexicon
 
 MEBI = 1 << 20
-PROTOCOLS = ("elevenlabs", "deepgram")
+PROTOCOLS = ("elevenlabs", "deepgram", "cartesia")
 """Protocols of other vendors that the server speaks besides its own interfaces."""
 _PRINTABLE = re.compile("[!-~]+")
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from ChatTTS.serving.cartesia import add_to as add_cartesia
 from ChatTTS.serving.deepgram import add_to as add_deepgram
 from ChatTTS.serving.elevenlabs import add_to as add_elevenlabs
 from ChatTTS.serving.websocket import add_to as add_websocket
@@ -23,7 +24,7 @@ KEY = "sesame"
 SEED = 7
 VOICE = "alloy"
 TEXT = "The lamp was lit. Nobody knew why."
-EXTEND = [add_websocket, add_elevenlabs, add_deepgram]
+EXTEND = [add_websocket, add_elevenlabs, add_deepgram, add_cartesia]
 
 
 class Talker:

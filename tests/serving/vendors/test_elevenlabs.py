@@ -7,6 +7,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -96,6 +97,12 @@ def test_errors(
     detail = answer.json()["detail"]
     assert (answer.status_code, detail["code"], detail["param"]) == (status, code, param)
     assert detail["message"]
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{", b"\xff", b'{"text": "\\ud800"}'])
+def test_bodies_that_cannot_be_read(server: RunningServer, body: bytes) -> None:
+    answer = httpx.post(f"{server.url}{ADDRESS}", content=body)
+    assert (answer.status_code, answer.json()["detail"]["code"]) == (400, "invalid_request")
 
 
 def test_keys(keyed: RunningServer) -> None:

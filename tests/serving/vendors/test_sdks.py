@@ -77,20 +77,32 @@ def test_deepgram_sdk(plain: WholeServer) -> None:
     assert (facts["after"], facts["refusal"]) == (0, 400)
 
 
-@pytest.mark.parametrize("vendor", ["elevenlabs", "deepgram"])
+def test_cartesia_sdk(plain: WholeServer) -> None:
+    facts = run("cartesia_sdk.py", plain.url, TEXT)
+    assert len(set(facts["sounds"])) == 1
+    assert facts["words"] == facts["live_words"] == TEXT.split()
+    assert facts["live_bytes"] > 0
+    assert len(set(facts["voices"])) == len(facts["voices"]) > 3  # more than a page has
+    assert (facts["voice"], facts["refusal"]) == (VOICE, 400)
+
+
+@pytest.mark.parametrize("vendor", ["elevenlabs", "deepgram", "cartesia"])
 def test_livekit(plain: WholeServer, vendor: str) -> None:
     facts = run("livekit_plugins.py", vendor, plain.url, TEXT)
     assert facts["whole"] > 0.3
     assert facts["live"] > 0.3
-    if vendor == "elevenlabs":
-        assert "".join(word for word, _, _ in facts["words"]).strip() == TEXT
-        assert facts["words"][-1][2] == pytest.approx(facts["live"], abs=0.01)
+    if vendor == "deepgram":  # tells no words
+        return
+    assert "".join(word for word, _, _ in facts["words"]).strip() == TEXT
+    ends = [end for _, _, end in facts["words"]]
+    assert ends == sorted(ends)
+    assert ends[-1] <= facts["live"] + 0.01
 
 
-@pytest.mark.parametrize("vendor", ["elevenlabs", "deepgram"])
+@pytest.mark.parametrize("vendor", ["elevenlabs", "deepgram", "cartesia"])
 def test_pipecat(plain: WholeServer, vendor: str) -> None:
     facts = run("pipecat_services.py", vendor, plain.url, TEXT)
     assert facts["errors"] == []
     assert facts["seconds"] > 0.3
-    if vendor == "elevenlabs":  # Deepgram tells no words
+    if vendor != "deepgram":  # tells no words
         assert facts["words"].replace("  ", " ") == TEXT

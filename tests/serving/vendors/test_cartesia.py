@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import httpx
@@ -15,7 +16,10 @@ from numpy.typing import NDArray
 from websockets.exceptions import InvalidStatus
 
 from ChatTTS.pipeline.results import Word
+from ChatTTS.serving import answers
+from ChatTTS.serving.answers import EncodedPiece
 from ChatTTS.serving.cartesia.words import MarkedWords
+from ChatTTS.serving.errors import EngineFailedError
 
 from ...support.serving_tools import PATIENCE, RunningServer
 from ...support.vendor_tools import (
@@ -105,6 +109,23 @@ def test_events(server: RunningServer, whole: NDArray[np.int16]) -> None:
     assert apart(sound(events), whole) <= 1
     assert words(events) == TEXT.split()
     assert (events[-1]["type"], events[-1]["done"]) == ("done", True)
+
+
+def test_a_failure_after_the_first_sound(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def failing(*_: Any, **__: Any) -> AsyncGenerator[EncodedPiece, None]:
+        yield EncodedPiece(b"\0\0")
+        raise EngineFailedError("it broke")
+
+    monkeypatch.setattr(answers, "encode_pieces", failing)
+    last = post(server, "/tts/sse", BODY).text.strip().split("\n\n")[-1]
+    kind, data = last.split("\n")
+    error = json.loads(data.removeprefix("data: "))
+    assert (kind, error["error_code"]) == ("event: error", "engine_failed")
+    assert (error["message"], error["done"]) == ("it broke", True)
+    with pytest.raises(httpx.RemoteProtocolError):  # cut, so that a part is not taken for the whole
+        post(server, "/tts/bytes", BODY)
 
 
 def test_tempo(server: RunningServer, whole: NDArray[np.int16]) -> None:

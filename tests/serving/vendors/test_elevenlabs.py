@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import numpy as np
 import pytest
+from fastapi import WebSocket
 from numpy.typing import NDArray
 from websockets.exceptions import InvalidStatus
 
+from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.elevenlabs.formats import OutputFormat
+from ChatTTS.serving.elevenlabs.session import Session
 from ChatTTS.serving.encoding import Format
 from ChatTTS.serving.errors import BadRequestError
 
@@ -193,6 +198,45 @@ def test_keys_of_sockets(keyed: RunningServer) -> None:
             client.say(text="Yes. ", **first)
             client.say(text="")
             assert sound(client.until_closed())
+
+
+class SlowSocket:
+    """A socket whose client has no key, sends a text all the same, and reads nothing."""
+
+    headers: Mapping[str, str] = {}
+    query_params: Mapping[str, str] = {}
+    path_params: Mapping[str, str] = {"voice": VOICE}
+    client = None
+
+    def __init__(self) -> None:
+        self.was_read = asyncio.Event()
+        texts = ({"text": " ", "xi_api_key": "wrong"}, {"text": TEXT, "flush": True})
+        self._messages = [json.dumps(text) for text in texts]
+
+    async def receive(self) -> dict[str, Any]:
+        if not self._messages:
+            self.was_read.set()
+            await asyncio.Event().wait()
+        return {"type": "websocket.receive", "text": self._messages.pop(0)}
+
+    async def send_text(self, text: str) -> None:
+        await asyncio.Event().wait()
+
+
+def test_nothing_is_spoken_without_a_key_before_the_socket_is_closed(keyed: RunningServer) -> None:
+    async def contexts() -> int:
+        socket = SlowSocket()
+        session = Session(
+            cast(WebSocket, socket), keyed.service, Authenticator((KEY,)), is_multi=False
+        )
+        running = asyncio.create_task(session.run())
+        await socket.was_read.wait()
+        opened = len(session.contexts)
+        running.cancel()
+        await asyncio.wait({running})
+        return opened
+
+    assert keyed.run(contexts()) == 0
 
 
 def test_pages_of_other_origins_are_refused(server: RunningServer) -> None:

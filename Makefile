@@ -24,6 +24,7 @@ SENTENCE := Hello, this is a small voice that was trained from scratch. It speak
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage test-slow test-gpu test-machines test-busy test-lowest test-plain test-scale
+.PHONY: test-clients
 .PHONY: wheels test-delivered sanitize peer-scripts format references clean
 
 help:  ## list the targets
@@ -112,6 +113,14 @@ test-scale:  ## the tests of replicas and ranks on Ray; needs Python 3.11 or new
 	build/scale/bin/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev,scale]'
 	build/scale/bin/python -c 'import ray'
 	OMP_NUM_THREADS=1 build/scale/bin/python -m pytest $(SCALED)
+
+# SDKs of other vendors, and voice agents that use these; they need other packages than ours.
+CLIENTS := build/clients
+test-clients: $(INSTALLED_DEV)  ## the server with other vendors' SDKs, LiveKit and Pipecat, from their registry
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/$(SCRIPTS)/python -m pip install -q --disable-pip-version-check \
+	  -r tests/serving/vendors/clients.txt
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/serving/vendors/test_sdks.py
 
 # Zig's compiler makes kernels for every system on any system, at about a minute a library.
 ZIG = $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt ziglang wheel

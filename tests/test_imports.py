@@ -107,6 +107,8 @@ def within(parent: str, names: str) -> tuple[str, ...]:
 
 
 VELOCITY = "ChatTTS.model.velocity"
+INTERFACES = "rest websocket riva elevenlabs deepgram cartesia"
+SHARED = "live answers bodies characters http_layers http_protocol"  # by interfaces
 # Packages that import their names at first use: importing them imports nothing else.
 LAZY = ("ChatTTS", "ChatTTS.utils")
 # Helpers that know nothing of speech. Other modules in utils are names of the published package.
@@ -168,25 +170,23 @@ RULES = [
         within("ChatTTS", "core pipeline checkpoints voices utils model text audio longform"),
         within("ChatTTS", "serving cli"),
     ),
-    Rule(
-        "interfaces of the server stand beside each other, on one service",
-        within("ChatTTS.serving", "rest"),
-        within("ChatTTS.serving", "websocket riva server"),
+    *(
+        Rule(
+            f"{name} stands beside the other interfaces of the server, on one service",
+            within("ChatTTS.serving", name),
+            within("ChatTTS.serving", INTERFACES.replace(name, "") + " server"),
+        )
+        for name in INTERFACES.split()
     ),
     Rule(
-        "interfaces of the server stand beside each other, on one service (sockets)",
-        within("ChatTTS.serving", "websocket"),
-        within("ChatTTS.serving", "rest riva server"),
-    ),
-    Rule(
-        "interfaces of the server stand beside each other, on one service (gRPC)",
-        within("ChatTTS.serving", "riva"),
-        within("ChatTTS.serving", "rest websocket server"),
+        "what interfaces share knows none of them",
+        within("ChatTTS.serving", SHARED + " encoding"),
+        within("ChatTTS.serving", INTERFACES + " server"),
     ),
     Rule(
         "the service knows no interface",
         within("ChatTTS.serving", "service speech voices admission tickets fair_queue requests"),
-        within("ChatTTS.serving", "rest websocket riva server encoding"),
+        within("ChatTTS.serving", f"{INTERFACES} {SHARED} server encoding"),
     ),
     Rule(
         "the service knows its model by an interface alone",
@@ -196,7 +196,7 @@ RULES = [
     Rule(
         "replicas know jobs, and no interface or queue",
         within("ChatTTS.serving", "replicas"),
-        within("ChatTTS.serving", "rest websocket riva server service speech admission"),
+        within("ChatTTS.serving", f"{INTERFACES} {SHARED} server service speech admission"),
     ),
     Rule(
         "what survives a crash does not know what carries it",

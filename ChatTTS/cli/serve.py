@@ -88,6 +88,12 @@ def add_to(commands: Commands) -> None:
     )
     address.add_argument("--no-grpc", action="store_true", help="do not serve gRPC")
     address.add_argument(
+        "--protocols",
+        metavar="LIST",
+        help="protocols of other vendors that are served, separated by commas: elevenlabs, "
+        "deepgram, cartesia, or none (default: all)",
+    )
+    address.add_argument(
         "--tls-cert", type=Path, metavar="FILE", help="TLS certificate, a PEM file"
     )
     address.add_argument(
@@ -315,8 +321,18 @@ def _settings(args: argparse.Namespace) -> Settings:
         log_texts=args.log_texts,
         guard=None if args.guard == "none" else args.guard,
         lexicon=read_lexicon(args.lexicon),
+        protocols=_protocols(args.protocols),
         limits=Limits(**limits),
     )
+
+
+def _protocols(names: str | None) -> tuple[str, ...]:
+    from ..serving.settings import PROTOCOLS
+
+    if names is None:
+        return PROTOCOLS
+    given = tuple(name.strip().lower() for name in names.split(",") if name.strip())
+    return () if given == ("none",) else given
 
 
 @contextmanager

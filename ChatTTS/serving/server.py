@@ -14,7 +14,10 @@ from ..errors import ConfigError, EngineDeadError
 from ..utils.lru import CacheCounts
 from ..voices import VoiceLibrary
 from .auth import Authenticator
+from .cartesia import add_to as add_cartesia
 from .connections import Connections
+from .deepgram import add_to as add_deepgram
+from .elevenlabs import add_to as add_elevenlabs
 from .http_server import serve_http
 from .listener import connection_limits
 from .local_model import LocalModel
@@ -30,6 +33,8 @@ from .websocket import add_to as add_websocket
 
 logger = logging.getLogger(__name__)
 
+# Protocols of other vendors, by their names in the settings.
+_PROTOCOLS = {"elevenlabs": add_elevenlabs, "deepgram": add_deepgram, "cartesia": add_cartesia}
 _CLOSING_SECONDS = 0.3  # for gRPC to send its last answers, once all requests are over
 
 
@@ -109,6 +114,8 @@ class Server:
             authenticator = Authenticator(settings.api_keys)
             app = create_app(service, authenticator, settings)
             add_websocket(app, service, authenticator, settings)
+            for name in settings.protocols:
+                _PROTOCOLS[name](app, service, authenticator, settings)
             metrics = service.metrics
             most, most_grpc = connection_limits(settings)
             connections = Connections(settings, most=most, closed=metrics.count_closed_connection)

@@ -10,6 +10,8 @@ from ..errors import ConfigError
 from ..text.lexicon import Lexicon
 
 MEBI = 1 << 20
+PROTOCOLS = ("elevenlabs", "deepgram", "cartesia")
+"""Protocols of other vendors that the server speaks besides its own interfaces."""
 _PRINTABLE = re.compile("[!-~]+")
 
 
@@ -96,6 +98,7 @@ class Settings:
         guard: the guard of requests that name none: ``retry``, ``report`` or ``None``. Speech that
             is sent while it is generated then has ``report`` in place of ``retry``.
         lexicon: words and their sayings, for all requests; those of a request replace them.
+        protocols: those of ``PROTOCOLS`` that are served.
         limits: upper limits.
 
     Raises:
@@ -120,9 +123,14 @@ class Settings:
     log_texts: bool = False
     guard: str | None = None
     lexicon: Lexicon = field(default_factory=Lexicon, repr=False)
+    protocols: tuple[str, ...] = PROTOCOLS
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:
+        for name in self.protocols:
+            if name not in PROTOCOLS:
+                known = ", ".join(PROTOCOLS)
+                raise ConfigError(f"there is no protocol {name!r}: name some of {known}, or none")
         if not self.host:  # a socket would bind every address
             raise ConfigError("host must be named: 127.0.0.1 is this machine alone, 0.0.0.0 is all")
         if (self.tls_certificate is None) != (self.tls_key is None):

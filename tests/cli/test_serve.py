@@ -160,6 +160,19 @@ def test_without_grpc(serve: FakeServe, capfd: pytest.CaptureFixture[str]) -> No
     assert "gRPC" not in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("names", "served"), [("none", ()), (" ElevenLabs,", ("elevenlabs",)), ("", ())]
+)
+def test_protocols(serve: FakeServe, names: str, served: tuple[str, ...]) -> None:
+    assert main(["serve", "--protocols", names]) == 0
+    assert serve.told.protocols == served
+
+
+def test_an_unknown_protocol(serve: FakeServe, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--protocols", "telegraph"]) != 0
+    assert "there is no protocol 'telegraph'" in capfd.readouterr().err
+
+
 def test_keys_of_the_environment_and_of_a_file(
     serve: FakeServe, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

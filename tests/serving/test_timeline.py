@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ChatTTS.pipeline.results import Word
+from ChatTTS.serving.live.run import Run, SeedState
+from ChatTTS.serving.live.timeline import PlayedText, Timeline
 from ChatTTS.serving.websocket.config import ContextConfig
-from ChatTTS.serving.websocket.run import Run, SeedState
-from ChatTTS.serving.websocket.timeline import PlayedText, Timeline
 
 
 @pytest.fixture

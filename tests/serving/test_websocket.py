@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from ChatTTS.audio import to_int16
 from ChatTTS.serving.errors import OverloadedError
+from ChatTTS.serving.live.run import QueuedUtterance, Run, SeedState
+from ChatTTS.serving.live.send_queue import SendQueue
+from ChatTTS.serving.live.speech_queue import SpeechQueue
 from ChatTTS.serving.metrics import RequestRecord
 from ChatTTS.serving.requests import SpeechRequest
 from ChatTTS.serving.speech import Speech
 from ChatTTS.serving.websocket.config import ContextConfig
-from ChatTTS.serving.websocket.run import Run, SeedState
-from ChatTTS.serving.websocket.send_queue import ContextSender, SendQueue
-from ChatTTS.serving.websocket.speech_queue import QueuedUtterance, SpeechQueue
+from ChatTTS.serving.websocket.sender import ContextSender
 
 from ..support.serving_tools import RunningServer, running_server
 from ..support.websocket_tools import (

@@ -17,13 +17,14 @@ from ChatTTS.serving import http_server
 from ChatTTS.serving.connections import Connections
 from ChatTTS.serving.errors import OverloadedError
 from ChatTTS.serving.listener import bind
+from ChatTTS.serving.live.context import Context
+from ChatTTS.serving.live.send_queue import SendQueue
+from ChatTTS.serving.live.speech_queue import SpeechQueue
 from ChatTTS.serving.requests import Priority
 from ChatTTS.serving.settings import Limits, Settings
 from ChatTTS.serving.tickets import Ticket
 from ChatTTS.serving.websocket.config import ContextConfig
-from ChatTTS.serving.websocket.context import Context
-from ChatTTS.serving.websocket.send_queue import ContextSender, SendQueue
-from ChatTTS.serving.websocket.speech_queue import SpeechQueue
+from ChatTTS.serving.websocket.sender import ContextSender
 
 from ..support.serving_tools import RunningServer, running_server, with_limits
 from ..support.websocket_tools import (

@@ -90,11 +90,12 @@ class CodecWriter:
     Args:
         format: one that needs a codec.
         sample_rate: samples a second, a rate that the format supports.
+        bit_rate: bits a second, where the format has a choice; ``None`` takes its own.
     """
 
-    def __init__(self, format: Format, sample_rate: int) -> None:
+    def __init__(self, format: Format, sample_rate: int, bit_rate: int | None = None) -> None:
         codec = _CODECS[format]
-        self._context = _opened(codec, sample_rate)
+        self._context = _opened(codec, sample_rate, bit_rate)
         self._codec = codec
         self._framing = codec.framing(self._context)
         self._has_header = False
@@ -135,7 +136,7 @@ class CodecWriter:
         return _bytes(self._context.encode(frame))
 
 
-def _opened(codec: _Codec, sample_rate: int) -> AudioCodecContext:
+def _opened(codec: _Codec, sample_rate: int, bit_rate: int | None) -> AudioCodecContext:
     context = av.CodecContext.create(codec.name, "w")
     assert isinstance(context, AudioCodecContext)
     context.format = codec.sample_format
@@ -143,7 +144,7 @@ def _opened(codec: _Codec, sample_rate: int) -> AudioCodecContext:
     context.sample_rate = sample_rate
     context.time_base = Fraction(1, sample_rate)
     if codec.bit_rate is not None:
-        context.bit_rate = codec.bit_rate(sample_rate)
+        context.bit_rate = bit_rate or codec.bit_rate(sample_rate)
     context.options = dict(codec.options)
     context.open()
     return context

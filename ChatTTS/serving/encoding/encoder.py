@@ -25,6 +25,8 @@ class Encoder:
         sample_rate: of the stream, from 8000 to 48000 samples a second. If the format does not
             support that rate, the stream has the next higher one.
         speed: tempo from 0.25 to 4, at the same pitch; 1 leaves every sample unchanged.
+        bit_rate: bits a second, for MP3, AAC and Opus; ``None`` takes the format's own, and other
+            formats take no notice of it.
 
     Attributes:
         format: as above.
@@ -34,7 +36,13 @@ class Encoder:
         AudioError: the rate or the speed is out of range.
     """
 
-    def __init__(self, format: Format, sample_rate: int = SAMPLE_RATE, speed: float = 1.0) -> None:
+    def __init__(
+        self,
+        format: Format,
+        sample_rate: int = SAMPLE_RATE,
+        speed: float = 1.0,
+        bit_rate: int | None = None,
+    ) -> None:
         self.format = format
         self.sample_rate = rate = format.carried_rate(sample_rate)
         self._transforms: list[Tempo | Resampler] = []
@@ -44,7 +52,9 @@ class Encoder:
             self._transforms.append(Resampler(SAMPLE_RATE, rate))
         is_plain = format in (Format.PCM, Format.WAV)
         self._writer: PlainWriter | CodecWriter
-        self._writer = PlainWriter(format, rate) if is_plain else CodecWriter(format, rate)
+        self._writer = (
+            PlainWriter(format, rate) if is_plain else CodecWriter(format, rate, bit_rate)
+        )
         self._written = 0  # samples
         self._is_finished = False
 

@@ -12,13 +12,13 @@ from starlette.exceptions import HTTPException
 
 from ...version import __version__
 from ..auth import Authenticator
+from ..http_layers import AuthMiddleware, BodyMiddleware, ErrorMiddleware
 from ..origins import OriginPolicy
 from ..service import SpeechService
 from ..settings import Limits, Settings
 from .batch import batch_routes
 from .captioned import captioned_routes
-from .errors import on_http_error, on_invalid
-from .middleware import AuthMiddleware, BodyMiddleware, ErrorMiddleware
+from .errors import error_response, on_http_error, on_invalid
 from .models import model_routes
 from .operations import PUBLIC, operation_routes
 from .page import is_page, page_routes
@@ -90,7 +90,13 @@ def create_app(service: SpeechService, authenticator: Authenticator, settings: S
         is_public=_is_public,
         origins=OriginPolicy(settings),
     )
-    app.add_middleware(ErrorMiddleware, metrics=service.metrics, with_text=settings.log_texts)
+    app.add_middleware(
+        ErrorMiddleware,
+        metrics=service.metrics,
+        interface="rest",
+        error_response=error_response,
+        with_text=settings.log_texts,
+    )
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from ..answers import encode_file, speaking
 from ..errors import RequestTooLargeError, as_serving_error
 from ..request_logs import log_failure
 from ..requests import Priority
@@ -29,14 +30,7 @@ from .schemas import (
     BatchResult,
     SpeechBody,
 )
-from .streaming import (
-    encode_file,
-    guard_fields,
-    lexicon_uses,
-    make_encoder,
-    speaking,
-    timed_words,
-)
+from .streaming import guard_fields, lexicon_uses, make_encoder, timed_words
 
 _NDJSON = "application/x-ndjson"
 # A batch may be as long as this many of the longest texts: its audio is kept until it is sent.

@@ -12,23 +12,14 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ...pipeline.results import Word
+from ..answers import EncodedPiece, encode_file, encode_pieces, send_part, speaking
 from ..encoding import Format
 from ..errors import BadRequestError
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from .request_parsing import Caller, check_model
 from .schemas import ERRORS, NOT_FOUND, CaptionedBody, CaptionedSpeech, WordTimestamp
-from .streaming import (
-    EncodedPiece,
-    OutputOptions,
-    encode_file,
-    encode_pieces,
-    guard_headers,
-    make_encoder,
-    send_part,
-    speaking,
-    timed_words,
-)
+from .streaming import OutputOptions, guard_headers, make_encoder, timed_words
 
 _MODEL = "kokoro"
 _LINES = "application/x-ndjson"  # Kokoro-FastAPI calls them application/json, which they are not

@@ -5,24 +5,23 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ...audio.samples import SAMPLE_RATE
 from ...errors import ChatTTSError
 from ...model.tokenizer import Tokenizer
-from ...pipeline.results import Fault, Piece, Word
+from ...pipeline.results import Piece, Word
 from ...pipeline.schedules import FRAMES_PER_SECOND
+from ..answers import EncodedPiece, encode_file, encode_pieces, send_part, speaking
 from ..encoding import Encoder, Format
 from ..errors import as_serving_error
-from ..request_logs import log_request
 from ..requests import SpeechRequest
 from ..service import SpeechService
 from ..speech import Speech
@@ -51,21 +50,6 @@ class OutputOptions:
     as_json: bool = False
 
 
-@dataclass(frozen=True)
-class EncodedPiece:
-    """What is sent of a piece.
-
-    Attributes:
-        data: encoded sound; may be empty.
-        words: those of the piece, where their times were asked for.
-        faults: those of the piece, with a guard.
-    """
-
-    data: bytes
-    words: tuple[Word, ...] = ()
-    faults: tuple[Fault, ...] = ()
-
-
 class UsageCounter:
     """Counts the tokens of a request, for the usage at its end."""
 
@@ -86,28 +70,6 @@ class UsageCounter:
         return {"input_tokens": read, "output_tokens": frames, "total_tokens": read + frames}
 
 
-@asynccontextmanager
-async def speaking(
-    service: SpeechService, request: SpeechRequest, state: dict[str, Any]
-) -> AsyncIterator[Speech]:
-    """Enter the speech of a request, and log the request at the end.
-
-    Args:
-        state: state of the HTTP request; ``was_counted`` is set if the service counted the request.
-
-    Raises:
-        ServingError: see :class:`.speech.Speech`.
-    """
-    speech = service.speak(request)
-    try:
-        async with speech:
-            yield speech
-    finally:
-        if speech.record.latency is not None:
-            state["was_counted"] = True
-            log_request(speech.record, "rest", with_text=service.settings.log_texts)
-
-
 async def make_encoder(
     service: SpeechService, request: SpeechRequest, output: OutputOptions
 ) -> Encoder:
@@ -115,42 +77,6 @@ async def make_encoder(
     return await service.in_thread(
         partial(Encoder, output.format, output.sample_rate, request.speed)
     )
-
-
-async def encode_pieces(
-    service: SpeechService,
-    speech: Speech,
-    encoder: Encoder,
-    usage: UsageCounter | None = None,
-    *,
-    volume: float = 1.0,
-) -> AsyncGenerator[EncodedPiece, None]:
-    """Yield each piece encoded, and then the last bytes of the encoder.
-
-    Args:
-        usage: counts the pieces, if it is given.
-        volume: factor of the samples.
-
-    Raises:
-        ServingError: the generation failed or was aborted.
-    """
-    async for piece in speech:
-        if usage is not None:
-            usage.add(piece)
-        samples = piece.samples if volume == 1 else piece.samples * np.float32(volume)
-        data = await service.in_thread(partial(encoder.push, samples))
-        yield EncodedPiece(data, piece.words, piece.faults)
-    speech.check_complete()
-    yield EncodedPiece(await service.in_thread(encoder.finish))
-
-
-async def encode_file(
-    service: SpeechService, speech: Speech, encoder: Encoder, *, volume: float = 1.0
-) -> EncodedPiece:
-    """Return a whole file with all words; unlike a stream's, the file's header has its length."""
-    parts = [part async for part in encode_pieces(service, speech, encoder, volume=volume)]
-    data = await service.in_thread(lambda: encoder.as_file(b"".join(part.data for part in parts)))
-    return EncodedPiece(data, tuple(word for part in parts for word in part.words))
 
 
 def timed_words(words: Iterable[Word], speed: float) -> list[TimedWord]:
@@ -225,7 +151,7 @@ class SpeechResponse(Response):
         usage = UsageCounter()
         async with (
             speaking(service, request, scope["state"]) as speech,
-            aclosing(encode_pieces(service, speech, encoder, usage)) as parts,
+            aclosing(encode_pieces(service, speech, encoder, usage.add)) as parts,
         ):
             first = await anext(parts)
             await self._start(encoder, speech, send)
@@ -316,12 +242,6 @@ class SpeechResponse(Response):
             "cache-control": "no-cache",
             **lexicon_headers(speech),
         }
-
-
-async def send_part(part: bytes, send: Send) -> None:
-    """Send bytes of a body that goes on; nothing where there are none."""
-    if part:
-        await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
 async def _send_event(event: dict[str, Any], send: Send) -> None:

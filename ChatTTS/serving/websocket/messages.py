@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
 from ..errors import BadRequestError
+from ..live.messages import MAX_ID_CHARACTERS, is_id, is_text
 
-_MAX_ID_CHARACTERS = 64
 _MAX_SAMPLES = 2**53
 
 
@@ -64,25 +63,10 @@ class Close:
 Message: TypeAlias = Auth | Configure | Append | Flush | Cancel | Done | Close
 
 
-def decode(data: str) -> dict[str, Any]:
-    """Return the fields of a message's text, not yet checked.
-
-    Raises:
-        BadRequestError: it is not a JSON object.
-    """
-    try:
-        fields = json.loads(data, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        raise BadRequestError('a message must be JSON, such as {"type": "input.flush"}') from None
-    if not isinstance(fields, dict):
-        raise BadRequestError("a message must be a JSON object with a type")
-    return fields
-
-
 def context_of(fields: Mapping[str, Any]) -> str | None:
     """Return the context of a message; ``None`` is the default one, also for an invalid id."""
     name = fields.get("context_id")
-    return name if _is_id(name) else None
+    return name if is_id(name) else None
 
 
 def parse(message_fields: Mapping[str, Any]) -> Message:
@@ -94,9 +78,9 @@ def parse(message_fields: Mapping[str, Any]) -> Message:
     fields = dict(message_fields)
     kind = fields.pop("type", None)
     name = fields.pop("context_id", None)
-    if name is not None and not _is_id(name):
+    if name is not None and not is_id(name):
         raise BadRequestError(
-            f"context_id must be a string of 1 to {_MAX_ID_CHARACTERS} characters",
+            f"context_id must be a string of 1 to {MAX_ID_CHARACTERS} characters",
             param="context_id",
         )
     if kind == "session.config":
@@ -109,21 +93,8 @@ def parse(message_fields: Mapping[str, Any]) -> Message:
         )
     message = _MESSAGES[kind](fields)
     for unknown in fields:
-        raise BadRequestError(
-            f"{kind} has no field {unknown[:_MAX_ID_CHARACTERS]!r}", param=unknown
-        )
+        raise BadRequestError(f"{kind} has no field {unknown[:MAX_ID_CHARACTERS]!r}", param=unknown)
     return message
-
-
-def is_text(value: object) -> TypeGuard[str]:
-    """Return whether it is a string that UTF-8 can encode; JSON may hold lone surrogates."""
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _string(fields: dict[str, Any], name: str) -> str:
@@ -141,14 +112,6 @@ def _count(fields: dict[str, Any], name: str) -> int | None:
     if not is_number or not value >= 0:
         raise BadRequestError(f"{name} must be a number, 0 or more", param=name)
     return int(min(value, _MAX_SAMPLES))
-
-
-def _is_id(name: object) -> TypeGuard[str]:
-    return isinstance(name, str) and 0 < len(name) <= _MAX_ID_CHARACTERS and is_text(name)
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
 
 
 # Each takes its fields out of those of the message. session.config takes any.

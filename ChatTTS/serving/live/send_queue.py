@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
-
-from ..errors import ServingError
 
 # Messages that may wait to be written. A producer with more of them waits, and so does the engine
 # behind it.
@@ -39,11 +33,13 @@ class SendQueue:
         last_written: time of the last write, by ``time.monotonic``.
         blocked_since: time since which a write waits for the client to read; ``None`` where no
             write waits.
+        is_closing: whether the socket is to be closed after what is queued.
     """
 
     def __init__(self, websocket: WebSocket) -> None:
         self.last_written = time.monotonic()
         self.blocked_since: float | None = None
+        self.is_closing = False
         self._websocket = websocket
         self._waiting: asyncio.Queue[SocketClose | tuple[str | bytes, ...]] = asyncio.Queue(
             _MAX_WAITING
@@ -58,6 +54,7 @@ class SendQueue:
 
     async def close(self, closing: SocketClose) -> None:
         """Close the socket after everything that is queued now."""
+        self.is_closing = True
         await self._waiting.put(closing)
 
     async def run(self) -> SocketClose:
@@ -78,49 +75,3 @@ class SendQueue:
             await self._websocket.send_text(frame)
         else:
             await self._websocket.send_bytes(frame)
-
-
-@dataclass(frozen=True)
-class ContextSender:
-    """Sends the messages of one context.
-
-    Attributes:
-        queue: of the socket.
-        context_id: goes into every message; ``None`` for the default context.
-        needs_framing: returns whether an ``audio.chunk`` must precede each binary frame, so that
-            the client knows which context it belongs to.
-    """
-
-    queue: SendQueue
-    context_id: str | None
-    needs_framing: Callable[[], bool]
-
-    async def send(self, kind: str, **fields: Any) -> None:
-        """Send a JSON message."""
-        await self.queue.put(self._message(kind, fields))
-
-    async def send_error(self, error: ServingError) -> None:
-        """Send an ``error`` message; the socket and its contexts go on."""
-        body = error.as_json()
-        if error.retry_after is not None:
-            body["retry_after"] = error.retry_after
-        await self.send("error", error=body)
-
-    async def send_audio(self, data: bytes, position: int, *, is_base64: bool) -> None:
-        """Send encoded sound.
-
-        Args:
-            position: of its first sample in the run.
-        """
-        if is_base64:
-            audio = base64.b64encode(data).decode("ascii")
-            await self.send("audio.delta", audio=audio, position=position)
-        elif self.needs_framing():
-            header = self._message("audio.chunk", {"bytes": len(data), "position": position})
-            await self.queue.put(header, data)
-        else:
-            await self.queue.put(data)
-
-    def _message(self, kind: str, fields: dict[str, Any]) -> str:
-        name = {} if self.context_id is None else {"context_id": self.context_id}
-        return json.dumps({"type": kind, **name, **fields})

@@ -17,6 +17,7 @@ class UtteranceGeneration:
 
     Args:
         request: the utterance.
+        interface: name of the protocol in logs.
         is_prefetched: whether it is begun before its turn.
 
     Attributes:
@@ -28,7 +29,7 @@ class UtteranceGeneration:
     """
 
     def __init__(
-        self, service: SpeechService, request: SpeechRequest, *, is_prefetched: bool
+        self, service: SpeechService, request: SpeechRequest, interface: str, *, is_prefetched: bool
     ) -> None:
         self.number = request.first_utterance
         self.is_prefetched = is_prefetched
@@ -36,7 +37,7 @@ class UtteranceGeneration:
         self.has_begun = False
         self.samples = 0
         self.lexicon_uses: tuple[LexiconUse, ...] = ()
-        self._service, self._request = service, request
+        self._service, self._request, self._interface = service, request, interface
         self._begun_or_failed = asyncio.Event()
         self._pieces: asyncio.Queue[Piece | ServingError | None] = asyncio.Queue(1)
         self._task = asyncio.create_task(self._generate(), name=f"utterance {request.request_id}")
@@ -90,4 +91,4 @@ class UtteranceGeneration:
         finally:
             if self.has_begun:
                 with_text = service.settings.log_texts
-                log_request(speech.record, "websocket", with_text=with_text)
+                log_request(speech.record, self._interface, with_text=with_text)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
 
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError, UnavailableError
 from ..service import ENGINE_STOPPED, SpeechService
-from .config import ContextConfig
-from .run import Run, SeedState
-from .speech_queue import QueuedUtterance, RunEnd, SpeechQueue
+from .config import RunConfig
+from .run import QueuedUtterance, Run, RunEnd, SeedState
+from .speech_queue import SpeechQueue
 from .text_buffer import TextBuffer
 
 # Flushes that may wait for their text to be spoken; a client with more of them misbehaves.
@@ -31,7 +29,7 @@ class Context:
     """
 
     def __init__(
-        self, service: SpeechService, config: ContextConfig, speech_queue: SpeechQueue
+        self, service: SpeechService, config: RunConfig, speech_queue: SpeechQueue
     ) -> None:
         self.is_done = False
         self._service, self._speech_queue = service, speech_queue
@@ -46,18 +44,27 @@ class Context:
         """Return whether anything is being spoken."""
         return self._speech_queue.is_active
 
-    def configure(self, fields: Mapping[str, Any]) -> None:
-        """Change settings; a run that has begun keeps its own.
+    @property
+    def has_text(self) -> bool:
+        """Return whether any text came since the last flush."""
+        return self._run is not None and self._run.has_text
 
-        Setting a seed restarts the numbering of utterances. So the next text sounds as the first
-        text of a context with that seed.
+    @property
+    def config(self) -> RunConfig:
+        """The settings of the next run."""
+        return self._config
 
-        Raises:
-            BadRequestError: a setting cannot be used.
+    def configure(self, config: RunConfig, *, is_seed_new: bool = False) -> None:
+        """Change the settings; a run that has begun keeps its own.
+
+        Args:
+            config: checked settings.
+            is_seed_new: whether the numbering of utterances begins again. So the next text sounds
+                as the first text of a context with that seed.
         """
-        self._config = self._config.updated(fields)
-        if "seed" in fields:
-            self._seed_state = _seed_state(self._config)
+        self._config = config
+        if is_seed_new:
+            self._seed_state = _seed_state(config)
 
     async def append(self, text: str) -> None:
         """Add text, and have the utterances spoken that are complete.
@@ -91,7 +98,7 @@ class Context:
             self._flush_timer = loop.call_later(run.config.flush_after / 1000, self._end_run)
 
     def flush(self) -> None:
-        """Have all text spoken that has come; its ``audio.done`` follows.
+        """Have all text spoken that has come; the run's end follows.
 
         Raises:
             ServingError: the context is done, or too many flushes wait.
@@ -133,7 +140,7 @@ class Context:
     def _check_not_done(self) -> None:
         if self.is_done:
             raise BadRequestError(
-                "input.done was said in this context: wait for its session.done, or use another "
+                "this context was ended and takes no more text: wait for its end, or use another "
                 "context_id",
                 param="context_id",
             )
@@ -160,5 +167,5 @@ class Context:
             self._flush_timer = None
 
 
-def _seed_state(config: ContextConfig) -> SeedState:
+def _seed_state(config: RunConfig) -> SeedState:
     return SeedState() if config.seed is None else SeedState(config.seed)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..auth import Authenticator
-from ..errors import (
+from .auth import Authenticator
+from .errors import (
     DeadlineError,
     RequestTooLargeError,
     ServingError,
     SlowRequestError,
     as_serving_error,
 )
-from ..metrics import ServerMetrics
-from ..origins import OriginPolicy
-from ..request_logs import log_failure, log_refusal
-from ..requests import new_request_id
-from .errors import error_response
+from .metrics import ServerMetrics
+from .origins import OriginPolicy
+from .request_logs import log_failure, log_refusal
+from .requests import new_request_id
 
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 # A client that still sends its body cannot read an answer, so this much of a body that is too long
@@ -32,7 +32,7 @@ _PART_BYTES = 1 << 16
 
 
 class ErrorMiddleware:
-    """Gives every request an id, and answers errors in the format of OpenAI's API.
+    """Gives every request an id, and answers errors in the format of its protocol.
 
     A response that has started cannot become an error response. It is left unfinished, and the
     server then closes the connection, so that the client sees that it is incomplete.
@@ -40,11 +40,22 @@ class ErrorMiddleware:
     Args:
         app: the next layer.
         metrics: counts the refused requests.
+        interface: name of the protocol in logs.
+        error_response: the protocol's answer to a request that failed.
         with_text: whether the log may contain texts.
     """
 
-    def __init__(self, app: ASGIApp, metrics: ServerMetrics, *, with_text: bool) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: ServerMetrics,
+        *,
+        interface: str,
+        error_response: Callable[[ServingError], Response],
+        with_text: bool,
+    ) -> None:
         self._app, self._metrics, self._with_text = app, metrics, with_text
+        self._interface, self._error_response = interface, error_response
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI scope."""
@@ -76,7 +87,7 @@ class ErrorMiddleware:
                 return
             if "was_counted" not in state:
                 self._count_refusal(answer, scope)
-            await error_response(answer)(scope, receive, send_with_id)
+            await self._error_response(answer)(scope, receive, send_with_id)
 
     def _count_refusal(self, error: ServingError, scope: Scope) -> None:
         self._metrics.count_refusal(error)
@@ -84,7 +95,7 @@ class ErrorMiddleware:
         address = scope.get("client") or ("unknown", 0)
         log_refusal(
             error,
-            "rest",
+            self._interface,
             client=state.get("client", str(address[0])),
             address=f"{scope['method']} {scope['path']}",
             request_id=state["request_id"],
@@ -99,6 +110,7 @@ class AuthMiddleware:
         authenticator: checks the keys.
         is_public: returns whether a path needs no key.
         origins: checks the origins.
+        key_of: returns the key that a request's headers give.
     """
 
     def __init__(
@@ -107,9 +119,12 @@ class AuthMiddleware:
         authenticator: Authenticator,
         is_public: Callable[[str], bool],
         origins: OriginPolicy,
+        key_of: Callable[[Mapping[str, str]], str | None] = lambda headers: headers.get(
+            "authorization"
+        ),
     ) -> None:
         self._app, self._authenticator = app, authenticator
-        self._is_public, self._origins = is_public, origins
+        self._is_public, self._origins, self._key_of = is_public, origins, key_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI scope."""
@@ -119,7 +134,7 @@ class AuthMiddleware:
         if headers is not None and not self._is_public(scope["path"]):
             self._origins.check_request(scope["method"], scope["path"], headers)
             address = scope.get("client") or ("unknown", 0)
-            client = self._authenticator.client(headers.get("authorization"), str(address[0]))
+            client = self._authenticator.client(self._key_of(headers), str(address[0]))
             scope.setdefault("state", {})["client"] = client
         await self._app(scope, receive, send)
 

@@ -1,4 +1,4 @@
-"""A run: the sound from one ``audio.start`` to its ``audio.done``."""
+"""A run: the speech up to a flush, with one encoder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...audio.samples import SAMPLE_RATE
 from ...pipeline.results import Word
 from ..encoding import Encoder, Format
 from ..requests import new_request_id, new_seed
-from .config import ContextConfig
+from .config import RunConfig
 from .timeline import PlayedText, Timeline
 
 # Bytes per sample of the formats that do not compress.
@@ -45,7 +45,7 @@ class Run:
         request_id: its name in messages and logs.
         timeline: its utterances.
         has_text: whether any text came for it.
-        is_started: whether ``audio.start`` was sent.
+        is_started: whether the listener has heard of its beginning.
         is_abandoned: whether an error ended it; the rest of its text is not spoken.
         finish_reason: the most severe finish reason of its utterances; ``None`` before the first.
         sent_bytes: of sound.
@@ -54,7 +54,7 @@ class Run:
         unsent_words: words that are final, and are sent with the sound that they begin in.
     """
 
-    config: ContextConfig
+    config: RunConfig
     seed_state: SeedState
     request_id: str = field(default_factory=new_request_id)
     timeline: Timeline = field(default_factory=Timeline)
@@ -113,3 +113,25 @@ class Run:
     def _source_samples_per_sample(self) -> float:
         """Samples at 24 kHz and normal speed for one sample that is sent."""
         return SAMPLE_RATE * self.config.speed / self.config.rate
+
+
+@dataclass(frozen=True)
+class QueuedUtterance:
+    """An utterance that is to be spoken in a run."""
+
+    run: Run
+    text: str
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """Marks that all text of a run has come.
+
+    Attributes:
+        is_requested: whether the client waits for the run's end even if the run has no text.
+        is_last: whether the context ends with it.
+    """
+
+    run: Run
+    is_requested: bool
+    is_last: bool = False

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from itertools import pairwise
 
-from ...pipeline.results import Piece, Word
+from ...pipeline.results import Piece
 from ..errors import (
     DeadlineError,
     OverloadedError,
@@ -19,9 +19,8 @@ from ..errors import (
 )
 from ..request_logs import log_failure, log_refusal
 from ..service import SpeechService
-from ..words import fault_fields, lexicon_fields, word_fields
-from .run import Run
-from .send_queue import ContextSender
+from .listener import Listener, Utterance
+from .run import QueuedUtterance, Run, RunEnd
 from .utterance_generation import UtteranceGeneration
 
 # Below every client's limit for a message, also in base64, and small enough for a cancel to take
@@ -31,34 +30,12 @@ _FRAME_BYTES = 1 << 15
 _ABANDONING_ERRORS = (OverloadedError, DeadlineError, UnavailableError)
 
 
-@dataclass(frozen=True)
-class QueuedUtterance:
-    """An utterance that is to be spoken in a run."""
-
-    run: Run
-    text: str
-
-
-@dataclass(frozen=True)
-class RunEnd:
-    """Marks that all text of a run has come.
-
-    Attributes:
-        is_requested: whether the client waits for an ``audio.done`` even if the run has no text.
-        is_last: whether the context ends with it.
-    """
-
-    run: Run
-    is_requested: bool
-    is_last: bool = False
-
-
 class SpeechQueue:
     """Speaks what is put into it, in a task that runs while there is something to do.
 
     Args:
         client: the client's identity, for admission and logs.
-        sender: sends the messages and the sound.
+        listener: hears what comes of it.
         on_run_finished: called with each run at its end.
         on_context_ended: called when the context has ended.
     """
@@ -67,17 +44,17 @@ class SpeechQueue:
         self,
         service: SpeechService,
         client: str,
-        sender: ContextSender,
+        listener: Listener,
         on_run_finished: Callable[[Run], None],
         on_context_ended: Callable[[], Awaitable[None]],
     ) -> None:
-        self._service, self._client, self._sender = service, client, sender
+        self._service, self._client, self._listener = service, client, listener
         self._on_run_finished, self._on_context_ended = on_run_finished, on_context_ended
         self._items: deque[QueuedUtterance | RunEnd] = deque()
         self._task: asyncio.Task[None] | None = None
         self._current: tuple[QueuedUtterance, UtteranceGeneration] | None = None
         self._prefetched: tuple[QueuedUtterance, UtteranceGeneration] | None = None
-        self._started_run: Run | None = None  # its audio.start was sent, its audio.done was not
+        self._started_run: Run | None = None  # it has started, and not ended
 
     @property
     def is_active(self) -> bool:
@@ -91,8 +68,11 @@ class SpeechQueue:
 
     @property
     def waiting_ends(self) -> int:
-        """Number of run ends that are queued."""
-        return sum(isinstance(item, RunEnd) for item in self._items)
+        """Number of run ends that are queued without anything to speak before them."""
+        return sum(
+            isinstance(item, RunEnd) and not isinstance(before, QueuedUtterance)
+            for before, item in pairwise([None, *self._items])
+        )
 
     def put(self, item: QueuedUtterance | RunEnd) -> None:
         """Queue an item."""
@@ -162,29 +142,19 @@ class SpeechQueue:
         run.seed_state.next_utterance = generation.next_number
         if has_sound:
             run.timeline.end(generation.samples)
-            await self._send_words(run, run.take_words())
+            await self._tell_words(run)
 
     async def _announce(self, utterance: QueuedUtterance, generation: UtteranceGeneration) -> None:
         run = utterance.run
         if not run.is_started:
             run.is_started = True
             self._started_run = run
-            await self._sender.send(
-                "audio.start",
-                sample_rate=run.config.rate,
-                format=run.config.format.value,
-                seed=run.seed_state.seed,
-                request_id=run.request_id,
-            )
+            await self._listener.run_started(run)
         run.seed_state.next_utterance = generation.next_number
         run.timeline.begin(utterance.text, run.source_samples)
-        await self._sender.send(
-            "text.spoken",
-            utterance=generation.number,
-            text=utterance.text,
-            position=run.sent_samples,
-            **_lexicon(run, generation),
-        )
+        uses = run.timeline.placed_uses(generation.lexicon_uses)
+        began = Utterance(generation.number, utterance.text, uses)
+        await self._listener.utterance_started(run, began)
 
     async def _fail(self, run: Run, error: Exception) -> None:
         failure = as_serving_error(error)
@@ -197,12 +167,13 @@ class SpeechQueue:
             if not generation.has_begun:
                 self._service.metrics.count_refusal(failure)
                 name = run.request_id
-                log_refusal(failure, "websocket", client=self._client, request_id=name)
+                interface = self._listener.interface
+                log_refusal(failure, interface, client=self._client, request_id=name)
         run.record_finish("error")
         if isinstance(failure, _ABANDONING_ERRORS):
             run.is_abandoned = True
             await self._drop_prefetched()
-        await self._sender.send_error(failure)
+        await self._listener.failed(run, failure)
 
     # -- prefetching -----------------------------------------------------------------------
 
@@ -235,7 +206,8 @@ class SpeechQueue:
             continues=True,
             guard=self._service.guard_of(run.config.guard, is_whole=False),
         )
-        return UtteranceGeneration(self._service, request, is_prefetched=is_prefetched)
+        interface = self._listener.interface
+        return UtteranceGeneration(self._service, request, interface, is_prefetched=is_prefetched)
 
     async def _drop_current(self) -> None:
         current, self._current = self._current, None
@@ -254,17 +226,17 @@ class SpeechQueue:
         run.unsent_source_samples += len(piece.samples)
         run.unsent_words.extend(run.timeline.add_words(piece.words))
         if piece.faults and run.config.tells_faults:
-            placed = (run.timeline.placed(fault) for fault in piece.faults)
-            faults = [fault_fields(fault, run.config.speed) for fault in placed]
-            await self._sender.send("text.faults", faults=faults)
+            placed = [run.timeline.placed(fault) for fault in piece.faults]
+            await self._listener.faults_found(run, placed)
         await self._send(run, data)
         if piece.finish_reason is not None:
             run.record_finish(piece.finish_reason)
 
-    async def _send_words(self, run: Run, words: Sequence[Word]) -> None:
+    async def _tell_words(self, run: Run, end: float = math.inf) -> None:
+        """Tell the words that begin before ``end``, in samples at 24 kHz."""
+        words = run.take_words(end)
         if words:
-            speed = run.config.speed
-            await self._sender.send("text.words", words=[word_fields(w, speed) for w in words])
+            await self._listener.words_known(run, words)
 
     async def _send(self, run: Run, data: bytes) -> None:
         """Send bytes in frames; they are counted as all samples that the encoder has taken."""
@@ -274,8 +246,8 @@ class SpeechQueue:
         for start in range(0, len(data), _FRAME_BYTES):
             frame = data[start : start + _FRAME_BYTES]
             end = run.sent_source_samples + source_samples * len(frame) / len(data)
-            await self._send_words(run, run.take_words(end))
-            await self._sender.send_audio(frame, run.sent_samples, is_base64=run.config.is_base64)
+            await self._tell_words(run, end)
+            await self._listener.sound(run, frame)
             run.sent_bytes += len(frame)
             run.sent_source_samples = end
 
@@ -286,25 +258,10 @@ class SpeechQueue:
                 await self._send(run, await self._service.in_thread(run.encoder.finish))
             except Exception as error:  # the run ends nevertheless
                 await self._fail(run, error)
-        if end.is_requested or run.has_text:
-            await self._sender.send(
-                "audio.done",
-                total_bytes=run.sent_bytes,
-                total_samples=run.sent_samples,
-                text=run.timeline.text,
-                finish_reason=run.finish_reason,
-            )
+        await self._listener.run_ended(end)
         self._started_run = None
         if run.is_started:
             self._on_run_finished(run)
         if end.is_last:
-            await self._sender.send("session.done")
+            await self._listener.context_ended()
             await self._on_context_ended()
-
-
-def _lexicon(run: Run, generation: UtteranceGeneration) -> dict[str, Any]:
-    """Return where the lexicon was applied to the run's newest utterance; nothing without one."""
-    if not generation.lexicon_uses:
-        return {}
-    placed = run.timeline.placed_uses(generation.lexicon_uses)
-    return {"lexicon": [lexicon_fields(use) for use in placed]}

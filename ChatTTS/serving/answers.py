@@ -1,0 +1,202 @@
+"""What the answers of every HTTP interface are made of: speech that is spoken and encoded."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ..errors import ChatTTSError
+from ..pipeline.results import Fault, Piece, Word
+from .encoding import Encoder
+from .errors import ServingError, as_serving_error
+from .request_logs import log_request
+from .requests import SpeechRequest
+from .service import SpeechService
+from .speech import Speech
+
+
+@dataclass(frozen=True)
+class EncodedPiece:
+    """What is sent of a piece.
+
+    Attributes:
+        data: encoded sound; may be empty.
+        words: those of the piece, where their times were asked for.
+        faults: those of the piece, with a guard.
+    """
+
+    data: bytes
+    words: tuple[Word, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+
+@asynccontextmanager
+async def speaking(
+    service: SpeechService, request: SpeechRequest, state: dict[str, Any], interface: str = "rest"
+) -> AsyncIterator[Speech]:
+    """Enter the speech of a request, and log the request at the end.
+
+    Args:
+        state: state of the HTTP request; ``was_counted`` is set if the service counted the request.
+        interface: name of the protocol in logs.
+
+    Raises:
+        ServingError: see :class:`.speech.Speech`.
+    """
+    speech = service.speak(request)
+    try:
+        async with speech:
+            yield speech
+    finally:
+        if speech.record.latency is not None:
+            state["was_counted"] = True
+            log_request(speech.record, interface, with_text=service.settings.log_texts)
+
+
+async def encode_pieces(
+    service: SpeechService,
+    speech: Speech,
+    encoder: Encoder,
+    on_piece: Callable[[Piece], None] | None = None,
+    *,
+    volume: float = 1.0,
+) -> AsyncGenerator[EncodedPiece, None]:
+    """Yield each piece encoded, and then the last bytes of the encoder.
+
+    Args:
+        on_piece: called with each piece before it is encoded.
+        volume: factor of the samples.
+
+    Raises:
+        ServingError: the generation failed or was aborted.
+    """
+    async for piece in speech:
+        if on_piece is not None:
+            on_piece(piece)
+        samples = piece.samples if volume == 1 else piece.samples * np.float32(volume)
+        data = await service.in_thread(partial(encoder.push, samples))
+        yield EncodedPiece(data, piece.words, piece.faults)
+    speech.check_complete()
+    yield EncodedPiece(await service.in_thread(encoder.finish))
+
+
+async def encode_file(
+    service: SpeechService, speech: Speech, encoder: Encoder, *, volume: float = 1.0
+) -> EncodedPiece:
+    """Return a whole file with all words; unlike a stream's, the file's header has its length."""
+    parts = [part async for part in encode_pieces(service, speech, encoder, volume=volume)]
+    data = await service.in_thread(lambda: encoder.as_file(b"".join(part.data for part in parts)))
+    return EncodedPiece(data, tuple(word for part in parts for word in part.words))
+
+
+async def send_part(part: bytes, send: Send) -> None:
+    """Send bytes of a body that goes on; nothing where there are none."""
+    if part:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+
+
+class Body:
+    """The body of an answer with speech: here the sound itself.
+
+    A subclass gives the sound another form.
+
+    Attributes:
+        media_type: of the body; ``None`` is that of the sound.
+    """
+
+    media_type: str | None = None
+
+    def part(self, piece: EncodedPiece) -> bytes:
+        """Return what is sent of a piece; may be empty."""
+        return piece.data
+
+    def end(self, speech: Speech) -> bytes:
+        """Return what follows the last piece."""
+        return b""
+
+    def error(self, error: ServingError) -> bytes | None:
+        """Return how the body tells an error after its beginning; ``None`` leaves it unfinished."""
+        return None
+
+
+class SpokenResponse(Response):
+    """Waits for the turn of a request, and answers with its speech.
+
+    Errors before the first sound are raised, and nothing has been sent then.
+
+    Args:
+        service: speaks the request.
+        request: the text to speak.
+        interface: name of the protocol in logs.
+        encoder: makes the encoder.
+        body: gives the sound its form.
+        is_streamed: whether it is sent while it is generated.
+        headers: of the answer, besides ``x-seed`` and ``x-sample-rate``.
+    """
+
+    def __init__(
+        self,
+        service: SpeechService,
+        request: SpeechRequest,
+        interface: str,
+        encoder: Callable[[], Encoder],
+        body: Body,
+        *,
+        is_streamed: bool,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(headers=headers)
+        del self.headers["content-length"]
+        self._service, self._request, self._interface = service, request, interface
+        self._make_encoder, self._body, self._is_streamed = encoder, body, is_streamed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one ASGI scope."""
+        service, request, body = self._service, self._request, self._body
+        encoder = await service.in_thread(self._make_encoder)
+        self.headers["content-type"] = body.media_type or encoder.format.media_type
+        self.headers["x-sample-rate"] = str(encoder.sample_rate)
+        self.headers["x-seed"] = str(request.seed)
+        self.headers["x-accel-buffering"] = "no"
+        self.headers["cache-control"] = "no-cache"
+        # The end of a response is sent after the request has freed its place in the queue.
+        async with speaking(service, request, scope["state"], self._interface) as speech:
+            if self._is_streamed:
+                await self._stream(speech, encoder, send)
+            else:
+                whole = await encode_file(service, speech, encoder)
+                data = await service.in_thread(lambda: body.part(whole) + body.end(speech))
+        if self._is_streamed:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            return
+        self.headers["content-length"] = str(len(data))
+        await self._start(send)
+        await send_part(data, send)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _stream(self, speech: Speech, encoder: Encoder, send: Send) -> None:
+        body, has_begun = self._body, False
+        try:
+            async with aclosing(encode_pieces(self._service, speech, encoder)) as pieces:
+                async for piece in pieces:
+                    if not has_begun:
+                        await self._start(send)
+                        has_begun = True
+                    await send_part(body.part(piece), send)
+            await send_part(body.end(speech), send)
+        except ChatTTSError as error:
+            told = body.error(as_serving_error(error)) if has_begun else None
+            if told is None:
+                raise
+            await send_part(told, send)
+
+    async def _start(self, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)

@@ -1,0 +1,41 @@
+"""Bodies of JSON, checked by pydantic, for interfaces without FastAPI's routes."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from .errors import BadRequestError
+from .live.messages import decode
+
+M = TypeVar("M", bound=BaseModel)
+
+
+async def read_body(request: Request, model: type[M]) -> M:
+    """Return the checked body of a request.
+
+    Raises:
+        BadRequestError: it is no JSON object, or a field is wrong.
+    """
+    try:
+        text = (await request.body()).decode()
+    except UnicodeDecodeError:
+        raise BadRequestError("the body must be JSON in UTF-8") from None
+    return validated(decode(text), model)
+
+
+def validated(fields: object, model: type[M]) -> M:
+    """Return the model of these fields.
+
+    Raises:
+        BadRequestError: a field is wrong; the first one is named.
+    """
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"]) or None
+        message = f"{name or 'the body'}: {first['msg']}"
+        raise BadRequestError(message, param=name) from error

@@ -1,0 +1,113 @@
+"""One socket with many contexts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import WebSocket
+
+from ..bodies import validated
+from ..errors import BadRequestError
+from ..live.context import Context
+from ..live.messages import MAX_ID_CHARACTERS, is_id
+from ..live.send_queue import SocketClose
+from ..live.session import SocketSession
+from ..live.spacing import TextSpacing
+from ..service import SpeechService
+from .bodies import SpeechBody
+from .errors import INTERFACE
+from .sender import ContextSender
+
+
+class Session(SocketSession):
+    """Serves one accepted socket.
+
+    Args:
+        client: name of the client, whose key was checked.
+    """
+
+    def __init__(self, websocket: WebSocket, service: SpeechService, client: str) -> None:
+        super().__init__(websocket, service, INTERFACE)
+        self.client = client
+        self._senders: dict[str, ContextSender] = {}
+        self._spacings: dict[str, TextSpacing] = {}
+
+    async def authenticate(self) -> SocketClose | None:
+        """Do nothing: the key was checked in the handshake."""
+        return None
+
+    async def handle(self, data: str) -> SocketClose | None:
+        """Handle a message; an error ends its context, and the socket goes on."""
+        name = ""
+        try:
+            fields = await self.decode(data)
+            name = _name_of(fields)
+            await self._handle(fields, name)
+        except Exception as error:  # told to the client
+            failure = self.noted(error)
+            await self._cancel(name)
+            await self._stray_sender(name).send_error(failure)
+        return None
+
+    async def remove_context(self, name: str | None) -> None:
+        """Forget a context that has ended."""
+        await super().remove_context(name)
+        self._senders.pop(name or "", None)
+        self._spacings.pop(name or "", None)
+
+    async def _handle(self, fields: dict[str, Any], name: str) -> None:
+        if fields.get("cancel") is True:
+            await self._cancel(name)
+            return
+        body = validated(fields, SpeechBody)
+        context = self.contexts.get(name) or await self._open(name, body)
+        sender, spacing = self._senders[name], self._spacings[name]
+        if body.transcript and (body.transcript.strip() or context.has_text):
+            await context.append(spacing.spaced(body.transcript))
+        if not body.continues:
+            context.done()
+        elif body.flush:
+            context.flush()
+            sender.expect_flush()
+        elif body.speaks_at_once and context.has_text:
+            context.flush()
+
+    async def _open(self, name: str, body: SpeechBody) -> Context:
+        """Return a new context, whose settings are those of its first message."""
+        config = body.config(flush_after=body.flush_after)
+        if config.word_times:
+            self.service.check_word_times("add_timestamps")
+        await self.check_voice(config)
+
+        def end() -> None:
+            context = self.contexts.get(name)
+            if context is not None and not context.is_done:
+                context.done()
+
+        sender = ContextSender(
+            self.send_queue, name, is_float=body.output_format.is_float, on_failed=end
+        )
+        context = self.open_context(name, config, sender)
+        self._senders[name], self._spacings[name] = sender, TextSpacing()
+        return context
+
+    async def _cancel(self, name: str) -> None:
+        """Stop speaking; no message of this context follows."""
+        context = self.contexts.get(name)
+        if context is not None:
+            await context.cancel()
+            await self.remove_context(name)
+
+    def _stray_sender(self, name: str) -> ContextSender:
+        """Return a sender for an error alone."""
+        return ContextSender(self.send_queue, name, is_float=False, on_failed=lambda: None)
+
+
+def _name_of(fields: dict[str, Any]) -> str:
+    name = fields.get("context_id")
+    if not is_id(name):
+        raise BadRequestError(
+            f"context_id must be a string of 1 to {MAX_ID_CHARACTERS} characters",
+            param="context_id",
+        )
+    return name

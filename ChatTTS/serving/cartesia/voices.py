@@ -1,0 +1,74 @@
+"""``/voices``: the list of voices in Cartesia's form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ..errors import UnknownVoiceError
+from ..service import SpeechService
+from ..voices import VoiceInfo
+
+_PAGE, _MAX_PAGE = 10, 100
+_CREATED = "1970-01-01T00:00:00Z"  # clients parse it; the true date is not known
+
+
+def voice_routes(service: SpeechService) -> list[Route]:
+    """Return the routes of the voices."""
+
+    async def listed(request: Request) -> Response:
+        query = request.query_params
+        found = await service.in_thread(service.voices.list)
+        search = query.get("q", "").lower()
+        found = [info for info in found if search in info.id.lower()]
+        names = [info.id for info in found]
+        after, before = query.get("starting_after"), query.get("ending_before")
+        size = _size(query.get("limit"))
+        if before in names:
+            end = names.index(before)
+            begin = max(0, end - size)
+            has_more = begin > 0
+        else:
+            begin = names.index(after) + 1 if after in names else 0
+            end = begin + size
+            has_more = end < len(found)
+        page = [_voice(info) for info in found[begin:end]]
+        return JSONResponse({"data": page, "has_more": has_more})
+
+    async def one(request: Request) -> Response:
+        name = request.path_params["voice"]
+        for info in await service.in_thread(service.voices.list):
+            if info.id == name:
+                return JSONResponse(_voice(info))
+        raise UnknownVoiceError(
+            f"there is no voice {name[:80]!r}; GET /voices lists all of them",
+            param="id",
+            is_address=True,
+        )
+
+    return [Route("/voices", listed), Route("/voices/{voice}", one)]
+
+
+def _voice(info: VoiceInfo) -> dict[str, Any]:
+    language = info.language or "en"
+    return {
+        "id": info.id,
+        "name": info.id,
+        "description": "",
+        "tagline": "",
+        "language": language,
+        "locales": [{"locale": language, "is_native": True}],
+        "access": "public",
+        "visibility": "all",
+        "is_public": True,
+        "is_owner": info.uploaded,
+        "created_at": _CREATED,
+    }
+
+
+def _size(text: str | None) -> int:
+    is_number = text is not None and text.isascii() and text.isdigit() and len(text) < 10
+    return min(max(int(text), 1), _MAX_PAGE) if is_number and text is not None else _PAGE

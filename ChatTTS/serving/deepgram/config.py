@@ -1,0 +1,91 @@
+"""The settings of speech in the query of an address."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ...errors import AudioError
+from ..encoding import Format
+from ..errors import BadRequestError
+from ..live.config import RunConfig
+from ..requests import SEED_LIMIT
+
+# For each encoding its format, the rate of requests that name none, and the containers that it
+# has here; the first one is the default.
+_ENCODINGS = {
+    "linear16": (Format.WAV, 24_000, ("wav", "none")),
+    "mulaw": (Format.MULAW, 8_000, ("none",)),
+    "alaw": (Format.ALAW, 8_000, ("none",)),
+    "mp3": (Format.MP3, 22_050, ("none",)),
+    "opus": (Format.OPUS, 48_000, ("ogg",)),
+    "flac": (Format.FLAC, 24_000, ("none",)),
+    "aac": (Format.AAC, 22_050, ("none",)),
+}
+_OF_SOCKETS = ("linear16", "mulaw", "alaw")
+
+
+def parse_query(query: Mapping[str, str], *, is_socket: bool) -> RunConfig:
+    """Return the checked settings of a query; fields without a counterpart are ignored.
+
+    Raises:
+        BadRequestError: a value cannot be used.
+    """
+    if "callback" in query:
+        raise BadRequestError(
+            "callback is not known here: the answer has the sound", param="callback"
+        )
+    encoding = query.get("encoding", "linear16" if is_socket else "mp3").lower()
+    known = _OF_SOCKETS if is_socket else tuple(_ENCODINGS)
+    if encoding not in known:
+        raise BadRequestError(f"encoding must be one of {', '.join(known)}", param="encoding")
+    format, rate, containers = _ENCODINGS[encoding]
+    container = "none" if is_socket else query.get("container", containers[0]).lower()
+    if container not in containers:
+        raise BadRequestError(
+            f"container must be {' or '.join(containers)} with {encoding}", param="container"
+        )
+    if format is Format.WAV and container == "none":
+        format = Format.PCM
+    rate = _whole(query, "sample_rate", rate)
+    seed = query.get("seed")
+    config = RunConfig(
+        voice=query.get("model"),
+        response_format=format.value,
+        sample_rate=_checked_rate(format, rate),
+        bit_rate=_whole(query, "bit_rate", 0) or None,
+        speed=_number(query, "speed", 1.0),
+        seed=None if seed is None else _whole(query, "seed", 0),
+    )
+    config.check()
+    return config
+
+
+def _checked_rate(format: Format, rate: int) -> int:
+    try:
+        carried = format.carried_rate(rate)
+    except AudioError as error:
+        raise BadRequestError(str(error), param="sample_rate") from error
+    if carried != rate:
+        raise BadRequestError(f"{format.value} has no sample_rate {rate}", param="sample_rate")
+    return rate
+
+
+def _whole(query: Mapping[str, str], name: str, default: int) -> int:
+    value = _number(query, name, default)
+    if value != int(value) or not 0 <= value < SEED_LIMIT:
+        raise BadRequestError(f"{name} must be a whole number, 0 or more", param=name)
+    return int(value)
+
+
+def _number(query: Mapping[str, str], name: str, default: float) -> float:
+    text = query.get(name)
+    if text is None:
+        return default
+    try:
+        value = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise BadRequestError(f"{name} must be a number", param=name)
+    return value

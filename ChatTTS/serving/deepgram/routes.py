@@ -1,0 +1,87 @@
+"""The address of Deepgram's speech, over HTTP and WebSocket."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastapi import FastAPI, WebSocket
+from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.types import Scope
+
+from ..answers import Body, SpokenResponse
+from ..auth import Authenticator
+from ..bodies import read_body
+from ..errors import ServingError
+from ..http_protocol import HttpProtocol, add_protocol
+from ..live.door import SocketDoor
+from ..live.session import host_of
+from ..requests import new_seed
+from ..service import SpeechService
+from ..settings import Settings
+from .config import parse_query
+from .errors import INTERFACE, error_response, key_of, subprotocol_of
+from .session import Session
+
+_PATH = "/v1/speak"
+
+
+class SpeakBody(BaseModel):
+    """The body of a request for speech."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    text: str
+
+
+def add_to(
+    app: FastAPI, service: SpeechService, authenticator: Authenticator, settings: Settings
+) -> None:
+    """Answer Deepgram's clients on ``app``."""
+    door = SocketDoor.of(app, service, settings)
+
+    async def speak(request: Request) -> Response:
+        config = parse_query(request.query_params, is_socket=False)
+        body = await read_body(request, SpeakBody)
+        asked = config.request(
+            body.text,
+            new_seed() if config.seed is None else config.seed,
+            guard=service.guard_of(None, is_whole=False),
+            client=request.state.client,
+            request_id=request.state.request_id,
+        )
+        voice = config.voice or service.voices.default
+        headers = {
+            "dg-request-id": asked.request_id,
+            "dg-char-count": str(len(body.text)),
+            "dg-model-name": (voice or "").encode("ascii", "replace").decode(),
+        }
+        return SpokenResponse(
+            service, asked, INTERFACE, config.encoder, Body(), is_streamed=True, headers=headers
+        )
+
+    async def live(websocket: WebSocket) -> None:
+        try:
+            client = authenticator.client(key_of(websocket.headers), host_of(websocket))
+            config = parse_query(websocket.query_params, is_socket=True)
+            await service.in_thread(partial(service.voices.parameters, config.voice))
+        except ServingError as error:
+            await door.deny(websocket, INTERFACE, error, error_response)
+            return
+        await door.admit(
+            websocket,
+            INTERFACE,
+            lambda: Session(websocket, service, client, config),
+            subprotocol=subprotocol_of(websocket.headers),
+            error_response=error_response,
+        )
+
+    routes = [Route(_PATH, speak, methods=["POST"]), WebSocketRoute(_PATH, live)]
+    protocol = HttpProtocol(INTERFACE, _owns, routes, error_response, key_of)
+    add_protocol(app, service, authenticator, settings, protocol)
+
+
+def _owns(scope: Scope) -> bool:
+    return bool(scope["path"] == _PATH)

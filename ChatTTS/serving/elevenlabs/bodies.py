@@ -1,0 +1,100 @@
+"""The fields of ElevenLabs' requests that this server gives a meaning; others are ignored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from ..bodies import validated
+from ..errors import BadRequestError
+from ..requests import SpeechRequest, new_seed
+from ..service import SpeechService
+
+_MAX_SEED = 2**32 - 1
+_LANGUAGES = ("en", "zh")
+
+
+class VoiceSettings(BaseModel):
+    """Settings of a voice; stability, similarity and style have no counterpart here."""
+
+    model_config = ConfigDict(extra="ignore", strict=False)
+
+    speed: float | None = None
+
+
+class SpeechBody(BaseModel):
+    """The body of a request for speech."""
+
+    model_config = ConfigDict(extra="ignore", strict=False)
+
+    text: str
+    model_id: str | None = None
+    language_code: str | None = None
+    voice_settings: VoiceSettings | None = None
+    seed: int | None = Field(default=None, ge=0, le=_MAX_SEED)
+
+    @property
+    def speed(self) -> float:
+        """The tempo."""
+        return speed_of(self.voice_settings)
+
+
+def speech_request(
+    service: SpeechService, body: SpeechBody, request: Request, *, with_times: bool, is_whole: bool
+) -> SpeechRequest:
+    """Return the request to speak a body's text by the voice in the address.
+
+    Raises:
+        ServingError: a field is wrong.
+    """
+    return SpeechRequest(
+        body.text,
+        voice=request.path_params["voice"],
+        speed=body.speed,
+        seed=new_seed() if body.seed is None else body.seed,
+        is_seeded=body.seed is not None,
+        language=language_of(body.language_code),
+        word_times=with_times,
+        guard=service.guard_of(None, is_whole=is_whole),
+        client=request.state.client,
+        request_id=request.state.request_id,
+    )
+
+
+def speed_of(settings: VoiceSettings | None) -> float:
+    """Return the tempo of these settings."""
+    given = None if settings is None else settings.speed
+    return 1.0 if given is None else given
+
+
+def parse_settings(fields: Any) -> VoiceSettings | None:
+    """Return the voice settings of a message; ``None`` where it has none.
+
+    Raises:
+        BadRequestError: a field is wrong.
+    """
+    if fields is None:
+        return None
+    return validated(fields, VoiceSettings)
+
+
+def parse_seed(text: str | None) -> int | None:
+    """Return the seed of an address's query.
+
+    Raises:
+        BadRequestError: it is no whole number from 0 to 2**32 - 1.
+    """
+    if text is None:
+        return None
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_SEED))
+    if not is_number or int(text) > _MAX_SEED:
+        raise BadRequestError(f"seed must be a whole number, 0 to {_MAX_SEED}", param="seed")
+    return int(text)
+
+
+def language_of(code: str | None) -> str | None:
+    """Return the language of a code; ``None``, for unknown ones too, detects it from the text."""
+    base = (code or "").lower().partition("-")[0]
+    return base if base in _LANGUAGES else None

@@ -1,0 +1,69 @@
+"""Names of audio formats, such as ``mp3_44100_128``: a codec, a sample rate and kbit/s."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..encoding import Encoder, Format
+from ..errors import BadRequestError
+
+DEFAULT_FORMAT = "mp3_44100_128"
+_NAMES = {
+    "mp3": Format.MP3,
+    "pcm": Format.PCM,
+    "wav": Format.WAV,
+    "ulaw": Format.MULAW,
+    "alaw": Format.ALAW,
+    "opus": Format.OPUS,
+}
+_RATES = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
+_WITH_BITS = (Format.MP3, Format.OPUS)
+_KILOBITS = (32, 48, 64, 96, 128, 192)
+
+
+@dataclass(frozen=True)
+class OutputFormat:
+    """An audio format with its settings.
+
+    Attributes:
+        format: the codec.
+        sample_rate: samples a second.
+        bit_rate: bits a second; ``None`` where the codec has no choice.
+    """
+
+    format: Format
+    sample_rate: int
+    bit_rate: int | None
+
+    @classmethod
+    def parse(cls, name: str | None) -> OutputFormat:
+        """Return the format of a name; ``None`` is the default one.
+
+        Raises:
+            BadRequestError: there is none of this name.
+        """
+        codec, *numbers = (name or DEFAULT_FORMAT).split("_")
+        format = _NAMES.get(codec)
+        has_bits = format in _WITH_BITS
+        fits = format is not None and 1 <= len(numbers) <= (2 if has_bits else 1)
+        if not fits or not all(number.isascii() and number.isdigit() for number in numbers):
+            raise _unknown(name)
+        rate, *kilobits = (int(number[:6]) for number in numbers)
+        if rate not in _RATES or (kilobits and kilobits[0] not in _KILOBITS):
+            raise _unknown(name)
+        assert format is not None
+        if format.carried_rate(rate) != rate:
+            raise _unknown(name)
+        return cls(format, rate, kilobits[0] * 1000 if kilobits else None)
+
+    def encoder(self, speed: float) -> Encoder:
+        """Return an encoder of this format."""
+        return Encoder(self.format, self.sample_rate, speed, self.bit_rate)
+
+
+def _unknown(name: str | None) -> BadRequestError:
+    return BadRequestError(
+        f"there is no output_format {str(name)[:40]!r}: name a codec ({', '.join(_NAMES)}), a "
+        "sample rate and, for mp3 and opus, kbit/s, such as mp3_44100_128, pcm_24000 or ulaw_8000",
+        param="output_format",
+    )

@@ -1,0 +1,193 @@
+"""One socket: ``stream-input`` with one context, or ``multi-stream-input`` with many."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from fastapi import WebSocket
+
+from ..auth import Authenticator
+from ..errors import AuthenticationError, BadRequestError
+from ..live.config import RunConfig
+from ..live.context import Context
+from ..live.messages import MAX_ID_CHARACTERS, is_id, is_text
+from ..live.send_queue import SocketClose
+from ..live.session import NORMAL, SocketSession, host_of
+from ..service import SpeechService
+from .alignment import SocketAlignment
+from .bodies import language_of, parse_seed, parse_settings, speed_of
+from .errors import INTERFACE, key_of
+from .formats import OutputFormat
+from .sender import ContextSender
+
+_AUTH_SECONDS = 10.0
+_DEFAULT = "default"  # the name of a context that has none, on a socket with many
+
+
+class Session(SocketSession):
+    """Serves one accepted socket.
+
+    Args:
+        authenticator: authenticates the client.
+        is_multi: whether messages name contexts.
+    """
+
+    def __init__(
+        self,
+        websocket: WebSocket,
+        service: SpeechService,
+        authenticator: Authenticator,
+        *,
+        is_multi: bool,
+    ) -> None:
+        super().__init__(websocket, service, INTERFACE)
+        self._authenticator, self._is_multi = authenticator, is_multi
+        self._config = RunConfig()
+        # The client says that each of its texts is a sentence or a phrase.
+        self._is_automatic = websocket.query_params.get("auto_mode") == "true"
+        self._is_closing = False
+        self._has_ended = False  # with one context: its end was said
+
+    async def authenticate(self) -> SocketClose | None:
+        """Look for a valid key in the client's request, and then in its first message."""
+        socket = self.websocket
+        key = key_of(socket.headers) or socket.query_params.get("xi-api-key")
+        first: str | None = None
+        try:
+            if key is None and not self._authenticator.is_open:
+                data = await asyncio.wait_for(self.receive(), _AUTH_SECONDS)
+                if not isinstance(data, str):
+                    return data or SocketClose()
+                first, fields = data, await self.decode(data)
+                given = fields.get("xi_api_key") or fields.get("authorization")
+                key = given if is_text(given) else None
+            self.client = self._authenticator.client(key, host_of(socket))
+        except (AuthenticationError, BadRequestError, asyncio.TimeoutError) as error:
+            refusal = error
+            if not isinstance(refusal, AuthenticationError):
+                refusal = AuthenticationError("an API key is needed: send it as xi-api-key")
+            self.refused(refusal)
+            await self._sender(None, is_only=True).send_error(refusal)
+            return None
+        try:
+            self._config = await self._first_config()
+        except Exception as error:  # told to the client
+            await self._sender(None, is_only=True).send_error(self.noted(error))
+            return None
+        return None if first is None else await self.handle(first)
+
+    async def handle(self, data: str) -> SocketClose | None:
+        """Handle a message; errors are told to the client."""
+        name: str | None = None
+        try:
+            fields = await self.decode(data)
+            name = self._name_of(fields)
+            if self._is_multi:
+                await self._handle_many(fields, name)
+            else:
+                await self._handle_one(fields)
+        except Exception as error:  # told to the client
+            await self._sender(name).send_error(self.noted(error))
+        return None
+
+    async def remove_context(self, name: str | None) -> None:
+        """Forget a context; the socket is closed after the last one, if the client asked so."""
+        await super().remove_context(name)
+        if self._is_closing and not self.contexts:
+            await self.send_queue.close(SocketClose(NORMAL, "all was said"))
+
+    async def _first_config(self) -> RunConfig:
+        query = self.websocket.query_params
+        output = OutputFormat.parse(query.get("output_format"))
+        config = RunConfig(
+            voice=self.websocket.path_params["voice"],
+            response_format=output.format.value,
+            sample_rate=output.sample_rate,
+            bit_rate=output.bit_rate,
+            seed=parse_seed(query.get("seed")),
+            language=language_of(query.get("language_code")),
+            word_times=self.service.gives_word_times,
+        )
+        config.check()
+        await self.check_voice(config)
+        return config
+
+    async def _handle_one(self, fields: dict[str, Any]) -> None:
+        if self._has_ended:
+            return
+        text = _text_of(fields)
+        context = self.contexts.get(None) or self._open(None, fields)
+        if text == "":
+            self._has_ended = True
+            context.done()
+            return
+        await self._speak(context, fields, text or "")
+
+    async def _handle_many(self, fields: dict[str, Any], name: str | None) -> None:
+        if fields.get("close_socket") is True:
+            await self._close()
+            return
+        if self._is_closing:
+            raise BadRequestError("close_socket was said: nothing may follow")
+        text, context = _text_of(fields), self.contexts.get(name)
+        if text and context is None:
+            context = self._open(name, fields)
+        if context is None:  # nothing to speak, flush or end: it only keeps the socket alive
+            return
+        if not context.is_done:
+            await self._speak(context, fields, text or "")
+        if fields.get("close_context") is True and not context.is_done:
+            context.done()
+
+    async def _speak(self, context: Context, fields: dict[str, Any], text: str) -> None:
+        if text.strip() or context.has_text:
+            await context.append(text)
+        if context.has_text and (self._is_automatic or fields.get("flush") is True):
+            context.flush()
+
+    def _open(self, name: str | None, fields: dict[str, Any]) -> Context:
+        """Return a new context, with the settings of its first message."""
+        config = self._config
+        settings = parse_settings(fields.get("voice_settings"))
+        if settings is not None:
+            config = replace(config, speed=speed_of(settings))
+            config.check()
+        return self.open_context(name, config, self._sender(name))
+
+    async def _close(self) -> None:
+        self._is_closing = True
+        for context in self.contexts.values():
+            if not context.is_done:
+                context.done()
+        if not self.contexts:
+            await self.send_queue.close(SocketClose(NORMAL, "all was said"))
+
+    def _sender(self, name: str | None, *, is_only: bool = False) -> ContextSender:
+        is_absolute = self.websocket.query_params.get("sync_alignment") == "true"
+        alignment = SocketAlignment(is_absolute=is_absolute)
+        return ContextSender(
+            self.send_queue, name, alignment, is_only=is_only or not self._is_multi
+        )
+
+    def _name_of(self, fields: dict[str, Any]) -> str | None:
+        if not self._is_multi:
+            return None
+        name = fields.get("context_id", fields.get("contextId"))
+        if name is None:
+            return _DEFAULT
+        if not is_id(name):
+            raise BadRequestError(
+                f"context_id must be a string of 1 to {MAX_ID_CHARACTERS} characters",
+                param="context_id",
+            )
+        return name
+
+
+def _text_of(fields: dict[str, Any]) -> str | None:
+    """Return the text of a message; ``None`` where it has none."""
+    text = fields.get("text")
+    if text is not None and not is_text(text):
+        raise BadRequestError("text must be a string", param="text")
+    return text

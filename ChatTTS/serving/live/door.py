@@ -1,0 +1,110 @@
+"""The door of all sockets: which clients may connect, and how many at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from fastapi import FastAPI, WebSocket
+from starlette.responses import JSONResponse, Response
+
+from ..connections import is_shared
+from ..errors import ForeignPageError, OverloadedError, ServingError
+from ..origins import OriginPolicy
+from ..request_logs import log_refusal
+from ..service import SpeechService
+from ..settings import Settings
+from .send_queue import SocketClose
+from .session import TRY_LATER, SocketSession, close, host_of
+
+
+class SocketDoor:
+    """Lets sockets in; the sockets of all protocols count together.
+
+    Args:
+        settings: limits and allowed origins.
+    """
+
+    def __init__(self, service: SpeechService, settings: Settings) -> None:
+        self._service, self._settings = service, settings
+        self._pages = OriginPolicy(settings)
+        self._sockets: Counter[str] = Counter()  # by client address
+
+    @classmethod
+    def of(cls, app: FastAPI, service: SpeechService, settings: Settings) -> SocketDoor:
+        """Return the door of ``app``, which is made where it has none."""
+        if not hasattr(app.state, "door"):
+            app.state.door = cls(service, settings)
+        door = app.state.door
+        assert isinstance(door, cls)
+        return door
+
+    async def admit(
+        self,
+        websocket: WebSocket,
+        interface: str,
+        session: Callable[[], SocketSession],
+        *,
+        subprotocol: str | None = None,
+        error_response: Callable[[ServingError], Response] | None = None,
+    ) -> None:
+        """Serve a socket until its end, unless a rule or a limit forbids it.
+
+        Args:
+            interface: name of the protocol in logs.
+            session: makes the session of the accepted socket.
+            subprotocol: what the handshake is answered with.
+            error_response: the protocol's answer to a handshake that is refused.
+        """
+        try:
+            self._pages.check_name(websocket.headers)
+            self._pages.check_socket(websocket.headers)
+        except ForeignPageError as error:
+            await self.deny(websocket, interface, error, error_response)
+            return
+        await websocket.accept(subprotocol)
+        host = host_of(websocket)
+        reason = self._refusal_reason(host)
+        if reason is not None:
+            refusal = OverloadedError(reason)
+            self._service.metrics.count_refusal(refusal)
+            log_refusal(refusal, interface, client=host, address=websocket.url.path)
+            await close(websocket, SocketClose(TRY_LATER, reason))
+            return
+        self._sockets[host] += 1
+        try:
+            await session().run()
+        finally:
+            self._sockets[host] -= 1
+            if not self._sockets[host]:
+                del self._sockets[host]
+
+    async def deny(
+        self,
+        websocket: WebSocket,
+        interface: str,
+        error: ServingError,
+        error_response: Callable[[ServingError], Response] | None = None,
+    ) -> None:
+        """Refuse the handshake by an HTTP response."""
+        self._service.metrics.count_refusal(error)
+        address = websocket.url.path
+        log_refusal(error, interface, client=host_of(websocket), address=address)
+        answer = (error_response or _openai_response)(error)
+        await websocket.send_denial_response(answer)
+
+    def _refusal_reason(self, host: str) -> str | None:
+        """Return why one more socket is refused; ``None`` if it is not."""
+        limits = self._settings.limits
+        if self._service.admission.draining:
+            return "the server is shutting down"
+        if self._sockets.total() >= limits.sockets:
+            return "too many sockets are open: try again later"
+        is_full = self._sockets[host] >= limits.connections_per_address
+        if is_full and not is_shared(host, self._settings):
+            return "too many sockets of this address are open: close one"
+        return None
+
+
+def _openai_response(error: ServingError) -> Response:
+    return JSONResponse({"error": error.as_json()}, error.status)

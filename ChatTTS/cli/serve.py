@@ -143,6 +143,20 @@ def add_to(commands: Commands) -> None:
         metavar="FOLDER",
         help="folder of saved and uploaded voices; that of `chattts voice` by default",
     )
+    voices.add_argument(
+        "--alias",
+        action="append",
+        default=[],
+        metavar="NAME=VOICE",
+        help="another name of a voice, such as alloy=anna or English-US.Female-1=slt; may be "
+        "repeated",
+    )
+    voices.add_argument(
+        "--allow-shadowing",
+        action="store_true",
+        help="let uploaded voices take names of the server, such as alloy; with API keys they "
+        "always may",
+    )
     speech = parser.add_argument_group("speech")
     add_lexicon_option(speech, "how words are said in all requests, which may add their own")
     speech.add_argument(
@@ -302,6 +316,8 @@ def _settings(args: argparse.Namespace) -> Settings:
         grpc_port=None if args.no_grpc else args.grpc_port,
         default_voice=args.voice,
         voices=args.voices,
+        aliases=_aliases(args.alias),
+        may_shadow=True if args.allow_shadowing else None,
         api_keys=keys,
         needs_keys=args.needs_keys,
         tls_certificate=args.tls_cert,
@@ -317,6 +333,17 @@ def _settings(args: argparse.Namespace) -> Settings:
         lexicon=read_lexicon(args.lexicon),
         limits=Limits(**limits),
     )
+
+
+def _aliases(given: list[str]) -> dict[str, str]:
+    """Return the names of ``--alias`` and the voices that they stand for."""
+    aliases = {}
+    for alias in given:
+        name, equals, voice = (part.strip() for part in alias.partition("="))
+        if not (name and equals and voice):
+            raise UsageError(f"--alias takes NAME=VOICE, such as alloy=anna, not {alias!r}")
+        aliases[name] = voice
+    return aliases
 
 
 @contextmanager

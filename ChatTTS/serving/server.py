@@ -50,6 +50,8 @@ def make_service(chat: Chat | SpeechModel, settings: Settings) -> SpeechService:
         default=settings.default_voice,
         fallback=model.fallback,
         most=settings.limits.voices,
+        aliases=settings.aliases,
+        may_shadow=bool(settings.api_keys) if settings.may_shadow is None else settings.may_shadow,
     )
     metrics = ServerMetrics()
     if settings.guard is not None and not (model.gives_attention and model.has_alignment_heads):

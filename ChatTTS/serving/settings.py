@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,6 +79,10 @@ class Settings:
         grpc_port: port of gRPC on the same host; ``None`` disables gRPC.
         default_voice: voice of requests that name none; ``None`` means the checkpoint's default.
         voices: folder of the voices; ``None`` means the user's voice library.
+        aliases: further names of voices, with the voice that each stands for; they take precedence
+            over other voices of these names.
+        may_shadow: whether an uploaded voice may take a name of the server, such as ``alloy``;
+            ``None`` allows it where clients need keys.
         api_keys: keys of the clients; each key is a client of its own. Without keys, requests
             need none.
         needs_keys: ``True`` refuses to start without keys; ``False`` states that every machine
@@ -107,6 +112,8 @@ class Settings:
     grpc_port: int | None = 50051
     default_voice: str | None = None
     voices: Path | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    may_shadow: bool | None = None
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     needs_keys: bool | None = None
     tls_certificate: Path | None = None

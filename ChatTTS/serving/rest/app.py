@@ -18,6 +18,7 @@ from ..settings import Limits, Settings
 from .batch import batch_routes
 from .captioned import captioned_routes
 from .errors import on_http_error, on_invalid
+from .head import HeadMiddleware
 from .middleware import AuthMiddleware, BodyMiddleware, ErrorMiddleware
 from .models import model_routes
 from .operations import PUBLIC, operation_routes
@@ -41,6 +42,8 @@ _EXPOSED_HEADERS = (
     "x-lexicon",
     "x-faults",
     "x-retries",
+    "x-model",
+    "x-silence",
     "retry-after",
 )
 
@@ -77,6 +80,7 @@ def create_app(service: SpeechService, authenticator: Authenticator, settings: S
     app.include_router(page_routes())
     # The middleware that is added last is the outermost one.
     limits = settings.limits
+    app.add_middleware(HeadMiddleware)
     app.add_middleware(
         BodyMiddleware,
         most=partial(_most_bytes, limits=limits),
@@ -95,7 +99,7 @@ def create_app(service: SpeechService, authenticator: Authenticator, settings: S
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(settings.cors_origins),
-            allow_methods=["GET", "POST", "DELETE"],
+            allow_methods=["GET", "HEAD", "POST", "DELETE"],
             # OpenAI's client for browsers sends a dozen headers of its own, more in each version.
             allow_headers=["*"],
             expose_headers=list(_EXPOSED_HEADERS),

@@ -18,7 +18,7 @@ from ..request_logs import log_failure
 from ..requests import Priority
 from ..service import SpeechService
 from ..settings import Limits
-from .request_parsing import Caller, check_model, output_options, speech_request
+from .request_parsing import Caller, output_options, speech_request
 from .schemas import (
     ERRORS,
     NOT_FOUND,
@@ -80,7 +80,6 @@ def batch_routes(service: SpeechService) -> APIRouter:
 
 def _check(body: BatchBody, limits: Limits) -> None:
     """Raise RequestTooLargeError if a batch is too long as a whole."""
-    check_model(body.model)
     if len(body.items) > limits.batch_items:
         raise RequestTooLargeError(
             f"the batch has {len(body.items)} items; this server takes {limits.batch_items}",

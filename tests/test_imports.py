@@ -115,6 +115,7 @@ HELPERS = within(
     "folders lru machine progress process_hooks fair_lock locks kept_files untrusted "
     "ray_environment ray_cluster",
 )
+INTERFACES = {"rest", "websocket", "riva", "wyoming", "mcp"}
 RULES = [
     Rule(
         "words, samples and settings are plain data: they run and are tested without torch",
@@ -168,25 +169,23 @@ RULES = [
         within("ChatTTS", "core pipeline checkpoints voices utils model text audio longform"),
         within("ChatTTS", "serving cli"),
     ),
-    Rule(
-        "interfaces of the server stand beside each other, on one service",
-        within("ChatTTS.serving", "rest"),
-        within("ChatTTS.serving", "websocket riva server"),
+    *(
+        Rule(
+            f"interfaces of the server stand beside each other, on one service: {name}",
+            within("ChatTTS.serving", name),
+            within("ChatTTS.serving", " ".join([*INTERFACES - {name}, "server"])),
+        )
+        for name in sorted(INTERFACES)
     ),
     Rule(
-        "interfaces of the server stand beside each other, on one service (sockets)",
-        within("ChatTTS.serving", "websocket"),
-        within("ChatTTS.serving", "rest riva server"),
-    ),
-    Rule(
-        "interfaces of the server stand beside each other, on one service (gRPC)",
-        within("ChatTTS.serving", "riva"),
-        within("ChatTTS.serving", "rest websocket server"),
+        "what interfaces share for text in parts knows none of them",
+        within("ChatTTS.serving", "live"),
+        within("ChatTTS.serving", " ".join([*INTERFACES, "server"])),
     ),
     Rule(
         "the service knows no interface",
         within("ChatTTS.serving", "service speech voices admission tickets fair_queue requests"),
-        within("ChatTTS.serving", "rest websocket riva server encoding"),
+        within("ChatTTS.serving", " ".join([*INTERFACES, "live server encoding"])),
     ),
     Rule(
         "the service knows its model by an interface alone",

@@ -49,6 +49,7 @@ the sound of a seed does not depend on other requests. --dtype auto is faster.
 Exit status: 0 after Ctrl-C or SIGTERM, 70 if the engine failed (restart the server), 1 if the
 server could not start, 2 for a wrong command line, 130 after a second Ctrl-C.
 """
+_WYOMING_PORT = 10200  # that of Piper
 _log = logging.getLogger("ChatTTS.serving")
 # Options that are limits: name of the field of Limits, metavar, help.
 _LIMITS = (
@@ -87,6 +88,25 @@ def add_to(commands: Commands) -> None:
         help="port of gRPC (default %(default)s)",
     )
     address.add_argument("--no-grpc", action="store_true", help="do not serve gRPC")
+    address.add_argument(
+        "--wyoming-port",
+        type=int,
+        nargs="?",
+        const=_WYOMING_PORT,
+        metavar="PORT",
+        help="also serve the Wyoming protocol, for Home Assistant, which has no keys (port "
+        "%(const)s if none is given)",
+    )
+    address.add_argument(
+        "--wyoming-without-keys",
+        action="store_true",
+        help="serve Wyoming although the other interfaces need API keys",
+    )
+    address.add_argument(
+        "--no-announce",
+        action="store_true",
+        help="do not announce Wyoming on the local network, by which Home Assistant finds it",
+    )
     address.add_argument(
         "--tls-cert", type=Path, metavar="FILE", help="TLS certificate, a PEM file"
     )
@@ -269,6 +289,8 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
         note(f"ready: {server.url} (the page, REST, WebSocket)")
         if server.grpc_port is not None:
             note(f"       {settings.host}:{server.grpc_port} (gRPC). Ctrl-C ends it")
+        if server.wyoming_port is not None:
+            note(f"       {settings.host}:{server.wyoming_port} (Wyoming)")
 
     with ExitStack() as stack:
         stack.enter_context(raised_file_limit())
@@ -314,6 +336,9 @@ def _settings(args: argparse.Namespace) -> Settings:
         host=args.host,
         port=args.port,
         grpc_port=None if args.no_grpc else args.grpc_port,
+        wyoming_port=args.wyoming_port,
+        wyoming_without_keys=args.wyoming_without_keys,
+        announces=not args.no_announce,
         default_voice=args.voice,
         voices=args.voices,
         aliases=_aliases(args.alias),

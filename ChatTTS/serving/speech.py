@@ -137,7 +137,7 @@ class Speech(AsyncIterator[Piece]):
             self._stream = await backend.open_stream(request, self._voice, self._interrupt)
         except Exception as error:
             if self._may_replace(error):
-                self._cached = [_silence()]
+                self._cached = [silence()]
                 return self
             answer = backend.client_error(error)
             await self.__aexit__(type(answer), answer, None)
@@ -165,7 +165,7 @@ class Speech(AsyncIterator[Piece]):
             except Exception as error:
                 if self.record.samples or not self._may_replace(error):
                     raise self._backend.client_error(error) from error
-                self._cached, piece = [], _silence()
+                self._cached, piece = [], silence()
             if not self.request.word_times:
                 piece = replace(piece, words=())  # a guard finds them, too
             if self._is_cacheable:
@@ -242,5 +242,6 @@ class Speech(AsyncIterator[Piece]):
         return (r.text, r.lexicon, voice, r.first_utterance, r.word_times, r.guard, *settings)
 
 
-def _silence() -> Piece:
+def silence() -> Piece:
+    """Return the sound of a text with nothing to speak: one piece of 0.2 s."""
     return Piece(np.zeros(round(_SILENT_SECONDS * SAMPLE_RATE), np.float32), 0, 0, "", "stop")

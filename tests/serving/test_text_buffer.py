@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ChatTTS.serving.websocket.text_buffer import TextBuffer
+from ChatTTS.serving.live.text_buffer import TextBuffer
 from ChatTTS.text import Normalizer, prepare, split_utterances
 
 MOST = 60

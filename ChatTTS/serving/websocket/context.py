@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError, UnavailableError
+from ..live.text_buffer import TextBuffer
 from ..service import ENGINE_STOPPED, SpeechService
 from .config import ContextConfig
 from .run import Run, SeedState
 from .speech_queue import QueuedUtterance, RunEnd, SpeechQueue
-from .text_buffer import TextBuffer
 
 # Flushes that may wait for their text to be spoken; a client with more of them misbehaves.
 _MAX_WAITING_ENDS = 64

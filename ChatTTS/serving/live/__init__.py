@@ -1,0 +1,1 @@
+"""Text that is still being written: what interfaces for such text share."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+from .blends import blend_speakers, parse_blend
 from .config import Config
 from .errors import AudioError, VoiceError, shown
 from .utils.folders import data_folder
@@ -273,7 +274,8 @@ def find_voice(wanted: str | None, config: Config, library: VoiceLibrary) -> Fou
     Args:
         wanted: a name in ``library`` or among the checkpoint's speakers, in this order; a file
             (``.json`` of a library, ``.txt`` with a speaker string, a ``.pt`` tensor of old
-            versions); or a speaker string. None means the checkpoint's own default.
+            versions); a speaker string; or a blend of names, ``anna:0.7,bert:0.3``. None means the
+            checkpoint's own default.
 
     Raises:
         VoiceError: there is no such voice, or it belongs to another model.
@@ -291,6 +293,11 @@ def find_voice(wanted: str | None, config: Config, library: VoiceLibrary) -> Fou
         return FoundVoice(wanted, _from_file(Path(wanted), width))
     if is_speaker_string(wanted):
         return FoundVoice("as given", {"spk_emb": wanted.strip()})
+    parts = parse_blend(wanted)
+    if parts is not None:
+        found = [(find_voice(name, config, library), name, weight) for name, weight in parts]
+        blended = [(voice.parameters, name, weight) for voice, name, weight in found]
+        return FoundVoice(wanted, {"spk_emb": blend_speakers(blended, width)})
     names = ", ".join([*library.names(), *defaults.speakers]) or "there are none yet"
     raise VoiceError(
         f"there is no voice {shown(wanted)}: it is no name ({names}), "

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from ..blends import blend_speakers, parse_blend
 from ..config import Config
 from ..errors import VoiceError
 from ..voices import SavedVoice, VoiceLibrary, check_name, folded, is_speaker_string
@@ -32,6 +33,7 @@ ALIASES = (
     "shimmer",
     "verse",
 )
+_MAX_BLEND = 1000  # characters of a blend: eight of the longest names, and their weights
 _MAX_SHOWN = 80  # characters of a name in an error message
 
 
@@ -121,12 +123,13 @@ class Voices:
         """Return the fields of ``InferCodeParams`` of a voice.
 
         Args:
-            name: of a voice, or a speaker string; ``None`` means the default voice. Upper and lower
-                case are the same, unless two voices differ by them alone.
+            name: of a voice, a speaker string, or a blend such as ``anna:0.7,bert:0.3``; ``None``
+                means the default voice. Upper and lower case are the same, unless two voices differ
+                by them alone.
 
         Raises:
             UnknownVoiceError: there is no voice of that name.
-            VoiceError: the voice belongs to another model.
+            VoiceError: the voice belongs to another model, or a blend cannot be made.
             ServingError: its file is damaged.
         """
         name = name or self.default
@@ -137,10 +140,24 @@ class Voices:
             return found
         if is_speaker_string(name):
             return {"spk_emb": name}
+        parts = parse_blend(name) if len(name) <= _MAX_BLEND else None
+        if parts is not None:
+            voices = [(self._part(part), part, weight) for part, weight in parts]
+            return {"spk_emb": blend_speakers(voices, self._config.gpt.hidden_size)}
         shown = name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}..."
         raise UnknownVoiceError(
             f"there is no voice {shown!r}; GET /v1/audio/voices lists all of them"
         )
+
+    def _part(self, name: str) -> dict[str, str]:
+        """Return the parameters of a voice of a blend, which is no blend itself."""
+        found = self._named(self._targets.get(folded(name), name))
+        if found is None:
+            shown = name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}..."
+            raise UnknownVoiceError(
+                f"there is no voice {shown!r} to blend; GET /v1/audio/voices lists all of them"
+            )
+        return found
 
     def _named(self, name: str) -> dict[str, str] | None:
         """Return the parameters of a voice that has a name; ``None`` if there is none."""

@@ -361,3 +361,15 @@ def test_from_audio_refuses_bad_arguments_before_loading(
     status, _, err = run("from-audio", "long.wav", "--name", "me", "--transcript", "x")
     assert status == 1
     assert "'me' already" in err
+
+
+def test_a_blend_is_printed_and_kept(run: Run, config: Config) -> None:
+    status, string, _ = run("blend", "rms=0.7", "slt=0.3", "--name", "mix")
+    assert status == 0
+    assert VoiceLibrary().load("mix").speaker == string.strip()
+    assert find_voice("rms:0.7,slt:0.3", config, VoiceLibrary()).parameters == {
+        "spk_emb": string.strip()
+    }
+    assert run("blend", "mix=1", "rms=2")[0] == 0
+    assert run("blend", "rms", "nobody")[0] == 1
+    assert run("blend", "rms,slt")[0] == 2

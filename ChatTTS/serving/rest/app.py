@@ -19,6 +19,7 @@ from .batch import batch_routes
 from .captioned import captioned_routes
 from .errors import on_http_error, on_invalid
 from .head import HeadMiddleware
+from .kokoro import kokoro_routes
 from .middleware import AuthMiddleware, BodyMiddleware, ErrorMiddleware
 from .models import model_routes
 from .operations import PUBLIC, operation_routes
@@ -73,6 +74,7 @@ def create_app(service: SpeechService, authenticator: Authenticator, settings: S
         refine_routes(service),
         plain_routes(service),
         voice_routes(service),
+        kokoro_routes(service),
         model_routes(),
     ):
         app.include_router(router, dependencies=keyed)

@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from .errors import VoiceError, shown
+
+if TYPE_CHECKING:  # the command's help needs the spelling alone
+    import numpy as np
+    from numpy.typing import NDArray
 
 Part = tuple[str, float]
 """The name of a voice and its weight."""
@@ -63,6 +64,8 @@ def blend(voices: Sequence[NDArray[Any]], weights: Sequence[float]) -> NDArray[n
         VoiceError: there are no voices, the vectors differ in size, a weight is not above 0, or
             the voices cancel each other.
     """
+    import numpy as np
+
     if not voices or len(voices) != len(weights):
         raise VoiceError("a blend needs voices, and one weight for each")
     if not all(math.isfinite(weight) and weight > 0 for weight in weights):
@@ -126,6 +129,8 @@ def _mean(
     points: NDArray[np.float64], shares: NDArray[np.float64], start: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the weighted mean on the sphere of unit vectors (N, H), from a point near it."""
+    import numpy as np
+
     mean = start
     for _ in range(_STEPS):
         cosines = np.clip(points @ mean, -1.0, 1.0)

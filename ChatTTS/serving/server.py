@@ -22,6 +22,7 @@ from .metrics import ServerMetrics
 from .model import SpeechModel
 from .rest import create_app
 from .riva import serve_grpc
+from .riva.realtime import add_to as add_realtime
 from .service import SpeechService
 from .settings import Settings
 from .startup import log_memory, reserve, warn_if_open
@@ -111,6 +112,7 @@ class Server:
             starting.callback(service.shut_down_threads)
             authenticator = Authenticator(settings.api_keys)
             app = create_app(service, authenticator, settings)
+            add_realtime(app, service, authenticator, settings)
             add_websocket(app, service, authenticator, settings)
             metrics = service.metrics
             most, most_grpc = connection_limits(settings)

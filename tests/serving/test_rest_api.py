@@ -438,6 +438,8 @@ def test_metrics(client: httpx.Client) -> None:
     assert after["chattts_refused_total"] == before.get("chattts_refused_total", 0) + 2
     assert after["chattts_audio_seconds_total"] > before["chattts_audio_seconds_total"]
     assert after["chattts_running"] == 0
+    for name in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc"):
+        assert after[f"vllm:{name}"] == 0
 
 
 def test_results_are_kept(client: httpx.Client, server: RunningServer) -> None:

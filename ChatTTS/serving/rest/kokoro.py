@@ -30,7 +30,11 @@ def kokoro_routes(service: SpeechService) -> APIRouter:
     router = APIRouter(tags=["voices"])
 
     @router.get(
-        "/v1/test", summary="The server answers", operation_id="test", response_model=Health
+        "/v1/test",
+        summary="The server answers",
+        operation_id="test",
+        response_model=Health,
+        responses=ERRORS,
     )
     async def test() -> Health:
         return Health()

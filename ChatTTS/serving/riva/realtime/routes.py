@@ -53,7 +53,7 @@ def add_to(
     """Serve the realtime API on ``app``; other sockets are left to routes that are added later."""
     tokens, sockets, pages = Tokens(), Counter[str](), OriginPolicy(settings)
 
-    @app.get("/v1/audio/list_voices", tags=["voices"], operation_id="listRivaVoices")
+    @app.get("/v1/audio/list_voices", include_in_schema=False)
     async def list_voices() -> dict[str, Any]:
         """List the voices by language, for Riva's realtime client."""
         infos = await service.in_thread(service.voices.list)
@@ -62,9 +62,7 @@ def add_to(
         codes = [LANGUAGES[own]] if own else list(LANGUAGES.values())
         return {code: {"voices": names} for code in codes}
 
-    @app.post(
-        "/v1/realtime/synthesis_sessions", tags=["speech"], operation_id="createSynthesisSession"
-    )
+    @app.post("/v1/realtime/synthesis_sessions", include_in_schema=False)
     async def create_session(request: Request) -> dict[str, Any]:
         """Begin a session of Riva's realtime client, with a secret for its socket."""
         session: dict[str, Any] = {

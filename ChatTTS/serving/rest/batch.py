@@ -152,7 +152,11 @@ class _SpeechBatch:
             named | item.model_dump(exclude_unset=True, exclude={"custom_id"})
         )
         caller = Caller(self._caller.client, f"{self._caller.request_id}.{index}")
-        changes = {"priority": Priority.BATCH, "continues": self._continues}
+        changes = {
+            "priority": Priority.BATCH,
+            "continues": self._continues,
+            "may_be_silent": False,  # an item has an error of its own
+        }
         request = await speech_request(service, body, caller, is_whole=True, **changes)
         encoder = await make_encoder(service, request, output_options(body))
         async with speaking(service, request, self._state) as speech:

@@ -59,7 +59,7 @@ async def speech_request(
         data = await service.in_thread(partial(_from_base64, body.ref_audio))
         sample = await sample_prompt(service, data, "ref_audio")
         voice = {"sample": sample, "transcript": body.ref_text}
-    fields = voice | generation_fields(body, caller) | changes
+    fields = {"may_be_silent": True} | voice | generation_fields(body, caller) | changes
     return SpeechRequest(
         body.input,
         speed=body.speed,
@@ -67,7 +67,6 @@ async def speech_request(
         low_latency=body.low_latency,
         word_times=body.word_times,
         guard=service.guard_of(body.guard, is_whole=is_whole),
-        may_be_silent=True,
         **fields,
     )
 

@@ -10,11 +10,14 @@ import json
 import logging
 import os
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
+from .blends import blend_speakers, parse_blend
 from .config import Config
 from .errors import AudioError, VoiceError, shown
 from .utils.folders import data_folder
@@ -22,7 +25,13 @@ from .utils.untrusted import parse_json, read_bytes
 
 logger = logging.getLogger(__name__)
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}", re.ASCII)
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}", re.ASCII)
+_MOST_CHARACTERS = 64
+_MOST_NAME_BYTES = 200  # of a name in its file's name, where file systems take 255
+# Beside letters, accents and digits of any script. The first character is none of them but "_".
+_NAME_SIGNS = frozenset(" _-.'\u2019\u00b7")
+# A shorter text is a name in Chinese: no model has so few values.
+_LEAST_SPEAKER = 8
 # Names of devices on Windows, with any file ending.
 _DEVICES = re.compile(r"con|prn|aux|nul|(com|lpt)\d", re.IGNORECASE | re.ASCII)
 _FORMAT = {"format": "chattts-voice", "version": 1}
@@ -135,7 +144,8 @@ class VoiceLibrary:
         if not self.folder.is_dir():
             return []
         stems = (path.stem for path in self.folder.glob("*.json"))
-        return sorted(name for name in stems if _is_name(name))
+        names = ((unquote(stem), stem) for stem in stems)
+        return sorted(name for name, stem in names if _is_name(name) and _stem(name) == stem)
 
     def __iter__(self) -> Iterator[SavedVoice]:
         """Iterate over all voices; errors as :meth:`load`."""
@@ -214,7 +224,7 @@ class VoiceLibrary:
         return path
 
     def _path(self, name: str) -> Path:
-        return self.folder / f"{check_name(name)}.json"
+        return self.folder / f"{_stem(check_name(name))}.json"
 
 
 def voices_folder() -> Path:
@@ -226,20 +236,27 @@ def check_name(name: str) -> str:
     """Return ``name`` if it is a valid name of a voice.
 
     Raises:
-        VoiceError: it is not 1 to 64 of ``A-Z a-z 0-9 _ -``, starts with ``-``, or is a device
-            of Windows.
+        VoiceError: it is not 1 to 64 letters and digits of any script, with spaces, ``_ - . ' ·``
+            between them; it is longer than 200 bytes as the name of a file, as 22 characters of
+            Chinese are; or it is a device of Windows.
     """
     if not _is_name(name):
         raise VoiceError(
-            f"a voice cannot be called {shown(name)}: use 1 to 64 letters (a-z), digits, _ or -, "
-            "such as anna_2"
+            f"a voice cannot be called {shown(name)}: use 1 to 64 letters, digits, _ or -, with "
+            "single spaces, dots or apostrophes between them (22 at most in Chinese), as in anna_2"
         )
     return name
 
 
+def folded(name: str) -> str:
+    """Return a form of a name that does not depend on case, and on how accents are encoded."""
+    return unicodedata.normalize("NFC", name.strip().casefold())
+
+
 def is_speaker_string(text: str) -> bool:
     """Return whether ``text`` looks like a speaker string or a sample prompt string."""
-    return _SPEAKER.fullmatch(text.strip()) is not None
+    stripped = text.strip()
+    return len(stripped) >= _LEAST_SPEAKER and _SPEAKER.fullmatch(stripped) is not None
 
 
 def read_voice(path: Path) -> SavedVoice:
@@ -257,7 +274,8 @@ def find_voice(wanted: str | None, config: Config, library: VoiceLibrary) -> Fou
     Args:
         wanted: a name in ``library`` or among the checkpoint's speakers, in this order; a file
             (``.json`` of a library, ``.txt`` with a speaker string, a ``.pt`` tensor of old
-            versions); or a speaker string. None means the checkpoint's own default.
+            versions); a speaker string; or a blend of names, ``anna:0.7,bert:0.3``. None means the
+            checkpoint's own default.
 
     Raises:
         VoiceError: there is no such voice, or it belongs to another model.
@@ -275,6 +293,11 @@ def find_voice(wanted: str | None, config: Config, library: VoiceLibrary) -> Fou
         return FoundVoice(wanted, _from_file(Path(wanted), width))
     if is_speaker_string(wanted):
         return FoundVoice("as given", {"spk_emb": wanted.strip()})
+    parts = parse_blend(wanted)
+    if parts is not None:
+        found = [(find_voice(name, config, library), name, weight) for name, weight in parts]
+        blended = [(voice.parameters, name, weight) for voice, name, weight in found]
+        return FoundVoice(wanted, {"spk_emb": blend_speakers(blended, width)})
     names = ", ".join([*library.names(), *defaults.speakers]) or "there are none yet"
     raise VoiceError(
         f"there is no voice {shown(wanted)}: it is no name ({names}), "
@@ -299,7 +322,28 @@ def _from_file(path: Path, width: int) -> dict[str, Any]:
 
 
 def _is_name(name: str) -> bool:
-    return isinstance(name, str) and bool(_NAME.fullmatch(name)) and not _DEVICES.fullmatch(name)
+    if not isinstance(name, str) or _DEVICES.fullmatch(name):
+        return False
+    return _PLAIN_NAME.fullmatch(name) is not None or _is_display_name(name)
+
+
+def _is_display_name(name: str) -> bool:
+    """Return whether a name consists of words of any script."""
+    kinds = [unicodedata.category(character)[0] for character in name]
+    return (
+        0 < len(name) <= _MOST_CHARACTERS
+        and (kinds[0] in "LN" or name[0] == "_")
+        and name == name.strip()
+        and "  " not in name
+        and unicodedata.is_normalized("NFC", name)
+        and all(k in "LMN" or c in _NAME_SIGNS for k, c in zip(kinds, name, strict=True))
+        and len(_stem(name)) <= _MOST_NAME_BYTES
+    )
+
+
+def _stem(name: str) -> str:
+    """Return the name of a voice's file, without its ending: ASCII, and no dots."""
+    return quote(name, safe="").replace(".", "%2E").replace("~", "%7E")
 
 
 def _read_text(path: Path) -> str:

@@ -24,7 +24,19 @@ from .support.places import DATA
 OPTIONAL = {
     *("fastapi", "starlette", "uvicorn", "websockets", "grpc", "grpc_health", "av"),
     *("prometheus_client", "httpx", "openai", "riva", "schemathesis", "playwright"),
-    *("matplotlib", "triton", "pocketsphinx", "ray", "lxml", "pyloudnorm", "scipy", "pysubs2"),
+    *(
+        "matplotlib",
+        "triton",
+        "pocketsphinx",
+        "ray",
+        "wyoming",
+        "zeroconf",
+        "mcp",
+        "lxml",
+        "pyloudnorm",
+        "scipy",
+        "pysubs2",
+    ),
 }
 
 

@@ -107,7 +107,7 @@ def within(parent: str, names: str) -> tuple[str, ...]:
 
 
 VELOCITY = "ChatTTS.model.velocity"
-INTERFACES = "rest websocket riva elevenlabs deepgram cartesia"
+INTERFACES = "rest websocket riva wyoming mcp elevenlabs deepgram cartesia"
 SHARED = "live answers bodies characters http_layers http_protocol"  # by interfaces
 # Packages that import their names at first use: importing them imports nothing else.
 LAZY = ("ChatTTS", "ChatTTS.utils")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ..errors import ChatTTSError
 from ..version import __version__
-from . import align, assets_commands, check, compare, doctor, read, refine, say, serve, voice
+from . import align, assets_commands, check, compare, doctor, mcp, read, refine, say, serve, voice
 from .console import Console, UsageError, console_logging, print_error
 from .options import Parser
 
@@ -115,6 +115,7 @@ def _parser() -> Parser:
         say,
         read,
         serve,
+        mcp,
         refine,
         voice,
         compare,

@@ -49,6 +49,7 @@ the sound of a seed does not depend on other requests. --dtype auto is faster.
 Exit status: 0 after Ctrl-C or SIGTERM, 70 if the engine failed (restart the server), 1 if the
 server could not start, 2 for a wrong command line, 130 after a second Ctrl-C.
 """
+_WYOMING_PORT = 10200  # that of Piper
 _log = logging.getLogger("ChatTTS.serving")
 # Options that are limits: name of the field of Limits, metavar, help.
 _LIMITS = (
@@ -92,6 +93,25 @@ def add_to(commands: Commands) -> None:
         metavar="LIST",
         help="protocols of other vendors that are served, separated by commas: elevenlabs, "
         "deepgram, cartesia, or none (default: all)",
+    )
+    address.add_argument(
+        "--wyoming-port",
+        type=int,
+        nargs="?",
+        const=_WYOMING_PORT,
+        metavar="PORT",
+        help="also serve the Wyoming protocol, for Home Assistant, which has no keys (port "
+        "%(const)s if none is given)",
+    )
+    address.add_argument(
+        "--wyoming-without-keys",
+        action="store_true",
+        help="serve Wyoming although the other interfaces need API keys",
+    )
+    address.add_argument(
+        "--no-announce",
+        action="store_true",
+        help="do not announce Wyoming on the local network, by which Home Assistant finds it",
     )
     address.add_argument(
         "--tls-cert", type=Path, metavar="FILE", help="TLS certificate, a PEM file"
@@ -148,6 +168,20 @@ def add_to(commands: Commands) -> None:
         type=Path,
         metavar="FOLDER",
         help="folder of saved and uploaded voices; that of `chattts voice` by default",
+    )
+    voices.add_argument(
+        "--alias",
+        action="append",
+        default=[],
+        metavar="NAME=VOICE",
+        help="another name of a voice, such as alloy=anna or English-US.Female-1=slt; may be "
+        "repeated",
+    )
+    voices.add_argument(
+        "--allow-shadowing",
+        action="store_true",
+        help="let uploaded voices take names of the server, such as alloy; with API keys they "
+        "always may",
     )
     speech = parser.add_argument_group("speech")
     add_lexicon_option(speech, "how words are said in all requests, which may add their own")
@@ -261,6 +295,8 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
         note(f"ready: {server.url} (the page, REST, WebSocket)")
         if server.grpc_port is not None:
             note(f"       {settings.host}:{server.grpc_port} (gRPC). Ctrl-C ends it")
+        if server.wyoming_port is not None:
+            note(f"       {settings.host}:{server.wyoming_port} (Wyoming)")
 
     with ExitStack() as stack:
         stack.enter_context(raised_file_limit())
@@ -306,8 +342,13 @@ def _settings(args: argparse.Namespace) -> Settings:
         host=args.host,
         port=args.port,
         grpc_port=None if args.no_grpc else args.grpc_port,
+        wyoming_port=args.wyoming_port,
+        wyoming_without_keys=args.wyoming_without_keys,
+        announces=not args.no_announce,
         default_voice=args.voice,
         voices=args.voices,
+        aliases=_aliases(args.alias),
+        may_shadow=True if args.allow_shadowing else None,
         api_keys=keys,
         needs_keys=args.needs_keys,
         tls_certificate=args.tls_cert,
@@ -333,6 +374,17 @@ def _protocols(names: str | None) -> tuple[str, ...]:
         return PROTOCOLS
     given = tuple(name.strip().lower() for name in names.split(",") if name.strip())
     return () if given == ("none",) else given
+
+
+def _aliases(given: list[str]) -> dict[str, str]:
+    """Return the names of ``--alias`` and the voices that they stand for."""
+    aliases = {}
+    for alias in given:
+        name, equals, voice = (part.strip() for part in alias.partition("="))
+        if not (name and equals and voice):
+            raise UsageError(f"--alias takes NAME=VOICE, such as alloy=anna, not {alias!r}")
+        aliases[name] = voice
+    return aliases
 
 
 @contextmanager

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import secrets
 
+from ..blends import blend_speakers, parse_blend
 from ..errors import ChatTTSError
-from ..voices import SavedVoice, VoiceLibrary, check_name
+from ..voices import SavedVoice, VoiceLibrary, check_name, find_voice
 from .console import Console, UsageError, confirm, table, warn
 from .model import choose_model, load_chat, read_config
 from .options import Commands, Parser, add_command, add_engine_options, add_model_option
@@ -17,6 +18,7 @@ Make voices and save them by name, for `chattts say --voice NAME`.
   chattts voice new                        draw a random voice and print it
   chattts voice new --name anna --seed 42  draw the voice of seed 42 and save it
   chattts voice from-audio me.wav --transcript "What I say in it." --name me
+  chattts voice blend anna=0.7 me=0.3      make a voice between others
   chattts voice list
 """
 _NEW = """\
@@ -33,6 +35,16 @@ Save a recording as a voice: 1 to 30 seconds of one person, clearly spoken.
   chattts voice from-audio me.wav --transcript "What I say in it, word for word." --name me
 
 The transcript must be exactly what is said, since the model relates the words to the sound.
+"""
+
+
+_BLEND = """\
+Make a voice between others: names or files of voices, each with its weight.
+
+  chattts voice blend anna=0.7 bert=0.3 --name mix
+  chattts say Hello --voice anna:0.7,bert:0.3    the same, without keeping it
+
+Only speakers can be blended: a voice from a recording has no vector.
 """
 
 
@@ -58,6 +70,12 @@ def add_to(commands: Commands) -> None:
     audio.add_argument("--name", required=True, help="save it under this name")
     _add_force(audio)
     add_engine_options(audio)
+
+    mix = add_command(actions, "blend", run_blend, "make a voice between others", _BLEND)
+    mix.add_argument("parts", metavar="VOICE=WEIGHT", nargs="+", help="a voice and its weight")
+    mix.add_argument("--name", help="save it under this name")
+    add_model_option(mix)
+    _add_force(mix)
 
     listing = add_command(
         actions, "list", run_list, "list all voices", "List the model's voices and your own."
@@ -130,6 +148,32 @@ def run_from_audio(args: argparse.Namespace, console: Console) -> int:
     path = library.save(voice, overwrite=args.force)
     console.note(f"kept as {args.name} in {path}: chattts say Hello --voice {args.name}")
     return 0
+
+
+def run_blend(args: argparse.Namespace, console: Console) -> int:
+    """Blend voices, print the result, and save it if it has a name."""
+    library = VoiceLibrary()
+    if args.name is not None:
+        library.check_free(args.name, overwrite=args.force)
+    choice = choose_model(args.model)
+    config = read_config(choice)
+    parts = [_weighted(part) for part in args.parts]
+    found = [(find_voice(name, config, library).parameters, name, w) for name, w in parts]
+    width = config.gpt.hidden_size
+    string = blend_speakers(found, width)
+    if args.name is not None:
+        voice = SavedVoice(args.name, width, choice.label, speaker=string)
+        path = library.save(voice, overwrite=args.force)
+        console.note(f"kept as {args.name} in {path}: chattts say Hello --voice {args.name}")
+    print(string)
+    return 0
+
+
+def _weighted(part: str) -> tuple[str, float]:
+    parsed = parse_blend(part) or [(part, 1.0)]
+    if len(parsed) != 1:
+        raise UsageError(f"name one voice a word, such as anna=0.7, not {part!r}")
+    return parsed[0]
 
 
 def run_list(args: argparse.Namespace, console: Console) -> int:

@@ -223,6 +223,10 @@ class ServerMetrics:
             yield "chattts_kv_blocks_used", "Blocks that sequences hold.", metrics.used_blocks
             used = metrics.used_blocks / max(1, metrics.blocks)
             yield "chattts_kv_usage", "Share of the KV cache that sequences hold.", used
+            # The names that load balancers for language models, such as llm-d's, look for.
+            yield "vllm:num_requests_running", "As chattts_running.", running
+            yield "vllm:num_requests_waiting", "As chattts_waiting.", waiting
+            yield "vllm:kv_cache_usage_perc", "As chattts_kv_usage, 0 to 1.", used
             size = metrics.block_bytes
             yield "chattts_kv_bytes", "Memory of the KV cache at most.", metrics.blocks * size
             touched = metrics.touched_blocks * size

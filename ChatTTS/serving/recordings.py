@@ -11,6 +11,8 @@ import soundfile
 
 from ..audio.reference import MAX_SECONDS
 from ..audio.samples import Samples
+from ..errors import AudioError
+from . import containers
 from .errors import BadRequestError, RequestTooLargeError
 from .service import SpeechService
 
@@ -63,13 +65,17 @@ def read_recording(
     """Return the samples of a recording, mono float32 (n,) with full scale 1, and their rate in Hz.
 
     Args:
-        data: an audio file in any format that libsndfile reads, or raw samples.
+        data: an audio file in any format that libsndfile reads, MP4 (m4a), WebM, Matroska or AAC;
+            or raw samples.
         param: the request's field that contained it, for error messages.
         raw: format of raw samples; ``None`` for a file.
 
     Raises:
         BadRequestError: the data cannot be decoded, or are longer than a reference may be.
     """
+    container = None if raw is not None else containers.find(data)
+    if container is not None:
+        return _read_container(data, param, container)
     options: dict[str, Any] = {}
     if raw is not None:
         _check(raw.sample_rate, 1, param)
@@ -85,12 +91,28 @@ def read_recording(
             frames = sound.read(most, dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, TypeError) as error:
         raise BadRequestError(
-            "the recording cannot be read: send a wav, flac, mp3 or ogg file",
+            "the recording cannot be read: send a wav, flac, mp3, ogg, m4a or webm file",
             param=param,
         ) from error
-    if len(frames) > MAX_SECONDS * rate:
-        raise BadRequestError(f"the recording is longer than {MAX_SECONDS:g} s", param=param)
+    _check_length(len(frames), rate, param)
     return np.ascontiguousarray(frames.mean(axis=1, dtype=np.float32)), rate
+
+
+def _read_container(data: bytes, param: str, container: str) -> tuple[Samples, int]:
+    def check(rate: int, channels: int) -> None:
+        _check(rate, channels, param)
+
+    try:
+        samples, rate = containers.read(data, container, MAX_SECONDS + 1, check)
+    except AudioError as error:
+        raise BadRequestError(str(error), param=param) from error
+    _check_length(len(samples), rate, param)
+    return samples, rate
+
+
+def _check_length(count: int, rate: int, param: str) -> None:
+    if count > MAX_SECONDS * rate:
+        raise BadRequestError(f"the recording is longer than {MAX_SECONDS:g} s", param=param)
 
 
 def _check(rate: int, channels: int, param: str) -> None:

@@ -23,7 +23,7 @@ def log_request(record: RequestRecord, interface: str, *, with_text: bool) -> No
     """Log how a request went.
 
     Args:
-        interface: ``rest``, ``websocket``, ``grpc``, or a protocol of another vendor.
+        interface: its short name, such as ``rest``, ``websocket`` or ``grpc``.
         with_text: whether to include the beginning of its text.
     """
     request = record.request
@@ -60,7 +60,7 @@ def log_refusal(
     """Log that a request was refused.
 
     Args:
-        interface: ``rest``, ``websocket``, ``grpc``, or a protocol of another vendor.
+        interface: its short name, such as ``rest``, ``websocket`` or ``grpc``.
         client: name of the client, or its network address.
         address: method and path of the request; only the beginning is logged.
         request_id: its id, if it has one.

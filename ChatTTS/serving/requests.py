@@ -89,6 +89,8 @@ class SpeechRequest:
             earlier one.
         continues: whether it belongs to a text that was accepted before; then a server that shuts
             down still speaks it.
+        may_be_silent: whether a text with nothing to speak, such as ``**`` or an emoji, is a short
+            silence; otherwise it is an error.
 
     Raises:
         BadRequestError: a value is invalid.
@@ -116,6 +118,7 @@ class SpeechRequest:
     request_id: str = field(default_factory=new_request_id)
     first_utterance: int = 0
     continues: bool = False
+    may_be_silent: bool = False
 
     def __post_init__(self) -> None:
         self._require("input", bool(self.text.strip()), "a text to speak")

@@ -19,12 +19,13 @@ from .connections import Connections
 from .deepgram import add_to as add_deepgram
 from .elevenlabs import add_to as add_elevenlabs
 from .http_server import serve_http
-from .listener import connection_limits
+from .listener import bind, connection_limits
 from .local_model import LocalModel
 from .metrics import ServerMetrics
 from .model import SpeechModel
 from .rest import create_app
 from .riva import serve_grpc
+from .riva.realtime import add_to as add_realtime
 from .service import SpeechService
 from .settings import Settings
 from .startup import log_memory, reserve, warn_if_open
@@ -55,6 +56,8 @@ def make_service(chat: Chat | SpeechModel, settings: Settings) -> SpeechService:
         default=settings.default_voice,
         fallback=model.fallback,
         most=settings.limits.voices,
+        aliases=settings.aliases,
+        may_shadow=bool(settings.api_keys) if settings.may_shadow is None else settings.may_shadow,
     )
     metrics = ServerMetrics()
     if settings.guard is not None and not (model.gives_attention and model.has_alignment_heads):
@@ -84,7 +87,7 @@ class Server:
             loaded.
 
     Attributes:
-        port, grpc_port: that the server listens on.
+        port, grpc_port, wyoming_port: that the server listens on.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class Server:
         self._bound = bound
         self.port = settings.port
         self.grpc_port = settings.grpc_port
+        self.wyoming_port = settings.wyoming_port
         self._chat = chat
         self._exit = contextlib.AsyncExitStack()
 
@@ -113,6 +117,7 @@ class Server:
             starting.callback(service.shut_down_threads)
             authenticator = Authenticator(settings.api_keys)
             app = create_app(service, authenticator, settings)
+            add_realtime(app, service, authenticator, settings)
             add_websocket(app, service, authenticator, settings)
             for name in settings.protocols:
                 _PROTOCOLS[name](app, service, authenticator, settings)
@@ -126,12 +131,31 @@ class Server:
                 grpc_server = await serve_grpc(service, authenticator, settings, most_grpc)
                 starting.push_async_callback(grpc_server.stop, _CLOSING_SECONDS)
                 self.grpc_port = grpc_server.port
+            if settings.wyoming_port is not None:
+                await self._serve_wyoming(settings.wyoming_port, starting)
             # This runs before the interfaces end, since the last requests still use them.
             starting.push_async_callback(self._finish)
             await service.warm_up()
             log_memory(service.model.metrics(), settings)
             self._exit = starting.pop_all()
         return self
+
+    async def _serve_wyoming(self, port: int, starting: contextlib.AsyncExitStack) -> None:
+        try:
+            from .wyoming import announced, reachable_addresses, serve_wyoming
+        except ImportError as error:
+            raise ConfigError(
+                f"Wyoming's packages are not here ({error}): pip install 'chattts-velocity[serve]'"
+            ) from error
+        settings = self.settings
+        bound = bind(settings.host, port, "--wyoming-port")
+        starting.callback(bound.close)
+        self.wyoming_port = bound.getsockname()[1]
+        most = settings.limits.sockets
+        await starting.enter_async_context(serve_wyoming(self.service, settings, bound, most))
+        addresses = reachable_addresses(settings.host) if settings.announces else []
+        if addresses:
+            await starting.enter_async_context(announced(self.wyoming_port, addresses))
 
     async def __aexit__(self, *error: object) -> None:
         await self._exit.aclose()

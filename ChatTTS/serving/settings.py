@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,8 +79,17 @@ class Settings:
     Attributes:
         host, port: address of REST, WebSocket and the web page; port 0 takes a free one.
         grpc_port: port of gRPC on the same host; ``None`` disables gRPC.
+        wyoming_port: port of the Wyoming protocol on the same host; ``None`` disables it.
+        wyoming_without_keys: whether Wyoming, which has no keys, is served although the other
+            interfaces need them.
+        announces: whether Wyoming's port is announced on the local network (multicast DNS), unless
+            only this machine can connect.
         default_voice: voice of requests that name none; ``None`` means the checkpoint's default.
         voices: folder of the voices; ``None`` means the user's voice library.
+        aliases: further names of voices, with the voice that each stands for; they take precedence
+            over other voices of these names.
+        may_shadow: whether an uploaded voice may take a name of the server, such as ``alloy``;
+            ``None`` allows it where clients need keys.
         api_keys: keys of the clients; each key is a client of its own. Without keys, requests
             need none.
         needs_keys: ``True`` refuses to start without keys; ``False`` states that every machine
@@ -108,8 +118,13 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8000
     grpc_port: int | None = 50051
+    wyoming_port: int | None = None
+    wyoming_without_keys: bool = False
+    announces: bool = True
     default_voice: str | None = None
     voices: Path | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    may_shadow: bool | None = None
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     needs_keys: bool | None = None
     tls_certificate: Path | None = None
@@ -142,8 +157,17 @@ class Settings:
         for name in ("drain_seconds", "shutdown_seconds"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must be 0 or more")
-        if self.port and self.port == self.grpc_port:
-            raise ConfigError(f"port and grpc_port are both {self.port}: choose two")
+        ports = [port for port in (self.port, self.grpc_port, self.wyoming_port) if port]
+        if len(ports) != len(set(ports)):
+            raise ConfigError(
+                f"port, grpc_port and wyoming_port must differ: they are {self.port}, "
+                f"{self.grpc_port} and {self.wyoming_port}"
+            )
+        if self.wyoming_port is not None and self.api_keys and not self.wyoming_without_keys:
+            raise ConfigError(
+                "Wyoming has no keys: its clients would speak here without one. Leave out "
+                "wyoming_port (--wyoming-port), or allow that with --wyoming-without-keys"
+            )
         if not all(_PRINTABLE.fullmatch(key) for key in self.api_keys):
             # An HTTP header transports no other characters unchanged.
             raise ConfigError("an API key must be of ASCII letters, digits and signs, no spaces")

@@ -9,6 +9,10 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
+from ..audio.samples import SAMPLE_RATE
+from ..errors import NothingToSpeakError
 from ..pipeline.results import Fault, Piece
 from ..text.lexicon import LexiconUse
 from ..utils.lru import LRU
@@ -25,6 +29,8 @@ T = TypeVar("T")
 ResultCache = LRU[tuple[Any, ...], tuple[Piece, ...]]
 """Pieces of finished requests, by everything that these depend on."""
 
+# The sound of a text with nothing to speak: players and encoders need some samples.
+_SILENT_SECONDS = 0.2
 # From the best end of a request to the worst.
 _FINISH_REASONS = ("stop", "length", "abort")
 
@@ -85,6 +91,8 @@ class Speech(AsyncIterator[Piece]):
         record: times and counts, up to now.
         finish_reason: ``stop``, ``length`` or ``abort``; ``None`` before the end.
         faults: those that the guard found in the pieces up to now.
+        is_silent: whether the text has nothing to speak, and the only piece is a silence; known
+            with the first piece.
         lexicon_uses: where a lexicon replaced words of the text.
 
     Raises:
@@ -98,6 +106,7 @@ class Speech(AsyncIterator[Piece]):
         self.record = RequestRecord(request)
         self.finish_reason: str | None = None
         self.faults: list[Fault] = []
+        self.is_silent = False
         self.lexicon_uses: tuple[LexiconUse, ...] = ()
         self._backend = backend
         self._voice: dict[str, str] = {}
@@ -127,6 +136,9 @@ class Speech(AsyncIterator[Piece]):
         try:
             self._stream = await backend.open_stream(request, self._voice, self._interrupt)
         except Exception as error:
+            if self._may_replace(error):
+                self._cached = [silence()]
+                return self
             answer = backend.client_error(error)
             await self.__aexit__(type(answer), answer, None)
             raise answer from error
@@ -151,7 +163,9 @@ class Speech(AsyncIterator[Piece]):
                 self._cache_result()
                 raise
             except Exception as error:
-                raise self._backend.client_error(error) from error
+                if self.record.samples or not self._may_replace(error):
+                    raise self._backend.client_error(error) from error
+                self._cached, piece = [], silence()
             if not self.request.word_times:
                 piece = replace(piece, words=())  # a guard finds them, too
             if self._is_cacheable:
@@ -200,6 +214,11 @@ class Speech(AsyncIterator[Piece]):
             return len(self._stream.utterances)
         return 1 + max((piece.utterance for piece in self._cached or ()), default=-1)
 
+    def _may_replace(self, error: Exception) -> bool:
+        """Return whether a silence is spoken in place of this error, and note that."""
+        self.is_silent = self.request.may_be_silent and isinstance(error, NothingToSpeakError)
+        return self.is_silent
+
     def _cache_result(self) -> None:
         """Keep the pieces for identical requests."""
         if self._is_cacheable and self._delivered and self.finish_reason == "stop":
@@ -221,3 +240,8 @@ class Speech(AsyncIterator[Piece]):
         settings = (r.seed, r.temperature, r.top_p, r.top_k, r.language, r.refine, r.low_latency)
         voice = tuple(sorted(self._voice.items()))
         return (r.text, r.lexicon, voice, r.first_utterance, r.word_times, r.guard, *settings)
+
+
+def silence() -> Piece:
+    """Return the sound of a text with nothing to speak: one piece of 0.2 s."""
+    return Piece(np.zeros(round(_SILENT_SECONDS * SAMPLE_RATE), np.float32), 0, 0, "", "stop")

@@ -34,6 +34,8 @@ def reserve(settings: Settings) -> socket.socket:
         if settings.grpc_port:
             # gRPC binds this port itself, later; another program may still take it until then.
             bind(settings.host, settings.grpc_port, "--grpc-port").close()
+        if settings.wyoming_port:
+            bind(settings.host, settings.wyoming_port, "--wyoming-port").close()
     except ConfigError:
         bound.close()
         raise

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from ..blends import blend_speakers, parse_blend
 from ..config import Config
 from ..errors import VoiceError
-from ..voices import SavedVoice, VoiceLibrary, check_name, is_speaker_string
+from ..voices import SavedVoice, VoiceLibrary, check_name, folded, is_speaker_string
 from .errors import BadRequestError, RequestTooLargeError, ServingError, UnknownVoiceError
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ ALIASES = (
     "shimmer",
     "verse",
 )
+_MAX_BLEND = 1000  # characters of a blend: eight of the longest names, and their weights
 _MAX_SHOWN = 80  # characters of a name in an error message
 
 
@@ -61,12 +63,14 @@ class Voices:
         default: voice of requests that name none; ``None`` means the checkpoint's default.
         fallback: speaker string of the default voice if the checkpoint has no voice at all.
         most: maximum number of uploaded voices.
+        aliases: further names, with the voice that each stands for.
+        may_shadow: whether an uploaded voice may take a name that the server itself gives.
 
     Attributes:
         default: name of the voice of requests that name none; ``None`` if there is none.
 
     Raises:
-        UnknownVoiceError: there is no voice ``default``.
+        UnknownVoiceError: there is no voice ``default``, or none that an alias stands for.
     """
 
     def __init__(
@@ -77,14 +81,24 @@ class Voices:
         default: str | None = None,
         fallback: str | None = None,
         most: int = 1000,
+        aliases: Mapping[str, str] | None = None,
+        may_shadow: bool = False,
     ) -> None:
         self._config, self._library, self._most = config, library, most
+        self._aliases, self._may_shadow = dict(aliases or {}), may_shadow
+        self._targets = {folded(name): voice for name, voice in self._aliases.items()}
         own = config.defaults.speakers
         if config.defaults.speaker is not None or own or fallback is None:
             self._speakers: Mapping[str, str] = own
         else:
             self._speakers = {"default": fallback}
+        self._own = {folded(name): name for name in (*ALIASES, *self._speakers)}
         self.default = default or config.defaults.speaker or next(iter(self._speakers), None)
+        for alias, voice in self._aliases.items():
+            if self._named(voice) is None and not is_speaker_string(voice):
+                raise UnknownVoiceError(
+                    f"the alias {alias!r} stands for the voice {voice!r}, which does not exist"
+                )
         if default is not None:
             self.parameters(default)
 
@@ -97,41 +111,78 @@ class Voices:
         names = [name for name in self._speakers if name not in uploaded]
         found += [VoiceInfo(name, "speaker", False, language) for name in names]
         taken = {info.id for info in found}
-        if self._speakers:
-            found += [
-                VoiceInfo(name, "alias", False, language) for name in ALIASES if name not in taken
-            ]
+        others = [*self._aliases, *(ALIASES if self._speakers else ())]
+        found += [
+            VoiceInfo(name, "alias", False, language)
+            for name in dict.fromkeys(others)
+            if name not in taken
+        ]
         return found
 
     def parameters(self, name: str | None) -> dict[str, str]:
         """Return the fields of ``InferCodeParams`` of a voice.
 
         Args:
-            name: of a voice, or a speaker string; ``None`` means the default voice.
+            name: of a voice, a speaker string, or a blend such as ``anna:0.7,bert:0.3``; ``None``
+                means the default voice. Upper and lower case are the same, unless two voices differ
+                by them alone.
 
         Raises:
             UnknownVoiceError: there is no voice of that name.
-            VoiceError: the voice belongs to another model.
+            VoiceError: the voice belongs to another model, or a blend cannot be made.
             ServingError: its file is damaged.
         """
         name = name or self.default
         if name is None:
             return {}
-        if name in self._library:
-            with _hidden_file_errors(f"the voice {name!r} cannot be read here"):
-                voice = self._library.load(name)
-            return voice.parameters(self._config.gpt.hidden_size)
-        if name in self._speakers:
-            return {"spk_emb": self._speakers[name]}
-        if name in ALIASES and self._speakers:
-            speakers = list(self._speakers.values())
-            return {"spk_emb": speakers[ALIASES.index(name) % len(speakers)]}
+        found = self._named(self._targets.get(folded(name), name))
+        if found is not None:
+            return found
         if is_speaker_string(name):
             return {"spk_emb": name}
+        parts = parse_blend(name) if len(name) <= _MAX_BLEND else None
+        if parts is not None:
+            voices = [(self._part(part), part, weight) for part, weight in parts]
+            return {"spk_emb": blend_speakers(voices, self._config.gpt.hidden_size)}
         shown = name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}..."
         raise UnknownVoiceError(
             f"there is no voice {shown!r}; GET /v1/audio/voices lists all of them"
         )
+
+    def _part(self, name: str) -> dict[str, str]:
+        """Return the parameters of a voice of a blend, which is no blend itself."""
+        found = self._named(self._targets.get(folded(name), name))
+        if found is None:
+            shown = name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}..."
+            raise UnknownVoiceError(
+                f"there is no voice {shown!r} to blend; GET /v1/audio/voices lists all of them"
+            )
+        return found
+
+    def _named(self, name: str) -> dict[str, str] | None:
+        """Return the parameters of a voice that has a name; ``None`` if there is none."""
+        if name in self._library:
+            return self._saved(name)
+        if name in self._speakers or name in ALIASES:
+            return self._of_server(name)
+        key = folded(name)
+        # This looks through a folder, so exact names come first.
+        saved = next((other for other in self._library.names() if folded(other) == key), None)
+        if saved is not None:
+            return self._saved(saved)
+        return self._of_server(self._own[key]) if key in self._own else None
+
+    def _saved(self, name: str) -> dict[str, str]:
+        with _hidden_file_errors(f"the voice {name!r} cannot be read here"):
+            voice = self._library.load(name)
+        return voice.parameters(self._config.gpt.hidden_size)
+
+    def _of_server(self, name: str) -> dict[str, str] | None:
+        """Return the parameters of a speaker of the checkpoint, or of an alias with its name."""
+        if name in self._speakers:
+            return {"spk_emb": self._speakers[name]}
+        speakers = list(self._speakers.values())
+        return {"spk_emb": speakers[ALIASES.index(name) % len(speakers)]} if speakers else None
 
     def save(
         self,
@@ -155,7 +206,7 @@ class Voices:
             BadRequestError: consent is missing, or not exactly one of speaker and sample is given.
             RequestTooLargeError: the maximum number of voices is reached.
         """
-        check_name(name)
+        self.check_upload(name)
         if not consent.strip():
             raise BadRequestError(
                 "consent must say that the speaker agrees to the use of this voice",
@@ -181,6 +232,21 @@ class Voices:
             self._library.save(voice, overwrite=True)
         return VoiceInfo(name, voice.kind, True, self._config.defaults.language)
 
+    def check_upload(self, name: str) -> None:
+        """Raise an error if no voice may be uploaded under this name.
+
+        Raises:
+            VoiceError: the name is not allowed.
+            BadRequestError: the server itself gives the name to a voice.
+        """
+        key = folded(check_name(name))
+        if not self._may_shadow and (key in self._own or key in self._targets):
+            raise BadRequestError(
+                f"{name!r} is a voice of this server, which other clients ask for: choose another "
+                "name (the operator may allow this one: API keys, or --allow-shadowing)",
+                param="name",
+            )
+
     def delete(self, name: str) -> None:
         """Delete an uploaded voice.
 
@@ -189,7 +255,7 @@ class Voices:
             ServingError: its file cannot be deleted.
         """
         if name not in self._library:
-            known = name in self._speakers or name in ALIASES
+            known = folded(name) in self._own or folded(name) in self._targets
             reason = "belongs to the server and stays" if known else "is not known"
             raise UnknownVoiceError(f"the voice {name[:_MAX_SHOWN]!r} {reason}")
         with _hidden_file_errors(f"the voice {name!r} cannot be deleted here"):

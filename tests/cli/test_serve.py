@@ -48,7 +48,8 @@ class FakeServe:
     ) -> None:
         self.chat, self.settings = chat, settings
         self.unwatched = gc.get_freeze_count()
-        announce(SimpleNamespace(url="http://127.0.0.1:8123", grpc_port=settings.grpc_port))
+        ports = {"grpc_port": settings.grpc_port, "wyoming_port": settings.wyoming_port}
+        announce(SimpleNamespace(url="http://127.0.0.1:8123", **ports))
         logger.info("a request")
         if self.failure is not None:
             raise self.failure
@@ -205,7 +206,7 @@ def test_keys_of_the_environment_and_of_a_file(
         (["--shutdown-seconds", "-1"], 1, "shutdown_seconds"),
         (["--shutdown-seconds", "nan"], 1, "shutdown_seconds"),
         (["--drain-delay", "-1"], 1, "drain_seconds"),
-        (["--port", "5", "--grpc-port", "5"], 1, "both 5"),
+        (["--port", "5", "--grpc-port", "5"], 1, "must differ"),
         (["--open", "--require-keys"], 1, "must not start without API keys"),
     ],
 )

@@ -31,13 +31,15 @@ BAD_NAMES = [
     "a/b",
     "a\\b",
     "/etc/passwd",
-    "a.json",
-    "a b",
+    ".a.json",
+    "a  b",
+    " a",
     "a\n",
     "a\0",
     "-a",
-    "é",
-    "一",
+    "é/",
+    "e\u0301",
+    "😀",
     "x" * 65,
     "CON",
     "com1",
@@ -108,7 +110,7 @@ def test_no_path_is_made_from_a_bad_name(name: str, library: VoiceLibrary) -> No
     assert sorted(library.folder.parent.rglob("*")) == before
 
 
-@pytest.mark.parametrize("name", ["a", "A_b-9", "9", "_x", "x" * 64])
+@pytest.mark.parametrize("name", ["a", "A_b-9", "9", "_x", "x" * 64, "é b", "一.json"])
 def test_good_names(name: str, library: VoiceLibrary) -> None:
     library.save(replace(ANNA, name=name))
     assert library.load(name).name == name
@@ -359,3 +361,15 @@ def test_from_audio_refuses_bad_arguments_before_loading(
     status, _, err = run("from-audio", "long.wav", "--name", "me", "--transcript", "x")
     assert status == 1
     assert "'me' already" in err
+
+
+def test_a_blend_is_printed_and_kept(run: Run, config: Config) -> None:
+    status, string, _ = run("blend", "rms=0.7", "slt=0.3", "--name", "mix")
+    assert status == 0
+    assert VoiceLibrary().load("mix").speaker == string.strip()
+    assert find_voice("rms:0.7,slt:0.3", config, VoiceLibrary()).parameters == {
+        "spk_emb": string.strip()
+    }
+    assert run("blend", "mix=1", "rms=2")[0] == 0
+    assert run("blend", "rms", "nobody")[0] == 1
+    assert run("blend", "rms,slt")[0] == 2

@@ -194,7 +194,6 @@ def test_models(client: openai.OpenAI) -> None:
         ({"input": ""}, openai.BadRequestError, "input", "invalid_request"),
         ({"speed": 9.0}, openai.BadRequestError, "speed", "invalid_request"),
         ({"voice": "nobody"}, openai.BadRequestError, "voice", "voice_not_found"),
-        ({"model": "gpt-4"}, openai.NotFoundError, "model", "model_not_found"),
     ],
 )
 def test_errors_are_those_of_the_client(

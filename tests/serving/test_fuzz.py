@@ -41,6 +41,7 @@ WITH_RULES = (
     "GET /tts",
     "POST /tts",
     "POST /v1/audio/voices",
+    "POST /v1/audio/voices/combine",
 )
 # Every request to these paths is valid.
 WITHOUT_RULES = (
@@ -49,6 +50,7 @@ WITHOUT_RULES = (
     "GET /v1/audio/voices",
     "GET /v1/models",
     "GET /v1/audio/models",
+    "GET /v1/test",
     "GET /health",
     "GET /ready",
     "GET /metrics",
@@ -98,14 +100,14 @@ NAMES = (
     ".hidden",
     "con",
     "NUL",
-    "x.json",
+    ".x.json",
     "x\0y",
     "x%00y",
     "x\ny",
     "a" * 65,
     "a" * 5000,
-    "ännä",
-    "声音",
+    "ä/nnä",
+    "声\\音",
     "\u202ex",
     "😀",
     " ",

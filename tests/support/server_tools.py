@@ -35,11 +35,13 @@ class WholeServer(RunningServer):
 
     Attributes:
         grpc_address: host and port of its gRPC interface.
+        wyoming_port: port of Wyoming, if it is served.
     """
 
     def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(server.url, server.service, server.settings, loop)
         self.grpc_address = f"{server.settings.host}:{server.grpc_port}"
+        self.wyoming_port = server.wyoming_port
 
     @contextlib.contextmanager
     def riva_client(self) -> Iterator[riva.client.SpeechSynthesisService]:

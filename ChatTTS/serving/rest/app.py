@@ -19,6 +19,8 @@ from ..settings import Limits, Settings
 from .batch import batch_routes
 from .captioned import captioned_routes
 from .errors import error_response, on_http_error, on_invalid
+from .head import HeadMiddleware
+from .kokoro import kokoro_routes
 from .models import model_routes
 from .operations import PUBLIC, operation_routes
 from .page import is_page, page_routes
@@ -41,6 +43,8 @@ _EXPOSED_HEADERS = (
     "x-lexicon",
     "x-faults",
     "x-retries",
+    "x-model",
+    "x-silence",
     "retry-after",
 )
 
@@ -70,6 +74,7 @@ def create_app(service: SpeechService, authenticator: Authenticator, settings: S
         refine_routes(service),
         plain_routes(service),
         voice_routes(service),
+        kokoro_routes(service),
         model_routes(),
     ):
         app.include_router(router, dependencies=keyed)
@@ -77,6 +82,7 @@ def create_app(service: SpeechService, authenticator: Authenticator, settings: S
     app.include_router(page_routes())
     # The middleware that is added last is the outermost one.
     limits = settings.limits
+    app.add_middleware(HeadMiddleware)
     app.add_middleware(
         BodyMiddleware,
         most=partial(_most_bytes, limits=limits),
@@ -101,7 +107,7 @@ def create_app(service: SpeechService, authenticator: Authenticator, settings: S
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(settings.cors_origins),
-            allow_methods=["GET", "POST", "DELETE"],
+            allow_methods=["GET", "HEAD", "POST", "DELETE"],
             # OpenAI's client for browsers sends a dozen headers of its own, more in each version.
             allow_headers=["*"],
             expose_headers=list(_EXPOSED_HEADERS),

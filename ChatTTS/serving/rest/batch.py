@@ -19,7 +19,7 @@ from ..request_logs import log_failure
 from ..requests import Priority
 from ..service import SpeechService
 from ..settings import Limits
-from .request_parsing import Caller, check_model, output_options, speech_request
+from .request_parsing import Caller, output_options, speech_request
 from .schemas import (
     ERRORS,
     NOT_FOUND,
@@ -74,7 +74,6 @@ def batch_routes(service: SpeechService) -> APIRouter:
 
 def _check(body: BatchBody, limits: Limits) -> None:
     """Raise RequestTooLargeError if a batch is too long as a whole."""
-    check_model(body.model)
     if len(body.items) > limits.batch_items:
         raise RequestTooLargeError(
             f"the batch has {len(body.items)} items; this server takes {limits.batch_items}",
@@ -147,7 +146,11 @@ class _SpeechBatch:
             named | item.model_dump(exclude_unset=True, exclude={"custom_id"})
         )
         caller = Caller(self._caller.client, f"{self._caller.request_id}.{index}")
-        changes = {"priority": Priority.BATCH, "continues": self._continues}
+        changes = {
+            "priority": Priority.BATCH,
+            "continues": self._continues,
+            "may_be_silent": False,  # an item has an error of its own
+        }
         request = await speech_request(service, body, caller, is_whole=True, **changes)
         encoder = await make_encoder(service, request, output_options(body))
         async with speaking(service, request, self._state) as speech:

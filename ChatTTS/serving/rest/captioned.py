@@ -17,11 +17,18 @@ from ..encoding import Format
 from ..errors import BadRequestError
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
-from .request_parsing import Caller, check_model
+from ..speech import Speech
+from .request_parsing import Caller
 from .schemas import ERRORS, NOT_FOUND, CaptionedBody, CaptionedSpeech, WordTimestamp
-from .streaming import OutputOptions, guard_headers, make_encoder, timed_words
+from .streaming import (
+    OutputOptions,
+    guard_headers,
+    make_encoder,
+    model_name,
+    silence_headers,
+    timed_words,
+)
 
-_MODEL = "kokoro"
 _LINES = "application/x-ndjson"  # Kokoro-FastAPI calls them application/json, which they are not
 # Clients of Kokoro-FastAPI pass its codes of languages: the first letter of a voice's name.
 _LANGUAGES = {"a": "en", "b": "en", "z": "zh"}
@@ -49,18 +56,17 @@ def captioned_routes(service: SpeechService) -> APIRouter:
     async def create_captioned(body: CaptionedBody, request: Request) -> Response:
         """For clients of Kokoro-FastAPI. With `stream` the response has a line with such an object
         for each piece of sound, and times count from the beginning of the speech."""
-        if body.model != _MODEL:
-            check_model(body.model)
         caller = Caller.of(request)
         asked = SpeechRequest(
             body.input,
-            voice=body.voice,
+            voice=body.voice_name,
             speed=body.speed,
             seed=new_seed() if body.seed is None else body.seed,
             is_seeded=body.seed is not None,
             language=_language(body.lang_code),
             word_times=body.return_timestamps,
             guard=service.guard_of(None, is_whole=not body.stream),
+            may_be_silent=True,
             client=caller.client,
             request_id=caller.request_id,
         )
@@ -121,6 +127,7 @@ class CaptionedResponse(Response):
         self.headers["x-accel-buffering"] = "no"
         self.headers["cache-control"] = "no-cache"
         self.headers["x-seed"] = str(request.seed)
+        self.headers["x-model"] = model_name(service)
         name = f"speech.{output.format.value}"
         self.headers["content-disposition"] = f"attachment; filename={name}"
         self._service, self._request, self._output = service, request, output
@@ -134,10 +141,10 @@ class CaptionedResponse(Response):
             if self._output.is_streamed:
                 pieces = encode_pieces(service, speech, encoder, volume=volume)
                 async with aclosing(pieces):
-                    await self._send_lines(pieces, send)
+                    await self._send_lines(speech, pieces, send)
             else:
                 whole = await encode_file(service, speech, encoder, volume=volume)
-                self.headers.update(guard_headers(speech))
+                self.headers.update(guard_headers(speech) | silence_headers(speech))
         if not self._output.is_streamed:
             words = whole.words if request.word_times else None
             data = await service.in_thread(lambda: self._object(whole.data, words))
@@ -146,11 +153,14 @@ class CaptionedResponse(Response):
             await send_part(data, send)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _send_lines(self, pieces: AsyncIterator[EncodedPiece], send: Send) -> None:
+    async def _send_lines(
+        self, speech: Speech, pieces: AsyncIterator[EncodedPiece], send: Send
+    ) -> None:
         """Send a line for each piece that has sound, with the words that are known since."""
         has_begun = False
         words: list[Word] = []
         async for piece in pieces:
+            self.headers.update(silence_headers(speech))
             words += piece.words
             if not piece.data:
                 continue

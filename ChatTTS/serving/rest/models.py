@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from .request_parsing import MODELS, check_model
+from .errors import ModelNotFoundError
 from .schemas import ERRORS, NOT_FOUND, ModelInfo, ModelList, SpeechModel, SpeechModels
 
+_MODELS = ("chattts", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 _OWNER = "chattts"
 # Clients sort by this field; the model's real date is not known.
 _CREATED = 0
@@ -24,7 +25,7 @@ def model_routes() -> APIRouter:
         responses=ERRORS,
     )
     async def list_models() -> ModelList:
-        return ModelList(data=[_info(name) for name in MODELS])
+        return ModelList(data=[_info(name) for name in _MODELS])
 
     @router.get(
         "/v1/models/{model}",
@@ -34,7 +35,12 @@ def model_routes() -> APIRouter:
         responses=ERRORS | NOT_FOUND,
     )
     async def one_model(model: str) -> ModelInfo:
-        check_model(model)
+        """Requests for speech may name any model: all names are this one."""
+        if model not in _MODELS:
+            raise ModelNotFoundError(
+                f"the model {model[:80]!r} does not exist; GET /v1/models lists all of them",
+                param="model",
+            )
         return _info(model)
 
     @router.get(
@@ -45,7 +51,7 @@ def model_routes() -> APIRouter:
         responses=ERRORS,
     )
     async def list_speech_models() -> SpeechModels:
-        return SpeechModels(models=[SpeechModel(id=name) for name in MODELS])
+        return SpeechModels(models=[SpeechModel(id=name) for name in _MODELS])
 
     return router
 

@@ -15,12 +15,8 @@ from ..errors import BadRequestError
 from ..recordings import sample_prompt
 from ..requests import Priority, SpeechRequest, new_seed, parse_lexicon
 from ..service import SpeechService
-from .errors import ModelNotFoundError
 from .schemas import GenerationOptions, SpeechBody, SpeechOptions
 from .streaming import OutputOptions
-
-MODELS = ("chattts", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")
-"""Names of the one model: its own, and those that programs for OpenAI's API use."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +37,6 @@ class Caller:
         return cls(request.state.client, request.state.request_id)
 
 
-def check_model(name: str) -> None:
-    """Raise ModelNotFoundError unless ``name`` is a name of the model."""
-    if name not in MODELS:
-        raise ModelNotFoundError(
-            f"the model {name[:80]!r} does not exist; GET /v1/models lists all of them",
-            param="model",
-        )
-
-
 async def speech_request(
     service: SpeechService, body: SpeechBody, caller: Caller, *, is_whole: bool, **changes: Any
 ) -> SpeechRequest:
@@ -62,7 +49,6 @@ async def speech_request(
     Raises:
         ServingError: a field is invalid.
     """
-    check_model(body.model)
     voice: dict[str, Any] = {"voice": body.voice_name}
     if body.ref_audio is not None:
         if not (body.ref_text or "").strip():
@@ -73,7 +59,7 @@ async def speech_request(
         data = await service.in_thread(partial(_from_base64, body.ref_audio))
         sample = await sample_prompt(service, data, "ref_audio")
         voice = {"sample": sample, "transcript": body.ref_text}
-    fields = voice | generation_fields(body, caller) | changes
+    fields = {"may_be_silent": True} | voice | generation_fields(body, caller) | changes
     return SpeechRequest(
         body.input,
         speed=body.speed,

@@ -56,10 +56,17 @@ class GenerationOptions(Body):
     )
 
 
+def voice_id(voice: str | VoiceId | None) -> str | None:
+    """Return the voice's name, from either form of the field."""
+    return voice.id if isinstance(voice, VoiceId) else voice
+
+
 class SpeechOptions(GenerationOptions):
     """Fields of every request for speech, except the text."""
 
-    model: str = Field("chattts", description="Any name of GET /v1/models; all are one model.")
+    model: str | None = Field(
+        None, description="Any name: there is one model, which the header `x-model` tells."
+    )
     voice: str | VoiceId | None = Field(
         None, description="A name of GET /v1/audio/voices, or a speaker string."
     )
@@ -91,7 +98,7 @@ class SpeechOptions(GenerationOptions):
     @property
     def voice_name(self) -> str | None:
         """The voice's name, from either form of the field."""
-        return self.voice.id if isinstance(self.voice, VoiceId) else self.voice
+        return voice_id(self.voice)
 
 
 class SpeechBody(SpeechOptions):
@@ -151,9 +158,9 @@ class PlainBody(Body):
 class CaptionedBody(Body):
     """``POST /dev/captioned_speech``."""
 
-    model: str = Field("kokoro", description="Any name of GET /v1/models, or kokoro.")
+    model: str | None = Field(None, description="Any name, such as kokoro.")
     input: str = Field(min_length=1)
-    voice: str | None = Field(None, description="A name of GET /v1/audio/voices.")
+    voice: str | VoiceId | None = Field(None, description="A name of GET /v1/audio/voices.")
     response_format: FormatName = "mp3"
     speed: float = Field(1.0, ge=SLOWEST, le=FASTEST)
     stream: bool = Field(True, description="Lines of JSON while it is spoken.")
@@ -165,6 +172,11 @@ class CaptionedBody(Body):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"input": "Hello there.", "stream": False}]}
     )
+
+    @property
+    def voice_name(self) -> str | None:
+        """The voice's name, from either form of the field."""
+        return voice_id(self.voice)
 
 
 class RefineBody(GenerationOptions):

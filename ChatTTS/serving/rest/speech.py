@@ -35,6 +35,8 @@ def audio_answer(formats: tuple[str, ...]) -> dict[int | str, dict[str, Any]]:
             "headers": {
                 "x-request-id": text | {"description": "Id of this request, also in the log."},
                 "x-sample-rate": text | {"description": "Samples per second."},
+                "x-model": text | {"description": "The true name of the model."},
+                "x-silence": text | {"description": "The text had nothing to speak."},
                 "x-seed": text | {"description": "The seed that was used."},
                 "x-lexicon": text | {"description": "Words that the lexicon replaced, with one."},
                 "x-faults": text | {"description": "Faults that the guard found; at the end."},

@@ -107,6 +107,17 @@ def lexicon_headers(speech: Speech) -> dict[str, str]:
     return {"x-lexicon": str(len(speech.lexicon_uses))}
 
 
+def silence_headers(speech: Speech) -> dict[str, str]:
+    """Return the header of a text with nothing to speak; none for others."""
+    return {"x-silence": "nothing to speak"} if speech.is_silent else {}
+
+
+def model_name(service: SpeechService) -> str:
+    """Return the name of the checkpoint as a header; any letters but those of Latin-1 are ``?``."""
+    name = service.model.config.defaults.name or "ChatTTS"
+    return name.encode("latin-1", "replace").decode("latin-1")
+
+
 def guard_headers(speech: Speech) -> dict[str, str]:
     """Return the headers of speech at its end; none without a guard."""
     if speech.request.guard is None:
@@ -240,7 +251,9 @@ class SpeechResponse(Response):
             "x-seed": str(self._request.seed),
             "x-accel-buffering": "no",
             "cache-control": "no-cache",
+            "x-model": model_name(self._service),
             **lexicon_headers(speech),
+            **silence_headers(speech),
         }
 
 

@@ -13,6 +13,7 @@ from ..errors import BadRequestError
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from .errors import validation_error
+from .head import is_head
 from .request_parsing import Caller
 from .schemas import ERRORS, PlainBody
 from .speech import FORMATS, audio_answer
@@ -29,6 +30,8 @@ def plain_routes(service: SpeechService) -> APIRouter:
 
     def speech(body: PlainBody, request: Request) -> Response:
         caller = Caller.of(request)
+        if is_head(request.scope):  # players ask for the type before they ask for the sound
+            return Response(media_type=Format.parse(body.format).media_type)
         asked = SpeechRequest(
             body.text,
             voice=body.voice,

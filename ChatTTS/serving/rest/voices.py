@@ -8,11 +8,11 @@ from typing import Annotated
 from fastapi import APIRouter, File, Form, UploadFile
 
 from ...errors import VoiceError
-from ...voices import check_name, is_speaker_string
+from ...voices import is_speaker_string
 from ..errors import BadRequestError, UnknownVoiceError
 from ..recordings import sample_prompt
 from ..service import SpeechService
-from ..voices import VoiceInfo
+from ..voices import VoiceInfo, Voices
 from .schemas import ERRORS, NOT_FOUND, DeletedVoice, VoiceEntry, VoiceList
 
 _REFUSALS = ("", "0", "false", "no", "off")
@@ -42,7 +42,7 @@ def voice_routes(service: SpeechService) -> APIRouter:
         responses=ERRORS,
     )
     async def create_voice(
-        name: Annotated[str, Form(description="1 to 64 letters, digits, _ or -.")],
+        name: Annotated[str, Form(description="1 to 64 letters, digits, spaces, _ or -.")],
         consent: Annotated[
             str, Form(description="What the speaker agreed to; kept with the voice.")
         ],
@@ -57,7 +57,7 @@ def voice_routes(service: SpeechService) -> APIRouter:
         ] = None,
     ) -> VoiceEntry:
         """A voice that was uploaded under this name before is replaced."""
-        _check_name(name)
+        _check_name(voices, name)
         if consent.strip().lower() in _REFUSALS:
             raise BadRequestError(
                 "consent must say that the speaker agrees to the use of this voice",
@@ -119,8 +119,8 @@ async def _check_speaker(service: SpeechService, speaker: str) -> None:
         raise BadRequestError(str(error), param="speaker") from error
 
 
-def _check_name(name: str) -> None:
+def _check_name(voices: Voices, name: str) -> None:
     try:
-        check_name(name)
+        voices.check_upload(name)
     except VoiceError as error:
         raise BadRequestError(str(error), param="name") from error

@@ -194,20 +194,21 @@ def parse_language(code: str) -> str | None:
 def resolve_voice(name: str, voices: Voices) -> str | None:
     """Return the server's name of a voice; Riva's clients may write it as ``Family.name``.
 
+    A voice of the whole name comes first, such as an alias for a voice of Riva's.
+
     Raises:
         VoiceError: its file is damaged.
     """
     if not name:
         return None
     _, dot, short_name = name.rpartition(".")
-    if dot and short_name:
+    for candidate in (name, short_name) if dot and short_name else ():
         try:
-            voices.parameters(short_name)
+            voices.parameters(candidate)
         except UnknownVoiceError:
-            # The name itself has a dot, or later errors should show the name that the client used.
-            return name
-        return short_name
-    return name
+            continue
+        return candidate
+    return name  # later errors should show the name that the client used
 
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}

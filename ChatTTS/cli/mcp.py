@@ -1,0 +1,123 @@
+"""``chattts mcp``: tools for programs with language models, by the Model Context Protocol."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import EngineUnavailableError
+from .console import Console, UsageError
+from .model import choose_model, load_chat
+from .options import Commands, add_command, add_engine_options
+
+if TYPE_CHECKING:
+    from ..serving.service import SpeechService
+    from ..serving.settings import Settings
+
+_PORT = 8765
+_DETAILS = f"""\
+Offer speech to programs with language models, by the Model Context Protocol: the tools speak, save,
+read_document and list_voices. A program starts it by itself, and talks over its standard input:
+
+  {{"mcpServers": {{"chattts": {{"command": "chattts", "args": ["mcp", "--folder", "speech"]}}}}}}
+
+  chattts mcp --folder speech              files and documents of tools are in this folder
+  chattts mcp --http                       serve http://127.0.0.1:{_PORT}/mcp instead
+  chattts mcp --http --host 0.0.0.0 --api-keys keys.txt
+
+It needs the extras `serve` and `mcp`: pip install 'chattts-velocity[serve,mcp]'.
+"""
+
+
+def add_to(commands: Commands) -> None:
+    parser = add_command(commands, "mcp", run, "offer speech as tools (MCP)", _DETAILS)
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        metavar="FOLDER",
+        help="the only folder where tools read documents and write files; without it they cannot",
+    )
+    parser.add_argument(
+        "--http",
+        type=int,
+        nargs="?",
+        const=_PORT,
+        metavar="PORT",
+        help="serve HTTP in place of standard input and output (port %(const)s if none is given)",
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address of --http (default %(default)s)"
+    )
+    parser.add_argument(
+        "--api-keys", type=Path, metavar="FILE", help="file of API keys for --http, one per line"
+    )
+    parser.add_argument("--voice", metavar="NAME", help="voice of calls that name none")
+    add_engine_options(parser)
+    parser.set_defaults(dtype="float32")
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Serve until the client leaves, or until Ctrl-C; return the exit status."""
+    if args.engine != "velocity":
+        raise UsageError("the server needs --engine velocity: the other runs one call at a time")
+    try:
+        from ..serving import mcp as _  # noqa: F401
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"the packages for MCP are not here ({error}): "
+            "pip install 'chattts-velocity[serve,mcp]'"
+        ) from error
+    from ..serving.auth import read_keys
+    from ..serving.connections import is_loopback
+    from ..serving.settings import Settings
+
+    if args.http is None and args.api_keys is not None:
+        raise UsageError("--api-keys is for --http: over standard input no key is sent")
+    keys = () if args.api_keys is None else read_keys(args.api_keys)
+    if args.http is not None and not keys and not is_loopback(args.host):
+        raise UsageError(f"every machine that reaches {args.host} could speak: give --api-keys")
+    settings = Settings(
+        host=args.host,
+        port=args.http or 0,
+        grpc_port=None,
+        default_voice=args.voice,
+        api_keys=keys,
+    )
+    choice = choose_model(args.model)
+    asyncio.run(_serve(args, settings, lambda: load_chat(choice, args, console)))
+    return 0
+
+
+async def _serve(args: argparse.Namespace, settings: Settings, load: Callable[[], Any]) -> None:
+    from ..serving.auth import Authenticator
+    from ..serving.mcp import keyed_app, make_server
+    from ..serving.mcp.folder import ToolFolder
+    from ..serving.server import make_service
+
+    async def loaded() -> SpeechService:
+        # Clients wait some seconds for the first answer, and a model may take longer to load.
+        service = make_service(await asyncio.to_thread(load), settings)
+        await service.warm_up()
+        return service
+
+    loading = asyncio.create_task(loaded(), name="loading")
+    folder = None if args.folder is None else ToolFolder(args.folder)
+    server = make_server(lambda: asyncio.shield(loading), folder, may_play=args.http is None)
+    try:
+        if args.http is None:
+            await server.run_stdio_async()
+        else:
+            import uvicorn
+
+            app = keyed_app(
+                server.streamable_http_app(host=settings.host), Authenticator(settings.api_keys)
+            )
+            config = uvicorn.Config(app, host=settings.host, port=settings.port, log_config=None)
+            await uvicorn.Server(config).serve()
+    finally:
+        service = await loading
+        await service.close(0)
+        service.shut_down_threads()

@@ -1,0 +1,164 @@
+"""The server of the official library, with its tools."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import AudioContent, TextContent
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ...errors import ChatTTSError
+from ...version import __version__
+from ..auth import Authenticator
+from ..encoding import Format
+from ..errors import AuthenticationError, BadRequestError, as_serving_error
+from ..request_logs import log_refusal
+from ..service import SpeechService
+from .folder import ToolFolder
+from .spoken import CLIENT, Wish, encoded, speak
+
+_ABOUT = (
+    "Speaks texts. `voice` is a name of list_voices, or a blend such as rms:0.7,slt:0.3. The same "
+    "seed and text give the same speech. Files are named relative to the folder of this server."
+)
+_NO_FOLDER = "this server keeps no files: its user has to start it with --folder"
+
+Ready = Callable[[], Awaitable[SpeechService]]
+"""Returns the service, once its model is loaded."""
+
+
+def make_server(ready: Ready, folder: ToolFolder | None, *, may_play: bool) -> MCPServer[Any]:
+    """Return a server with the tools speak, save, read_document and list_voices.
+
+    Args:
+        ready: waits for the service, so that a client can list the tools before.
+        folder: of documents and files; ``None`` makes the tools that need it fail.
+        may_play: whether speech may be played on this machine.
+    """
+    server: MCPServer[Any] = MCPServer(
+        "chattts", title="ChatTTS", version=__version__, instructions=_ABOUT, log_level="WARNING"
+    )
+
+    @server.tool(name="speak", structured_output=False)
+    async def speak_text(
+        text: str,
+        voice: str | None = None,
+        seed: int | None = None,
+        speed: float = 1.0,
+        play: bool = False,
+    ) -> list[AudioContent | TextContent]:
+        """Speak a text: return it as mp3 or, with `play`, play it on the user's machine."""
+        service, wish = await ready(), Wish(voice, seed, speed)
+        with _told(service):
+            if play:
+                seconds = await _play(service, text, wish, may_play)
+                return [TextContent(text=f"played {seconds:.1f} s")]
+            data, _ = await encoded(service, [text], wish, Format.MP3)
+            audio = base64.b64encode(data).decode("ascii")
+            return [AudioContent(data=audio, mime_type=Format.MP3.media_type)]
+
+    @server.tool(structured_output=False)
+    async def save(
+        text: str,
+        file: str,
+        voice: str | None = None,
+        seed: int | None = None,
+        speed: float = 1.0,
+        overwrite: bool = False,
+    ) -> str:
+        """Speak a text into a file, such as hello.mp3 (mp3, wav, flac, opus or aac)."""
+        service = await ready()
+        with _told(service):
+            return await _save(service, [text], file, Wish(voice, seed, speed), overwrite)
+
+    @server.tool(structured_output=False)
+    async def read_document(
+        document: str,
+        file: str,
+        voice: str | None = None,
+        seed: int | None = None,
+        speed: float = 1.0,
+        overwrite: bool = False,
+    ) -> str:
+        """Read a document of the folder (txt, md, epub, srt, vtt, ssml) aloud into a file."""
+        service = await ready()
+        with _told(service):
+            texts = await service.in_reader_thread(lambda: _needed(folder).paragraphs(document))
+            return await _save(service, texts, file, Wish(voice, seed, speed), overwrite)
+
+    @server.tool(structured_output=False)
+    async def list_voices() -> str:
+        """List the names of the voices, a line for each; the first is the default."""
+        service = await ready()
+        with _told(service):
+            voices = service.voices
+            infos = await service.in_thread(voices.list)
+            names = [info.id for info in infos if info.kind != "alias"]
+            return "\n".join(sorted(names, key=lambda name: name != voices.default))
+
+    async def _save(
+        service: SpeechService, texts: list[str], name: str, wish: Wish, overwrite: bool
+    ) -> str:
+        place = _needed(folder)
+        format = place.format_of(name)
+        path = place.new_file(name, overwrite=overwrite)
+        data, seconds = await encoded(service, texts, wish, format)
+        await service.in_thread(lambda: place.write(path, data))
+        return f"{seconds:.1f} s of speech are in {path}"
+
+    return server
+
+
+def keyed_app(app: ASGIApp, authenticator: Authenticator) -> ASGIApp:
+    """Return an ASGI app that refuses HTTP requests without a valid key."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            connection = HTTPConnection(scope)
+            host = connection.client.host if connection.client else ""
+            try:
+                authenticator.client(connection.headers.get("authorization"), host)
+            except AuthenticationError as error:
+                log_refusal(error, CLIENT, client=host)
+                headers = {"WWW-Authenticate": "Bearer"}
+                await JSONResponse({"error": error.as_json()}, 401, headers)(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return answer
+
+
+def _needed(folder: ToolFolder | None) -> ToolFolder:
+    if folder is None:
+        raise BadRequestError(_NO_FOLDER, param="file")
+    return folder
+
+
+async def _play(service: SpeechService, text: str, wish: Wish, may_play: bool) -> float:
+    if not may_play:
+        raise BadRequestError("this server plays nothing: it may run on another machine")
+    if wish.speed != 1:
+        raise BadRequestError("speech is played at its own tempo: leave speed out", param="speed")
+    from ...audio.playback import Player
+
+    with Player() as player:
+        return await speak(service, [text], wish, player.write)
+
+
+@contextmanager
+def _told(service: SpeechService) -> Iterator[None]:
+    """Turn this package's errors into those that the library tells the client."""
+    try:
+        yield
+    except ChatTTSError as error:
+        answer = as_serving_error(error)
+        service.metrics.count_refusal(answer)
+        log_refusal(answer, CLIENT, client=CLIENT)
+        raise ToolError(str(answer)) from error

@@ -1,0 +1,137 @@
+"""The routes: sessions and voices over HTTP, and the socket."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import Counter, OrderedDict
+from typing import Any
+
+from fastapi import FastAPI, Request, WebSocket
+from starlette.responses import JSONResponse
+
+from ...auth import Authenticator
+from ...connections import is_shared
+from ...errors import NotFoundError, OverloadedError, ServingError
+from ...origins import OriginPolicy
+from ...request_logs import log_refusal
+from ...requests import new_request_id
+from ...service import SpeechService
+from ...settings import Settings
+from ..request_parsing import LANGUAGES, parse_configuration
+from .session import INTERFACE, RealtimeSession
+from .settings import SessionSettings
+
+_PROTOCOL, _TOKEN = "realtime", "realtime-token."
+_TOKEN_SECONDS = 60.0
+_MOST_TOKENS = 1000
+
+
+class Tokens:
+    """Secrets that open one socket each, for clients whose sockets send no key."""
+
+    def __init__(self) -> None:
+        self._clients: OrderedDict[str, tuple[str, float]] = OrderedDict()
+
+    def new(self, client: str) -> tuple[str, float]:
+        """Return a secret, and the seconds for which it is valid."""
+        if len(self._clients) >= _MOST_TOKENS:
+            self._clients.popitem(last=False)
+        token = secrets.token_urlsafe(24)
+        self._clients[token] = (client, time.monotonic() + _TOKEN_SECONDS)
+        return token, _TOKEN_SECONDS
+
+    def take(self, token: str) -> str | None:
+        """Return the client of a secret, which is used up; ``None`` for one that is not valid."""
+        client, until = self._clients.pop(token, ("", 0.0))
+        return client if time.monotonic() < until else None
+
+
+def add_to(
+    app: FastAPI, service: SpeechService, authenticator: Authenticator, settings: Settings
+) -> None:
+    """Serve the realtime API on ``app``; other sockets are left to routes that are added later."""
+    tokens, sockets, pages = Tokens(), Counter[str](), OriginPolicy(settings)
+
+    @app.get("/v1/audio/list_voices", include_in_schema=False)
+    async def list_voices() -> dict[str, Any]:
+        """List the voices by language, for Riva's realtime client."""
+        infos = await service.in_thread(service.voices.list)
+        own = service.model.config.defaults.language
+        names = [info.id for info in infos if info.kind != "alias"]
+        codes = [LANGUAGES[own]] if own else list(LANGUAGES.values())
+        return {code: {"voices": names} for code in codes}
+
+    @app.post("/v1/realtime/synthesis_sessions", include_in_schema=False)
+    async def create_session(request: Request) -> dict[str, Any]:
+        """Begin a session of Riva's realtime client, with a secret for its socket."""
+        session: dict[str, Any] = {
+            "id": new_request_id(),
+            "object": "realtime.synthesis_session",
+            **SessionSettings().as_json(),
+            "client_secret": None,
+        }
+        if not authenticator.is_open:
+            token, seconds = tokens.new(request.state.client)
+            expires = round(time.time() + seconds)
+            session["client_secret"] = {"value": token, "expires_at": expires}
+        return session
+
+    def client_of(websocket: WebSocket, host: str) -> str:
+        """Return the client's name; raise AuthenticationError without a key or secret."""
+        for protocol in websocket.scope.get("subprotocols", ()):
+            if protocol.startswith(_TOKEN):
+                client = tokens.take(protocol[len(_TOKEN) :])
+                if client is not None:
+                    return client
+        return authenticator.client(websocket.headers.get("authorization"), host)
+
+    def check_room(host: str) -> None:
+        limits = settings.limits
+        if service.admission.draining:
+            raise OverloadedError("the server is shutting down", draining=True)
+        if sockets.total() >= limits.sockets:
+            raise OverloadedError("too many sockets are open: try again later")
+        if sockets[host] >= limits.connections_per_address and not is_shared(host, settings):
+            raise OverloadedError("too many sockets of this address are open", own_limit=True)
+
+    @app.websocket("/v1/realtime")
+    async def speak(websocket: WebSocket) -> None:
+        host = websocket.client.host if websocket.client else ""
+        try:
+            pages.check_name(websocket.headers)
+            pages.check_socket(websocket.headers)
+            if websocket.query_params.get("intent", "synthesis") != "synthesis":
+                raise NotFoundError("this server only synthesizes: ask with ?intent=synthesis")
+            client = client_of(websocket, host)
+            check_room(host)
+            session_settings = _initial(websocket)
+        except ServingError as error:
+            await _deny(websocket, error, host)
+            return
+        offered = websocket.scope.get("subprotocols", ())
+        await websocket.accept(_PROTOCOL if _PROTOCOL in offered else None)
+        sockets[host] += 1
+        try:
+            await RealtimeSession(websocket, service, client, session_settings).run()
+        finally:
+            sockets[host] -= 1
+            if not sockets[host]:
+                del sockets[host]
+
+    async def _deny(websocket: WebSocket, error: ServingError, host: str) -> None:
+        """Refuse the handshake by an HTTP response."""
+        service.metrics.count_refusal(error)
+        log_refusal(error, INTERFACE, client=host, address=websocket.url.path)
+        answer = JSONResponse({"error": error.as_json()}, error.status)
+        await websocket.send_denial_response(answer)
+
+
+def _initial(websocket: WebSocket) -> SessionSettings:
+    """Return the settings of a new socket: ``seed`` may be in its address.
+
+    The client of nvidia-riva-client 2.28 cannot send its option for it, ``custom_configuration``.
+    """
+    seed = websocket.query_params.get("seed")
+    given = {} if seed is None else parse_configuration({"seed": seed})
+    return SessionSettings(configuration=tuple(given.items()))

@@ -1,0 +1,186 @@
+"""The settings of a session, as its client changes them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ....audio.samples import SAMPLE_RATE
+from ....errors import AudioError
+from ....text.lexicon import Lexicon
+from ...encoding import Format
+from ...encoding.formats import HIGHEST_RATE, LOWEST_RATE
+from ...errors import BadRequestError
+from ...recordings import sample_prompt
+from ...requests import SpeechRequest, new_seed, parse_lexicon
+from ...service import SpeechService
+from ..request_parsing import (
+    AudioSettings,
+    parse_configuration,
+    parse_dictionary,
+    parse_language,
+    resolve_voice,
+)
+
+_PCM_NAMES = ("linear_pcm", "pcm16", "none")
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """What the texts of a session are spoken with.
+
+    Attributes:
+        language_code, voice_name: as the client wrote them.
+        audio: format, rate and tempo of the sound.
+        configuration: fields of ``SpeechRequest``.
+        lexicon: of ``custom_dictionary``.
+        sample, transcript: of ``zero_shot_config``.
+    """
+
+    language_code: str = ""
+    voice_name: str = ""
+    audio: AudioSettings = field(
+        default_factory=lambda: AudioSettings(Format.PCM, SAMPLE_RATE, 1.0)
+    )
+    configuration: tuple[tuple[str, Any], ...] = ()
+    lexicon: Lexicon = field(default_factory=Lexicon)
+    sample: str | None = None
+    transcript: str | None = None
+
+    async def updated(self, session: dict[str, Any], service: SpeechService) -> SessionSettings:
+        """Return a copy with the fields of ``synthesize_session.update``; others are kept.
+
+        Raises:
+            BadRequestError: a field cannot be used; the message names it.
+            ServingError: the recording of ``zero_shot_config`` cannot be used.
+        """
+        text = _object(session, "input_text_synthesis")
+        output = _object(session, "output_audio_params")
+        audio = replace(
+            self.audio,
+            format=_format(output.get("audio_format"), self.audio.format),
+            sample_rate=_rate(output.get("sample_rate_hz"), self.audio.sample_rate),
+        )
+        changed = replace(
+            self,
+            language_code=_string(text, "language_code", self.language_code),
+            voice_name=_string(text, "voice_name", self.voice_name),
+            audio=audio,
+        )
+        if session.get("custom_configuration"):
+            given = _object(session, "custom_configuration")
+            fields = parse_configuration({str(k): str(v) for k, v in given.items()})
+            speed = fields.pop("speed", audio.speed)
+            audio = replace(audio, speed=speed)
+            changed = replace(changed, audio=audio, configuration=tuple(fields.items()))
+        dictionary = session.get("custom_dictionary")
+        if dictionary:
+            known = isinstance(dictionary, str)
+            lexicon = parse_dictionary(dictionary) if known else parse_lexicon(dictionary)
+            changed = replace(changed, lexicon=lexicon)
+        prompt = _object(session, "zero_shot_config")
+        if prompt.get("audio_prompt_bytes"):
+            changed = await changed._with_prompt(prompt, service)
+
+        def check() -> None:  # it reads the file of a voice
+            request = changed.request(service, client="")
+            if request.sample is None:
+                service.voices.parameters(request.voice)
+
+        await service.in_thread(check)
+        return changed
+
+    def request(self, service: SpeechService, client: str) -> SpeechRequest:
+        """Return a request with these settings, whose text does not count.
+
+        Raises:
+            BadRequestError: a value is out of its range.
+        """
+        fields = dict(self.configuration)
+        seed, guard = fields.pop("seed", None), fields.pop("guard", None)
+        voice = None if self.sample else resolve_voice(self.voice_name, service.voices)
+        return SpeechRequest(
+            "text",
+            voice=voice,
+            sample=self.sample,
+            transcript=self.transcript,
+            speed=self.audio.speed,
+            seed=new_seed() if seed is None else seed,
+            is_seeded=seed is not None,
+            language=parse_language(self.language_code),
+            lexicon=self.lexicon,
+            guard=service.guard_of(guard, is_whole=False),
+            may_be_silent=True,
+            client=client,
+            **fields,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the settings in the protocol's form."""
+        return {
+            "input_text_synthesis": {
+                "language_code": self.language_code,
+                "voice_name": self.voice_name,
+            },
+            "output_audio_params": {
+                "sample_rate_hz": self.audio.sample_rate,
+                "num_channels": 1,
+                "audio_format": _name(self.audio.format),
+            },
+            "custom_configuration": {name: str(value) for name, value in self.configuration},
+        }
+
+    async def _with_prompt(self, prompt: dict[str, Any], service: SpeechService) -> SessionSettings:
+        param = "zero_shot_config"
+        transcript = _string(prompt, "audio_prompt_transcript", "")
+        if not transcript.strip():
+            raise BadRequestError("a recording needs audio_prompt_transcript", param=param)
+        try:
+            data = base64.b64decode(_string(prompt, "audio_prompt_bytes", ""), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise BadRequestError("audio_prompt_bytes is no base64", param=param) from error
+        sample = await sample_prompt(service, data, param)
+        return replace(self, sample=sample, transcript=transcript)
+
+
+def _object(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    value = fields.get(name) or {}
+    if not isinstance(value, dict):
+        raise BadRequestError(f"{name} must be an object", param=name)
+    return value
+
+
+def _string(fields: dict[str, Any], name: str, default: str) -> str:
+    value = fields.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, str):
+        raise BadRequestError(f"{name} must be a string", param=name)
+    return value
+
+
+def _format(name: Any, default: Format) -> Format:
+    if name is None:
+        return default
+    if str(name).lower() in _PCM_NAMES:
+        return Format.PCM
+    try:
+        return Format.parse(str(name))
+    except AudioError as error:
+        raise BadRequestError(str(error), param="audio_format") from error
+
+
+def _name(format: Format) -> str:
+    return "LINEAR_PCM" if format is Format.PCM else format.name
+
+
+def _rate(value: Any, default: int) -> int:
+    if value is None:
+        return default
+    if type(value) is not int or not LOWEST_RATE <= value <= HIGHEST_RATE:
+        raise BadRequestError(
+            f"sample_rate_hz must be {LOWEST_RATE} to {HIGHEST_RATE}", param="sample_rate_hz"
+        )
+    return value

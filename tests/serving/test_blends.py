@@ -1,0 +1,103 @@
+"""Blends of voices over the interfaces, and the routes of Kokoro-FastAPI for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import torch
+
+from ChatTTS.blends import blend
+from ChatTTS.voices import SavedVoice, VoiceLibrary, find_voice
+
+from ..support.riva_tools import connected
+from ..support.serving_tools import RunningServer, running_server
+
+SHORT = "Good night."
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    with running_server(aliases={"af_bella": "slt"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server: RunningServer) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, timeout=60) as one:
+        yield one
+
+
+def ask(client: httpx.Client, voice: str) -> httpx.Response:
+    body = {"input": SHORT, "response_format": "pcm", "seed": 1, "voice": voice}
+    return client.post("/v1/audio/speech", json=body)
+
+
+def mixed(server: RunningServer, first: float, second: float) -> Any:
+    """Return the blend of rms and slt with these weights."""
+    speakers, speaker = server.chat.config.defaults.speakers, server.chat.speaker
+    return blend(
+        [speaker.vector(speakers["rms"]), speaker.vector(speakers["slt"])], [first, second]
+    )
+
+
+def test_all_spellings_are_one_voice(server: RunningServer, client: httpx.Client) -> None:
+    spellings = ("rms:2,slt:1", "rms(2)+slt(1)", "RMS(2)+af_bella", "rms:0.5,slt:0.25")
+    sounds = {ask(client, voice).content for voice in spellings}
+    assert len(sounds) == 1
+    with connected(server) as riva:
+        settings = {"sample_rate_hz": 24_000, "custom_configuration": {"seed": "1"}}
+        answer = riva.speech.synthesize(SHORT, voice_name=spellings[0], **settings)
+    assert sounds == {answer.audio}
+    assert sounds.isdisjoint({ask(client, "rms").content, ask(client, "rms+slt").content})
+    string = server.service.voices.parameters("rms:2,slt:1")["spk_emb"]
+    assert np.allclose(server.chat.speaker.vector(string), mixed(server, 2, 1), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("voice", "code"), [("rms+nobody", "voice_not_found"), ("rms+", "invalid_request")]
+)
+def test_blends_that_cannot_be_made(client: httpx.Client, voice: str, code: str) -> None:
+    answer = ask(client, voice)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, code)
+    assert client.post("/v1/audio/voices/combine", json=voice).status_code == 400
+
+
+def test_a_recording_cannot_be_blended(server: RunningServer, client: httpx.Client) -> None:
+    width = server.chat.config.gpt.hidden_size
+    library = VoiceLibrary(server.settings.voices)
+    library.save(SavedVoice("me", width, "m", sample="x", transcript="x"))
+    for answer in (
+        ask(client, "me+slt"),
+        client.post("/v1/audio/voices/combine", json=["me", "slt"]),
+        client.post("/v1/audio/voices/combine", json="me"),
+    ):
+        assert answer.status_code == 400
+        assert "recording" in answer.json()["error"]["message"]
+    library.remove("me")
+
+
+@pytest.mark.parametrize("voices", ["rms+slt", ["rms", "af_bella"], ["rms(3)", "slt(3)"]])
+def test_combine_returns_a_file_that_the_command_reads(
+    server: RunningServer, client: httpx.Client, tmp_path: Path, voices: Any
+) -> None:
+    answer = client.post("/v1/audio/voices/combine", json=voices)
+    path = tmp_path / "mix.pt"
+    path.write_bytes(answer.content)
+    tensor = torch.load(path, weights_only=True)
+    assert np.allclose(tensor.numpy(), mixed(server, 1, 1), atol=1e-3)
+    found = find_voice(str(path), server.chat.config, VoiceLibrary(tmp_path))
+    assert np.allclose(server.chat.speaker.vector(found.parameters["spk_emb"]), tensor, atol=1e-3)
+
+
+@pytest.mark.parametrize("voices", [[], ["", "slt"], ["slt"] * 9, 4])
+def test_what_combine_refuses(client: httpx.Client, voices: Any) -> None:
+    assert client.post("/v1/audio/voices/combine", json=voices).status_code == 400
+
+
+def test_the_test_route(client: httpx.Client) -> None:
+    assert client.get("/v1/test").json() == {"status": "ok"}

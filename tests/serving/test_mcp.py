@@ -1,0 +1,195 @@
+"""MCP, with the client of the official library, over standard input and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.server.mcpserver import MCPServer
+
+from ChatTTS.cli import main
+from ChatTTS.serving.errors import BadRequestError
+from ChatTTS.serving.mcp import make_server
+from ChatTTS.serving.mcp.folder import ToolFolder
+
+from ..support.server_tools import decoded, similarity
+from ..support.serving_tools import PATIENCE, RunningServer, running_server
+
+TEXT = "Good night. It was late."
+Talk = Callable[[Client], Awaitable[Any]]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    with running_server() as running:
+        yield running
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ToolFolder:
+    (tmp_path / "outside.txt").write_text("Good night.")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "note.md").write_text("# Night\n\nGood night.\n\nIt was late.\n")
+    (inside / "link").symlink_to(tmp_path)
+    return ToolFolder(inside)
+
+
+def talked(server: RunningServer, folder: ToolFolder | None, talk: Talk) -> Any:
+    """Return the result of a talk with a server in the loop of the service."""
+
+    async def ready() -> Any:
+        return server.service
+
+    async def run() -> Any:
+        async with Client(make_server(ready, folder, may_play=False)) as client:
+            return await asyncio.wait_for(talk(client), PATIENCE)
+
+    return server.run(run())
+
+
+def call(server: RunningServer, folder: ToolFolder | None, tool: str, **fields: Any) -> Any:
+    return talked(server, folder, lambda client: client.call_tool(tool, fields))
+
+
+def test_speech_is_that_of_the_library(server: RunningServer, folder: ToolFolder) -> None:
+    file = call(server, folder, "save", text=TEXT, file="a/b.wav", voice="SLT", seed=5)
+    assert not file.is_error, file.content
+    sound, rate = decoded((folder.path / "a" / "b.wav").read_bytes())
+    offline = server.offline(TEXT, 5, "slt")
+    assert rate == 24_000
+    assert len(sound) == len(offline)
+    assert abs(sound / 32768 - offline).max() < 1e-4
+    (audio,) = call(server, None, "speak", text=TEXT, voice="slt", seed=5).content
+    assert (audio.type, audio.mime_type) == ("audio", "audio/mpeg")
+    assert similarity(decoded(base64.b64decode(audio.data))[0], sound) > 0.98
+
+
+def test_voices_are_listed(server: RunningServer) -> None:
+    (text,) = call(server, None, "list_voices").content
+    assert text.text.splitlines() == ["rms", "slt", "awb", "kal16"]
+
+
+def test_a_document_is_read(server: RunningServer, folder: ToolFolder) -> None:
+    fields = {"document": "note.md", "file": "note.mp3", "seed": 1}
+    answer = call(server, folder, "read_document", **fields)
+    assert not answer.is_error, answer.content
+    assert len(decoded((folder.path / "note.mp3").read_bytes())[0]) > 48_000
+
+
+@pytest.mark.parametrize(
+    ("tool", "fields", "words"),
+    [
+        ("save", {"file": "../x.mp3"}, "no name of a file"),
+        ("save", {"file": "/x.mp3"}, "no name of a file"),
+        ("save", {"file": "link/x.mp3"}, "no name of a file"),
+        ("save", {"file": "a\0.mp3"}, "no name of a file"),
+        ("save", {"file": "x.exe"}, "must end with"),
+        ("save", {"file": "x.mp3", "voice": "nobody"}, "no voice 'nobody'"),
+        ("save", {"file": "x.mp3", "speed": 99}, "speed"),
+        ("speak", {"play": True}, "plays nothing"),
+        ("read_document", {"document": "link/outside.txt", "file": "x.mp3"}, "no name of a file"),
+        ("read_document", {"document": "none.txt", "file": "x.mp3"}, "no document"),
+    ],
+)
+def test_what_is_refused(
+    server: RunningServer, folder: ToolFolder, tool: str, fields: dict[str, Any], words: str
+) -> None:
+    text = {} if tool == "read_document" else {"text": "Hello."}
+    before = sorted(folder.path.rglob("*"))
+    answer = call(server, folder, tool, **text, **fields)
+    assert answer.is_error
+    assert words in answer.content[0].text
+    assert sorted(folder.path.rglob("*")) == before
+
+
+def test_files_are_not_replaced_by_accident(folder: ToolFolder) -> None:
+    with pytest.raises(BadRequestError, match="exists already"):
+        folder.new_file("note.md", overwrite=False)
+    assert folder.new_file("note.md", overwrite=True) == folder.path / "note.md"
+    (folder.path / "a.mp3").mkdir()
+    with pytest.raises(BadRequestError, match="exists already"):
+        folder.new_file("a.mp3", overwrite=True)
+
+
+def test_without_a_folder_there_are_no_files(server: RunningServer) -> None:
+    answer = call(server, None, "save", text="Hello.", file="a.mp3")
+    assert answer.is_error
+    assert "--folder" in answer.content[0].text
+
+
+@pytest.mark.slow
+def test_over_standard_input(tmp_path: Path) -> None:
+    """The command, as programs start it."""
+    arguments = ["-m", "ChatTTS", "mcp", "--model", "bundled", "--threads", "1"]
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=[*arguments, "--folder", str(tmp_path)],
+        env={**os.environ, "XDG_DATA_HOME": str(tmp_path / "data")},
+        cwd=Path(__file__).parents[2],
+    )
+
+    async def talk() -> tuple[list[str], Any]:
+        async with Client(stdio_client(parameters)) as client:
+            tools = await client.list_tools()
+            fields = {"text": "Good night.", "file": "night.wav", "seed": 1}
+            return [t.name for t in tools.tools], await client.call_tool("save", fields)
+
+    names, answer = asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+    assert names == ["speak", "save", "read_document", "list_voices"]
+    assert not answer.is_error, answer.content
+    assert len(decoded((tmp_path / "night.wav").read_bytes())[0]) > 12_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--http", "--host", "0.0.0.0"], "give --api-keys"),
+        (["--api-keys", "k.txt"], "is for --http"),
+        (["--engine", "standard"], "needs --engine velocity"),
+    ],
+)
+def test_what_the_command_refuses(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert main(["mcp", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_keys_over_http() -> None:
+    import httpx
+
+    from ChatTTS.serving.auth import Authenticator
+    from ChatTTS.serving.mcp import keyed_app
+
+    async def never() -> Any:
+        raise AssertionError("no tool is called")
+
+    server: MCPServer[Any] = make_server(never, None, may_play=False)
+    app = server.streamable_http_app()
+    keyed = keyed_app(app, Authenticator(("k",)))
+
+    async def statuses() -> list[int]:
+        async with app.router.lifespan_context(app):
+            transport = httpx.ASGITransport(keyed)
+            base = "http://127.0.0.1:8765"
+            async with httpx.AsyncClient(transport=transport, base_url=base) as client:
+                body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+                accept = {"accept": "application/json, text/event-stream"}
+                found = []
+                for headers in ({}, {"authorization": "Bearer x"}, {"authorization": "Bearer k"}):
+                    answer = await client.post("/mcp", json=body, headers=accept | headers)
+                    found.append(answer.status_code)
+                return found
+
+    refused, wrong, right = asyncio.run(statuses())
+    assert (refused, wrong) == (401, 401)
+    assert right != 401

@@ -17,6 +17,7 @@ from ..params import InferCodeParams, RefineTextParams, as_params
 from ..text import prepare
 from ..version import __version__
 from ..voices import VoiceLibrary, find_voice
+from .planned import PlannedLine
 from .script import Line, Script, Style
 from .settings import ReadSettings, Role
 
@@ -31,23 +32,6 @@ _BLOCK = 1 << 20
 _HEADS = "alignment_heads.json"
 # Settings that change no sample.
 _UNHEARD = ("show_tqdm", "stream_batch", "stream_speed", "pass_first_n_batches")
-
-
-@dataclass(frozen=True)
-class PlannedLine:
-    """A line, and how it is spoken.
-
-    Attributes:
-        line: of the script.
-        key: the hash of everything that decides its speech; ``None`` for silence.
-        arguments: of ``Chat.infer``, except the text.
-        tempo: factor of the tempo of its speech.
-    """
-
-    line: Line
-    key: str | None
-    arguments: Mapping[str, Any]
-    tempo: float
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,15 @@ _LEVELS = {"speed": 9, "oral": 9, "laugh": 2, "breaks": 7}
 
 
 class ScriptError(ChatTTSError, ValueError):
-    """A script cannot be read or spoken; the message begins with the file and the line."""
+    """A script cannot be read or spoken; the message begins with the file and the line.
+
+    Attributes:
+        place: where it is wrong; ``None`` where that is not one place.
+    """
+
+    def __init__(self, message: str, place: Place | None = None) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,7 @@ class Place:
 
     def error(self, message: str) -> ScriptError:
         """Return the error with this place before the message."""
-        return ScriptError(f"{self}: {message}")
+        return ScriptError(f"{self}: {message}", self)
 
 
 @dataclass(frozen=True)

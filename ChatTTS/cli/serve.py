@@ -51,6 +51,36 @@ server could not start, 2 for a wrong command line, 130 after a second Ctrl-C.
 """
 _log = logging.getLogger("ChatTTS.serving")
 # Options that are limits: name of the field of Limits, metavar, help.
+_SCRIPT_LIMITS = (
+    ("scripts", "N", "most scripts that are kept, waiting or done"),
+    ("scripts_per_client", "N", "most scripts of one client that are kept"),
+    ("scripts_running", "N", "most scripts that are spoken at the same time"),
+    (
+        "script_lines",
+        "N",
+        "most lines of all scripts that are spoken at the same time; at most half of --max-running",
+    ),
+    ("script_characters", "N", "most characters of a script"),
+    ("script_seconds", "S", "longest speech of a script, in seconds, as it is estimated before"),
+)
+# Options of scripts in larger units: option, field of Limits, units of the field in one, help.
+_SCRIPT_UNITS = (
+    ("--script-upload", "script_bytes", 1 << 20, "MB", "largest file of a script"),
+    (
+        "--script-disk",
+        "script_disk_bytes",
+        1 << 20,
+        "MB",
+        "room on the disk for all scripts; an hour takes 350 MB while it is spoken, 30 MB as mp3",
+    ),
+    (
+        "--script-days",
+        "script_age_seconds",
+        86_400,
+        "DAYS",
+        "age after which a script that is done is deleted",
+    ),
+)
 _LIMITS = (
     ("running", "N", "most requests that run at the same time"),
     ("waiting", "N", "most requests that wait; further ones are refused at once"),
@@ -154,6 +184,7 @@ def add_to(commands: Commands) -> None:
         "generated, and then reports (default %(default)s)",
     )
     _add_limits(parser)
+    _add_script_options(parser)
     logs = parser.add_argument_group("logs")
     logs.add_argument(
         "--log-format",
@@ -198,6 +229,25 @@ def _add_limits(parser: Parser) -> None:
         metavar="S",
         help="at shutdown, seconds that running requests may still take (default %(default)g)",
     )
+
+
+def _add_script_options(parser: Parser) -> None:
+    scripts = parser.add_argument_group("scripts")
+    scripts.add_argument(
+        "--scripts",
+        dest="scripts_folder",
+        type=Path,
+        metavar="FOLDER",
+        help="folder for the scripts of clients and their speech, for this server alone; in the "
+        "user's data folder by default",
+    )
+    for name, metavar, what in _SCRIPT_LIMITS:
+        kind = float if name.endswith("seconds") else int
+        scripts.add_argument(
+            f"--max-{name.replace('_', '-')}", dest=name, type=kind, metavar=metavar, help=what
+        )
+    for option, field, _, metavar, what in _SCRIPT_UNITS:
+        scripts.add_argument(option, dest=field, type=float, metavar=metavar, help=what)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -288,7 +338,11 @@ def _settings(args: argparse.Namespace) -> Settings:
     from ..serving.auth import read_keys
     from ..serving.settings import MEBI, Limits, Settings
 
-    named = {name: getattr(args, name) for name, _, _ in _LIMITS}
+    named = {name: getattr(args, name) for name, _, _ in (*_LIMITS, *_SCRIPT_LIMITS)}
+    for _, field, unit, _, _ in _SCRIPT_UNITS:
+        given = getattr(args, field)
+        if given is not None:
+            named[field] = int(given * unit)
     if named["running"] is None:
         named["running"] = default_running(args)
     limits: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
@@ -302,6 +356,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         grpc_port=None if args.no_grpc else args.grpc_port,
         default_voice=args.voice,
         voices=args.voices,
+        scripts=args.scripts_folder,
         api_keys=keys,
         needs_keys=args.needs_keys,
         tls_certificate=args.tls_cert,

@@ -58,6 +58,20 @@ def checkpoint_hash(folder: Path) -> str:
     return digest.hexdigest()
 
 
+def sound_identity(model: Model, checkpoint: str) -> list[Any]:
+    """Return what decides the speech of every line, beside the line; plain data.
+
+    Args:
+        checkpoint: the hash of the model's files.
+    """
+    placement = model.placement
+    return [
+        *(_FORMAT, __version__, checkpoint),
+        *(placement.device.type, str(placement.dtype), placement.quantization),
+        type(model.gpt.engine).__name__,
+    ]
+
+
 class Planner:
     """Makes the plan of a script.
 
@@ -70,12 +84,7 @@ class Planner:
 
     def __init__(self, chat: Chat, model: Model, checkpoint: str, settings: ReadSettings) -> None:
         self._chat, self._model, self._settings = chat, model, settings
-        placement = model.placement
-        self._engine = [
-            *(_FORMAT, __version__, checkpoint),
-            *(placement.device.type, str(placement.dtype), placement.quantization),
-            type(model.gpt.engine).__name__,
-        ]
+        self._engine = sound_identity(model, checkpoint)
         self._manners: dict[tuple[str | None, Style], _Manner] = {}
         self._library = VoiceLibrary()
 

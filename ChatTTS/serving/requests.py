@@ -76,6 +76,8 @@ class SpeechRequest:
         temperature, top_p, top_k: of the sampling; ``None`` means the defaults of the voice.
         language: ``en`` or ``zh``; ``None`` detects it from the text.
         refine: whether to run the refine pass first.
+        refine_tags: control tags of that pass; empty means the defaults of the voice.
+        tags: control tags of the speech pass, such as ``[speed_4]``; empty as above.
         low_latency: whether audio may begin before its first samples are final.
         word_times: whether the pieces have their words, with times.
         guard: ``report`` finds faults of the speech, ``retry`` also speaks faulty utterances again;
@@ -106,6 +108,8 @@ class SpeechRequest:
     top_k: int | None = None
     language: str | None = None
     refine: bool = False
+    refine_tags: str = ""
+    tags: str = ""
     low_latency: bool = False
     word_times: bool = False
     guard: str | None = None

@@ -22,6 +22,7 @@ from .metrics import ServerMetrics
 from .model import SpeechModel
 from .rest import create_app
 from .riva import serve_grpc
+from .scripts import ScriptJobs
 from .service import SpeechService
 from .settings import Settings
 from .startup import log_memory, reserve, warn_if_open
@@ -107,7 +108,9 @@ class Server:
             self.service = service = make_service(self._chat, settings)
             starting.callback(service.shut_down_threads)
             authenticator = Authenticator(settings.api_keys)
-            app = create_app(service, authenticator, settings)
+            self.scripts = scripts = ScriptJobs(service)
+            starting.push_async_callback(scripts.close)
+            app = create_app(service, authenticator, settings, scripts)
             add_websocket(app, service, authenticator, settings)
             metrics = service.metrics
             most, most_grpc = connection_limits(settings)
@@ -122,6 +125,7 @@ class Server:
             # This runs before the interfaces end, since the last requests still use them.
             starting.push_async_callback(self._finish)
             await service.warm_up()
+            await scripts.start()
             log_memory(service.model.metrics(), settings)
             self._exit = starting.pop_all()
         return self
@@ -130,6 +134,7 @@ class Server:
         await self._exit.aclose()
 
     async def _finish(self) -> None:
+        await self.scripts.close()
         aborted = await self.service.close(self.settings.shutdown_seconds)
         if aborted:
             logger.warning("%d requests were dropped, as they took too long to finish", aborted)

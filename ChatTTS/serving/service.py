@@ -102,6 +102,11 @@ class SpeechService:
         """Return whether clients should send requests here."""
         return self.state == "ready"
 
+    @property
+    def ends(self) -> bool:
+        """Return whether new requests are refused for good."""
+        return self.state == "failed" or self._is_closed or self.admission.draining
+
     async def warm_up(self) -> None:
         """Speak once, so that the first client does not wait for one-time initialisation."""
         async with self.speak(SpeechRequest(_WARM_UP_TEXT, seed=0)) as speech:
@@ -160,7 +165,7 @@ class SpeechService:
         The server's lexicon is added to that of the request. This call itself raises nothing;
         :class:`.speech.Speech` lists the errors of entering and of iterating.
         """
-        return Speech(self, self._with_lexicon(request))
+        return Speech(self, self.with_lexicon(request))
 
     async def refine(self, request: SpeechRequest, prompt: str | None = None) -> list[str]:
         """Return the utterances of a request's text after the refine pass.
@@ -171,7 +176,7 @@ class SpeechService:
         Raises:
             ServingError: the text cannot be refined, or not now; as for :meth:`speak`.
         """
-        request = self._with_lexicon(request)
+        request = self.with_lexicon(request)
         self._check_text(request.text)
         await self.find_lexicon_uses(request)
         interrupt = threading.Event()
@@ -274,7 +279,7 @@ class SpeechService:
             )
         return respelled.uses
 
-    def _with_lexicon(self, request: SpeechRequest) -> SpeechRequest:
+    def with_lexicon(self, request: SpeechRequest) -> SpeechRequest:
         """Return a request with the server's lexicon added to its own."""
         default = self.settings.lexicon
         if not default.entries:
@@ -346,6 +351,7 @@ class SpeechService:
             seed=request.seed,
             language=request.language,
             refine=request.refine,
+            refine_tags=request.refine_tags,
             low_latency=request.low_latency,
             first_utterance=request.first_utterance,
             word_times=request.word_times,
@@ -396,5 +402,6 @@ def _sampling_params(request: SpeechRequest) -> dict[str, Any]:
         "temperature": request.temperature,
         "top_P": request.top_p,
         "top_K": request.top_k,
+        "prompt": request.tags or None,
     }
     return {name: value for name, value in fields.items() if value is not None}

@@ -41,6 +41,18 @@ class Limits:
         stalled_seconds: time after which a REST stream is closed whose client does not read.
         voices: uploaded voices.
         prompts: encoded recordings that are cached; each is a string of 15 kB for 30 s.
+        scripts: scripts that are kept, of all clients: those that wait, run, or are done.
+        scripts_per_client: scripts of one client that are kept.
+        scripts_running: scripts that are spoken at a time.
+        script_lines: lines of all scripts that are spoken at a time; never more than half of
+            ``running``, so that other requests find places.
+        script_bytes: size of a script, as text or as a file.
+        script_characters: characters of all lines of a script.
+        script_seconds: length of the speech of a script, as it is estimated before.
+        script_disk_bytes: size of all that is kept of scripts; an hour takes 350 MB while it is
+            spoken.
+        script_age_seconds: time after which a script that is done or failed is deleted.
+        script_watchers: streams of progress of one client.
     """
 
     running: int = 16
@@ -62,6 +74,16 @@ class Limits:
     stalled_seconds: float = 60.0
     voices: int = 1000
     prompts: int = 256
+    scripts: int = 64
+    scripts_per_client: int = 16
+    scripts_running: int = 4
+    script_lines: int = 8
+    script_bytes: int = 16 * MEBI
+    script_characters: int = 1_000_000
+    script_seconds: float = 86_400.0
+    script_disk_bytes: int = 16 * 1024 * MEBI
+    script_age_seconds: float = 7 * 86_400.0
+    script_watchers: int = 16
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -78,6 +100,8 @@ class Settings:
         grpc_port: port of gRPC on the same host; ``None`` disables gRPC.
         default_voice: voice of requests that name none; ``None`` means the checkpoint's default.
         voices: folder of the voices; ``None`` means the user's voice library.
+        scripts: folder in which scripts and their speech are kept, for this server alone; ``None``
+            means one in the user's data folder, which is made for the first script.
         api_keys: keys of the clients; each key is a client of its own. Without keys, requests
             need none.
         needs_keys: ``True`` refuses to start without keys; ``False`` states that every machine
@@ -107,6 +131,7 @@ class Settings:
     grpc_port: int | None = 50051
     default_voice: str | None = None
     voices: Path | None = None
+    scripts: Path | None = None
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     needs_keys: bool | None = None
     tls_certificate: Path | None = None

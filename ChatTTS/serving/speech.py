@@ -218,6 +218,7 @@ class Speech(AsyncIterator[Piece]):
     def _cache_key(self) -> tuple[Any, ...]:
         """Everything that the samples, words and faults of the pieces depend on."""
         r = self.request
-        settings = (r.seed, r.temperature, r.top_p, r.top_k, r.language, r.refine, r.low_latency)
+        sampling = (r.seed, r.temperature, r.top_p, r.top_k, r.tags)
+        settings = (*sampling, r.language, r.refine, r.refine_tags, r.low_latency)
         voice = tuple(sorted(self._voice.items()))
         return (r.text, r.lexicon, voice, r.first_utterance, r.word_times, r.guard, *settings)

@@ -120,7 +120,8 @@ def server_thread(chat: Chat | None = None, **settings: Any) -> Iterator[ServerT
         settings: fields of ``Settings``; all ports are free ones by default.
     """
     with tempfile.TemporaryDirectory() as folder:
-        chosen = Settings(**{"port": 0, "grpc_port": 0, "voices": Path(folder), **settings})
+        folders = {"voices": Path(folder), "scripts": Path(folder) / "scripts"}
+        chosen = Settings(**{"port": 0, "grpc_port": 0, **folders, **settings})
         thread = ServerThread(chat or loaded_chat(), chosen)
         thread.begin()
         try:

@@ -324,5 +324,10 @@ async def send_part(part: bytes, send: Send) -> None:
         await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
+async def send_event(event: str, send: Send) -> None:
+    """Send a server-sent event whose data are a text of JSON."""
+    await send_part(f"data: {event}\n\n".encode(), send)
+
+
 async def _send_event(event: dict[str, Any], send: Send) -> None:
-    await send_part(f"data: {json.dumps(event)}\n\n".encode(), send)
+    await send_event(json.dumps(event), send)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
@@ -12,6 +13,8 @@ from ..errors import ChatTTSError, ConfigError, shown
 # An hour of silence is a mistake in the script.
 LONGEST_PAUSE = 600.0
 SLOWEST_TEMPO, FASTEST_TEMPO = 0.5, 2.0
+# The place at the beginning of a warning.
+_PLACED = re.compile(r"(.+?):(\d+): ")
 _LEVELS = {"speed": 9, "oral": 9, "laugh": 2, "breaks": 7}
 
 
@@ -188,7 +191,9 @@ class Script:
     def check_strict(self) -> None:
         """Raise ScriptError for the first warning."""
         if self.warnings:
-            raise ScriptError(self.warnings[0])
+            found = _PLACED.match(self.warnings[0])
+            place = None if found is None else Place(found[1], int(found[2]))
+            raise ScriptError(self.warnings[0], place)
 
     def between(self, first: str | None = None, last: str | None = None) -> Script:
         """Return the script from one chapter to another one, both included.

@@ -20,6 +20,7 @@ import riva.client
 from numpy.typing import NDArray
 
 from ChatTTS.core import Chat
+from ChatTTS.serving.model import SpeechModel
 from ChatTTS.serving.server import Server
 from ChatTTS.serving.settings import Settings
 
@@ -35,10 +36,12 @@ class WholeServer(RunningServer):
 
     Attributes:
         grpc_address: host and port of its gRPC interface.
+        scripts: the jobs of its scripts.
     """
 
     def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(server.url, server.service, server.settings, loop)
+        self.scripts = server.scripts
         self.grpc_address = f"{server.settings.host}:{server.grpc_port}"
 
     @contextlib.contextmanager
@@ -65,7 +68,7 @@ class ServerThread(threading.Thread):
         loop: its loop.
     """
 
-    def __init__(self, chat: Chat, settings: Settings) -> None:
+    def __init__(self, chat: Chat | SpeechModel, settings: Settings) -> None:
         super().__init__(name="server", daemon=True)
         self.loop = asyncio.new_event_loop()
         self._chat, self._settings = chat, settings

@@ -16,7 +16,7 @@ from ...longform.planned import PlannedLine
 from ...longform.script import Line, Place, Script, ScriptError, Style
 from ...longform.settings import Role
 from ...text.splitter import is_speakable
-from ..errors import RequestTooLargeError, ServingError
+from ..errors import BadRequestError, RequestTooLargeError, ServingError
 from ..requests import Priority, SpeechRequest
 from ..service import SpeechService
 from ..settings import Limits
@@ -166,11 +166,18 @@ class ScriptPlanner:
 
         Raises:
             ScriptError: a line cannot be spoken, such as one with an unknown voice.
+        BadRequestError: so is a voice of the options.
         """
-        for name, role in self._options.roles.items():
-            with _placed(Place(f"voices: {name}")):
-                self._voices.parameters(role.voice)
+        self._check_roles()
         return tuple(self._planned(n, line) for n, line in enumerate(script.lines, 1))
+
+    def _check_roles(self) -> None:
+        """Raise BadRequestError for a role whose voice cannot be used, also if no line names it."""
+        for name, role in self._options.roles.items():
+            try:
+                self._voices.parameters(role.voice)
+            except ChatTTSError as error:
+                raise BadRequestError(f"voices: {name}: {error}", param="voices") from error
 
     def _planned(self, number: int, line: Line) -> PlannedLine:
         with _placed(line.place):

@@ -6,22 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .script import LONGEST_PAUSE, Join, Line, Place, Script
+from ..text.pauses import LONGEST_PAUSE, seconds
+from .script import Join, Line, Place, Script
 
 _MARK = re.compile(r"\[(pause|voice):([^\[\]]*)\]")
-_SECONDS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*(ms|s)")
 _SENTENCE = re.compile(r"[^.!?…。！？]+[.!?…。！？]*[\"'”’)）」』]*\s*")
 # Lines are generated side by side and kept whole, so their length bounds the memory.
 MOST_CHARACTERS = 1500
-
-
-def seconds(text: str) -> float | None:
-    """Return the seconds of ``1.5s`` or ``300ms``; ``None`` for anything else."""
-    found = _SECONDS.fullmatch(text.strip())
-    if found is None:
-        return None
-    value = float(found[1]) / (1000 if found[2] == "ms" else 1)
-    return value if value <= LONGEST_PAUSE else None
 
 
 def expanded(script: Script, most: int = MOST_CHARACTERS) -> Script:

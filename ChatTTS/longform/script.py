@@ -9,9 +9,8 @@ from enum import Enum
 from typing import Any
 
 from ..errors import ChatTTSError, ConfigError, shown
+from ..text.pauses import LONGEST_PAUSE
 
-# An hour of silence is a mistake in the script.
-LONGEST_PAUSE = 600.0
 SLOWEST_TEMPO, FASTEST_TEMPO = 0.5, 2.0
 # The place at the beginning of a warning.
 _PLACED = re.compile(r"(.+?):(\d+): ")

@@ -10,7 +10,8 @@ from typing import Any
 from ..errors import ConfigError, shown
 from ..pipeline.guard import checked_guard
 from ..text import Lexicon
-from .script import LONGEST_PAUSE, Join, ScriptError, Style
+from ..text.pauses import LONGEST_PAUSE
+from .script import Join, ScriptError, Style
 
 
 @dataclass(frozen=True)

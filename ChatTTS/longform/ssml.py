@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from .marks import seconds
+from ..text.pauses import LONGEST_PAUSE, seconds
 from .plain import unwrapped
 from .respelling import respelled
 from .say_as import say_as
-from .script import FASTEST_TEMPO, LONGEST_PAUSE, SLOWEST_TEMPO, Join, Line, Place, Script, Style
+from .script import FASTEST_TEMPO, SLOWEST_TEMPO, Join, Line, Place, Script, Style
 from .untrusted_xml import parse_xml, tag_of
 
 if TYPE_CHECKING:

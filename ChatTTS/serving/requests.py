@@ -12,6 +12,7 @@ from ..audio.tempo import FASTEST, SLOWEST
 from ..errors import ConfigError
 from ..text.lexicon import Lexicon
 from .errors import BadRequestError
+from .segments import Segment
 
 SEED_LIMIT = 2**63
 GUARDS = ("retry", "report", "none")
@@ -89,6 +90,8 @@ class SpeechRequest:
         request_id: its name in logs and answers.
         first_utterance: index of the text's first utterance; above 0 if the text continues an
             earlier one.
+        segments: the parts of an SSML text, which ``text`` has as lines; empty for other texts.
+        warnings: what was left out of the SSML.
         continues: whether it belongs to a text that was accepted before; then a server that shuts
             down still speaks it.
 
@@ -119,6 +122,8 @@ class SpeechRequest:
     client: str = ""
     request_id: str = field(default_factory=new_request_id)
     first_utterance: int = 0
+    segments: tuple[Segment, ...] = ()
+    warnings: tuple[str, ...] = ()
     continues: bool = False
 
     def __post_init__(self) -> None:

@@ -212,7 +212,9 @@ class Speech(AsyncIterator[Piece]):
 
     @property
     def _is_cacheable(self) -> bool:
-        return self.request.is_seeded and self._backend.settings.result_cache_bytes > 0
+        request, size = self.request, self._backend.settings.result_cache_bytes
+        # The voices of segments may change under their names.
+        return request.is_seeded and not request.segments and size > 0
 
     @property
     def _cache_key(self) -> tuple[Any, ...]:

@@ -9,10 +9,11 @@ import pytest
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.longform.files import parse_script, read_script
-from ChatTTS.longform.marks import expanded, seconds
+from ChatTTS.longform.marks import expanded
 from ChatTTS.longform.respelling import respelled
 from ChatTTS.longform.say_as import say_as
 from ChatTTS.longform.script import Join, Line, Script, ScriptError, Style
+from ChatTTS.text.pauses import seconds
 
 
 def texts(script: Script) -> list[str]:

@@ -43,7 +43,8 @@ class ToneModel:
         fails: an error for each text that has one.
     """
 
-    gives_attention, fallback, has_alignment_heads = True, None, True
+    gives_attention, has_alignment_heads = True, True
+    fallback: str | None = None
 
     def __init__(self) -> None:
         folder = assets.locate("bundled")

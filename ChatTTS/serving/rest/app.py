@@ -43,6 +43,7 @@ _EXPOSED_HEADERS = (
     "x-seed",
     "x-finish-reason",
     "x-lexicon",
+    "x-warnings",
     "x-faults",
     "x-retries",
     "retry-after",

@@ -16,7 +16,7 @@ from ..encoding import Format
 from ..errors import BadRequestError
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
-from .request_parsing import Caller, check_model
+from .request_parsing import Caller, check_model, spoken_fields
 from .schemas import ERRORS, NOT_FOUND, CaptionedBody, CaptionedSpeech, WordTimestamp
 from .streaming import (
     EncodedPiece,
@@ -62,7 +62,7 @@ def captioned_routes(service: SpeechService) -> APIRouter:
             check_model(body.model)
         caller = Caller.of(request)
         asked = SpeechRequest(
-            body.input,
+            **await spoken_fields(service, body.input),
             voice=body.voice,
             speed=body.speed,
             seed=new_seed() if body.seed is None else body.seed,

@@ -29,6 +29,8 @@ from ..speech import Speech
 from ..words import cue_fields, fault_fields, lexicon_fields, word_fields
 from .schemas import TimedSpeech, TimedWord
 
+# A header has at most some kB. A character may take 12 bytes in it.
+_MOST_WARNINGS, _MOST_WARNING = 5, 100
 _SAMPLES_PER_FRAME = int(SAMPLE_RATE / FRAMES_PER_SECOND)
 
 
@@ -181,6 +183,15 @@ def lexicon_headers(speech: Speech) -> dict[str, str]:
     return {"x-lexicon": str(len(speech.lexicon_uses))}
 
 
+def warning_headers(speech: Speech) -> dict[str, str]:
+    """Return the header with what was left out of SSML, a list in JSON; none if nothing was."""
+    warnings = speech.request.warnings
+    if not warnings:
+        return {}
+    shown = [warning[:_MOST_WARNING] for warning in warnings[:_MOST_WARNINGS]]
+    return {"x-warnings": json.dumps(shown)}  # of ASCII alone
+
+
 def guard_headers(speech: Speech) -> dict[str, str]:
     """Return the headers of speech at its end; none without a guard."""
     if speech.request.guard is None:
@@ -315,6 +326,7 @@ class SpeechResponse(Response):
             "x-accel-buffering": "no",
             "cache-control": "no-cache",
             **lexicon_headers(speech),
+            **warning_headers(speech),
         }
 
 

@@ -186,20 +186,12 @@ RULES = [
     Rule(
         "the service knows no interface",
         within("ChatTTS.serving", "service speech voices admission tickets fair_queue requests"),
-        within("ChatTTS.serving", "rest websocket riva server encoding"),
+        within("ChatTTS.serving", "rest websocket riva server encoding scripts"),
     ),
     Rule(
         "scripts are requests of the service, whatever interface brings them",
         within("ChatTTS.serving", "scripts"),
-        (
-            *within("ChatTTS", "core"),
-            *within("ChatTTS.serving", "rest websocket riva server local_model replicas"),
-        ),
-    ),
-    Rule(
-        "the service does not know the jobs that it speaks",
-        within("ChatTTS.serving", "service speech model requests segments admission tickets"),
-        within("ChatTTS.serving", "scripts"),
+        within("ChatTTS.serving", "rest websocket riva server local_model replicas"),
     ),
     Rule(
         "the service knows its model by an interface alone",

@@ -62,23 +62,15 @@ _SCRIPT_LIMITS = (
     ),
     ("script_characters", "N", "most characters of a script"),
     ("script_seconds", "S", "longest speech of a script, in seconds, as it is estimated before"),
+    ("script_age_seconds", "S", "age in seconds after which a script that is done is deleted"),
 )
-# Options of scripts in larger units: option, field of Limits, units of the field in one, help.
-_SCRIPT_UNITS = (
-    ("--script-upload", "script_bytes", 1 << 20, "MB", "largest file of a script"),
+# Options of scripts in MB: option, field of Limits, help.
+_SCRIPT_SIZES = (
+    ("--script-upload", "script_bytes", "largest file of a script"),
     (
         "--script-disk",
         "script_disk_bytes",
-        1 << 20,
-        "MB",
         "room on the disk for all scripts; an hour takes 350 MB while it is spoken, 30 MB as mp3",
-    ),
-    (
-        "--script-days",
-        "script_age_seconds",
-        86_400,
-        "DAYS",
-        "age after which a script that is done is deleted",
     ),
 )
 _LIMITS = (
@@ -246,8 +238,8 @@ def _add_script_options(parser: Parser) -> None:
         scripts.add_argument(
             f"--max-{name.replace('_', '-')}", dest=name, type=kind, metavar=metavar, help=what
         )
-    for option, field, _, metavar, what in _SCRIPT_UNITS:
-        scripts.add_argument(option, dest=field, type=float, metavar=metavar, help=what)
+    for option, field, what in _SCRIPT_SIZES:
+        scripts.add_argument(option, dest=field, type=float, metavar="MB", help=what)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -339,10 +331,9 @@ def _settings(args: argparse.Namespace) -> Settings:
     from ..serving.settings import MEBI, Limits, Settings
 
     named = {name: getattr(args, name) for name, _, _ in (*_LIMITS, *_SCRIPT_LIMITS)}
-    for _, field, unit, _, _ in _SCRIPT_UNITS:
+    for _, field, _ in _SCRIPT_SIZES:
         given = getattr(args, field)
-        if given is not None:
-            named[field] = int(given * unit)
+        named[field] = None if given is None else int(given * MEBI)
     if named["running"] is None:
         named["running"] = default_running(args)
     limits: dict[str, Any] = {name: value for name, value in named.items() if value is not None}

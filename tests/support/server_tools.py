@@ -36,12 +36,10 @@ class WholeServer(RunningServer):
 
     Attributes:
         grpc_address: host and port of its gRPC interface.
-        scripts: the jobs of its scripts.
     """
 
     def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(server.url, server.service, server.settings, loop)
-        self.scripts = server.scripts
+        super().__init__(server.url, server.service, server.scripts, server.settings, loop)
         self.grpc_address = f"{server.settings.host}:{server.grpc_port}"
 
     @contextlib.contextmanager

@@ -168,20 +168,17 @@ RULES = [
         within("ChatTTS", "core pipeline checkpoints voices utils model text audio longform"),
         within("ChatTTS", "serving cli"),
     ),
-    Rule(
-        "interfaces of the server stand beside each other, on one service",
-        within("ChatTTS.serving", "rest"),
-        within("ChatTTS.serving", "websocket riva server"),
-    ),
-    Rule(
-        "interfaces of the server stand beside each other, on one service (sockets)",
-        within("ChatTTS.serving", "websocket"),
-        within("ChatTTS.serving", "rest riva server"),
-    ),
-    Rule(
-        "interfaces of the server stand beside each other, on one service (gRPC)",
-        within("ChatTTS.serving", "riva"),
-        within("ChatTTS.serving", "rest websocket server"),
+    *(
+        Rule(
+            f"interfaces of the server stand beside each other, on one service ({name})",
+            within("ChatTTS.serving", name),
+            within("ChatTTS.serving", others),
+        )
+        for name, others in (
+            ("rest", "websocket riva server"),
+            ("websocket", "rest riva server"),
+            ("riva", "rest websocket server"),
+        )
     ),
     Rule(
         "the service knows no interface",

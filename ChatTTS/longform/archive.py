@@ -22,14 +22,15 @@ class Archive:
     Args:
         source: the archive's file, or an open one.
         name: of the archive, for messages.
+        most: bytes that the members which are read may have together; 512 MB by default.
 
     Raises:
         ScriptError: the file is no zip archive, is damaged, or has too many members.
     """
 
-    def __init__(self, source: Path | BinaryIO, name: str) -> None:
+    def __init__(self, source: Path | BinaryIO, name: str, most: int | None = None) -> None:
         self.name = name
-        self._left = _MOST_IN_ALL
+        self._left = _MOST_IN_ALL if most is None else most
         try:
             self._zip = zipfile.ZipFile(source)
         except OSError as error:
@@ -60,7 +61,7 @@ class Archive:
                     if size > most:
                         raise ScriptError(
                             f"{self.name}/{member}: it unpacks to more than {most >> 20} MB, which "
-                            "no book does (a zip bomb?)"
+                            "is too much here (a zip bomb?)"
                         )
                     parts.append(block)
         except KeyError as error:

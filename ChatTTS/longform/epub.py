@@ -46,17 +46,18 @@ class _Package:
     author: str
 
 
-def read_epub(source: Path | BinaryIO, name: str) -> Script:
+def read_epub(source: Path | BinaryIO, name: str, most: int | None = None) -> Script:
     """Return the chapters of a book; a document that the contents do not name goes on the last one.
 
     Args:
         source: the book's file, or an open one.
         name: of the book, for messages.
+        most: bytes of all its files that are read; see :class:`.archive.Archive`.
 
     Raises:
         ScriptError: the file is damaged, protected, or beyond the bounds of :class:`Archive`.
     """
-    with Archive(source, name) as archive:
+    with Archive(source, name, most) as archive:
         package = _package(archive)
         _check_protection(archive, package)
         titles = _titles(archive, package.toc)

@@ -65,19 +65,22 @@ def read_script(path: str | Path, format: str | None = None) -> Script:
     return read_script_bytes(data, str(source), kind)
 
 
-def read_script_bytes(data: bytes, name: str, format: str | None = None) -> Script:
+def read_script_bytes(
+    data: bytes, name: str, format: str | None = None, most: int | None = None
+) -> Script:
     """Return the script of a file's bytes; no file is opened.
 
     Args:
         name: of the file, for messages.
         format: as in :func:`read_script`.
+        most: bytes of all files of an EPUB that are read.
 
     Raises:
         ScriptError: as :func:`read_script`.
     """
     kind = format or format_of(name)
     if kind == "epub":
-        return _checked(read_epub(io.BytesIO(data), name), name)
+        return _checked(read_epub(io.BytesIO(data), name, most), name)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

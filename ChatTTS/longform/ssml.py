@@ -82,6 +82,7 @@ class _Reader:
     lines: list[Line] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
+    has_words: bool = False  # of the text; joining it at each piece takes the square of its time
     marks: list[str] = field(default_factory=list)
     manner: _Manner = _Manner()
     line: int = 0
@@ -128,14 +129,15 @@ class _Reader:
         if manner != self.manner:
             self.end(Join.PHRASE)
             self.manner = manner
-        if not "".join(self.text).strip():
+        if not self.has_words:
             self.line = self.place(element).line
+        self.has_words = True
         self.text.append(text)
 
     def end(self, join: Join) -> None:
         """End the line; without text, an earlier line gets the stronger join."""
         text = unwrapped("".join(self.text))
-        self.text = []
+        self.text, self.has_words = [], False
         if text:
             self.lines.append(
                 Line(

@@ -218,9 +218,13 @@ class ScriptJobs:
     def _checked(self, source: ScriptSource, fields: Mapping[str, Any], client: str) -> ScriptJob:
         """Return a new job after all checks; runs in a thread."""
         try:
-            json.dumps(fields, ensure_ascii=False).encode("utf-8")
+            size = len(json.dumps(fields, ensure_ascii=False).encode("utf-8"))
         except UnicodeEncodeError as error:
             raise BadRequestError("an option has half a character") from error
+        if size > self._limits.message_bytes:
+            raise RequestTooLargeError(
+                f"the options have {size} bytes; this server takes {self._limits.message_bytes}"
+            )
         options = ScriptOptions.of(fields)
         try:
             script = source.read(options, self._limits)
@@ -330,6 +334,8 @@ class ScriptJobs:
             await loop.run_in_executor(self._speakers, work)
         except InterruptedReadingError:
             job.state = QUEUED  # the next server goes on with it, unless it is deleted
+            if self._is_closed:  # it was not the script that ended this server
+                job.starts -= 1
         except Exception as error:  # the client gets an answer to any error
             answer = script_error(error)
             if answer.status >= 500:
@@ -352,7 +358,7 @@ class ScriptJobs:
         """Keep what became of a job that runs no more."""
         logger.info("script=%s client=%s state=%s lines=%d seconds=%.1f",
                     job.id, job.client, job.state, job.lines_done, job.seconds_done)  # fmt: skip
-        if job.is_final:
+        if job.is_final or self._is_closed:
             with contextlib.suppress(OSError):  # then the next server makes the same result
                 await self._read(partial(store.save, job))
                 if job.state == DONE:

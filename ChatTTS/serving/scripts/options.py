@@ -19,6 +19,7 @@ from ..requests import parse_lexicon
 
 # Names of the formats of subtitles, which are one format here.
 _CUES = ("srt", "vtt")
+_MOST_ROLES = 1000
 SCRIPT_FORMAT_NAMES = (*SCRIPT_FORMATS, *_CUES)
 """Values of the option ``format``."""
 
@@ -155,6 +156,8 @@ def _pauses(given: Mapping[str, Any]) -> Pauses:
 
 
 def _roles(given: Mapping[str, Any]) -> dict[str, Role]:
+    if len(given) > _MOST_ROLES:
+        raise BadRequestError(f"voices may have {_MOST_ROLES} names", param="voices")
     try:
         return parse_roles(given, "voices")
     except ScriptError as error:

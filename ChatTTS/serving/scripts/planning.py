@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...errors import ChatTTSError
-from ...longform.files import read_script_bytes
+from ...longform.files import format_of, read_script_bytes
 from ...longform.marks import MOST_CHARACTERS, expanded
 from ...longform.planned import PlannedLine
 from ...longform.script import Line, Place, Script, ScriptError, Style
@@ -28,6 +28,9 @@ _FORMAT = 1
 # has fewer characters.
 _SECONDS_PER_CHARACTER = 0.085
 _SECONDS_PER_HAN = 0.35
+# Three of a character of Chinese, and the marks of a document.
+_BYTES_PER_CHARACTER = 8
+_COVER_BYTES = 4 << 20
 
 VoiceParameters = Mapping[str, str]
 """Fields of ``InferCodeParams`` of a voice."""
@@ -52,12 +55,20 @@ class ScriptSource:
             ScriptError: it cannot be read, or has warnings and ``strict`` is set.
             RequestTooLargeError: it is longer than the limits.
         """
-        script = read_script_bytes(self.data, self.name, options.format)
+        # A document takes many times its size in memory while it is read.
+        most = limits.script_characters * _BYTES_PER_CHARACTER
+        is_book = (options.format or format_of(self.name)) == "epub"
+        if not is_book and len(self.data) > most:
+            raise RequestTooLargeError(
+                f"the script has {len(self.data)} bytes; this server takes {most}, and "
+                f"{limits.script_characters} characters: send it in parts, such as chapters",
+                param="script",
+            )
+        script = read_script_bytes(self.data, self.name, options.format, most + _COVER_BYTES)
         if options.strict:
             script.check_strict()
         script = script.between(options.first, options.last)
-        most = min(MOST_CHARACTERS, limits.characters)
-        script = expanded(script, most)
+        script = expanded(script, min(MOST_CHARACTERS, limits.characters))
         script = replace(
             script,
             title=script.title if options.title is None else options.title,

@@ -28,11 +28,11 @@ BODY: dict[str, Any] = {
 
 def result(url: str, name: str) -> bytes:
     until = time.monotonic() + 2 * PATIENCE
-    while (told := httpx.get(f"{url}{SCRIPTS}/{name}").json())["state"] != "done":
+    while (told := httpx.get(f"{url}{SCRIPTS}/{name}", timeout=PATIENCE).json())["state"] != "done":
         assert told["state"] != "failed", told
         assert time.monotonic() < until, told
         time.sleep(0.1)
-    return httpx.get(f"{url}{SCRIPTS}/{name}/audio").content
+    return httpx.get(f"{url}{SCRIPTS}/{name}/audio", timeout=PATIENCE).content
 
 
 @pytest.mark.slow
@@ -43,11 +43,11 @@ def test_a_server_that_is_killed_five_times_gives_the_same_file(tmp_path: Path) 
         return Process(tmp_path, "--scripts", str(tmp_path / folder))
 
     server = started("undisturbed")
-    name = httpx.post(server.url + SCRIPTS, json=BODY).json()["id"]
+    name = httpx.post(server.url + SCRIPTS, json=BODY, timeout=PATIENCE).json()["id"]
     whole = result(server.url, name)
     server.close()
     server = started("killed")
-    name = httpx.post(server.url + SCRIPTS, json=BODY).json()["id"]
+    name = httpx.post(server.url + SCRIPTS, json=BODY, timeout=PATIENCE).json()["id"]
     lines = tmp_path / "killed" / name / "lines"
     chance = random.Random(7)
     for most in (1, 6, 10, 15, 22):

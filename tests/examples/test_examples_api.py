@@ -291,7 +291,7 @@ def test_scripts(running: Running, capsys: pytest.CaptureFixture[str]) -> None:
     *told, last = capsys.readouterr().out.splitlines()
     assert told[-1] == "done: 3 of 3 lines"
     assert last.startswith("play.wav: ")
-    assert running.server.scripts.counts().done == 0
+    assert running.server.scripts.of("127.0.0.1") == []
     Path("play.txt").write_text("Anna: Hello.\nZoe: Hi.\n", encoding="utf-8")
     with pytest.raises(SystemExit) as end:
         run("scripts.py", "play.txt", "--voice", "Anna=alloy", *where)

@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,22 +34,12 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SWEEP_SECONDS = 30.0
-# Threads that read scripts and files of jobs; a script may take seconds.
-_READERS = 2
+# Threads that read scripts, which takes seconds for long ones; and threads for the jobs' files.
+_READERS, _KEEPERS = 2, 2
 # A job that was begun so often, and of which no line was kept since, ends the server each time.
 _MOST_STARTS = 10
 # Bytes of a second: spoken lines are float32 at 24 kHz.
 _LINE_BYTES, _WAV_BYTES, _CODED_BYTES = 96_000, 48_000, 30_000
-
-
-@dataclass(frozen=True)
-class JobCounts:
-    """How many jobs there are, by their states."""
-
-    queued: int
-    running: int
-    done: int
-    failed: int
 
 
 class ScriptJobs:
@@ -75,6 +64,7 @@ class ScriptJobs:
         self._side_by_side = lines
         self._places = asyncio.Semaphore(lines)
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="script_reading")
+        self._keepers = ThreadPoolExecutor(_KEEPERS, thread_name_prefix="script_keeping")
         self._speakers = ThreadPoolExecutor(
             self._limits.scripts_running, thread_name_prefix="script_speaking"
         )
@@ -108,7 +98,7 @@ class ScriptJobs:
             job.interrupt.set()
         if self._tasks:
             await asyncio.wait(set(self._tasks.values()))
-        for threads in (self._readers, self._speakers):
+        for threads in (self._readers, self._keepers, self._speakers):
             await asyncio.to_thread(threads.shutdown)
         if self._store is not None:
             self._store.close()
@@ -117,11 +107,6 @@ class ScriptJobs:
     def is_closed(self) -> bool:
         """Return whether the server ends."""
         return self._is_closed
-
-    def counts(self) -> JobCounts:
-        """Return how many jobs are in each state."""
-        found = Counter(job.state for job in list(self._jobs.values()))
-        return JobCounts(found[QUEUED], found[RUNNING], found[DONE], found[FAILED])
 
     # -- what clients ask --------------------------------------------------------------------
 
@@ -146,8 +131,9 @@ class ScriptJobs:
         self._coming[client] += 1
         try:
             store = await self._opened_for_client()
-            job = await self._read(partial(self._checked, source, fields, client))
-            self._check_room(store, job)
+            checked = partial(self._checked, source, fields, client)
+            job = await asyncio.get_running_loop().run_in_executor(self._readers, checked)
+            self._check_room(store, job, len(source.data))
             # Shielded: a job that is kept must be known, also if its client has gone.
             await asyncio.shield(self._keep(store, job, source))
         finally:
@@ -259,9 +245,9 @@ class ScriptJobs:
             warn=job.warn,
         )
 
-    def _check_room(self, store: JobStore, job: ScriptJob) -> None:
+    def _check_room(self, store: JobStore, job: ScriptJob, size: int) -> None:
         """Refuse a script whose speech would probably not fit beside what was accepted before."""
-        needs = _bytes(job)
+        needs = size + _bytes(job)
         if needs > self._limits.script_disk_bytes:
             raise RequestTooLargeError(
                 f"the speech of this script takes about {needs >> 20} MB while it is made; this "
@@ -281,7 +267,7 @@ class ScriptJobs:
 
     async def _keep(self, store: JobStore, job: ScriptJob, source: ScriptSource) -> None:
         try:
-            await self._read(partial(store.create, job, source))
+            await self._in_thread(partial(store.create, job, source))
         except OSError as error:
             logger.error("a script cannot be kept in %s: %s", store.folder, error)
             raise script_error(error) from error
@@ -305,8 +291,8 @@ class ScriptJobs:
         async with self._opening:
             if self._store is None:
                 most = self._limits.script_disk_bytes
-                store = await self._read(lambda: JobStore(self._folder(), most))
-                for job in await self._read(store.load):
+                store = await self._in_thread(lambda: JobStore(self._folder(), most))
+                for job in await self._in_thread(store.load):
                     self._jobs[job.id] = job
                 self._store = store
                 self._fill()
@@ -351,7 +337,7 @@ class ScriptJobs:
         finally:
             del self._tasks[job.id]
             if job.is_deleted:  # perhaps just now
-                await self._read(partial(store.remove, job))
+                await self._in_thread(partial(store.remove, job))
         self._fill()
 
     async def _settle(self, store: JobStore, job: ScriptJob) -> None:
@@ -360,9 +346,9 @@ class ScriptJobs:
                     job.id, job.client, job.state, job.lines_done, job.seconds_done)  # fmt: skip
         if job.is_final or self._is_closed:
             with contextlib.suppress(OSError):  # then the next server makes the same result
-                await self._read(partial(store.save, job))
+                await self._in_thread(partial(store.save, job))
                 if job.state == DONE:
-                    await self._read(partial(store.remove_lines, job))
+                    await self._in_thread(partial(store.remove_lines, job))
 
     def _speak(self, store: JobStore, job: ScriptJob, voice: ServiceVoice) -> None:
         """Speak a job and write its files; runs in a thread."""
@@ -407,9 +393,9 @@ class ScriptJobs:
         job.interrupt.set()
         self._jobs.pop(job.id, None)
         # A server that is killed now must not go on with it.
-        await self._read(partial(store.forget, job))
+        await self._in_thread(partial(store.forget, job))
         if job.id not in self._tasks:
-            await self._read(partial(store.remove, job))
+            await self._in_thread(partial(store.remove, job))
 
     async def _sweep(self) -> None:
         """Delete results that are too old, again and again."""
@@ -432,8 +418,8 @@ class ScriptJobs:
         assert self._store is not None
         return self._store
 
-    async def _read(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, work)
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._keepers, work)
 
 
 def _bytes(job: ScriptJob) -> int:

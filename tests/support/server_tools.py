@@ -120,8 +120,8 @@ def server_thread(chat: Chat | None = None, **settings: Any) -> Iterator[ServerT
         chat: speaks; one of its own by default.
         settings: fields of ``Settings``; all ports are free ones by default.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        folders = {"voices": Path(folder), "scripts": Path(folder) / "scripts"}
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as scripts:
+        folders = {"voices": Path(folder), "scripts": Path(scripts)}
         chosen = Settings(**{"port": 0, "grpc_port": 0, **folders, **settings})
         thread = ServerThread(chat or loaded_chat(), chosen)
         thread.begin()

@@ -131,7 +131,8 @@ def running_server(
         settings: fields of ``Settings``; the voices are in a folder that is deleted at the end.
     """
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        folders = {"voices": Path(folder), "scripts": Path(folder) / "scripts"}
+        scripts = stack.enter_context(tempfile.TemporaryDirectory())
+        folders = {"voices": Path(folder), "scripts": Path(scripts)}
         chosen = Settings(**{"port": 0, "grpc_port": None, **folders, **settings})
         speaker = chat
         if speaker is None:

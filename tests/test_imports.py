@@ -114,7 +114,7 @@ LAZY = ("ChatTTS", "ChatTTS.utils")
 # Helpers that know nothing of speech. Other modules in utils are names of the published package.
 HELPERS = within(
     "ChatTTS.utils",
-    "folders lru machine progress process_hooks fair_lock locks kept_files untrusted "
+    "folders folder_lock lru machine progress process_hooks fair_lock locks kept_files untrusted "
     "ray_environment ray_cluster",
 )
 RULES = [
@@ -160,7 +160,7 @@ RULES = [
         within(
             "ChatTTS.longform",
             "script marks plain markdown dialogue cues epub archive untrusted_xml ssml say_as "
-            "respelling files",
+            "respelling json_lines files",
         ),
         ("torch", *within("ChatTTS", "core model pipeline voices")),
         indirectly=True,
@@ -186,7 +186,12 @@ RULES = [
     Rule(
         "the service knows no interface",
         within("ChatTTS.serving", "service speech voices admission tickets fair_queue requests"),
-        within("ChatTTS.serving", f"{INTERFACES} {SHARED} server encoding"),
+        within("ChatTTS.serving", f"{INTERFACES} {SHARED} server encoding scripts"),
+    ),
+    Rule(
+        "scripts are requests of the service, whatever interface brings them",
+        within("ChatTTS.serving", "scripts"),
+        within("ChatTTS.serving", f"{INTERFACES} server local_model replicas"),
     ),
     Rule(
         "the service knows its model by an interface alone",

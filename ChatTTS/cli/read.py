@@ -42,13 +42,13 @@ from there, with the same arguments, to the same file; the folder is deleted whe
 
 It needs the extra `longform`: pip install 'chattts-velocity[longform]'.
 """
-_FORMATS = ("plain", "markdown", "dialogue", "cues", "ssml", "epub")
+_FORMATS = ("plain", "markdown", "dialogue", "cues", "ssml", "lines", "epub")
 
 
 def add_to(commands: Commands) -> None:
     parser = add_command(commands, "read", run, "speak a book or a script as one work", _DETAILS)
     parser.add_argument(
-        "script", metavar="SCRIPT", help="the file: .txt, .md, .epub, .srt, .vtt or .ssml"
+        "script", metavar="SCRIPT", help="the file: .txt, .md, .epub, .srt, .vtt, .ssml or .jsonl"
     )
     _add_script_options(parser)
     _add_output_options(parser)

@@ -52,6 +52,28 @@ server could not start, 2 for a wrong command line, 130 after a second Ctrl-C.
 _WYOMING_PORT = 10200  # that of Piper
 _log = logging.getLogger("ChatTTS.serving")
 # Options that are limits: name of the field of Limits, metavar, help.
+_SCRIPT_LIMITS = (
+    ("scripts", "N", "most scripts that are kept, waiting or done"),
+    ("scripts_per_client", "N", "most scripts of one client that are kept"),
+    ("scripts_running", "N", "most scripts that are spoken at the same time"),
+    (
+        "script_lines",
+        "N",
+        "most lines of all scripts that are spoken at the same time; at most half of --max-running",
+    ),
+    ("script_characters", "N", "most characters of a script"),
+    ("script_seconds", "S", "longest speech of a script, in seconds, as it is estimated before"),
+    ("script_age_seconds", "S", "age in seconds after which a script that is done is deleted"),
+)
+# Options of scripts in MB: option, field of Limits, help.
+_SCRIPT_SIZES = (
+    ("--script-upload", "script_bytes", "largest file of a script"),
+    (
+        "--script-disk",
+        "script_disk_bytes",
+        "room on the disk for all scripts; an hour takes 350 MB while it is spoken, 30 MB as mp3",
+    ),
+)
 _LIMITS = (
     ("running", "N", "most requests that run at the same time"),
     ("waiting", "N", "most requests that wait; further ones are refused at once"),
@@ -194,6 +216,7 @@ def add_to(commands: Commands) -> None:
         "generated, and then reports (default %(default)s)",
     )
     _add_limits(parser)
+    _add_script_options(parser)
     logs = parser.add_argument_group("logs")
     logs.add_argument(
         "--log-format",
@@ -238,6 +261,25 @@ def _add_limits(parser: Parser) -> None:
         metavar="S",
         help="at shutdown, seconds that running requests may still take (default %(default)g)",
     )
+
+
+def _add_script_options(parser: Parser) -> None:
+    scripts = parser.add_argument_group("scripts")
+    scripts.add_argument(
+        "--scripts",
+        dest="scripts_folder",
+        type=Path,
+        metavar="FOLDER",
+        help="folder for the scripts of clients and their speech, for this server alone; in the "
+        "user's data folder by default",
+    )
+    for name, metavar, what in _SCRIPT_LIMITS:
+        kind = float if name.endswith("seconds") else int
+        scripts.add_argument(
+            f"--max-{name.replace('_', '-')}", dest=name, type=kind, metavar=metavar, help=what
+        )
+    for option, field, what in _SCRIPT_SIZES:
+        scripts.add_argument(option, dest=field, type=float, metavar="MB", help=what)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -330,7 +372,10 @@ def _settings(args: argparse.Namespace) -> Settings:
     from ..serving.auth import read_keys
     from ..serving.settings import MEBI, Limits, Settings
 
-    named = {name: getattr(args, name) for name, _, _ in _LIMITS}
+    named = {name: getattr(args, name) for name, _, _ in (*_LIMITS, *_SCRIPT_LIMITS)}
+    for _, field, _ in _SCRIPT_SIZES:
+        given = getattr(args, field)
+        named[field] = None if given is None else int(given * MEBI)
     if named["running"] is None:
         named["running"] = default_running(args)
     limits: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
@@ -349,6 +394,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         voices=args.voices,
         aliases=_aliases(args.alias),
         may_shadow=True if args.allow_shadowing else None,
+        scripts=args.scripts_folder,
         api_keys=keys,
         needs_keys=args.needs_keys,
         tls_certificate=args.tls_cert,

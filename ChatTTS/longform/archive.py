@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 from .script import ScriptError
 
@@ -19,24 +20,26 @@ class Archive:
     """A zip archive; members are read into memory and never written.
 
     Args:
-        path: of the archive.
+        source: the archive's file, or an open one.
+        name: of the archive, for messages.
+        most: bytes that the members which are read may have together; 512 MB by default.
 
     Raises:
         ScriptError: the file is no zip archive, is damaged, or has too many members.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.name = str(path)
-        self._left = _MOST_IN_ALL
+    def __init__(self, source: Path | BinaryIO, name: str, most: int | None = None) -> None:
+        self.name = name
+        self._left = _MOST_IN_ALL if most is None else most
         try:
-            self._zip = zipfile.ZipFile(path)
+            self._zip = zipfile.ZipFile(source)
         except OSError as error:
-            raise ScriptError(f"{path} cannot be read: {error.strerror or error}") from error
+            raise ScriptError(f"{name} cannot be read: {error.strerror or error}") from error
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-            raise ScriptError(f"{path}: the EPUB is damaged ({error})") from error
+            raise ScriptError(f"{name}: the EPUB is damaged ({error})") from error
         if len(self._zip.namelist()) > _MOST_MEMBERS:
             self._zip.close()
-            raise ScriptError(f"{path}: it has more than {_MOST_MEMBERS} files")
+            raise ScriptError(f"{name}: it has more than {_MOST_MEMBERS} files")
 
     def __contains__(self, member: str) -> bool:
         return member in self._zip.NameToInfo
@@ -58,7 +61,7 @@ class Archive:
                     if size > most:
                         raise ScriptError(
                             f"{self.name}/{member}: it unpacks to more than {most >> 20} MB, which "
-                            "no book does (a zip bomb?)"
+                            "is too much here (a zip bomb?)"
                         )
                     parts.append(block)
         except KeyError as error:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote
 
 from .archive import Archive
@@ -46,13 +46,18 @@ class _Package:
     author: str
 
 
-def read_epub(path: Path) -> Script:
+def read_epub(source: Path | BinaryIO, name: str, most: int | None = None) -> Script:
     """Return the chapters of a book; a document that the contents do not name goes on the last one.
+
+    Args:
+        source: the book's file, or an open one.
+        name: of the book, for messages.
+        most: bytes of all its files that are read; see :class:`.archive.Archive`.
 
     Raises:
         ScriptError: the file is damaged, protected, or beyond the bounds of :class:`Archive`.
     """
-    with Archive(path) as archive:
+    with Archive(source, name, most) as archive:
         package = _package(archive)
         _check_protection(archive, package)
         titles = _titles(archive, package.toc)
@@ -60,8 +65,8 @@ def read_epub(path: Path) -> Script:
         chapters: list[str] = []
         warnings: list[str] = []
         for document in package.documents:
-            name = f"{archive.name}/{document}"
-            root = parse_html(archive.read(document), name)
+            member = f"{archive.name}/{document}"
+            root = parse_html(archive.read(document), member)
             blocks = list(_blocks(root))
             if not blocks:
                 continue
@@ -73,13 +78,13 @@ def read_epub(path: Path) -> Script:
                     text,
                     chapter=len(chapters) - 1,
                     join=Join.PARAGRAPH,
-                    place=Place(name, line),
+                    place=Place(member, line),
                 )
                 for text, line in blocks
             )
         cover = _cover(archive, package.cover, warnings)
     if not lines:
-        raise ScriptError(f"{path}: the book has no text")
+        raise ScriptError(f"{name}: the book has no text")
     return Script(
         tuple(lines), tuple(chapters), package.title, package.author, cover, tuple(warnings)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -9,10 +10,11 @@ from ..utils.untrusted import read_bytes
 from .cues import read_cues
 from .dialogue import is_dialogue, read_dialogue
 from .epub import read_epub
+from .json_lines import read_json_lines
 from .markdown import read_markdown
 from .marks import expanded
 from .plain import read_plain
-from .script import Script, ScriptError
+from .script import Place, Script, ScriptError
 from .ssml import read_ssml
 
 # A long novel has 3 MB of text.
@@ -24,6 +26,7 @@ _READERS: Mapping[str, Callable[[str, str], Script]] = {
     "dialogue": read_dialogue,
     "cues": read_cues,
     "ssml": read_ssml,
+    "lines": read_json_lines,
 }
 SCRIPT_FORMATS = (*_READERS, "epub")
 """Names of the formats that :func:`read_script` reads."""
@@ -35,6 +38,7 @@ _ENDINGS = {
     ".vtt": "cues",
     ".ssml": "ssml",
     ".xml": "ssml",
+    ".jsonl": "lines",
     ".epub": "epub",
 }
 
@@ -51,17 +55,43 @@ def read_script(path: str | Path, format: str | None = None) -> Script:
         ScriptError: the file cannot be read; the message names the file and the line.
     """
     source = Path(path)
-    kind = format or _ENDINGS.get(source.suffix.lower())
+    kind = format or format_of(source.name)
     if kind == "epub":
-        return _checked(read_epub(source), source)
+        return _checked(read_epub(source, str(source)), str(source))
     try:
-        text = read_bytes(source, _MOST_BYTES).decode("utf-8-sig")
+        data = read_bytes(source, _MOST_BYTES)
     except OSError as error:
         raise ScriptError(f"{source} cannot be read: {error.strerror or error}") from error
+    return read_script_bytes(data, str(source), kind)
+
+
+def read_script_bytes(
+    data: bytes, name: str, format: str | None = None, most: int | None = None
+) -> Script:
+    """Return the script of a file's bytes; no file is opened.
+
+    Args:
+        name: of the file, for messages.
+        format: as in :func:`read_script`.
+        most: bytes of all files of an EPUB that are read.
+
+    Raises:
+        ScriptError: as :func:`read_script`.
+    """
+    kind = format or format_of(name)
+    if kind == "epub":
+        return _checked(read_epub(io.BytesIO(data), name, most), name)
+    try:
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise ScriptError(f"{source}:{line}: it is not UTF-8 text") from error
-    return _checked(parse_script(text, str(source), kind), source)
+        raise Place(name, line).error("it is not UTF-8 text") from error
+    return _checked(parse_script(text, name, kind), name)
+
+
+def format_of(name: str) -> str | None:
+    """Return the format that a file's name asks for by its ending; ``None`` if by none."""
+    return _ENDINGS.get(Path(name).suffix.lower())
 
 
 def parse_script(text: str, name: str = "script", format: str | None = None) -> Script:
@@ -80,8 +110,8 @@ def parse_script(text: str, name: str = "script", format: str | None = None) -> 
     return expanded(_READERS[format](text, name))
 
 
-def _checked(script: Script, path: Path) -> Script:
+def _checked(script: Script, name: str) -> Script:
     script = expanded(script)
     if not any(line.text for line in script.lines):
-        raise ScriptError(f"{path}: there is nothing to speak in it")
+        raise ScriptError(f"{name}: there is nothing to speak in it")
     return script

@@ -104,6 +104,9 @@ class KeptLines:
             tuple(Word(**word) for word in values["words"]),
         )
 
+    def __len__(self) -> int:
+        return sum(path.suffix == _ENDING for path in self.folder.iterdir())
+
     def __contains__(self, key: str) -> bool:
         return self._path(key).is_file()
 

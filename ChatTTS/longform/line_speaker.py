@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from ..errors import AudioError, ChatTTSError
-from .kept_lines import KeptLines, SpokenLine, SpokenPart
-from .plan import PlannedLine
+from .kept_lines import KeptLines, SpokenLine
+from .planned import PlannedLine
 from .script import ScriptError
-
-if TYPE_CHECKING:
-    from ..core import Chat
-
-logger = logging.getLogger(__name__)
 
 # Seconds between looks at the caller's event.
 _POLL = 0.1
@@ -30,20 +24,35 @@ class InterruptedReadingError(ChatTTSError):
     """A reading was interrupted; the lines spoken before are kept."""
 
 
+class LineVoice(Protocol):
+    """Speaks one line; called in several threads at once."""
+
+    def speak(self, planned: PlannedLine, stop: threading.Event) -> SpokenLine | None:
+        """Return the speech of a line; ``None`` if ``stop`` was set before its end.
+
+        Raises:
+            ScriptError: the line cannot be spoken.
+        """
+
+
 class LineSpeaker:
     """Speaks lines, each one only if it is not kept already.
 
     Args:
-        chat: with a loaded model.
+        voice: speaks a line.
         kept: the folder of the results.
         side_by_side: lines that are generated at once.
         interrupt: an event that ends the reading; any thread may set it.
     """
 
     def __init__(
-        self, chat: Chat, kept: KeptLines, side_by_side: int, interrupt: threading.Event | None
+        self,
+        voice: LineVoice,
+        kept: KeptLines,
+        side_by_side: int,
+        interrupt: threading.Event | None,
     ) -> None:
-        self._chat, self._kept = chat, kept
+        self._voice, self._kept = voice, kept
         self._side_by_side = side_by_side
         self._interrupt = interrupt
 
@@ -80,9 +89,11 @@ class LineSpeaker:
         self, ahead: deque[tuple[PlannedLine, Future[None]]]
     ) -> tuple[PlannedLine, SpokenLine]:
         planned, future = ahead.popleft()
-        while not wait([future], _POLL).done:
+        is_done = False
+        while not is_done:
             if self._interrupt is not None and self._interrupt.is_set():
                 raise self._interrupted()
+            is_done = bool(wait([future], _POLL).done)
         try:
             future.result()
         except CancelledError as error:
@@ -101,20 +112,10 @@ class LineSpeaker:
             return
         if stop.is_set():
             raise self._interrupted()
-        try:
-            waveforms = self._chat.infer(planned.line.text, interrupt=stop, **planned.arguments)
-        except ChatTTSError as error:
-            raise planned.line.place.error(str(error)) from error
-        reason = waveforms.finish_reasons[0]
-        if reason == "abort":
+        spoken = self._voice.speak(planned, stop)
+        if spoken is None:
             raise self._interrupted()
-        if reason == "length":
-            logger.warning("%s: the speech was cut off at its longest", planned.line.place)
-        row = waveforms.rows[0]
-        parts = tuple(SpokenPart(spoken.text, spoken.samples) for spoken in row.utterances)
-        for fault in row.faults:
-            logger.warning("%s: %s %s", planned.line.place, fault.kind, fault.text)
-        self._kept.save(key, SpokenLine(waveforms[0], parts, tuple(row.words)))
+        self._kept.save(key, spoken)
 
     def _interrupted(self) -> InterruptedReadingError:
         return InterruptedReadingError(

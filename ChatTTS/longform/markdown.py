@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .plain import unwrapped
@@ -22,13 +23,16 @@ _INLINE = (
     (re.compile(r"\[([^\[\]]+)\](?:\([^)]*\)|\[[^\]]*\])"), r"\1"),
     (re.compile(r"<(https?://[^>\s]+)>"), r"\1"),
     (re.compile(r"</?[A-Za-z][^<>]*>"), ""),
-    (re.compile(r"`+([^`]+)`+"), r"\1"),
-    (re.compile(r"(\*\*\*|\*\*|\*)(?=\S)(.+?)(?<=\S)\1"), r"\2"),
-    (re.compile(r"(?<!\w)(___|__|_)(?=\S)(.+?)(?<=\S)\1(?!\w)"), r"\2"),
+    (re.compile(r"`{1,3}([^`]{1,500})`{1,3}"), r"\1"),
+    (re.compile(r"(\*\*\*|\*\*|\*)(?=\S)(.{1,500}?)(?<=\S)\1"), r"\2"),
+    (re.compile(r"(?<!\w)(___|__|_)(?=\S)(.{1,500}?)(?<=\S)\1(?!\w)"), r"\2"),
     (re.compile(r"~~(.+?)~~"), r"\1"),
     (re.compile(r"\\([!-/:-@\[-`{-~])"), r"\1"),
 )
 _CHAPTER_LEVELS = 2
+# The patterns may take the square of a hostile text's length. A longer line is a paragraph, and of
+# a longer paragraph each slice is searched by itself.
+_LONGEST_MARK, _LONGEST_SLICE = 1000, 2000
 # The pause of a rule between two paragraphs, in seconds.
 _RULE_PAUSE = 1.5
 
@@ -60,6 +64,10 @@ class _Reader:
 
     def take(self, number: int, written: str) -> None:
         """Take one line of the source."""
+        if len(written) > _LONGEST_MARK:
+            if not self.fence:
+                self.add_text(number, written)
+            return
         fence = _FENCE.match(written)
         if self.fence:
             if fence is not None and fence[1].startswith(self.fence):
@@ -138,6 +146,21 @@ class _Reader:
 
 def _plain(text: str) -> str:
     """Return a text without the marks of emphasis, links, images and HTML."""
+    return "".join(map(_plain_slice, _slices(text))).strip()
+
+
+def _plain_slice(text: str) -> str:
     for pattern, plain in _INLINE:
         text = pattern.sub(plain, text)
-    return text.strip()
+    return text
+
+
+def _slices(text: str) -> Iterator[str]:
+    """Yield a text in slices whose marks are looked for by themselves."""
+    start = 0
+    while len(text) - start > _LONGEST_SLICE:
+        end = text.rfind(" ", start, start + _LONGEST_SLICE) + 1
+        end = end if end > start else start + _LONGEST_SLICE
+        yield text[start:end]
+        start = end
+    yield text[start:]

@@ -6,33 +6,27 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .script import LONGEST_PAUSE, Join, Line, Place, Script
+from ..text.pauses import LONGEST_PAUSE, seconds
+from .script import Join, Line, Place, Script
 
 _MARK = re.compile(r"\[(pause|voice):([^\[\]]*)\]")
-_SECONDS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*(ms|s)")
 _SENTENCE = re.compile(r"[^.!?…。！？]+[.!?…。！？]*[\"'”’)）」』]*\s*")
 # Lines are generated side by side and kept whole, so their length bounds the memory.
-_MOST_CHARACTERS = 1500
+MOST_CHARACTERS = 1500
 
 
-def seconds(text: str) -> float | None:
-    """Return the seconds of ``1.5s`` or ``300ms``; ``None`` for anything else."""
-    found = _SECONDS.fullmatch(text.strip())
-    if found is None:
-        return None
-    value = float(found[1]) / (1000 if found[2] == "ms" else 1)
-    return value if value <= LONGEST_PAUSE else None
-
-
-def expanded(script: Script) -> Script:
+def expanded(script: Script, most: int = MOST_CHARACTERS) -> Script:
     """Return the script with a line for each part between marks, and no line too long to keep.
 
     Expanding a script twice changes nothing.
 
+    Args:
+        most: characters of a line.
+
     Raises:
         ScriptError: a mark cannot be read.
     """
-    parts = [part for line in script.lines for part in _parts(line)]
+    parts = [cut for line in script.lines for part in _parts(line) for cut in _cut(part, most)]
     return replace(script, lines=tuple(parts))
 
 
@@ -79,8 +73,7 @@ def _parts(line: Line) -> Iterator[Line]:
     found[-1] = replace(found[-1], pause=after, join=line.join)
     if len(found) == 1:
         found[0] = replace(found[0], room=line.room)
-    for part in found:
-        yield from _cut(part)
+    yield from found
 
 
 def _pause(found: list[Line], line: Line, silence: float) -> None:
@@ -107,16 +100,16 @@ def _named(name: str, place: Place) -> str:
     return name.strip()
 
 
-def _cut(line: Line) -> Iterator[Line]:
+def _cut(line: Line, most: int) -> Iterator[Line]:
     """Yield a long line in parts of whole sentences, or of words where a sentence is too long."""
-    if len(line.text) <= _MOST_CHARACTERS:
+    if len(line.text) <= most:
         yield line
         return
     parts = [""]
     for sentence in _SENTENCE.findall(line.text) or [line.text]:
-        for start in range(0, len(sentence), _MOST_CHARACTERS):
-            piece = sentence[start : start + _MOST_CHARACTERS]
-            if len(parts[-1]) + len(piece) > _MOST_CHARACTERS:
+        for start in range(0, len(sentence), most):
+            piece = sentence[start : start + most]
+            if len(parts[-1]) + len(piece) > most:
                 parts.append("")
             parts[-1] += piece
     texts = [part.strip() for part in parts if part.strip()]

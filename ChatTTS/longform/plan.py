@@ -17,6 +17,7 @@ from ..params import InferCodeParams, RefineTextParams, as_params
 from ..text import prepare
 from ..version import __version__
 from ..voices import VoiceLibrary, find_voice
+from .planned import PlannedLine
 from .script import Line, Script, Style
 from .settings import ReadSettings, Role
 
@@ -31,23 +32,6 @@ _BLOCK = 1 << 20
 _HEADS = "alignment_heads.json"
 # Settings that change no sample.
 _UNHEARD = ("show_tqdm", "stream_batch", "stream_speed", "pass_first_n_batches")
-
-
-@dataclass(frozen=True)
-class PlannedLine:
-    """A line, and how it is spoken.
-
-    Attributes:
-        line: of the script.
-        key: the hash of everything that decides its speech; ``None`` for silence.
-        arguments: of ``Chat.infer``, except the text.
-        tempo: factor of the tempo of its speech.
-    """
-
-    line: Line
-    key: str | None
-    arguments: Mapping[str, Any]
-    tempo: float
 
 
 @dataclass(frozen=True)
@@ -74,6 +58,20 @@ def checkpoint_hash(folder: Path) -> str:
     return digest.hexdigest()
 
 
+def sound_identity(model: Model, checkpoint: str) -> list[Any]:
+    """Return what decides the speech of every line, beside the line; plain data.
+
+    Args:
+        checkpoint: the hash of the model's files.
+    """
+    placement = model.placement
+    return [
+        *(_FORMAT, __version__, checkpoint),
+        *(placement.device.type, str(placement.dtype), placement.quantization),
+        type(model.gpt.engine).__name__,
+    ]
+
+
 class Planner:
     """Makes the plan of a script.
 
@@ -86,12 +84,7 @@ class Planner:
 
     def __init__(self, chat: Chat, model: Model, checkpoint: str, settings: ReadSettings) -> None:
         self._chat, self._model, self._settings = chat, model, settings
-        placement = model.placement
-        self._engine = [
-            *(_FORMAT, __version__, checkpoint),
-            *(placement.device.type, str(placement.dtype), placement.quantization),
-            type(model.gpt.engine).__name__,
-        ]
+        self._engine = sound_identity(model, checkpoint)
         self._manners: dict[tuple[str | None, Style], _Manner] = {}
         self._library = VoiceLibrary()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from .chat_voice import ChatVoice
 from .files import parse_script
 from .kept_lines import KeptLines
 from .line_speaker import LineSpeaker
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
     from ..core import Chat
     from ..pipeline.model import Model
 
-_SIDE_BY_SIDE = 8
+logger = logging.getLogger(__name__)
+
+SIDE_BY_SIDE = 8
+"""Lines that are generated at once by an engine that runs many together."""
 
 
 def read_aloud(
@@ -61,6 +66,7 @@ def read_aloud(
         temporary = TemporaryDirectory(prefix="chattts-read-")
         folder = temporary.name
     kept = KeptLines(Path(folder))
-    usual = _SIDE_BY_SIDE if model.gpt.batches_itself else 1
-    speaker = LineSpeaker(chat, kept, settings.side_by_side or usual, interrupt)
+    usual = SIDE_BY_SIDE if model.gpt.batches_itself else 1
+    voice = ChatVoice(chat, logger.warning)
+    speaker = LineSpeaker(voice, kept, settings.side_by_side or usual, interrupt)
     return Recording(whole, plan, speaker, kept, settings, temporary)

@@ -19,7 +19,7 @@ from .arrange import arrange
 from .kept_lines import KeptLines, SpokenLine
 from .line_speaker import LineSpeaker
 from .loudness import LoudnessMeter, gain_for, limited, measured
-from .plan import PlannedLine
+from .planned import PlannedLine
 from .script import Line, Script
 from .settings import Loudness, ReadSettings
 from .sound_file import Chapter, SoundFile, WorkInfo, check_sound_file
@@ -87,6 +87,7 @@ class Recording:
         kept: their results.
         settings: of the reading.
         temporary: the folder, if it is deleted at the end.
+        warn: called with each warning, which names its line; it is logged by default.
     """
 
     def __init__(
@@ -96,9 +97,11 @@ class Recording:
         speaker: LineSpeaker,
         kept: KeptLines,
         settings: ReadSettings,
-        temporary: TemporaryDirectory[str] | None,
+        temporary: TemporaryDirectory[str] | None = None,
+        warn: Callable[[str], None] = logger.warning,
     ) -> None:
         self.script = script
+        self._warn = warn
         self._plan, self._speaker, self._kept = plan, speaker, kept
         self._settings, self._temporary = settings, temporary
 
@@ -226,10 +229,9 @@ class Recording:
         if line.at is not None:
             before = round(line.at * SAMPLE_RATE) - cursor
             if before < -_LATE * SAMPLE_RATE:
-                logger.warning(
-                    "%s: it begins %.2f s late, since the cue before it is too long",
-                    line.place,
-                    -before / SAMPLE_RATE,
+                self._warn(
+                    f"{line.place}: it begins {-before / SAMPLE_RATE:.2f} s late, since the cue "
+                    "before it is too long"
                 )
             before = max(0, before)
         position = cursor + before

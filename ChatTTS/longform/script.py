@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
 
 from ..errors import ChatTTSError, ConfigError, shown
+from ..text.pauses import LONGEST_PAUSE
 
-# An hour of silence is a mistake in the script.
-LONGEST_PAUSE = 600.0
 SLOWEST_TEMPO, FASTEST_TEMPO = 0.5, 2.0
+# The place at the beginning of a warning.
+_PLACED = re.compile(r"(.+?):(\d+): ")
 _LEVELS = {"speed": 9, "oral": 9, "laugh": 2, "breaks": 7}
 
 
 class ScriptError(ChatTTSError, ValueError):
-    """A script cannot be read or spoken; the message begins with the file and the line."""
+    """A script cannot be read or spoken; the message begins with the file and the line.
+
+    Attributes:
+        place: where it is wrong; ``None`` where that is not one place.
+    """
+
+    def __init__(self, message: str, place: Place | None = None) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,7 @@ class Place:
 
     def error(self, message: str) -> ScriptError:
         """Return the error with this place before the message."""
-        return ScriptError(f"{self}: {message}")
+        return ScriptError(f"{self}: {message}", self)
 
 
 @dataclass(frozen=True)
@@ -180,7 +190,9 @@ class Script:
     def check_strict(self) -> None:
         """Raise ScriptError for the first warning."""
         if self.warnings:
-            raise ScriptError(self.warnings[0])
+            found = _PLACED.match(self.warnings[0])
+            place = None if found is None else Place(found[1], int(found[2]))
+            raise ScriptError(self.warnings[0], place)
 
     def between(self, first: str | None = None, last: str | None = None) -> Script:
         """Return the script from one chapter to another one, both included.

@@ -10,7 +10,8 @@ from typing import Any
 from ..errors import ConfigError, shown
 from ..pipeline.guard import checked_guard
 from ..text import Lexicon
-from .script import LONGEST_PAUSE, Join, ScriptError, Style
+from ..text.pauses import LONGEST_PAUSE
+from .script import Join, ScriptError, Style
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,19 @@ def read_roles(path: str | Path) -> dict[str, Role]:
         raise ScriptError(f"{path} cannot be read: {error.strerror or error}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ScriptError(f"{path}: it is no TOML ({error})") from error
-    return {name: _role(name, value, str(path)) for name, value in values.items()}
+    return parse_roles(values, str(path))
+
+
+def parse_roles(values: Mapping[str, Any], where: str) -> dict[str, Role]:
+    """Return roles by their names: each value is a voice, or has one and a style.
+
+    Args:
+        where: the source of the values, for messages.
+
+    Raises:
+        ScriptError: a value is not valid.
+    """
+    return {name: _role(name, value, where) for name, value in values.items()}
 
 
 def _role(name: str, value: Any, path: str) -> Role:

@@ -89,7 +89,12 @@ def check_sound_file(path: Path) -> None:
     check_target(path)
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise AudioError(f"{path} cannot be written: permission denied")
-    if ending in _KINDS:
+    check_format(ending.removeprefix("."))
+
+
+def check_format(name: str) -> None:
+    """Raise AudioError if the package for a format is missing; ``name`` is in ``WORK_FORMATS``."""
+    if f".{name}" in _KINDS:
         _av()
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from .marks import seconds
+from ..text.pauses import LONGEST_PAUSE, seconds
 from .plain import unwrapped
 from .respelling import respelled
 from .say_as import say_as
-from .script import FASTEST_TEMPO, LONGEST_PAUSE, SLOWEST_TEMPO, Join, Line, Place, Script, Style
+from .script import FASTEST_TEMPO, SLOWEST_TEMPO, Join, Line, Place, Script, Style
 from .untrusted_xml import parse_xml, tag_of
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class _Reader:
     lines: list[Line] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
+    has_words: bool = False  # of the text; joining it at each piece takes the square of its time
     marks: list[str] = field(default_factory=list)
     manner: _Manner = _Manner()
     line: int = 0
@@ -128,14 +129,15 @@ class _Reader:
         if manner != self.manner:
             self.end(Join.PHRASE)
             self.manner = manner
-        if not "".join(self.text).strip():
+        if not self.has_words:
             self.line = self.place(element).line
+        self.has_words = True
         self.text.append(text)
 
     def end(self, join: Join) -> None:
         """End the line; without text, an earlier line gets the stronger join."""
         text = unwrapped("".join(self.text))
-        self.text = []
+        self.text, self.has_words = [], False
         if text:
             self.lines.append(
                 Line(

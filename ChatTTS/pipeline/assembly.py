@@ -100,15 +100,16 @@ class UtteranceJob(DecodeJob):
         self._buffer.delivered(len(padded), delay, self.decoder.is_complete)
 
     def _with_silence(self, samples: Samples) -> Samples:
-        """Return the samples with the breaks at the text's borders, where these are due."""
+        """Return the samples with the breaks and pauses around the utterance, where due."""
         begins = len(samples) > 0 and self.spoken.samples == 0
         is_heard = begins or self.spoken.samples > 0
         ends = self.decoder.is_complete and self.decoder.finish is not FinishReason.ABORT
         if not begins and not (ends and is_heard):
             return samples
         before, _, after = without_border_breaks(self.spoken.text)
-        parts = [_silence(before * begins), samples, _silence(after * ends)]
-        return np.concatenate(parts)
+        first = (_samples(before) + self.utterance.before) * begins
+        last = (_samples(after) + self.utterance.after) * ends
+        return np.pad(samples, (first, last))
 
     def fail(self, error: BaseException) -> None:
         """End the whole call with ``error``."""
@@ -461,8 +462,8 @@ class WaveformAssembler(DecodeClient):
         self.worker.wake()
 
 
-def _silence(seconds: float) -> Samples:
-    return np.zeros(round(seconds * SAMPLE_RATE), dtype=np.float32)
+def _samples(seconds: float) -> int:
+    return round(seconds * SAMPLE_RATE)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -53,6 +53,7 @@ class Utterance:
         text: its words and tags.
         first: number of that text's first utterance in a longer text that is spoken in parts.
         words: the caller's words that it speaks, where their times are wanted.
+        before, after: samples of silence that pauses in the text put around it.
     """
 
     text_index: int
@@ -60,6 +61,8 @@ class Utterance:
     text: str
     first: int = 0
     words: tuple[CallerWord, ...] = field(default=(), compare=False)
+    before: int = 0
+    after: int = 0
 
     @property
     def number(self) -> int:

@@ -130,4 +130,5 @@ def spoken_columns(
     """
     spoken = spoken_part(utterance.spoken)
     columns = text_columns(spoken, tokenizer.offsets(spoken), utterance.words, read)
-    return columns, round(without_border_breaks(utterance.text).before * SAMPLE_RATE)
+    silence = round(without_border_breaks(utterance.text).before * SAMPLE_RATE)
+    return columns, utterance.before + silence

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from ..audio.samples import SAMPLE_RATE
 from ..errors import NothingToSpeakError, TextError
 from ..text import Lexicon, LexiconUse, Normalizer, prepare
+from ..text.pauses import PausedPart, blank_pauses, paused_parts
 from ..text.spoken_words import CallerWord, Reader, assign_words, caller_words
 from .frame_generation import Utterance
 from .model import Model
@@ -31,7 +34,10 @@ class Reading:
 
     def lexicon_uses(self, texts: Sequence[str]) -> tuple[tuple[LexiconUse, ...], ...]:
         """Return for each text where the lexicon replaces its words."""
-        return tuple(self.lexicon.apply(text).uses for text in texts)
+        return tuple(
+            tuple(use for part in paused_parts(text, self.lexicon) for use in part.uses)
+            for text in texts
+        )
 
 
 def word_reader(reading: Reading) -> Reader:
@@ -74,10 +80,51 @@ def utterances_of(
     most = model.config.defaults.max_utterance_characters
     utterances = []
     for number, text in enumerate(texts):
-        respelled = reading.lexicon.apply(text)
+        parts = paused_parts(text, reading.lexicon)
         try:
+            spoken = _spoken_pieces(text, parts, reading, split_text=split_text, most=most)
+        except NothingToSpeakError as error:
+            if is_strict:
+                raise
+            logger.warning("text %d stays empty: %s", number, error)
+            continue
+        words: Sequence[tuple[CallerWord, ...]] = [()] * len(spoken)
+        if read is not None:
+            replaced = (
+                (use.start_character, use.end_character) for part in parts for use in part.uses
+            )
+            pieces = [piece.text for piece in spoken]
+            words = assign_words(caller_words(blank_pauses(text), replaced), pieces, read)
+        utterances += [
+            Utterance(number, i, piece.text, first, own, piece.before, piece.after)
+            for i, (piece, own) in enumerate(zip(spoken, words, strict=True))
+        ]
+    return utterances
+
+
+@dataclass
+class _SpokenPiece:
+    """A normalized utterance, and the samples of silence that pauses put around it."""
+
+    text: str
+    before: int = 0
+    after: int = 0
+
+
+def _spoken_pieces(
+    text: str, parts: Sequence[PausedPart], reading: Reading, *, split_text: bool, most: int
+) -> list[_SpokenPiece]:
+    """Return the utterances of all parts; a pause always ends an utterance.
+
+    Raises:
+        NothingToSpeakError: there is none.
+    """
+    found: list[_SpokenPiece] = []
+    before = 0
+    for part in parts:
+        with suppress(NothingToSpeakError):
             pieces = prepare(
-                respelled.text,
+                part.text,
                 reading.normalizer,
                 lang=reading.lang,
                 do_text_normalization=reading.do_text_normalization,
@@ -85,20 +132,16 @@ def utterances_of(
                 split_text=split_text,
                 max_characters=most,
             )
-        except NothingToSpeakError as error:
-            if is_strict:
-                raise
-            logger.warning("text %d stays empty: %s", number, error)
-            continue
-        words: Sequence[tuple[CallerWord, ...]] = [()] * len(pieces)
-        if read is not None:
-            replaced = ((use.start_character, use.end_character) for use in respelled.uses)
-            words = assign_words(caller_words(text, replaced), pieces, read)
-        utterances += [
-            Utterance(number, i, piece, first, own)
-            for i, (piece, own) in enumerate(zip(pieces, words, strict=True))
-        ]
-    return utterances
+            found += map(_SpokenPiece, pieces)
+        pause = round(part.pause * SAMPLE_RATE)
+        if found:
+            found[-1].after += pause
+        else:
+            before += pause
+    if not found:
+        raise NothingToSpeakError(text)
+    found[0].before = before
+    return found
 
 
 def refined_texts(utterances: Sequence[Utterance], count: int, split_text: bool) -> str | list[str]:

@@ -145,8 +145,8 @@ class BodyMiddleware:
     Args:
         app: the next layer.
         most: returns the maximum number of bytes of a body, for a path.
-        parts: maximum number of commas and brackets in a body that is no form. A JSON parser holds
-            Python's lock, for seconds if a body as long as a recording has millions of values.
+        parts: returns the maximum number of commas and brackets in a body that is no form. A JSON
+            parser holds Python's lock, for seconds if a body has millions of values.
         seconds: time for a body to come.
         patience: seconds after which a stream is ended whose client does not read.
     """
@@ -155,7 +155,7 @@ class BodyMiddleware:
         self,
         app: ASGIApp,
         most: Callable[[str], int],
-        parts: int,
+        parts: Callable[[str], int],
         seconds: float,
         patience: float,
     ) -> None:
@@ -177,7 +177,7 @@ class BodyMiddleware:
         if body is None:
             return
         if not Headers(scope=scope).get("content-type", "").startswith("multipart/"):
-            self._check_parts(body)
+            self._check_parts(body, self._parts(scope["path"]))
         await _BufferedRequest(body, receive, send, self._patience).run(self._app, scope)
 
     async def _read(self, receive: Receive, most: int) -> bytes | None:
@@ -204,11 +204,10 @@ class BodyMiddleware:
             )
         return b"".join(parts)
 
-    def _check_parts(self, body: bytes) -> None:
-        if sum(body.count(sign) for sign in b",[{") > self._parts:
+    def _check_parts(self, body: bytes, most: int) -> None:
+        if sum(body.count(sign) for sign in b",[{") > most:
             raise RequestTooLargeError(
-                f"the body has more than {self._parts} commas and brackets, which is this server's "
-                "limit"
+                f"the body has more than {most} commas and brackets, which is this server's limit"
             )
 
 

@@ -66,7 +66,7 @@ def add_protocol(
     own = BodyMiddleware(
         own,
         most=lambda path: limits.message_bytes,
-        parts=_BASE_PARTS + _PARTS_PER_CHARACTER * limits.characters,
+        parts=lambda path: _BASE_PARTS + _PARTS_PER_CHARACTER * limits.characters,
         seconds=limits.body_seconds,
         patience=limits.stalled_seconds,
     )

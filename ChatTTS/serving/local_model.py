@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
 
@@ -14,11 +16,13 @@ from ..audio.samples import Samples
 from ..config import Config
 from ..core import Chat
 from ..errors import EngineUnavailableError, NothingToSpeakError, NotLoadedError
+from ..longform.plan import checkpoint_hash, sound_identity
 from ..model.tokenizer import Tokenizer
 from ..model.velocity.async_llm_engine import AsyncLLMEngine
 from ..model.velocity.generator import VelocityGenerator
 from ..model.velocity.metrics import Metrics
 from ..pipeline.streams import SpeechStream
+from ..utils.locks import new_lock
 from ..utils.lru import CacheCounts
 from .model import RefineJob, SpeechJob
 
@@ -42,12 +46,25 @@ class LocalModel:
         self._engine = _engine(chat)
         self.gives_attention = chat.gives_attention
         self.fallback = _fallback(chat)
+        self._lock = new_lock()
+        self._checkpoint: str | None = None
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="serving_opening")
 
     @property
     def has_alignment_heads(self) -> bool:
         """Return whether heads are known from which the times of words are found."""
         return self.chat.has_loaded() and bool(self.chat.alignment_heads)
+
+    def fingerprint(self) -> str:
+        """Return what the bits of the sound depend on beside the job.
+
+        Every file of the checkpoint is hashed at the first call, which blocks its thread.
+        """
+        with self._lock:
+            if self._checkpoint is None:
+                self._checkpoint = checkpoint_hash(self.chat._files)
+        identity = sound_identity(self.chat._loaded, self._checkpoint)
+        return json.dumps([identity, list(self.chat.alignment_heads)])
 
     @property
     def config(self) -> Config:
@@ -104,12 +121,15 @@ def open_stream(chat: Chat, job: SpeechJob, interrupt: threading.Event) -> Speec
     Raises:
         TextError, VoiceError, ConfigError, EngineUnavailableError: as ``Chat.stream``.
     """
+    refining: dict[str, Any] = {"manual_seed": job.seed}
+    if job.refine_tags:
+        refining["prompt"] = job.refine_tags
     return chat.stream(
         job.text,
         low_latency=job.low_latency,
         lang=job.language,
         skip_refine_text=not job.refine,
-        params_refine_text={"manual_seed": job.seed},
+        params_refine_text=refining,
         params_infer_code={**job.sampling, **job.voice},
         first_utterance=job.first_utterance,
         interrupt=interrupt,

@@ -28,6 +28,7 @@ class SpeechJob:
         seed: of all random draws.
         language: ``en`` or ``zh``; ``None`` detects it from the text.
         refine: whether to run the refine pass first.
+        refine_tags: control tags of that pass; empty means the defaults of the voice.
         low_latency: whether audio may begin before its first samples are final.
         first_utterance: index of the text's first utterance.
         word_times: whether the pieces have their words, with times.
@@ -41,6 +42,7 @@ class SpeechJob:
     seed: int
     language: str | None = None
     refine: bool = False
+    refine_tags: str = ""
     low_latency: bool = False
     first_utterance: int = 0
     word_times: bool = False
@@ -97,6 +99,9 @@ class SpeechModel(Protocol):
     @property
     def has_alignment_heads(self) -> bool:
         """Return whether heads are known from which the times of words are found."""
+
+    def fingerprint(self) -> str:
+        """Return what the bits of the sound depend on beside the job; blocks a thread."""
 
     @property
     def config(self) -> Config:

@@ -12,6 +12,7 @@ from ..audio.tempo import FASTEST, SLOWEST
 from ..errors import ConfigError
 from ..text.lexicon import Lexicon
 from .errors import BadRequestError
+from .segments import Segment
 
 SEED_LIMIT = 2**63
 GUARDS = ("retry", "report", "none")
@@ -76,6 +77,8 @@ class SpeechRequest:
         temperature, top_p, top_k: of the sampling; ``None`` means the defaults of the voice.
         language: ``en`` or ``zh``; ``None`` detects it from the text.
         refine: whether to run the refine pass first.
+        refine_tags: control tags of that pass; empty means the defaults of the voice.
+        tags: control tags of the speech pass, such as ``[speed_4]``; empty as above.
         low_latency: whether audio may begin before its first samples are final.
         word_times: whether the pieces have their words, with times.
         guard: ``report`` finds faults of the speech, ``retry`` also speaks faulty utterances again;
@@ -87,6 +90,8 @@ class SpeechRequest:
         request_id: its name in logs and answers.
         first_utterance: index of the text's first utterance; above 0 if the text continues an
             earlier one.
+        segments: the parts of an SSML text, which ``text`` has as lines; empty for other texts.
+        warnings: what was left out of the SSML.
         continues: whether it belongs to a text that was accepted before; then a server that shuts
             down still speaks it.
         may_be_silent: whether a text with nothing to speak, such as ``**`` or an emoji, is a short
@@ -108,6 +113,8 @@ class SpeechRequest:
     top_k: int | None = None
     language: str | None = None
     refine: bool = False
+    refine_tags: str = ""
+    tags: str = ""
     low_latency: bool = False
     word_times: bool = False
     guard: str | None = None
@@ -117,6 +124,8 @@ class SpeechRequest:
     client: str = ""
     request_id: str = field(default_factory=new_request_id)
     first_utterance: int = 0
+    segments: tuple[Segment, ...] = ()
+    warnings: tuple[str, ...] = ()
     continues: bool = False
     may_be_silent: bool = False
 

@@ -26,6 +26,7 @@ from .model import SpeechModel
 from .rest import create_app
 from .riva import serve_grpc
 from .riva.realtime import add_to as add_realtime
+from .scripts import ScriptJobs
 from .service import SpeechService
 from .settings import Settings
 from .startup import log_memory, reserve, warn_if_open
@@ -116,7 +117,9 @@ class Server:
             self.service = service = make_service(self._chat, settings)
             starting.callback(service.shut_down_threads)
             authenticator = Authenticator(settings.api_keys)
-            app = create_app(service, authenticator, settings)
+            self.scripts = scripts = ScriptJobs(service)
+            starting.push_async_callback(scripts.close)
+            app = create_app(service, authenticator, settings, scripts)
             add_realtime(app, service, authenticator, settings)
             add_websocket(app, service, authenticator, settings)
             for name in settings.protocols:
@@ -136,6 +139,7 @@ class Server:
             # This runs before the interfaces end, since the last requests still use them.
             starting.push_async_callback(self._finish)
             await service.warm_up()
+            await scripts.start()
             log_memory(service.model.metrics(), settings)
             self._exit = starting.pop_all()
         return self
@@ -161,6 +165,7 @@ class Server:
         await self._exit.aclose()
 
     async def _finish(self) -> None:
+        await self.scripts.close()
         aborted = await self.service.close(self.settings.shutdown_seconds)
         if aborted:
             logger.warning("%d requests were dropped, as they took too long to finish", aborted)

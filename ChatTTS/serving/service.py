@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..audio.samples import Samples
-from ..errors import ChatTTSError, EngineDeadError
+from ..errors import ChatTTSError, EngineDeadError, TextError
 from ..text.lexicon import LexiconUse
+from ..text.pauses import LONGEST_PAUSE, paused_parts, total_pause
 from ..utils.lru import LRU
 from .admission import Admission, AdmissionLimits
 from .errors import (
@@ -28,6 +29,7 @@ from .errors import (
 from .metrics import ServerMetrics
 from .model import PieceStream, RefineJob, SpeechJob, SpeechModel
 from .requests import SpeechRequest
+from .segments import SegmentStream
 from .settings import Settings
 from .speech import ResultCache, Speech
 from .tickets import Ticket
@@ -102,6 +104,11 @@ class SpeechService:
         """Return whether clients should send requests here."""
         return self.state == "ready"
 
+    @property
+    def ends(self) -> bool:
+        """Return whether new requests are refused for good."""
+        return self.state == "failed" or self._is_closed or self.admission.draining
+
     async def warm_up(self) -> None:
         """Speak once, so that the first client does not wait for one-time initialisation."""
         async with self.speak(SpeechRequest(_WARM_UP_TEXT, seed=0)) as speech:
@@ -160,7 +167,7 @@ class SpeechService:
         The server's lexicon is added to that of the request. This call itself raises nothing;
         :class:`.speech.Speech` lists the errors of entering and of iterating.
         """
-        return Speech(self, self._with_lexicon(request))
+        return Speech(self, self.with_lexicon(request))
 
     async def refine(self, request: SpeechRequest, prompt: str | None = None) -> list[str]:
         """Return the utterances of a request's text after the refine pass.
@@ -171,7 +178,7 @@ class SpeechService:
         Raises:
             ServingError: the text cannot be refined, or not now; as for :meth:`speak`.
         """
-        request = self._with_lexicon(request)
+        request = self.with_lexicon(request)
         self._check_text(request.text)
         await self.find_lexicon_uses(request)
         interrupt = threading.Event()
@@ -246,15 +253,14 @@ class SpeechService:
             self.check_word_times()
         if request.guard is not None:
             self.check_word_times("guard")
+        for name in {segment.voice for segment in request.segments} - {None}:
+            self._voice(name)
         if request.sample is not None:
             voice = {"spk_smp": request.sample}
             if request.transcript:
                 voice["txt_smp"] = request.transcript
             return voice
-        try:
-            return self.voices.parameters(request.voice)
-        except ChatTTSError as error:
-            raise as_serving_error(error) from error
+        return self._voice(request.voice)
 
     async def find_lexicon_uses(self, request: SpeechRequest) -> tuple[LexiconUse, ...]:
         """Return where the lexicon replaces words of the text.
@@ -264,17 +270,18 @@ class SpeechService:
         """
         if not request.lexicon.entries:
             return ()
-        respelled = await self.in_thread(lambda: request.lexicon.apply(request.text))
+        parts = await self.in_thread(lambda: paused_parts(request.text, request.lexicon))
         limit = self.settings.limits.characters
-        if len(respelled.text) > limit:
+        length = sum(len(part.text) for part in parts)
+        if length > limit:
             raise RequestTooLargeError(
-                f"with the sayings of its lexicon the text has {len(respelled.text)} characters; "
+                f"with the sayings of its lexicon the text has {length} characters; "
                 f"this server takes {limit}: send it in parts",
                 param="lexicon",
             )
-        return respelled.uses
+        return tuple(use for part in parts for use in part.uses)
 
-    def _with_lexicon(self, request: SpeechRequest) -> SpeechRequest:
+    def with_lexicon(self, request: SpeechRequest) -> SpeechRequest:
         """Return a request with the server's lexicon added to its own."""
         default = self.settings.lexicon
         if not default.entries:
@@ -346,13 +353,39 @@ class SpeechService:
             seed=request.seed,
             language=request.language,
             refine=request.refine,
+            refine_tags=request.refine_tags,
             low_latency=request.low_latency,
             first_utterance=request.first_utterance,
             word_times=request.word_times,
             guard=request.guard,
             lexicon=request.lexicon,
         )
-        return await self.model.open_stream(job, interrupt)
+        if not request.segments:
+            return await self.model.open_stream(job, interrupt)
+        stream = SegmentStream(
+            self.model, self._segment_jobs(request, job), request.segments, interrupt
+        )
+        await stream.open()
+        return stream
+
+    def _segment_jobs(self, request: SpeechRequest, job: SpeechJob) -> list[SpeechJob | None]:
+        """Return the job of each segment; ``None`` for silence alone."""
+        return [
+            replace(
+                job,
+                text=segment.text,
+                voice=job.voice if segment.voice is None else self._voice(segment.voice),
+            )
+            if segment.text
+            else None
+            for segment in request.segments
+        ]
+
+    def _voice(self, name: str | None) -> dict[str, str]:
+        try:
+            return self.voices.parameters(name)
+        except ChatTTSError as error:
+            raise as_serving_error(error) from error
 
     def speech_started(self, speech: Speech) -> None:
         """Note that a request runs, so that :meth:`close` waits for it."""
@@ -377,12 +410,29 @@ class SpeechService:
             raise UnavailableError(ENGINE_STOPPED)
         if self._is_closed:
             raise OverloadedError("the server has shut down: ask another one", draining=True)
+        if "[pause:" in text and _pause_of(text) > LONGEST_PAUSE:
+            raise BadRequestError(
+                f"the pauses of the text are longer than {LONGEST_PAUSE:g} s together",
+                param="input",
+            )
         limit = self.settings.limits.characters
         if len(text) > limit:
             raise RequestTooLargeError(
                 f"the text has {len(text)} characters; this server takes {limit}: send it in parts",
                 param="input",
             )
+
+
+def _pause_of(text: str) -> float:
+    """Return the seconds of all pauses of a text.
+
+    Raises:
+        BadRequestError: a mark is no pause.
+    """
+    try:
+        return total_pause(text)
+    except TextError as error:
+        raise BadRequestError(str(error), param="input") from error
 
 
 async def _run_in(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
@@ -396,5 +446,6 @@ def _sampling_params(request: SpeechRequest) -> dict[str, Any]:
         "temperature": request.temperature,
         "top_P": request.top_p,
         "top_K": request.top_k,
+        "prompt": request.tags or None,
     }
     return {name: value for name, value in fields.items() if value is not None}

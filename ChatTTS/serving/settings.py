@@ -44,6 +44,18 @@ class Limits:
         stalled_seconds: time after which a REST stream is closed whose client does not read.
         voices: uploaded voices.
         prompts: encoded recordings that are cached; each is a string of 15 kB for 30 s.
+        scripts: scripts that are kept, of all clients: those that wait, run, or are done.
+        scripts_per_client: scripts of one client that are kept.
+        scripts_running: scripts that are spoken at a time.
+        script_lines: lines of all scripts that are spoken at a time; never more than half of
+            ``running``, so that other requests find places.
+        script_bytes: size of a script, as text or as a file.
+        script_characters: characters of all lines of a script.
+        script_seconds: length of the speech of a script, as it is estimated before.
+        script_disk_bytes: size of all that is kept of scripts; an hour takes 350 MB while it is
+            spoken.
+        script_age_seconds: time after which a script that is done or failed is deleted.
+        script_watchers: streams of progress of one client.
     """
 
     running: int = 16
@@ -65,6 +77,16 @@ class Limits:
     stalled_seconds: float = 60.0
     voices: int = 1000
     prompts: int = 256
+    scripts: int = 64
+    scripts_per_client: int = 16
+    scripts_running: int = 4
+    script_lines: int = 8
+    script_bytes: int = 16 * MEBI
+    script_characters: int = 1_000_000
+    script_seconds: float = 86_400.0
+    script_disk_bytes: int = 16 * 1024 * MEBI
+    script_age_seconds: float = 7 * 86_400.0
+    script_watchers: int = 16
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -90,6 +112,8 @@ class Settings:
             over other voices of these names.
         may_shadow: whether an uploaded voice may take a name of the server, such as ``alloy``;
             ``None`` allows it where clients need keys.
+        scripts: folder in which scripts and their speech are kept, for this server alone; ``None``
+            means one in the user's data folder, which is made for the first script.
         api_keys: keys of the clients; each key is a client of its own. Without keys, requests
             need none.
         needs_keys: ``True`` refuses to start without keys; ``False`` states that every machine
@@ -125,6 +149,7 @@ class Settings:
     voices: Path | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
     may_shadow: bool | None = None
+    scripts: Path | None = None
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     needs_keys: bool | None = None
     tls_certificate: Path | None = None

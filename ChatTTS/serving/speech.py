@@ -231,13 +231,16 @@ class Speech(AsyncIterator[Piece]):
 
     @property
     def _is_cacheable(self) -> bool:
-        return self.request.is_seeded and self._backend.settings.result_cache_bytes > 0
+        request, size = self.request, self._backend.settings.result_cache_bytes
+        # The voices of segments may change under their names.
+        return request.is_seeded and not request.segments and size > 0
 
     @property
     def _cache_key(self) -> tuple[Any, ...]:
         """Everything that the samples, words and faults of the pieces depend on."""
         r = self.request
-        settings = (r.seed, r.temperature, r.top_p, r.top_k, r.language, r.refine, r.low_latency)
+        sampling = (r.seed, r.temperature, r.top_p, r.top_k, r.tags)
+        settings = (*sampling, r.language, r.refine, r.refine_tags, r.low_latency)
         voice = tuple(sorted(self._voice.items()))
         return (r.text, r.lexicon, voice, r.first_utterance, r.word_times, r.guard, *settings)
 

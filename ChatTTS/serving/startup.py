@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def reserve(settings: Settings) -> socket.socket:
-    """Check the ports, the TLS files and the folder of voices.
+    """Check the ports, the TLS files, and the folders of voices and of scripts.
 
     Returns:
         The bound socket of HTTP.
@@ -29,6 +29,7 @@ def reserve(settings: Settings) -> socket.socket:
     """
     check_tls(settings)
     _check_voices(settings)
+    _check_scripts(settings)
     bound = bind(settings.host, settings.port)
     try:
         if settings.grpc_port:
@@ -80,13 +81,21 @@ def resident_bytes() -> int | None:
 
 
 def _check_voices(settings: Settings) -> None:
-    folder = VoiceLibrary(settings.voices).folder
+    _check_folder(VoiceLibrary(settings.voices).folder, "voices")
+
+
+def _check_scripts(settings: Settings) -> None:
+    if settings.scripts is not None:  # else it is made for the first script
+        _check_folder(settings.scripts, "scripts")
+
+
+def _check_folder(folder: Path, what: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise ConfigError(
-            f"voices cannot be kept in {folder} ({error.strerror or error}): make it a folder that "
-            "this user may write, or name another one with --voices"
+            f"{what} cannot be kept in {folder} ({error.strerror or error}): make it a folder that "
+            f"this user may write, or name another one with --{what}"
         ) from error

@@ -20,6 +20,7 @@ _HAN = r"\u3040-\u30ff\u3400-\u9fff"
 _CLOSERS = "\"'”’)}」』）】》"
 
 _LAUGH = re.escape(LAUGH)
+_PAUSE = re.compile(r"\[pause:[^\[\]]*\]")
 
 # Closing punctuation, the quotes after it, and the laughs that belong to the sentence, with the
 # tags before them. These are the laughs that touch the sentence, and those with white space on
@@ -64,8 +65,8 @@ def is_speakable(text: str) -> bool:
 
 
 def has_words(text: str) -> bool:
-    """Return whether ``text`` has a letter or a digit outside of control tags."""
-    return _UNIT.search(without_tags(text)) is not None
+    """Return whether ``text`` has a letter or a digit outside of control tags and pauses."""
+    return _UNIT.search(without_tags(_PAUSE.sub(" ", text))) is not None
 
 
 def split_utterances(text: str, max_characters: int = 200) -> list[str]:

@@ -61,6 +61,18 @@ ask /dev/captioned_speech --header "$json" --no-buffer --output captions.jsonl -
 ask /v1/audio/speech/batch --header "$json" --output batch.json --data '
     {"items": [{"input": "One."}, {"input": "Two."}], "response_format": "opus", "seed": 7}'
 
+# A script as a job: a book, a dialogue or subtitles as one file.
+ask /v1/audio/scripts --header "$json" --output script.json --data '
+    {"script": "Anna: Good morning.\nBob: Good night.", "voices": {"Anna": "alloy", "Bob": "echo"},
+     "response_format": "m4b", "subtitles": "srt"}'
+id=$(sed 's/.*"id":"\([^"]*\)".*/\1/' script.json)
+ask "/v1/audio/scripts/$id/events" --no-buffer --output progress.txt
+ask /v1/audio/scripts
+ask "/v1/audio/scripts/$id"
+ask "/v1/audio/scripts/$id/audio" --output script.m4b
+ask "/v1/audio/scripts/$id/subtitles" --output script.srt
+ask "/v1/audio/scripts/$id" --request DELETE
+
 # Put breaks and laughs into a text (for models trained to do so). Both URLs do the same.
 ask /v1/audio/refine --header "$json" --data '{"input": "That is very funny.", "laugh": 1}'
 ask /refine --header "$json" --data '{"input": "Well, maybe.", "oral": 2, "break": 4}'

@@ -284,6 +284,20 @@ def test_batch_says_what_the_server_says(running: Running) -> None:
     assert str(end.value.code).startswith("response_format: ")
 
 
+def test_scripts(running: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--url", f"http://{running.address}", "--out", "play.wav")
+    run("scripts.py", *where)
+    assert is_speech("play.wav", 1.0)
+    *told, last = capsys.readouterr().out.splitlines()
+    assert told[-1] == "done: 3 of 3 lines"
+    assert last.startswith("play.wav: ")
+    assert running.server.scripts.of("127.0.0.1") == []
+    Path("play.txt").write_text("Anna: Hello.\nZoe: Hi.\n", encoding="utf-8")
+    with pytest.raises(SystemExit) as end:
+        run("scripts.py", "play.txt", "--voice", "Anna=alloy", *where)
+    assert str(end.value.code).startswith("play.txt:2: there is no voice 'Zoe'")
+
+
 def test_curl_asks_for_everything_once(running: Running) -> None:
     running.asked.clear()
     curl = ["sh", str(EXAMPLES / "curl.sh"), "--url", f"http://{running.address}"]

@@ -9,10 +9,11 @@ import pytest
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.longform.files import parse_script, read_script
-from ChatTTS.longform.marks import expanded, seconds
+from ChatTTS.longform.marks import expanded
 from ChatTTS.longform.respelling import respelled
 from ChatTTS.longform.say_as import say_as
 from ChatTTS.longform.script import Join, Line, Script, ScriptError, Style
+from ChatTTS.text.pauses import seconds
 
 
 def texts(script: Script) -> list[str]:
@@ -316,3 +317,23 @@ def test_a_file_that_cannot_be_read_is_named_with_its_line(tmp_path: Path) -> No
         read_script(tmp_path / "gone.txt")
     with pytest.raises(ScriptError, match="no format"):
         read_script(path, "pdf")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "**a " * 40_000,
+        "`" * 100_000,
+        "__a " * 20_000,
+        "# a" + " #" * 50_000 + "x",
+        "-" * 10**6 + "x",
+    ],
+)
+def test_hostile_marks_do_not_take_the_square_of_their_length(text: str) -> None:
+    # Without bounds each of them takes minutes or hours.
+    assert parse_script(text, "a.md", "markdown").lines
+
+
+def test_many_elements_do_not_take_the_square_of_their_number() -> None:
+    script = parse_script(f"<speak>{'<b/>a' * 30_000}</speak>", "a.ssml", "ssml")
+    assert sum(len(line.text) for line in script.lines) == 30_000

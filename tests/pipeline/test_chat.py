@@ -363,3 +363,35 @@ def test_sample_prompts_are_not_made_for_models_that_cannot_follow_them(small: C
     with Recording(model) as recording:
         list(generate_speech(model, utterances, params, 1, **settings))
     assert [len(r.prompt.codes) for r in recording.requests] == [0, 0, 0]
+
+
+def test_a_pause_is_silence_of_exactly_its_length(standard: Chat) -> None:
+    text = "[pause:500ms] Hello there. [pause:1.5s] Good day to you. [pause:0.25s][pause:250ms]"
+    how: dict[str, Any] = {
+        "skip_refine_text": True,
+        "params_infer_code": {**LIVELY, "manual_seed": 3},
+    }
+    plain = standard.infer("Hello there.\nGood day to you.", **how)
+    paused = standard.infer(text, **how)
+    first, second = np.split(plain[0], [plain.rows[0].utterances[0].samples])
+    silence = [np.zeros(n, np.float32) for n in (12_000, 36_000, 12_000)]
+    expected = np.concatenate([silence[0], first, silence[1], second, silence[2]])
+    assert len(plain.rows[0].utterances) == 2
+    assert np.allclose(paused[0], expected, atol=1e-6)
+    pieces = standard.stream(text, **how)
+    assert np.allclose(np.concatenate([p.samples for p in pieces]), expected, atol=1e-6)
+    with pytest.raises(TextError, match=r"\[pause:1h\]' is no pause"):
+        standard.infer("Hello [pause:1h] there.", **how)
+
+
+def test_a_pause_is_no_word_and_no_word_of_a_lexicon(standard: Chat) -> None:
+    text = "Hello to you [pause:1s] there pause."
+    how: dict[str, Any] = {
+        "skip_refine_text": True,
+        "params_infer_code": {**LIVELY, "manual_seed": 3},
+    }
+    spoken = standard.infer(text, lexicon={"pause": "stop"}, **how)
+    assert [u.text for u in spoken.rows[0].utterances] == ["Hello to you.", "there stop."]
+    (use,) = spoken.lexicon_uses[0]
+    assert text[use.start_character : use.end_character] == "pause"
+    assert len(standard.infer("[pause:1s]", **how)[0]) == 0

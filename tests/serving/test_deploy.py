@@ -89,11 +89,12 @@ def test_a_failed_server_is_restarted() -> None:
     assert compose()["restart"] == "unless-stopped"
 
 
-def test_the_image_keeps_voices_and_caches_in_volumes_of_its_user() -> None:
+def test_the_image_keeps_voices_scripts_and_caches_in_volumes_of_its_user() -> None:
     volumes = json.loads(instructions("VOLUME")[-1])
     variables = dict(word.split("=", 1) for word in shlex.split(" ".join(instructions("ENV"))))
-    assert volumes == [str(entry().voices), variables["XDG_CACHE_HOME"]]
-    assert variables["HF_HOME"].startswith(volumes[1])
+    kept = [str(entry().voices), str(entry().scripts_folder)]
+    assert volumes == [*kept, variables["XDG_CACHE_HOME"]]
+    assert variables["HF_HOME"].startswith(volumes[-1])
     user = instructions("USER")[-1]
     made = next(line for line in instructions("RUN") if "useradd" in line)
     assert f"--owner={user}" in made
@@ -187,6 +188,7 @@ def test_the_unit_runs_a_command_that_there_is() -> None:
     assert args.host == "127.0.0.1"
     assert [args.port, args.grpc_port] == PORTS
     assert args.voices == Path("/var/lib", service["StateDirectory"], "voices")
+    assert args.scripts_folder == Path("/var/lib", service["StateDirectory"], "scripts")
     assert int(service["TimeoutStopSec"]) > args.shutdown_seconds + 5
 
 

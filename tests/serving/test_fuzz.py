@@ -42,12 +42,19 @@ WITH_RULES = (
     "POST /tts",
     "POST /v1/audio/voices",
     "POST /v1/audio/voices/combine",
+    "POST /v1/audio/scripts",
 )
 # Every request to these paths is valid.
 WITHOUT_RULES = (
     "DELETE /v1/audio/voices/{name}",
     "GET /v1/models/{model}",
     "GET /v1/audio/voices",
+    "GET /v1/audio/scripts",
+    "GET /v1/audio/scripts/{id}",
+    "DELETE /v1/audio/scripts/{id}",
+    "GET /v1/audio/scripts/{id}/audio",
+    "GET /v1/audio/scripts/{id}/subtitles",
+    "GET /v1/audio/scripts/{id}/events",
     "GET /v1/models",
     "GET /v1/audio/models",
     "GET /v1/test",

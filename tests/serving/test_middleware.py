@@ -28,7 +28,9 @@ async def run(send: Send, patience: float) -> None:
             await asyncio.Event().wait()
         return requests.pop()
 
-    inlet = BodyMiddleware(stream, lambda path: 0, parts=0, seconds=60, patience=patience)
+    inlet = BodyMiddleware(
+        stream, lambda path: 0, parts=lambda path: 0, seconds=60, patience=patience
+    )
     await inlet({"type": "http", "path": "/", "headers": []}, receive, send)
 
 

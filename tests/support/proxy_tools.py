@@ -98,7 +98,13 @@ class ProxiedServer(RunningServer):
     """
 
     def __init__(self, proxy: Proxy, reference: RunningServer) -> None:
-        super().__init__(proxy.url, reference.service, reference.settings, reference.loop)
+        super().__init__(
+            proxy.url,
+            reference.service,
+            reference.scripts,
+            reference.settings,
+            reference.loop,
+        )
         self.proxy = proxy
 
     @contextlib.contextmanager

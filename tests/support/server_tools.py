@@ -20,6 +20,7 @@ import riva.client
 from numpy.typing import NDArray
 
 from ChatTTS.core import Chat
+from ChatTTS.serving.model import SpeechModel
 from ChatTTS.serving.server import Server
 from ChatTTS.serving.settings import Settings
 
@@ -39,7 +40,7 @@ class WholeServer(RunningServer):
     """
 
     def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(server.url, server.service, server.settings, loop)
+        super().__init__(server.url, server.service, server.scripts, server.settings, loop)
         self.grpc_address = f"{server.settings.host}:{server.grpc_port}"
         self.wyoming_port = server.wyoming_port
 
@@ -67,7 +68,7 @@ class ServerThread(threading.Thread):
         loop: its loop.
     """
 
-    def __init__(self, chat: Chat, settings: Settings) -> None:
+    def __init__(self, chat: Chat | SpeechModel, settings: Settings) -> None:
         super().__init__(name="server", daemon=True)
         self.loop = asyncio.new_event_loop()
         self._chat, self._settings = chat, settings
@@ -121,8 +122,9 @@ def server_thread(chat: Chat | None = None, **settings: Any) -> Iterator[ServerT
         chat: speaks; one of its own by default.
         settings: fields of ``Settings``; all ports are free ones by default.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        chosen = Settings(**{"port": 0, "grpc_port": 0, "voices": Path(folder), **settings})
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as scripts:
+        folders = {"voices": Path(folder), "scripts": Path(scripts)}
+        chosen = Settings(**{"port": 0, "grpc_port": 0, **folders, **settings})
         thread = ServerThread(chat or loaded_chat(), chosen)
         thread.begin()
         try:

@@ -21,6 +21,7 @@ from ChatTTS.core import Chat
 from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.local_model import LocalModel
 from ChatTTS.serving.rest.app import create_app
+from ChatTTS.serving.scripts import ScriptJobs
 from ChatTTS.serving.server import make_service
 from ChatTTS.serving.service import SpeechService
 from ChatTTS.serving.settings import Settings
@@ -39,6 +40,7 @@ class RunningServer:
     Attributes:
         url: URL of its root, without a slash at the end.
         service: belongs to the server's loop; use :meth:`run` for more than reading attributes.
+        scripts: the jobs of its scripts; so do they.
         settings: its settings.
         loop: its asyncio loop.
     """
@@ -47,10 +49,12 @@ class RunningServer:
         self,
         url: str,
         service: SpeechService,
+        scripts: ScriptJobs,
         settings: Settings,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self.url, self.service, self.settings, self.loop = url, service, settings, loop
+        self.url, self.service, self.scripts = url, service, scripts
+        self.settings, self.loop = settings, loop
 
     @property
     def address(self) -> str:
@@ -127,7 +131,9 @@ def running_server(
         settings: fields of ``Settings``; the voices are in a folder that is deleted at the end.
     """
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        chosen = Settings(**{"port": 0, "grpc_port": None, "voices": Path(folder), **settings})
+        scripts = stack.enter_context(tempfile.TemporaryDirectory())
+        folders = {"voices": Path(folder), "scripts": Path(scripts)}
+        chosen = Settings(**{"port": 0, "grpc_port": None, **folders, **settings})
         speaker = chat
         if speaker is None:
             speaker = loaded_chat()
@@ -194,11 +200,13 @@ class _ServerThread(threading.Thread):
         settings, chat = self._settings, self._chat
         service = make_service(chat, settings)
         authenticator = Authenticator(settings.api_keys)
-        app = create_app(service, authenticator, settings)
+        scripts = ScriptJobs(service)
+        app = create_app(service, authenticator, settings, scripts)
         for add in self._extend:
             add(app, service, authenticator, settings)
         if self._warm:
             await service.warm_up()
+        await scripts.start()
         config = uvicorn.Config(
             app, host=settings.host, port=settings.port, log_level="warning", lifespan="off",
             timeout_graceful_shutdown=2,
@@ -212,6 +220,9 @@ class _ServerThread(threading.Thread):
         if server.started:
             port = server.servers[0].sockets[0].getsockname()[1]
             url = f"http://{settings.host}:{port}"
-            self._running = RunningServer(url, service, settings, asyncio.get_running_loop())
+            self._running = RunningServer(
+                url, service, scripts, settings, asyncio.get_running_loop()
+            )
         self._settled.set()
         await task
+        await scripts.close()

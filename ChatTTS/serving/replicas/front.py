@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import TypeVar
 
 import torch
@@ -64,6 +65,7 @@ class ReplicatedModel:
     ) -> None:
         self.gives_attention, self.fallback = facts.gives_attention, facts.fallback
         self._has_alignment_heads = facts.has_alignment_heads
+        self._fingerprint = facts.fingerprint
         self._pool, self._patience, self._at_close = pool, patience or Patience(), at_close
         self._config = Config.from_file(folder.config)
         self._tokenizer = ScriptTokenizer(folder.tokenizer)
@@ -77,6 +79,10 @@ class ReplicatedModel:
     def has_alignment_heads(self) -> bool:
         """Return whether the replicas knew heads for the times of words when they started."""
         return self._has_alignment_heads
+
+    def fingerprint(self) -> str:
+        """Return what the bits of the sound depend on beside the job."""
+        return json.dumps([asdict(self._fingerprint), self._has_alignment_heads])
 
     @property
     def config(self) -> Config:

@@ -14,6 +14,7 @@ from ...version import __version__
 from ..auth import Authenticator
 from ..http_layers import AuthMiddleware, BodyMiddleware, ErrorMiddleware
 from ..origins import OriginPolicy
+from ..scripts import ScriptJobs
 from ..service import SpeechService
 from ..settings import Limits, Settings
 from .batch import batch_routes
@@ -25,6 +26,7 @@ from .models import model_routes
 from .operations import PUBLIC, operation_routes
 from .page import is_page, page_routes
 from .refine import refine_routes
+from .scripts import SCRIPTS, script_routes
 from .speech import speech_routes
 from .tts import plain_routes
 from .voices import voice_routes
@@ -33,6 +35,8 @@ from .voices import voice_routes
 _FORM_BYTES = 64 << 10
 # A text may consist of commas, and a batch may contain a few of the longest texts.
 _BASE_PARTS, _PARTS_PER_CHARACTER = 20_000, 4
+# A long novel has a hundred thousand commas.
+_SCRIPT_PARTS = 500_000
 _ABOUT = """Text to speech. The routes under `/v1` are those of OpenAI's speech API, with more
 fields; `/tts` is the plainest way. Live text goes over the WebSocket `/v1/audio/speech/stream`."""
 _EXPOSED_HEADERS = (
@@ -41,6 +45,7 @@ _EXPOSED_HEADERS = (
     "x-seed",
     "x-finish-reason",
     "x-lexicon",
+    "x-warnings",
     "x-faults",
     "x-retries",
     "x-model",
@@ -49,13 +54,19 @@ _EXPOSED_HEADERS = (
 )
 
 
-def create_app(service: SpeechService, authenticator: Authenticator, settings: Settings) -> FastAPI:
+def create_app(
+    service: SpeechService,
+    authenticator: Authenticator,
+    settings: Settings,
+    scripts: ScriptJobs | None = None,
+) -> FastAPI:
     """Return the app that answers HTTP.
 
     Args:
         service: speaks the requests.
         authenticator: checks the API keys.
         settings: limits, allowed origins, and whether texts may be logged.
+        scripts: the jobs of scripts; ``None`` leaves their routes out.
     """
     app = FastAPI(
         title="ChatTTS",
@@ -78,6 +89,8 @@ def create_app(service: SpeechService, authenticator: Authenticator, settings: S
         model_routes(),
     ):
         app.include_router(router, dependencies=keyed)
+    if scripts is not None:
+        app.include_router(script_routes(service, scripts), dependencies=keyed)
     app.include_router(operation_routes(service))
     app.include_router(page_routes())
     # The middleware that is added last is the outermost one.
@@ -86,7 +99,7 @@ def create_app(service: SpeechService, authenticator: Authenticator, settings: S
     app.add_middleware(
         BodyMiddleware,
         most=partial(_most_bytes, limits=limits),
-        parts=_BASE_PARTS + _PARTS_PER_CHARACTER * limits.characters,
+        parts=partial(_most_parts, limits=limits),
         seconds=limits.body_seconds,
         patience=limits.stalled_seconds,
     )
@@ -119,8 +132,17 @@ def _is_public(path: str) -> bool:
     return path in PUBLIC or is_page(path)
 
 
+def _most_parts(path: str, limits: Limits) -> int:
+    """Return the maximum number of commas and brackets in the body of a request to ``path``."""
+    if path == SCRIPTS:
+        return _SCRIPT_PARTS
+    return _BASE_PARTS + _PARTS_PER_CHARACTER * limits.characters
+
+
 def _most_bytes(path: str, limits: Limits) -> int:
     """Return the maximum size of the body of a request to ``path``."""
+    if path == SCRIPTS:
+        return limits.script_bytes + limits.message_bytes
     if path == "/v1/audio/voices":
         return limits.upload_bytes + _FORM_BYTES
     if path.startswith("/v1/audio/speech"):

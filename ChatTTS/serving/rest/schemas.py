@@ -90,6 +90,10 @@ class SpeechOptions(GenerationOptions):
         "sentence again, before it is sent. The server has a default.",
     )
 
+    strict: bool = Field(
+        False, description="Unknown elements of SSML in the text are an error, not a warning."
+    )
+
     @property
     def word_times(self) -> bool:
         """Whether the times of the words are wanted."""
@@ -104,7 +108,10 @@ class SpeechOptions(GenerationOptions):
 class SpeechBody(SpeechOptions):
     """``POST /v1/audio/speech``."""
 
-    input: str = Field(min_length=1, description="The text, with control tags such as [laugh].")
+    input: str = Field(
+        min_length=1,
+        description="The text, with control tags such as [laugh]; SSML if it begins with <speak.",
+    )
     stream: bool = Field(True, description="False sends a whole file at the end, with its length.")
     stream_format: Literal["audio", "sse"] = "audio"
     instructions: str | None = Field(None, description="Accepted, but has no effect.")

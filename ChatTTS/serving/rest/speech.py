@@ -39,6 +39,7 @@ def audio_answer(formats: tuple[str, ...]) -> dict[int | str, dict[str, Any]]:
                 "x-silence": text | {"description": "The text had nothing to speak."},
                 "x-seed": text | {"description": "The seed that was used."},
                 "x-lexicon": text | {"description": "Words that the lexicon replaced, with one."},
+                "x-warnings": text | {"description": "What was left out of SSML, as JSON."},
                 "x-faults": text | {"description": "Faults that the guard found; at the end."},
                 "x-retries": text | {"description": "Sentences spoken again; at the end."},
             },

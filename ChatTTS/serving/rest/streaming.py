@@ -28,6 +28,8 @@ from ..speech import Speech
 from ..words import cue_fields, fault_fields, lexicon_fields, word_fields
 from .schemas import TimedSpeech, TimedWord
 
+# A header has at most some kB. A character may take 12 bytes in it.
+_MOST_WARNINGS, _MOST_WARNING = 5, 100
 _SAMPLES_PER_FRAME = int(SAMPLE_RATE / FRAMES_PER_SECOND)
 
 
@@ -116,6 +118,15 @@ def model_name(service: SpeechService) -> str:
     """Return the name of the checkpoint as a header; any letters but those of Latin-1 are ``?``."""
     name = service.model.config.defaults.name or "ChatTTS"
     return name.encode("latin-1", "replace").decode("latin-1")
+
+
+def warning_headers(speech: Speech) -> dict[str, str]:
+    """Return the header with what was left out of SSML, a list in JSON; none if nothing was."""
+    warnings = speech.request.warnings
+    if not warnings:
+        return {}
+    shown = [warning[:_MOST_WARNING] for warning in warnings[:_MOST_WARNINGS]]
+    return {"x-warnings": json.dumps(shown)}  # of ASCII alone
 
 
 def guard_headers(speech: Speech) -> dict[str, str]:
@@ -254,8 +265,14 @@ class SpeechResponse(Response):
             "x-model": model_name(self._service),
             **lexicon_headers(speech),
             **silence_headers(speech),
+            **warning_headers(speech),
         }
 
 
+async def send_event(event: str, send: Send) -> None:
+    """Send a server-sent event whose data are a text of JSON."""
+    await send_part(f"data: {event}\n\n".encode(), send)
+
+
 async def _send_event(event: dict[str, Any], send: Send) -> None:
-    await send_part(f"data: {json.dumps(event)}\n\n".encode(), send)
+    await send_event(json.dumps(event), send)

@@ -14,7 +14,7 @@ from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from .errors import validation_error
 from .head import is_head
-from .request_parsing import Caller
+from .request_parsing import Caller, spoken_fields
 from .schemas import ERRORS, PlainBody
 from .speech import FORMATS, audio_answer
 from .streaming import OutputOptions, SpeechResponse
@@ -28,12 +28,12 @@ def plain_routes(service: SpeechService) -> APIRouter:
     router = APIRouter(tags=["speech"])
     answer = audio_answer(FORMATS) | ERRORS
 
-    def speech(body: PlainBody, request: Request) -> Response:
+    async def speech(body: PlainBody, request: Request) -> Response:
         caller = Caller.of(request)
         if is_head(request.scope):  # players ask for the type before they ask for the sound
             return Response(media_type=Format.parse(body.format).media_type)
         asked = SpeechRequest(
-            body.text,
+            **await spoken_fields(service, body.text),
             voice=body.voice,
             speed=body.speed,
             seed=new_seed() if body.seed is None else body.seed,
@@ -54,7 +54,7 @@ def plain_routes(service: SpeechService) -> APIRouter:
     )
     async def get_plain(body: Annotated[PlainBody, Query()], request: Request) -> Response:
         """``curl 'http://127.0.0.1:8000/tts?text=Hello' -o hello.wav``"""
-        return speech(body, request)
+        return await speech(body, request)
 
     schema = PlainBody.model_json_schema()
 
@@ -73,7 +73,7 @@ def plain_routes(service: SpeechService) -> APIRouter:
     )
     async def post_plain(request: Request) -> Response:
         """As ``GET``, with the fields in a form or in JSON."""
-        return speech(await _posted(request), request)
+        return await speech(await _posted(request), request)
 
     return router
 

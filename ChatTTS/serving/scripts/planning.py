@@ -1,0 +1,288 @@
+"""From a script to the requests that speak its lines, with all errors that can be known before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ...errors import ChatTTSError
+from ...longform.files import format_of, read_script_bytes
+from ...longform.marks import MOST_CHARACTERS, expanded
+from ...longform.planned import PlannedLine
+from ...longform.script import Line, Place, Script, ScriptError, Style
+from ...longform.settings import Role
+from ...text.splitter import is_speakable
+from ..errors import BadRequestError, RequestTooLargeError, ServingError
+from ..requests import Priority, SpeechRequest
+from ..service import SpeechService
+from ..settings import Limits
+from .errors import ScriptRefusedError
+from .options import ScriptOptions
+
+_FORMAT = 1
+# A slow reader speaks so many seconds for a character of English. A Chinese one takes longer, but
+# has fewer characters.
+_SECONDS_PER_CHARACTER = 0.085
+_SECONDS_PER_HAN = 0.35
+# Three of a character of Chinese, and the marks of a document.
+_BYTES_PER_CHARACTER = 8
+_COVER_BYTES = 4 << 20
+
+VoiceParameters = Mapping[str, str]
+"""Fields of ``InferCodeParams`` of a voice."""
+
+
+@dataclass(frozen=True)
+class ScriptSource:
+    """A script as the client sent it.
+
+    Attributes:
+        data: the bytes of the file.
+        name: of the file, for messages only.
+    """
+
+    data: bytes
+    name: str
+
+    def read(self, options: ScriptOptions, limits: Limits) -> Script:
+        """Return its lines, within the server's limits.
+
+        Raises:
+            ScriptError: it cannot be read, or has warnings and ``strict`` is set.
+            RequestTooLargeError: it is longer than the limits.
+        """
+        # A document takes many times its size in memory while it is read.
+        most = limits.script_characters * _BYTES_PER_CHARACTER
+        is_book = (options.format or format_of(self.name)) == "epub"
+        if not is_book and len(self.data) > most:
+            raise RequestTooLargeError(
+                f"the script has {len(self.data)} bytes; this server takes {most}, and "
+                f"{limits.script_characters} characters: send it in parts, such as chapters",
+                param="script",
+            )
+        script = read_script_bytes(self.data, self.name, options.format, most + _COVER_BYTES)
+        if options.strict:
+            script.check_strict()
+        script = script.between(options.first, options.last)
+        script = expanded(script, min(MOST_CHARACTERS, limits.characters))
+        script = replace(
+            script,
+            title=script.title if options.title is None else options.title,
+            author=script.author if options.author is None else options.author,
+        )
+        characters = sum(len(line.text) for line in script.lines)
+        if characters > limits.script_characters:
+            raise RequestTooLargeError(
+                f"the script has {characters} characters; this server takes "
+                f"{limits.script_characters}: send it in parts, such as chapters",
+                param="script",
+            )
+        seconds = estimated_seconds(script)
+        if seconds > limits.script_seconds:
+            raise RequestTooLargeError(
+                f"the script would last about {seconds / 3600:.1f} hours with its pauses; this "
+                f"server takes {limits.script_seconds / 3600:g}: send it in parts",
+                param="script",
+            )
+        if not any(is_speakable(line.text) for line in script.lines):
+            raise ScriptRefusedError(f"{self.name}: there is nothing to speak in it", self.name)
+        return script
+
+
+def estimated_seconds(script: Script) -> float:
+    """Return about how long the speech of a script will be, rather too long."""
+    spoken = silent = at = 0.0
+    for line in script.lines:
+        han = sum("\u3400" <= c <= "\u9fff" for c in line.text)
+        spoken += (len(line.text) - han) * _SECONDS_PER_CHARACTER + han * _SECONDS_PER_HAN
+        silent += line.pause or 0.0
+        at = max(at, line.at or 0.0)
+    return max(spoken + silent, at)
+
+
+class VoiceFinder:
+    """Finds the voices of a script, each one once.
+
+    Args:
+        service: has the voices.
+        options: of the script.
+        known: voices that were found before, by their names; ``""`` is the default voice. A job
+            that goes on after a restart keeps the voices that it began with.
+    """
+
+    def __init__(
+        self,
+        service: SpeechService,
+        options: ScriptOptions,
+        known: Mapping[str, VoiceParameters] | None = None,
+    ) -> None:
+        self._service, self._options = service, options
+        self.found: dict[str, VoiceParameters] = dict(known or {})
+
+    def role(self, line: Line) -> Role:
+        """Return the role of a line."""
+        name = self._options.voice if line.voice is None else line.voice
+        return Role(name) if name is None else self._options.roles.get(name, Role(name))
+
+    def parameters(self, name: str | None) -> VoiceParameters:
+        """Return the parameters of a voice.
+
+        Raises:
+            ServingError, VoiceError: there is no such voice, or it belongs to another model.
+        """
+        key = name or ""
+        if key not in self.found:
+            parameters = self._service.voices.parameters(name)
+            if "spk_emb" in parameters:
+                self._service.model.check_speaker(parameters["spk_emb"])
+            self.found[key] = parameters
+        return self.found[key]
+
+
+class ScriptPlanner:
+    """Makes the plan of a script.
+
+    Args:
+        service: speaks the lines.
+        options: of the script.
+        voices: finds voices.
+        fingerprint: of the model; see :meth:`..model.SpeechModel.fingerprint`.
+        client: the client's name, for fairness and logs.
+        name: of the job, for logs.
+        warn: called with each warning.
+    """
+
+    def __init__(
+        self,
+        service: SpeechService,
+        options: ScriptOptions,
+        voices: VoiceFinder,
+        *,
+        fingerprint: str,
+        client: str,
+        name: str,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._service, self._options, self._voices = service, options, voices
+        self._fingerprint, self._client, self._name = fingerprint, client, name
+        self._warn = warn
+        self._manners: dict[tuple[str | None, Style], tuple[SpeechRequest, float, str]] = {}
+
+    def plan(self, script: Script) -> tuple[PlannedLine, ...]:
+        """Return the lines with their requests.
+
+        Raises:
+            ScriptError: a line cannot be spoken, such as one with an unknown voice.
+        BadRequestError: so is a voice of the options.
+        """
+        self._check_roles()
+        return tuple(self._planned(n, line) for n, line in enumerate(script.lines, 1))
+
+    def _check_roles(self) -> None:
+        """Raise BadRequestError for a role whose voice cannot be used, also if no line names it."""
+        for name, role in self._options.roles.items():
+            try:
+                self._voices.parameters(role.voice)
+            except ChatTTSError as error:
+                raise BadRequestError(f"voices: {name}: {error}", param="voices") from error
+
+    def _planned(self, number: int, line: Line) -> PlannedLine:
+        with _placed(line.place):
+            template, tempo, decides = self._manner(line)
+            if not is_speakable(line.text):
+                if line.text:
+                    self._warn(f"{line.place}: there is nothing to speak in it; it stays silent")
+                return PlannedLine(line, None, {}, 1.0)
+            self._check_length(line, template)
+        request = replace(template, text=line.text, request_id=f"{self._name}.{number}")
+        key = hashlib.sha256(json.dumps([line.text, decides]).encode()).hexdigest()
+        return PlannedLine(line, key, {"request": request}, tempo)
+
+    def _check_length(self, line: Line, template: SpeechRequest) -> None:
+        if template.lexicon.entries:
+            length, most = (
+                len(template.lexicon.apply(line.text).text),
+                self._service.settings.limits.characters,
+            )
+            if length > most:
+                raise line.place.error(
+                    f"with the sayings of the lexicon it has {length} characters; this server "
+                    f"takes {most}"
+                )
+
+    def _manner(self, line: Line) -> tuple[SpeechRequest, float, str]:
+        """Return the request of all lines with a voice and style, their tempo, and their hash."""
+        key = (line.voice, line.style)
+        if key not in self._manners:
+            self._manners[key] = self._new_manner(line)
+        return self._manners[key]
+
+    def _new_manner(self, line: Line) -> tuple[SpeechRequest, float, str]:
+        options = self._options
+        role = self._voices.role(line)
+        style = line.style.over(role.style)
+        refines = bool(style.refine_tags) and self._service.model.config.defaults.refine_trained
+        if style.refine_tags and not refines:
+            self._warn(
+                f"{line.place}: this model was not trained to refine texts; oral, laugh and breaks "
+                "have no effect"
+            )
+        sampling = dict(options.sampling)
+        if style.temperature is not None:
+            sampling["temperature"] = style.temperature
+        parameters = self._voices.parameters(role.voice)
+        request = SpeechRequest(
+            "line",  # each line has its own text
+            **_voice_fields(parameters),
+            seed=options.seed if style.seed is None else style.seed,
+            is_seeded=False,  # a book would drive all other results out of their cache
+            **sampling,
+            language=options.language,
+            refine=refines,
+            refine_tags=style.refine_tags if refines else "",
+            tags="" if style.speed is None else f"[speed_{style.speed}]",
+            word_times=options.subtitles is not None,
+            guard=options.guard,
+            lexicon=options.lexicon,
+            priority=Priority.BATCH,
+            client=self._client,
+        )
+        request = self._service.with_lexicon(request)
+        voice = self._service.check(request)
+        return request, style.tempo, self._decides(request, voice)
+
+    def _decides(self, request: SpeechRequest, voice: VoiceParameters) -> str:
+        """Return the hash of everything that decides the speech of a line, beside its text."""
+        r = request
+        sampling = (r.seed, r.temperature, r.top_p, r.top_k, r.tags, r.refine, r.refine_tags)
+        lexicon = [asdict(entry) for entry in r.lexicon.entries]
+        values = [
+            *(_FORMAT, self._fingerprint, sorted(voice.items()), sampling),
+            *(r.language, r.word_times, r.guard, lexicon),
+        ]
+        return hashlib.sha256(json.dumps(values).encode()).hexdigest()
+
+
+def _voice_fields(parameters: VoiceParameters) -> dict[str, Any]:
+    """Return the fields of a request that speaks with a voice's parameters."""
+    if "spk_smp" in parameters:
+        return {"sample": parameters["spk_smp"], "transcript": parameters.get("txt_smp")}
+    # A speaker string is a name of itself.
+    return {"voice": parameters.get("spk_emb")}
+
+
+@contextmanager
+def _placed(place: Place) -> Iterator[None]:
+    """Put a place before the messages of errors about a line."""
+    try:
+        yield
+    except ScriptError:
+        raise
+    except ChatTTSError as error:
+        if isinstance(error, ServingError) and error.status >= 500:
+            raise
+        raise place.error(str(error)) from error

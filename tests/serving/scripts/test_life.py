@@ -1,0 +1,288 @@
+"""The life of a script on the server: clients, limits, cancelling, restarts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ChatTTS.errors import EngineDeadError
+from ChatTTS.serving.scripts.job import ScriptJob
+from ChatTTS.serving.scripts.store import JobStore
+from ChatTTS.serving.settings import Limits
+
+from ...support.script_tools import (
+    SCRIPTS,
+    ToneModel,
+    authorization,
+    delete,
+    get,
+    post,
+    settled,
+    spoken,
+    tone_server,
+)
+from ...support.serving_tools import PATIENCE, eventually
+
+# ---------------------------------------------------------------- clients and limits
+
+
+def test_clients_see_their_own_scripts_only(tmp_path: Path) -> None:
+    with tone_server(tmp_path, api_keys=("a", "b")) as (server, _):
+        name = post(server, "Hello.", key="a").json()["id"]
+        assert [j["id"] for j in get(server, "", key="a").json()["data"]] == [name]
+        assert get(server, "", key="b").json()["data"] == []
+        for path in ("", "/audio", "/subtitles", "/events"):
+            assert get(server, f"/{name}{path}", key="b").status_code == 404
+            assert get(server, f"/{name}{path}").status_code == 401
+        assert delete(server, name, key="b").status_code == 404
+        assert get(server, f"/{name}", key="a").status_code == 200
+
+
+def test_names_of_scripts_are_no_paths(tmp_path: Path) -> None:
+    with tone_server(tmp_path) as (server, _):
+        for name in ("lock", "..", "%2e%2e%2flock", "script-" + "0" * 24, "a" * 5000):
+            for path in ("", "/audio", "/events"):
+                assert get(server, f"/{name}{path}").status_code in (404, 405)
+            assert delete(server, name).status_code in (404, 405)
+
+
+def test_scripts_are_limited(tmp_path: Path) -> None:
+    limits = replace(Limits(), scripts=3, scripts_per_client=2, scripts_running=1)
+    with tone_server(tmp_path, api_keys=("a", "b", "c"), limits=limits) as (server, model):
+        model.may_go_on.clear()
+        first = post(server, "One.", key="a").json()["id"]
+        second = post(server, "Two.", key="a").json()["id"]
+        own = post(server, "Three.", key="a")
+        assert (own.status_code, own.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+        other = post(server, "Three.", key="b").json()["id"]
+        full = post(server, "Four.", key="c")
+        assert (full.status_code, full.json()["error"]["code"]) == (503, "server_overloaded")
+        # Clients take turns: the one whose script is not running is next.
+        states = [get(server, f"/{n}", key="a").json()["state"] for n in (first, second)]
+        assert states == ["running", "queued"]
+        delete(server, first, key="a")
+        assert eventually(lambda: len(model.said) == 2)
+        states = [get(server, f"/{second}", key="a").json()["state"]]
+        states += [get(server, f"/{other}", key="b").json()["state"]]
+        assert sorted(states) == ["queued", "running"]
+        model.may_go_on.set()
+
+
+def test_scripts_leave_places_to_other_requests(tmp_path: Path) -> None:
+    limits = replace(Limits(), running=4, script_lines=8)
+    with tone_server(tmp_path, limits=limits) as (server, model):
+        model.may_go_on.clear()
+        text = "\n\n".join(f"Line {n}." for n in range(20))
+        names = [post(server, text).json()["id"] for _ in range(2)]
+        assert eventually(lambda: server.service.admission.running == 2)
+        time.sleep(0.05)  # for lines that should not begin
+        snapshot = server.call(server.service.admission.snapshot)
+        assert (snapshot.running, snapshot.waiting) == (2, 0)
+        model.may_go_on.set()
+        assert [settled(server, name)["state"] for name in names] == ["done"] * 2
+        assert model.most == 2
+
+
+def test_a_script_waits_where_the_queue_is_full(tmp_path: Path) -> None:
+    limits = replace(Limits(), running=1, waiting=1, waiting_per_client=1, wait_seconds=0.3)
+    with tone_server(tmp_path, limits=limits) as (server, model):
+        model.may_go_on.clear()
+        body = {"input": "Wait.", "response_format": "wav"}
+        speech = f"{server.url}/v1/audio/speech"
+        client = threading.Thread(target=lambda: httpx.post(speech, json=body, timeout=PATIENCE))
+        client.start()
+        assert eventually(lambda: server.service.admission.running == 1)
+        name = post(server, "Hello there.").json()["id"]
+        time.sleep(0.7)  # longer than a request may wait
+        model.may_go_on.set()
+        client.join(PATIENCE)
+        assert settled(server, name)["state"] == "done"
+
+
+def test_room_on_the_disk_is_limited(tmp_path: Path) -> None:
+    limits = replace(Limits(), script_disk_bytes=2_000_000)
+    with tone_server(tmp_path, limits=limits) as (server, model):
+        large = post(server, "A sentence of some words. " * 20)
+        assert (large.status_code, large.json()["error"]["code"]) == (413, "request_too_large")
+        model.may_go_on.clear()
+        text = "A sentence of some words. " * 4
+        assert post(server, text).status_code == 202
+        full = post(server, text)
+        assert full.status_code == 503
+        assert "room" in full.json()["error"]["message"]
+        model.may_go_on.set()
+
+
+def test_a_script_that_takes_more_than_was_thought_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tone_server(tmp_path) as (server, model):
+        model.may_go_on.clear()
+        name = post(server, "Hello there.").json()["id"]
+        assert eventually(lambda: len(model.said) == 1)
+        monkeypatch.setattr(JobStore, "free", 100)
+        model.may_go_on.set()
+        told = settled(server, name)
+    assert (told["state"], told["error"]["code"]) == ("failed", "storage_failed")
+    assert "no more room" in told["error"]["message"]
+
+
+def test_streams_of_progress_are_limited(tmp_path: Path) -> None:
+    limits = replace(Limits(), script_watchers=1)
+    with tone_server(tmp_path, limits=limits) as (server, model):
+        model.may_go_on.clear()
+        name = post(server, "Hello.").json()["id"]
+        address = f"{server.url}{SCRIPTS}/{name}/events"
+        with httpx.stream("GET", address, timeout=PATIENCE) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            assert get(server, f"/{name}/events").status_code == 429
+            delete(server, name)
+
+
+# ---------------------------------------------------------------- cancelling and forgetting
+
+
+def folders(root: Path) -> list[str]:
+    return [path.name for path in (root / "scripts").iterdir() if path.is_dir()]
+
+
+def test_a_script_is_deleted_in_any_state(tmp_path: Path) -> None:
+    limits = replace(Limits(), scripts_running=1)
+    with tone_server(tmp_path, limits=limits) as (server, model):
+        model.may_go_on.clear()
+        running, queued = (post(server, f"{n}.\n\nTwo.").json()["id"] for n in ("One", "Other"))
+        assert eventually(lambda: len(model.said) == 2)
+        answer = delete(server, queued)
+        assert answer.json() == {"id": queued, "object": "audio.script.deleted", "deleted": True}
+        assert folders(tmp_path) == [running]
+        address = f"{server.url}{SCRIPTS}/{running}/events"
+        with httpx.stream("GET", address, timeout=PATIENCE) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            delete(server, running)
+            assert '"script.deleted"' in "".join(lines)
+        assert get(server, f"/{running}").status_code == 404
+        assert delete(server, running).status_code == 404
+        assert eventually(lambda: folders(tmp_path) == [])
+        assert eventually(lambda: server.service.admission.running == 0)
+        assert "Other." not in model.said
+        model.may_go_on.set()
+        done, _ = spoken(server, "Done.")
+        delete(server, done["id"])
+        assert folders(tmp_path) == []
+
+
+def test_old_results_are_deleted(tmp_path: Path) -> None:
+    limits = replace(Limits(), script_age_seconds=0.3)
+    with tone_server(tmp_path, limits=limits) as (server, _):
+        name = post(server, "Hello.").json()["id"]
+        assert eventually(lambda: get(server, f"/{name}").status_code == 404)
+        assert eventually(lambda: folders(tmp_path) == [])
+
+
+# ---------------------------------------------------------------- restarts
+
+
+TEXT = "\n\n".join(f"This is line {n} of a book." for n in range(12))
+
+
+def test_a_stopped_server_leaves_its_scripts_to_the_next_one(tmp_path: Path) -> None:
+    with tone_server(tmp_path / "undisturbed") as (server, _):
+        whole = spoken(server, TEXT, voice="alloy")[1]
+    model = ToneModel()
+    with tone_server(tmp_path, model) as (server, _):
+        model.may_go_on.clear()
+        running = post(server, TEXT, voice="alloy").json()["id"]
+        queued = post(server, "Later.").json()["id"]
+        assert eventually(lambda: len(model.said) >= 8)
+        model.may_go_on.set()
+        lines = tmp_path / "scripts" / running / "lines"
+        assert eventually(lambda: len(list(lines.glob("*.line"))) >= 2)
+    said = set(model.said)
+    with tone_server(tmp_path) as (server, model):
+        assert [job["id"] for job in get(server, "").json()["data"]] == [running, queued]
+        assert settled(server, running)["state"] == "done"
+        assert get(server, f"/{running}/audio").content == whole
+        assert settled(server, queued)["state"] == "done"
+        assert len(said) == 13 or len(said & set(model.said)) < 12  # kept lines are not said again
+    # What is done stays, without being spoken again.
+    with tone_server(tmp_path) as (server, model):
+        told = get(server, f"/{running}").json()
+        assert (told["state"], told["progress"]["lines"]) == ("done", 12)
+        assert get(server, f"/{running}/audio").content == whole
+        assert model.said == []
+
+
+def test_a_script_keeps_the_voices_that_it_was_accepted_with(tmp_path: Path) -> None:
+    with tone_server(tmp_path) as (server, model):
+        speaker = server.service.voices.parameters("echo")["spk_emb"]
+        voice = {"name": "own", "speaker": speaker, "consent": "Yes, by letter."}
+        assert httpx.post(f"{server.url}/v1/audio/voices", data=voice).status_code == 200
+        model.may_go_on.clear()
+        name = post(server, "Hello there.", voice="own").json()["id"]
+        assert eventually(lambda: len(model.said) == 1)
+        httpx.delete(f"{server.url}/v1/audio/voices/own")
+    with tone_server(tmp_path) as (server, model):
+        assert settled(server, name)["state"] == "done"
+        assert [job.voice for job in model.jobs] == [{"spk_emb": speaker}]
+
+
+def test_a_script_that_ends_every_server_is_given_up(tmp_path: Path) -> None:
+    with tone_server(tmp_path) as (server, model):
+        model.may_go_on.clear()
+        name = post(server, "Hello there.").json()["id"]
+        assert eventually(lambda: len(model.said) == 1)
+    record = tmp_path / "scripts" / name / "job.json"
+    job = ScriptJob.from_json(record.read_text())
+    assert job.starts == 0  # it was not the script that ended this server
+    job.starts = 10
+    record.write_text(job.to_json())
+    with tone_server(tmp_path) as (server, model):
+        told = settled(server, name)
+        assert told["state"] == "failed"
+        assert "the server ended 10 times" in told["error"]["message"]
+        assert model.said == []
+
+
+def test_a_dead_engine_leaves_the_script_to_the_next_server(tmp_path: Path) -> None:
+    with tone_server(tmp_path) as (server, model):
+        model.fails["Hello there."] = EngineDeadError("it is over")
+        name = post(server, "Hello there.").json()["id"]
+        assert eventually(lambda: server.service.state == "failed")
+        assert eventually(lambda: get(server, f"/{name}").json()["state"] == "queued")
+        assert post(server, "More.").status_code == 503
+    with tone_server(tmp_path) as (server, _):
+        assert settled(server, name)["state"] == "done"
+
+
+def test_what_is_damaged_or_half_deleted_does_not_stop_a_server(tmp_path: Path) -> None:
+    with tone_server(tmp_path) as (server, _):
+        kept, damaged, half = (spoken(server, f"{n}.")[0]["id"] for n in ("A", "B", "C"))
+    (tmp_path / "scripts" / damaged / "job.json").write_text('{"version": 1}')
+    (tmp_path / "scripts" / half / "job.json").unlink()
+    (tmp_path / "scripts" / "other").mkdir()
+    with tone_server(tmp_path) as (server, _):
+        assert [job["id"] for job in get(server, "").json()["data"]] == [kept]
+    assert sorted(folders(tmp_path)) == sorted([kept, damaged, "other"])
+
+
+def test_one_server_at_a_time_keeps_scripts(tmp_path: Path) -> None:
+    with tone_server(tmp_path) as (server, _):
+        with pytest.raises(Exception, match="another server"), tone_server(tmp_path):
+            pass
+        assert post(server, "Hello.").status_code == 202
+
+
+def test_forms_with_keys(tmp_path: Path) -> None:
+    with tone_server(tmp_path, api_keys=("a",)) as (server, _):
+        files = {"file": ("a.txt", b"Hello.")}
+        address = server.url + SCRIPTS
+        assert httpx.post(address, files=files).status_code == 401
+        answer = httpx.post(address, files=files, headers=authorization("a"), timeout=PATIENCE)
+        assert answer.status_code == 202

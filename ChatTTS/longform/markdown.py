@@ -29,6 +29,9 @@ _INLINE = (
     (re.compile(r"\\([!-/:-@\[-`{-~])"), r"\1"),
 )
 _CHAPTER_LEVELS = 2
+# Marks are looked for in so many characters of a paragraph at once: a mark without its end costs a
+# look through all that follows.
+_LONGEST = 4000
 # The pause of a rule between two paragraphs, in seconds.
 _RULE_PAUSE = 1.5
 
@@ -138,6 +141,12 @@ class _Reader:
 
 def _plain(text: str) -> str:
     """Return a text without the marks of emphasis, links, images and HTML."""
+    parts = []
+    while len(text) > _LONGEST:
+        cut = max(text.rfind(". ", 0, _LONGEST), text.rfind(" ", _LONGEST // 2, _LONGEST)) + 1
+        parts.append(text[: cut or _LONGEST])
+        text = text[cut or _LONGEST :]
+    parts.append(text)
     for pattern, plain in _INLINE:
-        text = pattern.sub(plain, text)
-    return text.strip()
+        parts = [pattern.sub(plain, part) for part in parts]
+    return "".join(parts).strip()

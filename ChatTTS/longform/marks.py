@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .script import LONGEST_PAUSE, Join, Line, Place, Script
+from .script import LONGEST_PAUSE, LONGEST_WORK, Join, Line, Place, Script, check_count
 
 _MARK = re.compile(r"\[(pause|voice):([^\[\]]*)\]")
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*(ms|s)")
@@ -30,9 +30,17 @@ def expanded(script: Script) -> Script:
     Expanding a script twice changes nothing.
 
     Raises:
-        ScriptError: a mark cannot be read.
+        ScriptError: a mark cannot be read, or the script is longer than any book.
     """
-    parts = [part for line in script.lines for part in _parts(line)]
+    parts: list[Line] = []
+    silence = 0.0
+    for line in script.lines:
+        for part in _parts(line):
+            parts.append(part)
+            silence += part.pause or 0.0
+        check_count(len(parts), line.place)
+        if silence > LONGEST_WORK:
+            raise line.place.error("the pauses of the script are longer than a day")
     return replace(script, lines=tuple(parts))
 
 

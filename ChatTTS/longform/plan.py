@@ -42,12 +42,14 @@ class PlannedLine:
         key: the hash of everything that decides its speech; ``None`` for silence.
         arguments: of ``Chat.infer``, except the text.
         tempo: factor of the tempo of its speech.
+        utterances: the number of parts that the model speaks in one go.
     """
 
     line: Line
     key: str | None
     arguments: Mapping[str, Any]
     tempo: float
+    utterances: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class Planner:
         words = self._words(line) if self._settings.word_times else None
         decides = json.dumps([texts, words, manner.decides], ensure_ascii=True)
         key = hashlib.sha256(decides.encode()).hexdigest()
-        return PlannedLine(line, key, manner.arguments, manner.tempo)
+        return PlannedLine(line, key, manner.arguments, manner.tempo, len(texts))
 
     def _words(self, line: Line) -> list[Any]:
         """Return what decides how the words of a line are found, beside its speech."""

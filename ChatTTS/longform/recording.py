@@ -12,13 +12,14 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from ..audio.samples import SAMPLE_RATE, Samples, StrPath
-from ..audio.subtitles import save_subtitles, subtitle_format
+from ..audio.subtitles import check_subtitles, save_subtitles
 from ..errors import ChatTTSError, ConfigError
 from ..pipeline.results import Word
 from .arrange import arrange
+from .cover import NO_PICTURE, is_picture
 from .kept_lines import KeptLines, SpokenLine
 from .line_speaker import LineSpeaker
-from .loudness import LoudnessMeter, gain_for, limited, measured
+from .loudness import gain_for, limited, measured
 from .plan import PlannedLine
 from .script import Line, Script
 from .settings import Loudness, ReadSettings
@@ -163,13 +164,15 @@ class Recording:
         target = Path(path)
         check_sound_file(target)
         if subtitles is not None:
-            subtitle_format(subtitles)
+            check_subtitles(subtitles)
             if not self._settings.word_times:
                 raise ConfigError("subtitles need ReadSettings(word_times=True)")
-        if loudness is not None:
-            LoudnessMeter()  # raises now if its package is missing
         survey = self._survey(loudness, heard)
-        about = WorkInfo(self.script.title, self.script.author, survey.chapters, self.script.cover)
+        cover = self.script.cover
+        if cover is not None and not is_picture(cover):
+            logger.warning("%s, and is left out", NO_PICTURE)
+            cover = None
+        about = WorkInfo(self.script.title, self.script.author, survey.chapters, cover)
         ceiling = 0.0 if loudness is None else loudness.true_peak
         sound = self._sound()
         with SoundFile(target, about) as file:

@@ -14,7 +14,17 @@ from .marks import seconds
 from .plain import unwrapped
 from .respelling import respelled
 from .say_as import say_as
-from .script import FASTEST_TEMPO, LONGEST_PAUSE, SLOWEST_TEMPO, Join, Line, Place, Script, Style
+from .script import (
+    FASTEST_TEMPO,
+    LONGEST_PAUSE,
+    SLOWEST_TEMPO,
+    Join,
+    Line,
+    Place,
+    Script,
+    Style,
+    check_count,
+)
 from .untrusted_xml import parse_xml, tag_of
 
 if TYPE_CHECKING:
@@ -82,6 +92,7 @@ class _Reader:
     lines: list[Line] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
+    has_text: bool = False
     marks: list[str] = field(default_factory=list)
     manner: _Manner = _Manner()
     line: int = 0
@@ -128,15 +139,17 @@ class _Reader:
         if manner != self.manner:
             self.end(Join.PHRASE)
             self.manner = manner
-        if not "".join(self.text).strip():
+        if not self.has_text:
             self.line = self.place(element).line
+        self.has_text = True
         self.text.append(text)
 
     def end(self, join: Join) -> None:
         """End the line; without text, an earlier line gets the stronger join."""
         text = unwrapped("".join(self.text))
-        self.text = []
+        self.text, self.has_text = [], False
         if text:
+            check_count(len(self.lines) + 1, Place(self.name, self.line))
             self.lines.append(
                 Line(
                     text,

@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 # Seconds between looks at the caller's event.
 _POLL = 0.1
-# Utterances for each line that is generated at once. A paragraph has several, all of which the engine
-# begins together: more of them take more memory, and hardly less time.
+# Utterances for each line that is generated at once. A paragraph has several, all of which the
+# engine begins together: more of them take more memory, and hardly less time.
 _UTTERANCES = 3
 _NOTHING = SpokenLine(np.zeros(0, dtype=np.float32), ())
 
@@ -57,8 +57,8 @@ class LineSpeaker:
 
         At most twice as many lines as are generated at once are ahead of the caller, and their
         speech is in the folder, so memory does not grow with the length. Lines of many utterances
-        wait for one another, so memory hardly depends on the length of the lines. Closing the iterator ends
-        the generation.
+        wait for one another, so memory hardly depends on the length of the lines. Closing the
+        iterator ends the generation.
 
         Raises:
             ScriptError: a line cannot be spoken. Lines that were begun are finished and kept first.

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..common.command import new_parser, origin, write_json
 from .book_run import BookSettings, run_book
+from .scripts_run import run_scripts
 
 
 def main() -> None:
@@ -26,6 +27,7 @@ def main() -> None:
     parser.add_argument("--chapters", type=int, default=20, help="of the book")
     parser.add_argument("--kills", type=int, default=5, help="of the second run")
     parser.add_argument("--listened", type=int, default=60, help="stretches of words, by ear")
+    parser.add_argument("--sentences", type=int, default=60, help="of the dialogue and the cues")
     parser.add_argument("--seed", type=int, default=0, help="of texts and moments")
     parser.add_argument(
         "--folder", type=Path, help="keep all files here (default: a temporary one)"
@@ -35,9 +37,11 @@ def main() -> None:
     with TemporaryDirectory(prefix="chattts-longform-") as temporary:
         folder = (args.folder or Path(temporary)).absolute()
         report: dict[str, Any] = {**origin(), "part": args.part}
-        report["figures"] = run_book(
-            BookSettings(folder, args.minutes, args.chapters, args.kills, args.listened, args.seed)
-        )
+        if args.part == "book":
+            numbers = (args.minutes, args.chapters, args.kills, args.listened, args.seed)
+            report["figures"] = run_book(BookSettings(folder, *numbers))
+        else:
+            report["figures"] = run_scripts(folder, args.sentences, args.seed)
     print(json.dumps(report["figures"], indent=1))
     write_json(report, args.json)
 

@@ -1,4 +1,4 @@
-"""Print the resident memory of the engine: the bundled voice is loaded and has spoken a sentence."""
+"""Print the memory of the engine: the bundled voice is loaded and has spoken a sentence."""
 
 from __future__ import annotations
 

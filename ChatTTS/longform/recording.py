@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -104,6 +105,16 @@ class Recording:
         self._settings, self._temporary = settings, temporary
 
     @property
+    def chapters(self) -> tuple[str, ...]:
+        """The titles of the chapters."""
+        return self.script.chapters
+
+    @property
+    def speakers(self) -> tuple[str | None, ...]:
+        """The voices that the lines name, each once, in order; ``None`` for the default voice."""
+        return tuple(dict.fromkeys(line.voice for line in self.script.lines if line.text))
+
+    @property
     def lines_kept(self) -> int:
         """The number of lines that need no model any more."""
         return sum(planned.key is None or planned.key in self._kept for planned in self._plan)
@@ -119,20 +130,23 @@ class Recording:
     def levelled(self, target: Loudness | None = None) -> Iterator[SpokenPiece]:
         """Iterate over the pieces at a loudness, for listeners who do not wait for the whole work.
 
-        The gain of a voice is measured in the first line that it speaks, and stays.
+        The gain of a voice is measured in the first line that it speaks, and stays. A line shorter
+        than 400 ms has no loudness, so it gets the gain of the voice before.
 
         Args:
             target: -16 LUFS by default.
         """
         target = target or Loudness()
         gains: dict[str | None, float] = {}
+        gain = 1.0
         for piece in self:
             if not len(piece.samples):
                 yield piece
                 continue
-            if piece.line.voice not in gains:
-                gains[piece.line.voice] = gain_for(measured([piece.samples])[0], target)
-            gain = gains[piece.line.voice]
+            voice = piece.line.voice
+            if voice not in gains and math.isfinite(level := measured([piece.samples])[0]):
+                gains[voice] = gain_for(level, target)
+            gain = gains.get(voice, gain)
             samples = np.concatenate(list(limited([piece.samples], gain, target.true_peak)))
             yield replace(piece, samples=samples)
 

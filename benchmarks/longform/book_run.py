@@ -92,7 +92,7 @@ def _killed(settings: BookSettings, lines: int, whole: Watched) -> Iterator[dict
     """Kill runs at random numbers of lines, and the last one while the work is written."""
     folder, drawn = settings.folder, random.Random(settings.seed)
     parts = folder / "killed.parts"
-    at = sorted(drawn.randrange(lines) for _ in range(settings.kills - 1))
+    at = sorted(drawn.randrange(lines) for _ in range(max(1, settings.kills - 1)))
     for number in range(settings.kills):
         wanted = at[number] if number < len(at) else lines
         delay = drawn.uniform(0.0, 0.5) * (whole.seconds - whole.spoken)

@@ -358,6 +358,24 @@ def test_voices_are_levelled_in_streams_by_one_gain_each(standard: Chat, infer: 
         for before, after in zip(plain, level, strict=True)
     ]
     assert gains[2] == pytest.approx(gains[0], rel=1e-3)
+    assert recording.speakers == ("A", "B")
+
+
+def test_a_first_line_too_short_to_measure_does_not_decide_the_gain(
+    standard: Chat, infer: Speaks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyloudnorm = pytest.importorskip("pyloudnorm")
+    spoken = infer.spoken
+    monkeypatch.setattr(infer, "spoken", lambda text: spoken(text) if text != "Hi." else short)
+    infer.seconds = 0.2
+    short = spoken("Hi.")
+    infer.seconds = 1.5
+    settings = replace(SETTINGS, voices={"A": Role()})
+    with standard.read("A: Hi.\nA: The second line.", settings) as recording:
+        last = list(recording.levelled())[-1]
+    meter = pyloudnorm.Meter(SAMPLE_RATE)
+    found = meter.integrated_loudness(last.samples.astype(np.float64))
+    assert found == pytest.approx(-16.0, abs=0.3)
 
 
 def test_subtitles_need_word_times_and_follow_the_sound(

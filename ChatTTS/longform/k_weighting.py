@@ -69,7 +69,8 @@ class _Biquad:
             state = self._step @ state + leaving
         self._state = state
         inside = blocks.reshape(-1, _ROWS, _BLOCK) @ self._inside
-        return inside.reshape(-1) + (states @ self._ringing).reshape(-1)
+        weighted: Array = inside.reshape(-1) + (states @ self._ringing).reshape(-1)
+        return weighted
 
 
 def _high_shelf(frequency: float, decibels: float) -> tuple[Array, Array]:

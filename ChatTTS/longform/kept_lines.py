@@ -79,7 +79,7 @@ class KeptLines:
             "words": [asdict(word) for word in spoken.words],
         }
         head = json.dumps(about).encode() + b"\n"
-        samples = memoryview(spoken.samples.astype("<f4", copy=False)).cast("B")
+        samples = spoken.samples.astype("<f4", copy=False).tobytes()
         digest = hashlib.sha256(head)
         digest.update(samples)
         with self._explained("takes no more lines"), writing_whole(self._path(key)) as file:

@@ -43,7 +43,7 @@ def in_step(sound: Path, chosen: Sequence[Stretch]) -> dict[str, Any]:
         chosen: the stretches that are listened to.
     """
     errors: list[float] = []
-    words = wrong = 0
+    words = wrong = lost = 0
     for stretch in chosen:
         start = max(0.0, stretch.starts[0] - _MARGIN)
         first, last = round(start * SAMPLE_RATE), round((stretch.end + _MARGIN) * SAMPLE_RATE)
@@ -51,6 +51,9 @@ def in_step(sound: Path, chosen: Sequence[Stretch]) -> dict[str, Any]:
         heard = check_words(samples, " ".join(stretch.words))
         if len(heard.words) != len(stretch.words):
             continue  # a word that the recogniser counts as two
+        if len(heard.skipped) == len(heard.words):
+            lost += 1  # the recogniser gave up on all of it
+            continue
         words += len(heard.words)
         wrong += len(heard.skipped) + len(heard.repeated)
         errors += [
@@ -62,6 +65,7 @@ def in_step(sound: Path, chosen: Sequence[Stretch]) -> dict[str, Any]:
     return {
         "words": words,
         "wrong": wrong,
+        "stretches_given_up": lost,
         "median_ms": round(float(np.median(apart)), 1),
         "median_apart_ms": round(float(np.median(np.abs(apart))), 1),
         "p95_apart_ms": round(float(np.percentile(np.abs(apart), 95)), 1),

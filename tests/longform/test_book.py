@@ -44,5 +44,6 @@ def test_a_book_that_is_killed_becomes_the_same_file(tmp_path: Path) -> None:
     assert figures["above_engine_mb"] <= 150
     for heard in figures["subtitles"].values():
         assert heard["words"] > 10
+        assert heard["stretches_given_up"] <= 1
         assert heard["wrong"] <= heard["words"] / 5
         assert heard["median_apart_ms"] < 100

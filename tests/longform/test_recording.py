@@ -366,9 +366,9 @@ def test_a_first_line_too_short_to_measure_does_not_decide_the_gain(
 ) -> None:
     pyloudnorm = pytest.importorskip("pyloudnorm")
     spoken = infer.spoken
-    monkeypatch.setattr(infer, "spoken", lambda text: spoken(text) if text != "Hi." else short)
     infer.seconds = 0.2
     short = spoken("Hi.")
+    monkeypatch.setattr(infer, "spoken", lambda text: spoken(text) if text != "Hi." else short)
     infer.seconds = 1.5
     settings = replace(SETTINGS, voices={"A": Role()})
     with standard.read("A: Hi.\nA: The second line.", settings) as recording:

@@ -83,6 +83,15 @@ def subtitle_format(path: StrPath) -> str:
     return kind
 
 
+def check_subtitles(path: StrPath) -> None:
+    """Raise AudioError if no subtitles can be written to ``path``; called before the work for them.
+
+    A package that is missing is an error, too.
+    """
+    subtitle_format(path)
+    check_target(Path(path))
+
+
 def save_subtitles(path: StrPath, words: Sequence[TimedWord], text: str) -> Path:
     """Write subtitles, and return ``path``.
 

@@ -75,8 +75,6 @@ OPTIONAL = (
     Package("sounddevice>=0.4.6", "for --play"),
     Package("pocketsphinx>=5.0.3", "for check"),
     Package("pysubs2>=1.8", "for --subtitles"),
-    Package("pyloudnorm>=0.1.1", "for read"),
-    Package("scipy>=1.13", "for read"),
     Package("lxml>=5.2", "for read"),
     *(
         Package(requirement, "for serve", imported_as)

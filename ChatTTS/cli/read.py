@@ -129,9 +129,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
     out = Path(args.out)
     check_sound_file(out)
     if args.subtitles is not None:
-        from ..audio.subtitles import subtitle_format
+        from ..audio.subtitles import check_subtitles
 
-        subtitle_format(args.subtitles)
+        check_subtitles(args.subtitles)
+        if _is_same(args.subtitles, args.script):
+            raise UsageError(f"--subtitles {args.subtitles} would replace the script")
     loudness = _loudness(args.loudness)
     settings = _settings(args)
     script = _script(args)
@@ -149,6 +151,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
         if not args.keep:
             recording.remove_kept()
     return 0
+
+
+def _is_same(first: str, second: str) -> bool:
+    return Path(first).resolve() == Path(second).resolve()
 
 
 def _script(args: argparse.Namespace) -> Script:

@@ -9,10 +9,11 @@ from typing import BinaryIO
 
 from .script import ScriptError
 
-# A long illustrated book has a thousand files and 100 MB; its longest chapter has some MB.
+# A long illustrated book has a thousand files and 100 MB. Of them only the text and the cover are
+# read, a few MB; a tree of XML takes ten times as much memory as its text.
 _MOST_MEMBERS = 20_000
-_MOST_BYTES = 32 << 20
-_MOST_IN_ALL = 512 << 20
+_MOST_BYTES = 16 << 20
+_MOST_IN_ALL = 64 << 20
 _BLOCK = 1 << 16
 
 

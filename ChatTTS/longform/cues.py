@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .plain import unwrapped
-from .script import Join, Line, Place, Script, ScriptError
+from .script import LONGEST_WORK, Join, Line, Place, Script, ScriptError
 
 _TIMING = re.compile(r"^\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->", re.MULTILINE)
 _VOICE = re.compile(r"<v(?:\.[\w.-]*)?\s+([^>]+)>")
@@ -31,7 +31,11 @@ def read_cues(text: str, name: str) -> Script:
         events = list(pysubs2.SSAFile.from_string(text, kind, keep_unknown_html_tags=True).events)
     except (pysubs2.exceptions.Pysubs2Error, ValueError) as error:
         raise ScriptError(f"{name}: no subtitles can be read in it ({error})") from error
-    starts = [text.count("\n", 0, found.start()) + 1 for found in _TIMING.finditer(text)]
+    starts, number, counted = [], 1, 0
+    for found in _TIMING.finditer(text):
+        number += text.count("\n", counted, found.start())
+        counted = found.start()
+        starts.append(number)
     if len(starts) != len(events):
         where = f"{len(starts)} times, {len(events)} cues"
         raise ScriptError(f"{name}: the subtitles are damaged ({where})")
@@ -39,6 +43,8 @@ def read_cues(text: str, name: str) -> Script:
     end = 0
     for number, (event, line) in enumerate(zip(events, starts, strict=True)):
         place = Place(name, line)
+        if event.end > 1000 * LONGEST_WORK:
+            raise place.error("the cue is later than a day after the beginning")
         if event.end <= event.start:
             raise place.error("the cue ends before it begins")
         if event.start < end:

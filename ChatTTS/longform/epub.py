@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote
 
 from .archive import Archive
+from .cover import NO_PICTURE, is_picture
 from .plain import unwrapped
-from .script import Join, Line, Place, Script, ScriptError
+from .script import Join, Line, Place, Script, ScriptError, check_count
 from .untrusted_xml import parse_html, parse_xml, tag_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ _SKIPPED = frozenset(
     ("script", "style", "head", "nav", "svg", "math", "audio", "video", "rt", "rp")
 )
 _NOTES = re.compile(r"\b(pagebreak|noteref|footnote|endnote|rearnote)\b")
-_PICTURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ def read_epub(source: Path | BinaryIO, name: str, most: int | None = None) -> Sc
             title = titles.get(document)
             if title is not None or not chapters:
                 chapters.append(title or _heading(root) or package.title)
+            check_count(len(lines) + len(blocks), Place(name))
             lines += (
                 Line(
                     text,
@@ -179,14 +180,16 @@ def _blocks(root: _Element) -> Iterator[tuple[str, int]]:
     """Yield the text of each block and its line in the document."""
     text: list[str] = []
     line = 0
+    is_blank = True
     for piece, place in _pieces(root):
         if piece is None:
             joined = unwrapped("".join(text))
             if joined:
                 yield joined, line
-            text = []
+            text, is_blank = [], True
         else:
-            line = line if "".join(text).strip() else place
+            line = place if is_blank else line
+            is_blank = is_blank and not piece.strip()
             text.append(piece)
     joined = unwrapped("".join(text))
     if joined:
@@ -232,7 +235,7 @@ def _cover(archive: Archive, member: str | None, warnings: list[str]) -> bytes |
     if member is None or member not in archive:
         return None
     data = archive.read(member)
-    if data.startswith(_PICTURES):
+    if is_picture(data):
         return data
-    warnings.append(f"{archive.name}/{member}: the cover is no JPEG or PNG, and is left out")
+    warnings.append(f"{archive.name}/{member}: {NO_PICTURE}, and is left out")
     return None

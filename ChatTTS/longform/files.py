@@ -17,8 +17,8 @@ from .plain import read_plain
 from .script import Place, Script, ScriptError
 from .ssml import read_ssml
 
-# A long novel has 3 MB of text.
-_MOST_BYTES = 32 << 20
+# A long novel has 4 MB of text.
+_MOST_BYTES = 16 << 20
 
 _READERS: Mapping[str, Callable[[str, str], Script]] = {
     "plain": read_plain,

@@ -62,6 +62,8 @@ class KeptLines:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        # Keys of the files that are complete: they were written or read by this process.
+        self._whole: set[str] = set()
         with self._explained("cannot be used"):
             folder.mkdir(parents=True, exist_ok=True)
         remove_unfinished(folder)
@@ -76,14 +78,26 @@ class KeptLines:
             "parts": [asdict(part) for part in spoken.parts],
             "words": [asdict(word) for word in spoken.words],
         }
-        body = json.dumps(about).encode() + b"\n" + spoken.samples.astype("<f4").tobytes()
-        digest = hashlib.sha256(body).hexdigest().encode()
+        head = json.dumps(about).encode() + b"\n"
+        samples = spoken.samples.astype("<f4", copy=False).tobytes()
+        digest = hashlib.sha256(head)
+        digest.update(samples)
         with self._explained("takes no more lines"), writing_whole(self._path(key)) as file:
-            file.write(_MAGIC + digest + b"\n")
-            file.write(body)
+            file.write(_MAGIC + digest.hexdigest().encode() + b"\n" + head)
+            file.write(samples)
+        self._whole.add(key)
+
+    def has(self, key: str) -> bool:
+        """Return whether a line is kept and its file is not damaged; each file is read once."""
+        if key not in self._whole and self.load(key) is not None:
+            self._whole.add(key)
+        return key in self._whole and key in self
 
     def load(self, key: str) -> SpokenLine | None:
-        """Return a kept line; ``None`` if there is none, or its file is damaged."""
+        """Return a kept line; ``None`` if there is none, or its file is damaged.
+
+        Its samples are a view of the bytes of the file, and cannot be changed.
+        """
         path = self._path(key)
         try:
             if path.stat().st_size > _MOST_BYTES:
@@ -92,14 +106,14 @@ class KeptLines:
         except OSError:
             return None
         head = len(_MAGIC) + _DIGITS + 1
-        body = data[head:]
+        body = memoryview(data)[head:]
         digest = hashlib.sha256(body).hexdigest().encode()
         if data[:head] != _MAGIC + digest + b"\n":
             return None
-        about, _, samples = body.partition(b"\n")
-        values: dict[str, Any] = json.loads(about)
+        end = data.index(b"\n", head)
+        values: dict[str, Any] = json.loads(data[head:end])
         return SpokenLine(
-            np.frombuffer(samples, dtype="<f4").astype(np.float32),
+            np.frombuffer(data, dtype="<f4", offset=end + 1).astype(np.float32, copy=False),
             tuple(SpokenPart(**part) for part in values["parts"]),
             tuple(Word(**word) for word in values["words"]),
         )

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,9 @@ from .script import ScriptError
 
 # Seconds between looks at the caller's event.
 _POLL = 0.1
+# Utterances for each line that is generated at once. A paragraph has several, all of which the
+# engine begins together: more of them take more memory, and hardly less time.
+_UTTERANCES = 3
 _NOTHING = SpokenLine(np.zeros(0, dtype=np.float32), ())
 
 
@@ -55,13 +59,15 @@ class LineSpeaker:
         self._voice, self._kept = voice, kept
         self._side_by_side = side_by_side
         self._interrupt = interrupt
+        self._room = _Room(_UTTERANCES * side_by_side)
 
     def lines(self, plan: Sequence[PlannedLine]) -> Iterator[tuple[PlannedLine, SpokenLine]]:
         """Yield all lines in order, with their speech.
 
         At most twice as many lines as are generated at once are ahead of the caller, and their
-        speech is in the folder, so memory does not grow with the length. Closing the iterator ends
-        the generation.
+        speech is in the folder, so memory does not grow with the length. Lines of many utterances
+        wait for one another, so memory hardly depends on the length of the lines. Closing the
+        iterator ends the generation.
 
         Raises:
             ScriptError: a line cannot be spoken. Lines that were begun are finished and kept first.
@@ -102,17 +108,21 @@ class LineSpeaker:
             return planned, _NOTHING
         spoken = self._kept.load(planned.key)
         if spoken is None:
-            raise AudioError(f"a line was deleted from {self._kept.folder}; run it again")
+            raise AudioError(
+                f"a line was deleted or damaged in {self._kept.folder} by another program; run it "
+                "again"
+            )
         return planned, spoken
 
     def _speak(self, planned: PlannedLine, stop: threading.Event) -> None:
         """Speak a line and keep it; runs in a thread of the pool."""
         key = planned.key
-        if key is None or self._kept.load(key) is not None:
+        if key is None or self._kept.has(key):
             return
-        if stop.is_set():
-            raise self._interrupted()
-        spoken = self._voice.speak(planned, stop)
+        with self._room.taken(planned.utterances):
+            if stop.is_set():
+                raise self._interrupted()
+            spoken = self._voice.speak(planned, stop)
         if spoken is None:
             raise self._interrupted()
         self._kept.save(key, spoken)
@@ -121,3 +131,25 @@ class LineSpeaker:
         return InterruptedReadingError(
             f"interrupted; the lines spoken so far are kept in {self._kept.folder}"
         )
+
+
+class _Room:
+    """Room for a number of utterances; a line with more of them takes all of it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def taken(self, count: int) -> Iterator[None]:
+        """Wait until there is room for ``count`` utterances, and take it."""
+        count = min(count, self._most)
+        with self._changed:
+            self._changed.wait_for(lambda: self._left >= count)
+            self._left -= count
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._left += count
+                self._changed.notify_all()

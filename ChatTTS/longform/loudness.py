@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..audio.samples import SAMPLE_RATE, Samples
-from ..errors import AudioError
+from .k_weighting import SPAN, KWeighting
 from .settings import Loudness
 
 _HOP = SAMPLE_RATE // 10
@@ -31,44 +32,28 @@ _MARGIN = 0.4
 class LoudnessMeter:
     """The integrated loudness of one mono sound at 24 kHz.
 
-    It keeps one number for each 100 ms. The result is that of ``pyloudnorm.Meter`` for the whole
-    sound.
-
-    Raises:
-        AudioError: pyloudnorm is not installed.
+    It keeps one number for each 100 ms. The result does not depend on how the sound was cut.
     """
 
     def __init__(self) -> None:
-        try:
-            from pyloudnorm.iirfilter import IIRfilter
-        except ImportError as error:
-            raise AudioError(
-                "loudness needs pyloudnorm: pip install 'chattts-velocity[longform]'; without it, "
-                "save with loudness=None (--loudness off)"
-            ) from error
-        shelf = IIRfilter(4.0, 1 / math.sqrt(2), 1500.0, SAMPLE_RATE, "high_shelf")
-        high_pass = IIRfilter(0.0, 0.5, 38.0, SAMPLE_RATE, "high_pass")
-        self._filters = [(each.b, each.a) for each in (shelf, high_pass)]
-        self._states: list[NDArray[np.float64]] = [np.zeros(2), np.zeros(2)]
+        self._weighting = KWeighting()
         self._energies = array("d")
-        self._rest: NDArray[np.float64] = np.zeros(0)
+        self._rest: Samples = np.zeros(0, dtype=np.float32)
 
     def push(self, samples: Samples) -> None:
         """Take the next float32 (n,)."""
-        from scipy.signal import lfilter
-
-        weighted: NDArray[np.float64] = samples.astype(np.float64)
-        for number, (b, a) in enumerate(self._filters):
-            weighted, self._states[number] = lfilter(b, a, weighted, zi=self._states[number])
-        waiting = np.concatenate([self._rest, weighted**2])
-        whole = len(waiting) - len(waiting) % _HOP
-        self._energies.extend(waiting[:whole].reshape(-1, _HOP).sum(axis=1))
-        self._rest = waiting[whole:]
+        waiting = np.concatenate([self._rest, samples])
+        whole = len(waiting) - len(waiting) % SPAN
+        for start in range(0, whole, SPAN):
+            self._energies.extend(_energies(self._weighting, waiting[start : start + SPAN]))
+        self._rest = waiting[whole:].copy()
 
     @property
     def integrated(self) -> float:
         """The loudness so far, in LUFS; minus infinity for silence and for less than 400 ms."""
-        hops = np.array(self._energies)
+        missing = np.zeros(SPAN - len(self._rest), dtype=np.float32)
+        last = _energies(deepcopy(self._weighting), np.concatenate([self._rest, missing]))
+        hops = np.concatenate([self._energies, last[: len(self._rest) // _HOP]])
         if len(hops) < _HOPS:
             return -math.inf
         blocks = np.convolve(hops, np.ones(_HOPS), "valid") / (_HOPS * _HOP)
@@ -110,16 +95,14 @@ class Limiter:
 
     def _limited(self, samples: Samples) -> Samples:
         """Return the middle of some samples, without the context at both ends."""
-        from scipy.ndimage import maximum_filter1d, minimum_filter1d
-
         middle: Samples = samples[_CONTEXT : len(samples) - _CONTEXT].copy()
         peaks = true_peaks(samples)
         if peaks.max(initial=0.0) <= self._ceiling:
             return middle
-        peaks = maximum_filter1d(peaks, 3)
+        peaks = -_lowest(-peaks, 1)
         wanted = self._ceiling / np.maximum(peaks, self._ceiling)
         width = 2 * _LOOKAHEAD + 1
-        lowest = minimum_filter1d(wanted, width)
+        lowest = _lowest(wanted, _LOOKAHEAD)
         gains = np.convolve(lowest, np.full(width, 1 / width), "same")
         middle *= gains[_CONTEXT : len(samples) - _CONTEXT].astype(np.float32)
         return middle
@@ -169,6 +152,24 @@ def measured(sound: Iterable[Samples]) -> tuple[float, float]:
 def gain_for(loudness: float, target: Loudness) -> float:
     """Return the factor from a measured loudness, in LUFS, to the target's; 1 for silence."""
     return 1.0 if math.isinf(loudness) else float(10 ** ((target.lufs - loudness) / 20))
+
+
+def _energies(weighting: KWeighting, samples: Samples) -> NDArray[np.float64]:
+    """Return the energy of each 100 ms of the next float32 (SPAN,)."""
+    energies: NDArray[np.float64] = np.square(weighting.push(samples)).reshape(-1, _HOP).sum(axis=1)
+    return energies
+
+
+def _lowest(values: NDArray[np.float64], reach: int) -> NDArray[np.float64]:
+    """Return for each value the lowest one among it and ``reach`` values on each side."""
+    width, size = 2 * reach + 1, 1
+    lowest = np.pad(values, reach, mode="edge")
+    while size < width:
+        # The lowest of `size` values each, so of two such rows that overlap or touch.
+        step = min(size, width - size)
+        lowest = np.minimum(lowest[:-step], lowest[step:])
+        size += step
+    return lowest
 
 
 def _level(energy: NDArray[np.float64] | np.floating) -> NDArray[np.float64]:

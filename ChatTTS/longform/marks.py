@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..text.pauses import LONGEST_PAUSE, seconds
-from .script import Join, Line, Place, Script
+from .script import LONGEST_WORK, Join, Line, Place, Script, check_count
 
 _MARK = re.compile(r"\[(pause|voice):([^\[\]]*)\]")
 _SENTENCE = re.compile(r"[^.!?…。！？]+[.!?…。！？]*[\"'”’)）」』]*\s*")
@@ -24,9 +24,17 @@ def expanded(script: Script, most: int = MOST_CHARACTERS) -> Script:
         most: characters of a line.
 
     Raises:
-        ScriptError: a mark cannot be read.
+        ScriptError: a mark cannot be read, or the script is longer than any book.
     """
-    parts = [cut for line in script.lines for part in _parts(line) for cut in _cut(part, most)]
+    parts: list[Line] = []
+    silence = 0.0
+    for line in script.lines:
+        for part in _parts(line):
+            parts.extend(_cut(part, most))
+            silence += part.pause or 0.0
+        check_count(len(parts), line.place)
+        if silence > LONGEST_WORK:
+            raise line.place.error("the pauses of the script are longer than a day")
     return replace(script, lines=tuple(parts))
 
 

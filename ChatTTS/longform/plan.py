@@ -107,7 +107,7 @@ class Planner:
         words = self._words(line) if self._settings.word_times else None
         decides = json.dumps([texts, words, manner.decides], ensure_ascii=True)
         key = hashlib.sha256(decides.encode()).hexdigest()
-        return PlannedLine(line, key, manner.arguments, manner.tempo)
+        return PlannedLine(line, key, manner.arguments, manner.tempo, len(texts))
 
     def _words(self, line: Line) -> list[Any]:
         """Return what decides how the words of a line are found, beside its speech."""

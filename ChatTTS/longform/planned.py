@@ -18,9 +18,11 @@ class PlannedLine:
         key: the hash of everything that decides its speech; ``None`` for silence.
         arguments: for what speaks it, such as those of ``Chat.infer`` without the text.
         tempo: factor of the tempo of its speech.
+        utterances: the number of parts that the model speaks in one go, as far as it is known.
     """
 
     line: Line
     key: str | None
     arguments: Mapping[str, Any]
     tempo: float
+    utterances: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -12,13 +13,14 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from ..audio.samples import SAMPLE_RATE, Samples, StrPath
-from ..audio.subtitles import save_subtitles, subtitle_format
+from ..audio.subtitles import check_subtitles, save_subtitles
 from ..errors import ChatTTSError, ConfigError
 from ..pipeline.results import Word
 from .arrange import arrange
+from .cover import NO_PICTURE, is_picture
 from .kept_lines import KeptLines, SpokenLine
 from .line_speaker import LineSpeaker
-from .loudness import LoudnessMeter, gain_for, limited, measured
+from .loudness import gain_for, limited, measured
 from .planned import PlannedLine
 from .script import Line, Script
 from .settings import Loudness, ReadSettings
@@ -106,6 +108,16 @@ class Recording:
         self._settings, self._temporary = settings, temporary
 
     @property
+    def chapters(self) -> tuple[str, ...]:
+        """The titles of the chapters."""
+        return self.script.chapters
+
+    @property
+    def speakers(self) -> tuple[str | None, ...]:
+        """The voices that the lines name, each once, in order; ``None`` for the default voice."""
+        return tuple(dict.fromkeys(line.voice for line in self.script.lines if line.text))
+
+    @property
     def lines_kept(self) -> int:
         """The number of lines that need no model any more."""
         return sum(planned.key is None or planned.key in self._kept for planned in self._plan)
@@ -121,20 +133,23 @@ class Recording:
     def levelled(self, target: Loudness | None = None) -> Iterator[SpokenPiece]:
         """Iterate over the pieces at a loudness, for listeners who do not wait for the whole work.
 
-        The gain of a voice is measured in the first line that it speaks, and stays.
+        The gain of a voice is measured in the first line that it speaks, and stays. A line shorter
+        than 400 ms has no loudness, so it gets the gain of the voice before.
 
         Args:
             target: -16 LUFS by default.
         """
         target = target or Loudness()
         gains: dict[str | None, float] = {}
+        gain = 1.0
         for piece in self:
             if not len(piece.samples):
                 yield piece
                 continue
-            if piece.line.voice not in gains:
-                gains[piece.line.voice] = gain_for(measured([piece.samples])[0], target)
-            gain = gains[piece.line.voice]
+            voice = piece.line.voice
+            if voice not in gains and math.isfinite(level := measured([piece.samples])[0]):
+                gains[voice] = gain_for(level, target)
+            gain = gains.get(voice, gain)
             samples = np.concatenate(list(limited([piece.samples], gain, target.true_peak)))
             yield replace(piece, samples=samples)
 
@@ -166,13 +181,15 @@ class Recording:
         target = Path(path)
         check_sound_file(target)
         if subtitles is not None:
-            subtitle_format(subtitles)
+            check_subtitles(subtitles)
             if not self._settings.word_times:
                 raise ConfigError("subtitles need ReadSettings(word_times=True)")
-        if loudness is not None:
-            LoudnessMeter()  # raises now if its package is missing
         survey = self._survey(loudness, heard)
-        about = WorkInfo(self.script.title, self.script.author, survey.chapters, self.script.cover)
+        cover = self.script.cover
+        if cover is not None and not is_picture(cover):
+            logger.warning("%s, and is left out", NO_PICTURE)
+            cover = None
+        about = WorkInfo(self.script.title, self.script.author, survey.chapters, cover)
         ceiling = 0.0 if loudness is None else loudness.true_peak
         sound = self._sound()
         with SoundFile(target, about) as file:

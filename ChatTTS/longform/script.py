@@ -14,6 +14,10 @@ from ..text.pauses import LONGEST_PAUSE
 SLOWEST_TEMPO, FASTEST_TEMPO = 0.5, 2.0
 # The place at the beginning of a warning.
 _PLACED = re.compile(r"(.+?):(\d+): ")
+# The longest novels have 4 MB of text. Lines are kept in memory, about a kilobyte each.
+MOST_LINES = 200_000
+# All silence of a script, and the last time of a cue, in seconds: a day.
+LONGEST_WORK = 86_400.0
 _LEVELS = {"speed": 9, "oral": 9, "laugh": 2, "breaks": 7}
 
 
@@ -161,6 +165,12 @@ class Line:
             raise self.place.error(
                 f"a pause must be from 0 to {LONGEST_PAUSE:g} s, not {shown(self.pause)}"
             )
+
+
+def check_count(lines: int, place: Place) -> None:
+    """Raise ScriptError if a script has more lines than any book."""
+    if lines > MOST_LINES:
+        raise place.error(f"the script has more than {MOST_LINES} lines")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from ..audio.pcm import to_int16
 from ..audio.samples import SAMPLE_RATE, Samples
 from ..audio.wavstream import WavWriter
 from ..errors import AudioError
-from ..utils.kept_files import writing_whole
+from ..utils.kept_files import remove_unfinished, writing_whole
+from .cover import picture_size
 
 _PICTURE = 3  # the front cover, in FLAC and Ogg
 
@@ -125,6 +126,8 @@ class SoundFile:
             raise self._refused(error) from error
 
     def __enter__(self) -> SoundFile:
+        # A killed run leaves its unfinished file here; after an hour no run can still write it.
+        remove_unfinished(self._path.parent)
         try:
             file = self._stack.enter_context(writing_whole(self._path))
             kind = _KINDS.get(self._path.suffix.lower())
@@ -242,24 +245,6 @@ def _chapter_comments(chapters: tuple[Chapter, ...]) -> dict[str, str]:
         comments[f"CHAPTER{number:03}"] = time
         comments[f"CHAPTER{number:03}NAME"] = chapter.title or f"{number + 1}"
     return comments
-
-
-def picture_size(cover: bytes) -> tuple[int, int]:
-    """Return the width and height of a JPEG or PNG file; (1, 1) where they cannot be found."""
-    if cover.startswith(b"\x89PNG") and len(cover) >= 24:
-        width, height = struct.unpack(">II", cover[16:24])
-        return int(width), int(height)
-    position = 2
-    while position + 9 <= len(cover) and cover[position] == 0xFF:
-        marker, length = (
-            cover[position + 1],
-            int.from_bytes(cover[position + 2 : position + 4], "big"),
-        )
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", cover[position + 5 : position + 9])
-            return int(width), int(height)
-        position += 2 + length
-    return 1, 1
 
 
 def _picture_block(cover: bytes) -> str:

@@ -14,7 +14,16 @@ from ..text.pauses import LONGEST_PAUSE, seconds
 from .plain import unwrapped
 from .respelling import respelled
 from .say_as import say_as
-from .script import FASTEST_TEMPO, SLOWEST_TEMPO, Join, Line, Place, Script, Style
+from .script import (
+    FASTEST_TEMPO,
+    SLOWEST_TEMPO,
+    Join,
+    Line,
+    Place,
+    Script,
+    Style,
+    check_count,
+)
 from .untrusted_xml import parse_xml, tag_of
 
 if TYPE_CHECKING:
@@ -139,6 +148,7 @@ class _Reader:
         text = unwrapped("".join(self.text))
         self.text, self.has_words = [], False
         if text:
+            check_count(len(self.lines) + 1, Place(self.name, self.line))
             self.lines.append(
                 Line(
                     text,

@@ -29,9 +29,14 @@ def parse_xml(data: bytes, name: str, *, doctype: bool = True) -> _Element:
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=False
     )
     try:
-        return etree.fromstring(data, parser)
+        root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError) as error:
         raise _damaged(error, name) from error
+    # Some encodings, such as UTF-7, hide a declaration from the search in the bytes.
+    declared = root.getroottree().docinfo.internalDTD
+    if declared is not None and (not doctype or any(True for _ in declared.iterentities())):
+        raise ScriptError(f"{name}: it declares XML entities, which are not read")
+    return root
 
 
 def parse_html(data: bytes, name: str) -> _Element:

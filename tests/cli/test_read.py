@@ -30,7 +30,6 @@ def test_a_book_becomes_a_file_with_its_chapters(
     infer: Speaks, capsys: pytest.CaptureFixture[str]
 ) -> None:
     av = pytest.importorskip("av")
-    pytest.importorskip("pyloudnorm")
     Path("book.md").write_text(BOOK)
     assert main(["read", "book.md", "-o", "book.m4b", "--from", "Two", "--pause", "chapter=1"]) == 0
     assert infer.said == ["Two", "Good day.", "Three", "The end."]
@@ -70,6 +69,8 @@ def test_a_stopped_run_goes_on(infer: Speaks, capsys: pytest.CaptureFixture[str]
         (["book.md", "-o", "a.wav", "--voices", "gone.toml"], "gone.toml cannot be read", 1),
         (["book.md", "-o", "a.wav", "--voice", "nina"], "book.md:1: there is no voice 'nina'", 1),
         (["book.md", "-o", "a.wav", "--subtitles", "a.doc"], "a.doc", 1),
+        (["book.md", "-o", "a.wav", "--subtitles", "no/a.srt"], "folder no does not exist", 1),
+        (["film.srt", "-o", "a.wav", "--subtitles", "./film.srt"], "would replace the script", 2),
         (["code.md", "-o", "a.wav", "--strict"], "code.md:3: a code block is left out", 1),
     ],
 )
@@ -81,6 +82,7 @@ def test_what_is_wrong_is_told_before_anything_is_spoken(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     Path("book.md").write_text(BOOK)
+    Path("film.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nHello.\n")
     Path("code.md").write_text("Text.\n\n```\ncode\n```\n")
     assert main(["read", *arguments]) == status
     assert message in capsys.readouterr().err

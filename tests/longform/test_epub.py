@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 pytest.importorskip("lxml")
 
-from ChatTTS.longform import archive
+from ChatTTS.longform import archive, script
 from ChatTTS.longform.files import read_script
 from ChatTTS.longform.script import ScriptError
 
@@ -35,7 +36,7 @@ NAV = """<html xmlns:epub="http://www.idpf.org/2007/ops"><body><nav epub:type="t
 FIRST = """<?xml version="1.0"?><!DOCTYPE html><html><head><title>no</title></head><body>
 <h1>One &amp; only</h1><p>Hello<a epub:type="noteref">1</a>&nbsp;<b>bold</b> world.</p>
 <div>loose<p>inner</p>tail</div><script>no()</script></body></html>"""
-COVER = b"\x89PNG\r\n\x1a\n" + bytes(20)
+COVER = b"\x89PNG\r\n\x1a\n" + bytes(8) + struct.pack(">II", 600, 800) + bytes(8)
 MEMBERS: dict[str, str | bytes] = {
     "META-INF/container.xml": CONTAINER,
     "OEBPS/book.opf": PACKAGE,
@@ -131,3 +132,28 @@ def test_a_deeply_nested_document_is_no_crash(tmp_path: Path) -> None:
     deep = "<html><body>" + "<div>" * 100_000 + "text" + "</div>" * 100_000
     with pytest.raises(ScriptError):
         read_script(book(tmp_path, **{"OEBPS__text__b.xhtml": deep}))
+
+
+@pytest.mark.parametrize(
+    "cover",
+    [
+        b"GIF89a" + bytes(20),
+        COVER[:16] + struct.pack(">II", 0, 800) + bytes(8),
+        COVER[:16] + struct.pack(">II", 2**32 - 1, 800) + bytes(8),
+    ],
+)
+def test_a_cover_that_no_file_can_hold_is_left_out_before_the_book_is_spoken(
+    cover: bytes, tmp_path: Path
+) -> None:
+    found = read_script(book(tmp_path, **{"OEBPS__cover.png": cover}))
+    assert found.cover is None
+    assert "cover.png: the cover is no JPEG or PNG" in found.warnings[0]
+
+
+def test_a_book_of_endless_paragraphs_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "MOST_LINES", 100)
+    path = book(tmp_path, **{"OEBPS__text__b.xhtml": "<body>" + "<p>a</p>" * 99 + "</body>"})
+    with pytest.raises(ScriptError, match=r"book\.epub/OEBPS/text/b\.xhtml: .* more than 100"):
+        read_script(path)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ChatTTS.errors import ConfigError
+from ChatTTS.longform import script
 from ChatTTS.longform.files import parse_script, read_script
 from ChatTTS.longform.marks import expanded
 from ChatTTS.longform.respelling import respelled
@@ -256,6 +257,18 @@ def test_xml_entities_are_refused(data: bytes, tmp_path: Path) -> None:
             parse(data, "a.xml")
 
 
+def test_xml_entities_that_an_encoding_hides_are_refused() -> None:
+    pytest.importorskip("lxml")
+    from ChatTTS.longform.untrusted_xml import parse_xml
+
+    plain = '<?xml version="1.0" encoding="UTF-7"?>{}<p a="&b;">&b;</p>'
+    declared = '<!DOCTYPE p [<!ENTITY b "lol">]>'.replace("<", "+ADw-").replace("!", "+ACE-")
+    data = plain.format(declared).encode()
+    assert b"<!" not in data
+    with pytest.raises(ScriptError, match=r"a\.xml: .*entities"):
+        parse_xml(data, "a.xml")
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "format", "expected"),
     [
@@ -282,6 +295,28 @@ def test_phonemes_are_respelled() -> None:
 
 
 # ---------------------------------------------------------------- scripts and files
+
+
+def test_a_script_longer_than_any_work_is_an_error_at_its_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ScriptError, match=r"^a:3: .* longer than a day"):
+        parse_script("Hello.\n\n" + "[pause:600s]a" * 150, "a")
+    pytest.importorskip("pysubs2")
+    late = "1\n00:00:01,000 --> 00:00:02,000\nA.\n\n2\n30:00:01,000 --> 30:00:02,000\nB.\n"
+    with pytest.raises(ScriptError, match=r"^a:6: .* a day"):
+        parse_script(late, "a", "cues")
+    monkeypatch.setattr(script, "MOST_LINES", 50)
+    for text, kind in (("a[pause:0s]" * 51, "plain"), ("<speak>" + "<s>a</s>" * 51, "ssml")):
+        end = "</speak>" if kind == "ssml" else ""
+        with pytest.raises(ScriptError, match=r"^a:1: .* more than 50 lines"):
+            parse_script(text + end, "a", kind)
+
+
+def test_a_long_paragraph_of_markdown_keeps_its_text() -> None:
+    text = " ".join(["*a _b ![c"] * 1500) + " ~~d~~."
+    read = parse_script(text, "a", "markdown")
+    assert "".join(texts(read)).replace(" ", "") == text.replace(" ", "").replace("~~d~~", "d")
 
 
 def test_a_part_of_the_chapters() -> None:

@@ -103,6 +103,24 @@ def test_lines_are_spoken_side_by_side_within_a_window(standard: Chat, infer: Sp
     assert infer.most == 4
 
 
+def test_lines_of_many_utterances_wait_for_one_another(
+    standard: Chat, infer: Speaks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_speaker, "_UTTERANCES", 2)
+    sentences = " ".join(f"This is the sentence number {n} of a paragraph." for n in range(5))
+    text = "\n\n".join(f"{sentences} It is {n}." for n in range(6))
+    settings = replace(SETTINGS, side_by_side=3)
+    with standard.read(text, settings) as recording:
+        assert len(list(recording)) == 6
+    assert infer.most == 1
+    infer.most = 0
+    short = "\n\n".join(f"It is {n}." for n in range(12))
+    infer.together = threading.Barrier(3)
+    with standard.read(short, settings) as recording:
+        list(recording)
+    assert infer.most == 3
+
+
 def test_an_error_is_told_with_its_line_before_anything_is_spoken(
     standard: Chat, infer: Speaks
 ) -> None:
@@ -302,7 +320,6 @@ def test_every_format_has_title_chapters_and_cover(
     ending: str, standard: Chat, infer: Speaks, tmp_path: Path
 ) -> None:
     av = pytest.importorskip("av")
-    pytest.importorskip("pyloudnorm")
     script = replace(parse_script(BOOK, "a.md", "markdown"), cover=PNG)
     with standard.read(script, SETTINGS) as recording:
         target = recording.save(tmp_path / f"a.{ending}")
@@ -311,6 +328,19 @@ def test_every_format_has_title_chapters_and_cover(
         assert [c["metadata"]["title"] for c in file.chapters()] == ["One", "Two"]
         assert {**file.metadata, **file.streams.audio[0].metadata}["title"] == "One"
         assert any(stream.type == "video" for stream in file.streams)
+
+
+def test_a_cover_that_no_file_can_hold_is_left_out(
+    standard: Chat, infer: Speaks, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    av = pytest.importorskip("av")
+    cover = PNG[:16] + bytes(8) + PNG[24:]
+    script = replace(parse_script(BOOK, "a.md", "markdown"), cover=cover)
+    with standard.read(script, SETTINGS) as recording:
+        target = recording.save(tmp_path / "a.m4b", None)
+    assert "the cover is no JPEG or PNG" in caplog.text
+    with av.open(str(target)) as file:
+        assert [stream.type for stream in file.streams if stream.type == "video"] == []
 
 
 def test_voices_are_levelled_in_streams_by_one_gain_each(standard: Chat, infer: Speaks) -> None:
@@ -328,6 +358,24 @@ def test_voices_are_levelled_in_streams_by_one_gain_each(standard: Chat, infer: 
         for before, after in zip(plain, level, strict=True)
     ]
     assert gains[2] == pytest.approx(gains[0], rel=1e-3)
+    assert recording.speakers == ("A", "B")
+
+
+def test_a_first_line_too_short_to_measure_does_not_decide_the_gain(
+    standard: Chat, infer: Speaks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyloudnorm = pytest.importorskip("pyloudnorm")
+    spoken = infer.spoken
+    infer.seconds = 0.2
+    short = spoken("Hi.")
+    monkeypatch.setattr(infer, "spoken", lambda text: spoken(text) if text != "Hi." else short)
+    infer.seconds = 1.5
+    settings = replace(SETTINGS, voices={"A": Role()})
+    with standard.read("A: Hi.\nA: The second line.", settings) as recording:
+        last = list(recording.levelled())[-1]
+    meter = pyloudnorm.Meter(SAMPLE_RATE)
+    found = meter.integrated_loudness(last.samples.astype(np.float64))
+    assert found == pytest.approx(-16.0, abs=0.3)
 
 
 def test_subtitles_need_word_times_and_follow_the_sound(

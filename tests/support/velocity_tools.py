@@ -490,3 +490,4 @@ def check_pool(pool: BlockPool, tables: list[list[int]]) -> None:
         (pool.cached[block] is not None) >= (block in evictable) for block in range(pool.size)
     )
     assert all(pool.cached[block] is None for block in free)
+    assert list(pool._unshared) == [b for b in pool._evictable if not pool._shared[b]]

@@ -16,6 +16,9 @@ from .plan import BlockMove, MoveKind
 from .prefix_cache import BlockKey, CachedBlock, PrefixCache
 from .sequence import Sequence
 
+# Blocks of prompts that came once. A text of a hundred letters has three.
+_MOST_UNSHARED = 64
+
 
 class BlockSpaceManager:
     """The block tables of all sequences, over a device pool and a host pool.
@@ -39,7 +42,7 @@ class BlockSpaceManager:
         self._size = config.block_size
         self.hit_positions = 0
         self.copies = 0
-        self.device = BlockPool(config.num_blocks)
+        self.device = BlockPool(config.num_blocks, _MOST_UNSHARED)
         self.host = BlockPool(config.num_host_blocks)
         self.prefixes = PrefixCache()
         self._moves: list[BlockMove] = []

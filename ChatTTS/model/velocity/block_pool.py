@@ -13,13 +13,19 @@ class BlockPool:
     Used: at least one sequence holds it. Cached: no sequence holds it, but the prefix cache has an
     entry for it. Free: neither.
 
+    Args:
+        size: number of blocks.
+        most_unshared: cached blocks that one sequence alone has used, before they are taken rather
+            than fresh ones; ``None`` for any number.
+
     Attributes:
         references: how many sequences hold each block.
         cached: the prefix cache's entry for each block, or ``None``.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, most_unshared: int | None = None) -> None:
         self.size = size
+        self._most_unshared = size if most_unshared is None else most_unshared
         self.references = [0] * size
         self.cached: list[CachedBlock | None] = [None] * size
         # A stack of freed blocks: the one freed last is taken first. Memory that was never written
@@ -29,6 +35,9 @@ class BlockPool:
         # Cached blocks, the least recently used first. Those of `_short_lived` are evicted first.
         self._short_lived: OrderedDict[int, None] = OrderedDict()
         self._evictable: OrderedDict[int, None] = OrderedDict()
+        # Those of `_evictable` that no second sequence has used, in the same order.
+        self._unshared: OrderedDict[int, None] = OrderedDict()
+        self._shared = bytearray(size)
 
     @property
     def num_free(self) -> int:
@@ -67,19 +76,24 @@ class BlockPool:
         evicted = None
         if self._freed:
             block = self._freed.pop()
-        elif self._touched < self.size and not self._short_lived:
+        elif self._touched < self.size and not self._short_lived and not self._keeps_enough:
             block = self._touched
             self._touched += 1
-        elif queue := self._short_lived or self._evictable:
-            block, _ = queue.popitem(last=False)
+        elif queue := self._short_lived or (
+            self._unshared if self._touched < self.size else self._evictable
+        ):
+            block = next(iter(queue))
+            self._unqueue(block)
             evicted, self.cached[block] = self.cached[block], None
         else:
             raise IndexError("no block is available")
         self.references[block] = 1
+        self._shared[block] = False
         return block, evicted
 
     def hold(self, block: int) -> None:
         """Add a reference to a used or cached block."""
+        self._shared[block] = True
         if self.references[block] == 0:
             self._unqueue(block)
         self.references[block] += 1
@@ -100,6 +114,17 @@ class BlockPool:
             else:
                 queue = self._short_lived if known.is_short_lived else self._evictable
                 queue[block] = None
+                if not known.is_short_lived and not self._shared[block]:
+                    self._unshared[block] = None
+
+    @property
+    def _keeps_enough(self) -> bool:
+        """Whether new prompts take the blocks of old ones that came once, not fresh memory.
+
+        Otherwise a process that speaks a long book would touch the whole pool, for prompts that
+        never come again.
+        """
+        return len(self._unshared) >= max(1, self._most_unshared)
 
     def forget(self, block: int) -> None:
         """Remove the prefix cache's entry of a block."""
@@ -112,3 +137,4 @@ class BlockPool:
         """Remove a cached block from the queues of blocks to evict."""
         self._short_lived.pop(block, None)
         self._evictable.pop(block, None)
+        self._unshared.pop(block, None)

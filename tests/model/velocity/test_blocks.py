@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ChatTTS.model.velocity import block_manager
 from ChatTTS.model.velocity.block_manager import BlockSpaceManager
 from ChatTTS.model.velocity.block_pool import BlockPool
 from ChatTTS.model.velocity.configs import CacheConfig
@@ -13,7 +14,7 @@ from ChatTTS.model.velocity.plan import BlockMove, MoveKind
 from ChatTTS.model.velocity.prefix_cache import BlockKey, CachedBlock
 from ChatTTS.model.velocity.sequence import Sequence
 
-from ...support.velocity_tools import Requests, check_pool
+from ...support.velocity_tools import Requests, check_pool, make_prompt
 
 COPY, OUT, IN = MoveKind.COPY, MoveKind.OUT, MoveKind.IN
 
@@ -50,6 +51,7 @@ def state(blocks: BlockSpaceManager, *sequences: Sequence) -> Any:
             list(p.cached),
             (list(p._freed), p.num_touched),
             list(p._evictable),
+            list(p._unshared),
             list(p._short_lived),
         )
         for p in (blocks.device, blocks.host)
@@ -71,6 +73,25 @@ def test_the_block_freed_last_is_taken_first_and_the_untouched_last() -> None:
     assert [pool.allocate()[0] for _ in range(5)] == [*reversed(taken), 3, 4]
     with pytest.raises(IndexError, match="no block"):
         pool.allocate()
+
+
+def test_prompts_that_never_come_again_do_not_touch_the_whole_pool(
+    requests: Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block_manager, "_MOST_UNSHARED", 6)
+    blocks = manager(200)
+    voice = make_prompt(range(9))
+    for _ in range(2):  # the second time shares the blocks of the first
+        blocks.free(begin(blocks, requests.make(voice).sequences[0]))
+    hits = blocks.hit_positions
+    assert hits == 8
+    for _ in range(40):
+        blocks.free(begin(blocks, requests.make(9).sequences[0]))
+        check_pool(blocks.device, [])
+    assert blocks.device.num_touched <= 12
+    # The prompt that came again is still there.
+    begin(blocks, requests.make(voice).sequences[0])
+    assert blocks.hit_positions == 2 * hits
 
 
 def test_blocks_count_as_touched_from_their_first_use_on() -> None:

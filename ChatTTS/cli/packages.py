@@ -92,8 +92,12 @@ OPTIONAL = (
             ("protobuf>=5.27.2", "google.protobuf"),
             ("prometheus-client>=0.21", ""),
             ("av>=17", ""),
+            ("wyoming>=1.7", ""),
+            ("zeroconf>=0.132", ""),
         )
     ),
+    Package("mcp>=2.1", "for mcp"),
+    Package("mcp-types>=2.1", "for mcp"),
     *((Package("tomli>=2", "for read --voices"),) if sys.version_info < (3, 11) else ()),
     # On Python 3.10 it needs other versions of the packages for serve than the tested ones.
     *(

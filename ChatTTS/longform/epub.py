@@ -73,7 +73,7 @@ def read_epub(source: Path | BinaryIO, name: str, most: int | None = None) -> Sc
             title = titles.get(document)
             if title is not None or not chapters:
                 chapters.append(title or _heading(root) or package.title)
-            check_count(len(lines) + len(blocks), Place(name))
+            check_count(len(lines) + len(blocks), Place(member))
             lines += (
                 Line(
                     text,

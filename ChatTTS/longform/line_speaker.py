@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from ..errors import AudioError, ChatTTSError
+from ..utils.locks import ChangeNotifier, WakeSignal, new_lock
 from .kept_lines import KeptLines, SpokenLine
 from .planned import PlannedLine
 from .script import ScriptError
@@ -138,18 +139,27 @@ class _Room:
 
     def __init__(self, most: int) -> None:
         self._most = self._left = most
-        self._changed = threading.Condition()
+        self._lock, self._changed = new_lock(), ChangeNotifier()
 
     @contextmanager
     def taken(self, count: int) -> Iterator[None]:
         """Wait until there is room for ``count`` utterances, and take it."""
         count = min(count, self._most)
-        with self._changed:
-            self._changed.wait_for(lambda: self._left >= count)
-            self._left -= count
+        signal = WakeSignal()
+        while not self._take(count, signal):
+            signal.wait(_POLL)
         try:
             yield
         finally:
-            with self._changed:
+            with self._lock:
                 self._left += count
-                self._changed.notify_all()
+                self._changed.notify()
+
+    def _take(self, count: int, signal: WakeSignal) -> bool:
+        """Take room for ``count`` utterances; if there is none, wake ``signal`` at a change."""
+        with self._lock:
+            if self._left < count:
+                self._changed.subscribe(signal)
+                return False
+            self._left -= count
+            return True

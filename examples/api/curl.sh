@@ -36,6 +36,10 @@ ask /v1/models
 ask /v1/models/tts-1
 ask /v1/audio/models
 ask /v1/audio/voices
+ask /v1/test
+
+# A blend of voices as a file; requests may name the blend itself.
+ask /v1/audio/voices/combine --header "$json" --output blend.pt --data '"alloy+echo"'
 
 # The simplest way: a text in the URL or in a form.
 ask '/tts?text=Hello&seed=7' --output hello.wav

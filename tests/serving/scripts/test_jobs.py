@@ -221,7 +221,7 @@ ENTITIES = '<!DOCTYPE speak [<!ENTITY a "b">]><speak>&a;</speak>'
         ("1\n00:00:05,000 --> 00:00:01,000\na\n", {"format": "srt"}, 400, "script:2"),
         ("A. [pause:1h]", {}, 400, "script:1: [pause:1h] is no pause"),
         ("word " * 20_000, {}, 413, "takes 50000: send it in parts"),
-        ([{"text": "A."}, *[{"pause": 600}] * 200], {}, 413, "hours with its pauses"),
+        ([{"text": "A."}, *[{"pause": 600}] * 144], {}, 413, "hours with its pauses"),
         ("Hi.", {"voice": "nobody"}, 400, "script:1: there is no voice 'nobody'"),
         ("Hi.", {"voice": "\u4e00" * 5}, 400, "script:1: "),
         ("Hi.", {"from": "7"}, 400, "there is no chapter"),

@@ -3,7 +3,7 @@
 oneDNN, which comes with torch, multiplies weights that were packed once two to four times as fast
 as torch's own operator. Whether a row's bits depend there on the rows beside it is a property of
 the processor, of the library and of the shapes. So it is checked for the shapes of the model
-(matrix_checks.py); where it holds, these products are taken, and products in tiles where not.
+(row_checks.py); where it holds, these products are taken, and products in tiles where not.
 """
 
 from __future__ import annotations

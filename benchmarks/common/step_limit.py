@@ -50,13 +50,18 @@ class StepWork:
 
     @classmethod
     def of(cls, gpt: GPTConfig, kind: str, dtype: str) -> StepWork:
-        """Return the cost with matrices of type ``kind``; head, keys and values in ``dtype``."""
+        """Return the cost with matrices of type ``kind``, and the head in ``dtype``.
+
+        Keys and values are in ``dtype``, too, but of eight bits where the matrices are, with a
+        scale for those of a head.
+        """
         llama = llama_numbers(gpt)
         head = gpt.num_vq * gpt.num_audio_tokens * gpt.hidden_size
         cached = 2 * gpt.num_hidden_layers * gpt.hidden_size
+        scales = 2 * gpt.num_hidden_layers * gpt.num_attention_heads * BYTES["float32"]
         return cls(
             weight_bytes=llama * BYTES[kind] + head * BYTES[dtype],
-            position_bytes=cached * BYTES[dtype],
+            position_bytes=cached + scales if kind == "int8" else cached * BYTES[dtype],
             llama_operations=2 * llama,
             head_operations=2 * head,
             position_operations=2 * cached,

@@ -155,6 +155,7 @@ def test_limit_of_a_step_is_bytes_or_operations() -> None:
     assert work.weight_bytes == 2 * (llama + head)
     eight_bits = StepWork.of(GPTConfig(), "int8", "bfloat16")
     assert eight_bits.weight_bytes == llama + 2 * head
+    assert eight_bits.position_bytes == 32_640  # with a scale for 64 keys or values
     everything = weight_bytes(GPTConfig(), EmbedConfig(), "int8", "float32")
     assert everything == llama + 4 * 41 * 768 + 4 * 2 * 768 * (21178 + 4 * 626)
 

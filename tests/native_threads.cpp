@@ -1,4 +1,4 @@
-// Teams at work, for the thread sanitizer: `make sanitize-thread`. Callers of several threads share
+// Teams at work, for the thread sanitizer: `make sanitize-threads`. Callers of several threads share
 // teams of several sizes, which come and go; results are compared with those of one thread.
 #include <cstdio>
 #include <cstdlib>
@@ -49,9 +49,27 @@ void check(bool good, const char* what) {
   std::exit(1);
 }
 
+// Members that the system keeps away delay nothing, and do nothing twice when they come.
+void check_absent_members() {
+  constexpr int kPhases = 100, kTasks = 10;
+  Team team(3);
+  std::atomic<int> done{0};
+  std::atomic<bool> over{false};
+  team.run([&](Team::Member& member) {
+    while (member.rank != 0 && !over) std::this_thread::yield();
+    for (int i = 0; i < kPhases; ++i) {
+      member.each(kTasks, [&](int) { ++done; });
+      member.caller_alone([&] { check(done == (i + 1) * kTasks, "a phase began too early"); });
+    }
+    over = true;
+  });
+  check(done == kPhases * kTasks, "a task was done twice");
+}
+
 }  // namespace
 
 int main() {
+  check_absent_members();
   const Case given;
   for (int kind : {kFloat32, kBfloat16, kInt8}) {
     void* alone = velocity_team(1);

@@ -4,6 +4,8 @@
 
 README.md says how to build llama.cpp. Both have random weights of the published size. A frame of
 velocity draws four codes; a token of llama.cpp draws one of a vocabulary as large as all four.
+``--peer-python`` takes the published package into the turns. ``--kernels`` forces velocity's; a
+llama.cpp that was built for those instructions makes the comparison fair.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from typing import Any
 
 from tqdm import tqdm
 
+from ChatTTS.model.native.variants import FORCED
+
 from ..common.child import ChildProcess
 from ..common.command import check_at_least_one, new_parser, origin, write_json
-from ..common.comparison import LoadedSide, Side, call, load
+from ..common.comparison import LoadedSide, Side, call, load, peer_side
 from ..common.random_checkpoint import add_size_arguments, config_from, temporary_checkpoint
 from ..common.step_limit import Rates, StepWork
 
@@ -31,6 +35,7 @@ _GGUF = Path(__file__).parents[1] / "common" / "random_gguf.py"
 _KINDS = {"float32": "F32", "bfloat16": "BF16", "int8": "Q8_0"}
 _BATCH, _MICRO_BATCH = 2048, 512
 _WARM_UP_FRAMES = 8
+_PEER = "peer"
 
 
 def write_models(args: argparse.Namespace, folder: Path) -> dict[str, Path]:
@@ -66,11 +71,12 @@ def tokens_per_second(model: Path, streams: int, args: argparse.Namespace) -> fl
 
 
 def frames_per_second(
-    loaded: LoadedSide, streams: int, args: argparse.Namespace, first: int
+    loaded: LoadedSide, streams: int, prompt: int, frames: int, first: int
 ) -> float:
-    """Return the frames that all streams of velocity generate in a second, with the prompts."""
-    answer = call(loaded.child, "generate", streams, args.prompt, args.frames, first)
-    return float(streams * args.frames / answer["generate_s"])
+    """Return the frames that all streams of a side generate in a second, with the prompts."""
+    do = "generate" if loaded.side.generates_separately else "run"
+    answer = call(loaded.child, do, streams, prompt, frames, first)
+    return float(streams * frames / answer["generate_s"])
 
 
 def measure(args: argparse.Namespace, folder: Path, files: Mapping[str, Path]) -> dict[str, Any]:
@@ -86,35 +92,46 @@ def measure(args: argparse.Namespace, folder: Path, files: Mapping[str, Path]) -
             f"velocity {dtype}",
             "benchmarks.cpu.velocity.child",
             {"dtype": dtype, "use_vllm": True, "kv_memory": args.kv_memory},
+            environment={FORCED: args.kernels} if args.kernels else {},
             generates_separately=True,
         )
         for dtype in args.dtypes
     ]
-    results = []
+    if args.peer_python is not None:
+        sides.append(peer_side(args.peer_python))
+    results: list[dict[str, Any]] = []
+    peers: list[dict[str, Any]] = []
     first = 0
     with ExitStack() as stack:
         loaded = load(stack, sides, folder, args.threads)
         for one in loaded.values():
-            call(one.child, "generate", max(args.streams), args.prompt, _WARM_UP_FRAMES, first)
+            frames_per_second(one, max(args.streams), args.prompt, _WARM_UP_FRAMES, first)
         first += max(args.streams)
         total = len(args.streams) * args.rounds * len(loaded)
         with tqdm(total=total, desc="rounds", leave=False) as bar:
             for streams in args.streams:
-                ours: dict[str, list[float]] = {dtype: [] for dtype in args.dtypes}
+                ours: dict[str, list[float]] = {key: [] for key in loaded}
                 others: dict[str, list[float]] = {dtype: [] for dtype in args.dtypes}
                 for _ in range(args.rounds):
-                    for dtype, one in loaded.items():
-                        ours[dtype].append(frames_per_second(one, streams, args, first))
-                        others[dtype].append(tokens_per_second(files[dtype], streams, args))
+                    for key, one in loaded.items():
+                        ours[key].append(
+                            frames_per_second(one, streams, args.prompt, args.frames, first)
+                        )
+                        if key in files:
+                            others[key].append(tokens_per_second(files[key], streams, args))
                         bar.update()
                     first += streams
-                for dtype, one in loaded.items():
-                    work = StepWork.of(config.gpt, dtype, one.child.call("sizes")["dtype"])
+                if _PEER in loaded:
+                    peers.append({"streams": streams, "frames_per_s": ours[_PEER]})
+                for dtype in args.dtypes:
+                    stored = loaded[dtype].child.call("sizes")["dtype"]
+                    work = StepWork.of(config.gpt, dtype, stored)
                     limit = work.limit(Rates.of(limits, dtype), streams, args.prompt, args.frames)
                     results.append(
                         _result(streams, dtype, ours[dtype], others[dtype], limit["step_ms"])
                     )
-    return {**origin(), "limits": limits, "results": results}
+    kernels = {"kernels": args.kernels} if args.kernels else {}
+    return {**origin(), **kernels, "limits": limits, "results": results, "published": peers}
 
 
 def _result(
@@ -146,6 +163,11 @@ def table(report: Mapping[str, Any]) -> str:
         f"{each['ratio']['median']:.2f} | {each['step_ms']:.1f} | {each['factor']:.2f} |"
         for each in report["results"]
     ]
+    lines += [
+        f"| {each['streams']} | the published package | {median(each['frames_per_s']):.0f} "
+        "| | | | | |"
+        for each in report["published"]
+    ]
     return "\n".join(lines)
 
 
@@ -175,6 +197,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kv-memory", default="4GB", help="of velocity's key-value cache")
+    parser.add_argument("--peer-python", type=Path, help="interpreter that has ChatTTS==0.2.5")
+    parser.add_argument("--kernels", metavar="VARIANT", help="of velocity, such as x86-64-v3")
     parser.add_argument("--json", type=Path, help="write the report here")
     args = parser.parse_args()
     check_at_least_one(parser, args, "streams", "frames", "threads", "rounds")

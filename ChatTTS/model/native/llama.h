@@ -179,10 +179,10 @@ class Llama : public LlamaBase {
   void gather(Team::Member& member, const VelocityBatch& batch, VelocityGathered what,
               std::vector<Number>& numbers, int stride) {
     if (!batch.gather) return;
-    if (member.rank == 0)
+    member.caller_alone([&] {
       batch.gather(what, numbers.data(), batch.rows, stride * int(sizeof(Number)),
                    int(sizeof(Number)));
-    member.each(0, [](int) {});  // all wait
+    });
   }
 
   void begin(const VelocityBatch& batch, int row) {

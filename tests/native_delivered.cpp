@@ -48,8 +48,8 @@ struct Kernels {
         pack(function<void(void*, int, const float*, int, int, char*)>(library, "velocity_pack")),
         product(function<void(void*, int, const float*, int, const char*, int, int, float*)>(
             library, "velocity_product")),
-        block_bytes(function<int64_t(int, int, const VelocitySizes*)>(library,
-                                                                      "velocity_block_bytes")),
+        block_bytes(
+            function<int64_t(int, int, const VelocitySizes*)>(library, "velocity_block_bytes")),
         llama(function<void*(int, int, const VelocitySizes*, const VelocityWeights*)>(
             library, "velocity_llama")),
         forget(function<void(void*)>(library, "velocity_llama_delete")),
@@ -150,7 +150,8 @@ uint64_t speak(const Kernels& kernels) {
   };
   const auto table = [&](int rows) {
     std::vector<uint16_t> made;
-    for (float x : numbers.row(size_t(rows) * sizes.hidden, 1)) made.push_back(velocity::to_bf16(x));
+    for (float x : numbers.row(size_t(rows) * sizes.hidden, 1))
+      made.push_back(velocity::to_bf16(x));
     return made;
   };
   const int fused = sizes.queries + 2 * sizes.kv_heads * sizes.head_size;

@@ -104,7 +104,7 @@ def from_published(tensors: Mapping[str, Tensor], num_codebooks: int) -> dict[st
     def head(name: str) -> Tensor:
         magnitude, direction = (tensors[_part(name, i)].float() for i in (0, 1))
         # In double, since the order of torch's sums in float32 depends on the processor.
-        norms = direction.double().norm(dim=1, keepdim=True).float()
+        norms = direction.double().square().sum(dim=1, keepdim=True).sqrt().float()
         return magnitude * (direction / norms.clamp_min(_LEAST_NORM))
 
     return {

@@ -107,7 +107,7 @@ class LaneSampler {
           before += same && j < i;
         }
         if (before > 0) continue;  // counted at its first place
-        double power = 1;  // a library's pow is not equal on every system
+        double power = 1;          // a library's pow is not equal on every system
         for (int j = 0; j < count; ++j) power *= s.penalty;
         const float factor = float(power);
         x_[id] = x_[id] > 0 ? x_[id] / factor : x_[id] * factor;

@@ -97,8 +97,8 @@ inline Floats multiply_add(Floats a, Floats b, Floats c) {
 inline Floats multiply_add(Floats a, Floats b, float c) { return multiply_add(a, b, splat(c)); }
 
 // a * b + c, rounded once on every processor, so that the bits are those of all variants. Where the
-// processor has no such instruction, the sum is rounded to odd in double first (Boldo and Melquiond,
-// 2008): a plain sum in double would now and then be rounded to another float.
+// processor has no such instruction, the sum is rounded to odd in double first (Boldo and
+// Melquiond, 2008): a plain sum in double would now and then be rounded to another float.
 inline Floats fused(Floats a, Floats b, Floats c) {
 #if defined(__FMA__) || defined(__aarch64__)
   return multiply_add(a, b, c);

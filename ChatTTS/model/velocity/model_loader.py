@@ -187,7 +187,7 @@ class ModelLoader:
     def _native(self, team: Team, file: LlamaFile, kind: str, embed: Embed) -> NativeLlama:
         weights = packed_weights(team, file, kind, self._share)
         # Eight bits would cost more here than they save.
-        heads = _name(embed.head_code.weight.dtype)
+        heads = _name(embed.code.weight.dtype)
         if self._quantization is not None and heads == "bfloat16":
             heads = "wide bfloat16"
         for name in _HEADS:

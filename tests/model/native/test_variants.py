@@ -80,8 +80,8 @@ def test_linux_tells_of_arm_by_bits() -> None:
     """The words of a Neoverse N1, of a Neoverse V1 and of a Cortex-A53 by Linux."""
     n1, v1, a53 = (0x1FFFFFFF & ~(1 << 19), 0), (0x1FFFFFFF, 0x1 << 13 | 0x1 << 14), (0xFF, 0)
     for words, name in ((n1, "arm64-dotprod"), (v1, "arm64-i8mm"), (a53, "arm64")):
-        features = features_of_linux(lambda kind, words=words: words[kind == 26])
-        best = fastest("aarch64", features)
+        word = dict(zip((16, 26), words, strict=True)).__getitem__
+        best = fastest("aarch64", features_of_linux(word))
         assert best is not None
         assert best.name == name
 

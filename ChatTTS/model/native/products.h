@@ -542,7 +542,7 @@ template <class Weights>
 inline void panel_totals(const typename Weights::Input* in, int rows, int stride,
                          const Matrix<Weights>& matrix, int p, float* sums, const void* next) {
 #if HAS_TILES
-  if constexpr (!std::is_same<Weights, Float32Weights>::value)
+  if constexpr (std::is_same<Weights, Bfloat16Weights>::value || Weights::kQuantised)
     if (!Weights::kQuantised || rows > Weights::kRows)
       return panel_by_tiles(in, rows, stride, matrix, p, sums);
 #endif

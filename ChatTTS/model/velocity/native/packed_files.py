@@ -10,6 +10,7 @@ import logging
 import mmap
 import os
 import shutil
+import sys
 import threading
 from contextlib import suppress
 
@@ -24,8 +25,7 @@ from .fingerprint import PageChecksum
 logger = logging.getLogger(__name__)
 
 FILES_KEPT = 4
-# What is written at once: the process may end between two pieces. Then it is synchronised with the
-# disk, so that it need not wait for all of the file at the end.
+# What is written at once: the process may end between two pieces.
 _PIECE = 32 << 20
 
 
@@ -102,6 +102,7 @@ class PackedFile:
 
     def _write_or_warn(self, data: Tensor) -> None:
         ends = threading.Event()
+        _yield_to_others()
         with finish_before_exit(ends.set), suppress(_EndedError):
             try:
                 self._write(data, ends)
@@ -123,8 +124,6 @@ class PackedFile:
                 if ends.is_set():
                     raise _EndedError
                 file.write(data[start : min(start + _PIECE, self._size)].numpy().data)
-                file.flush()
-                os.fsync(file.fileno())
             file.write(sums.digest())
 
     def _prune(self) -> None:
@@ -138,6 +137,13 @@ class PackedFile:
                     times[name] = (self._folder.path / name).stat().st_mtime
         for name in sorted(times, key=times.__getitem__, reverse=True)[FILES_KEPT:]:
             self._folder.remove(name)
+
+
+def _yield_to_others() -> None:
+    """Let this thread compute when no other one wants to, where threads have priorities (Linux)."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
 
 
 def warn_not_kept(error: OSError | ValueError | OutOfThreadsError) -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -106,7 +107,7 @@ class TTS(tts.TTS):
     def synthesize(
         self, text: str, *, conn_options: APIConnectOptions = DEFAULT_API_CONNECT_OPTIONS
     ) -> tts.ChunkedStream:
-        return self._synthesize_with_stream(text, conn_options=conn_options)
+        return SpeechChunks(tts=self, input_text=text, conn_options=conn_options)
 
     def stream(
         self, *, conn_options: APIConnectOptions = DEFAULT_API_CONNECT_OPTIONS
@@ -137,21 +138,70 @@ class SpeechStream(tts.SynthesizeStream):
         self._speaker = tts
 
     async def _run(self, output_emitter: tts.AudioEmitter) -> None:
-        speaker, patience = self._speaker, self._conn_options.timeout
-        output_emitter.initialize(
+        async def texts() -> AsyncIterator[str]:
+            async for data in self._input_ch:
+                if isinstance(data, str):
+                    self._mark_started()
+                    yield data
+
+        speech = Speech(output_emitter, self._speaker, is_stream=True)
+        await speech.speak(texts(), self._conn_options.timeout)
+
+
+class SpeechChunks(tts.ChunkedStream):
+    """Speaks a whole text."""
+
+    def __init__(self, *, tts: TTS, input_text: str, conn_options: APIConnectOptions) -> None:
+        super().__init__(tts=tts, input_text=input_text, conn_options=conn_options)
+        self._speaker = tts
+
+    async def _run(self, output_emitter: tts.AudioEmitter) -> None:
+        async def texts() -> AsyncIterator[str]:
+            yield self._input_text
+
+        speech = Speech(output_emitter, self._speaker, is_stream=False)
+        await speech.speak(texts(), self._conn_options.timeout)
+
+
+class Speech:
+    """What comes of one text.
+
+    Args:
+        emitter: takes the sound and the words.
+        speaker: has the sockets and the settings.
+        is_stream: whether the emitter has segments.
+    """
+
+    def __init__(self, emitter: tts.AudioEmitter, speaker: TTS, is_stream: bool) -> None:
+        self._emitter, self._speaker, self._is_stream = emitter, speaker, is_stream
+        self._text, self._is_whole = "", False
+        self._told = 0  # characters
+        self._words: list[TimedString] = []
+        emitter.initialize(
             request_id=utils.shortuuid(),
             sample_rate=speaker.sample_rate,
             num_channels=1,
             mime_type="audio/pcm",
-            stream=True,
+            stream=is_stream,
         )
-        speech = Speech(output_emitter, speaker)
+
+    async def speak(self, texts: AsyncIterator[str], patience: float) -> None:
+        """Send the text and take its sound until all is spoken.
+
+        Args:
+            texts: the text, in parts.
+            patience: how many seconds the server may be silent once it has the whole text.
+
+        Raises:
+            APIError: as LiveKit expects it, also for errors of the server.
+        """
+        speaker = self._speaker
+        settings = {**speaker._settings, "sample_rate": speaker.sample_rate}
         try:
             async with speaker._pool.connection(timeout=patience) as socket:
-                settings = {**speaker._settings, "sample_rate": speaker.sample_rate}
                 await socket.send_json({"type": "session.config", **settings})
-                sending = asyncio.create_task(self._send(socket, speech))
-                hearing = asyncio.create_task(speech.hear(socket, patience))
+                sending = asyncio.create_task(self._send(socket, texts))
+                hearing = asyncio.create_task(self._hear(socket, patience))
                 try:
                     await asyncio.gather(sending, hearing)
                 finally:
@@ -163,38 +213,22 @@ class SpeechStream(tts.SynthesizeStream):
         except (aiohttp.ClientError, ConnectionError) as error:
             raise APIConnectionError(f"no connection to {speaker._url}: {error}") from error
 
-    async def _send(self, socket: aiohttp.ClientWebSocketResponse, speech: Speech) -> None:
-        async for data in self._input_ch:
-            if isinstance(data, str):
-                self._mark_started()
-                speech.text += data
-                await socket.send_json({"type": "input.text", "text": data})
-        speech.is_whole = True
+    async def _send(
+        self, socket: aiohttp.ClientWebSocketResponse, texts: AsyncIterator[str]
+    ) -> None:
+        async for text in texts:
+            self._text += text
+            await socket.send_json({"type": "input.text", "text": text})
+        self._is_whole = True
         await socket.send_json({"type": "input.flush"})
 
-
-class Speech:
-    """What comes of one text.
-
-    Attributes:
-        text: what was sent so far.
-        is_whole: whether that is all.
-    """
-
-    def __init__(self, emitter: tts.AudioEmitter, speaker: TTS) -> None:
-        self._emitter, self._speaker = emitter, speaker
-        self.text, self.is_whole = "", False
-        self._told = 0  # characters
-        self._words: list[TimedString] = []
-
-    async def hear(self, socket: aiohttp.ClientWebSocketResponse, patience: float) -> None:
-        """Take the server's messages until all is spoken."""
+    async def _hear(self, socket: aiohttp.ClientWebSocketResponse, patience: float) -> None:
         is_spoken = False
         while not is_spoken:
             try:
                 message = await socket.receive(timeout=patience)
             except asyncio.TimeoutError:
-                if not self.is_whole:  # the text may take its time
+                if not self._is_whole:  # the text may take its time
                     continue
                 raise
             if message.type is aiohttp.WSMsgType.BINARY:
@@ -212,24 +246,30 @@ class Speech:
         kind = fields["type"]
         if kind == "audio.start":
             self._speaker._words = self._words
-            self._emitter.start_segment(segment_id=fields["request_id"])
+            if self._is_stream:
+                self._emitter.start_segment(segment_id=fields["request_id"])
         elif kind == "text.words":
             self._emitter.push_timed_transcript([self._timed(word) for word in fields["words"]])
         elif kind == "error":
             error = fields["error"]
             status = OVERLOADED if "retry_after" in error else BAD_REQUEST
             raise APIStatusError(error["message"], status_code=status, body=error)
-        elif kind == "audio.done" and self.is_whole:
-            self._emitter.end_input()
+        elif kind == "audio.done" and self._is_whole:
+            if self._is_stream:
+                self._emitter.end_input()
+            else:
+                self._emitter.flush()
             return True
         return False
 
     def _timed(self, word: dict[str, Any]) -> TimedString:
         """Return a word, with the spaces and marks before it and the marks after it."""
         end = word["end_character"]
-        while end < len(self.text) and not (self.text[end].isspace() or self.text[end].isalnum()):
+        while end < len(self._text) and not (
+            self._text[end].isspace() or self._text[end].isalnum()
+        ):
             end += 1
-        timed = TimedString(self.text[self._told : end], word["start"], word["end"])
+        timed = TimedString(self._text[self._told : end], word["start"], word["end"])
         self._told = end
         self._words.append(timed)
         return timed

@@ -21,7 +21,7 @@ from livekit.agents.voice.io import AudioOutput, AudioOutputCapabilities, TextOu
 from livekit.agents.voice.transcription import TranscriptSynchronizer
 
 sys.path.append(str(Path(__file__).parents[4] / "examples" / "agents"))
-from livekit_tts import TTS  # noqa: E402
+from livekit_tts import TTS
 
 url, text, seconds = sys.argv[1:]
 

@@ -36,7 +36,7 @@ from pipecat.transports.base_transport import TransportParams
 from pipecat.workers.runner import WorkerRunner
 
 sys.path.append(str(Path(__file__).parents[4] / "examples" / "agents"))
-from pipecat_tts import ChatTTSService  # noqa: E402
+from pipecat_tts import ChatTTSService
 
 url, text, seconds = sys.argv[1:]
 socket = f"{url.replace('http', 'ws', 1)}/v1/audio/speech/stream"

@@ -83,6 +83,7 @@ class ChatTTSService(WebsocketTTSService):
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._url, self._word_times = url, word_times
         self._receive_task: Any = None
+        self._websocket: Any
         self._texts: dict[str, MarkedText] = {}  # of the contexts that the server has
         self._received: dict[str, int] = {}  # samples of each context that may not be played yet
         self._played_before, self._speaks_since = 0, 0.0
@@ -150,7 +151,7 @@ class ChatTTSService(WebsocketTTSService):
             await self._say("session.config", None, word_times=True)
 
     async def _update_settings(self, delta: TTSSettings) -> dict[str, Any]:
-        changed = await super()._update_settings(delta)
+        changed: dict[str, Any] = await super()._update_settings(delta)
         if changed and self._websocket:
             await self._configure()
         return changed
@@ -214,7 +215,9 @@ class ChatTTSService(WebsocketTTSService):
 
     async def _tell(self, words: Iterable[dict[str, Any]], context: str | None) -> None:
         text = self._texts.get(context or "")
-        for word in words if text else ():
+        if text is None:
+            return
+        for word in words:
             marked, is_spaced = text.word(word["start_character"], word["end_character"])
             times = [(marked, word["start"])]
             await self.add_word_timestamps(

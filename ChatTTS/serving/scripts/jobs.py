@@ -405,7 +405,10 @@ class ScriptJobs:
             for job in list(self._jobs.values()):
                 if job.finished is not None and job.finished < oldest:
                     logger.info("script=%s is deleted, as it is older than %g s", job.id, age)
-                    await self._delete(job)
+                    try:
+                        await self._delete(job)
+                    except OSError as error:  # the other jobs are looked at nevertheless
+                        logger.error("the files of script=%s stay: %s", job.id, error)
             await asyncio.sleep(min(_SWEEP_SECONDS, age))
 
     def _result(self, job: ScriptJob) -> JobStore:

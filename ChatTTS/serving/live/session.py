@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fastapi import WebSocket
+from fastapi import WebSocket, WebSocketDisconnect
 
 from ..errors import OverloadedError, ServingError, as_serving_error
 from ..request_logs import log_failure, log_refusal
@@ -208,7 +208,7 @@ class SocketSession(ABC):
 async def close(websocket: WebSocket, closing: SocketClose) -> None:
     """Send the closing frame, unless the client does not read it in time."""
     # Closing fails on a socket that either side has closed meanwhile.
-    with contextlib.suppress(RuntimeError, OSError, asyncio.TimeoutError):
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError, OSError, asyncio.TimeoutError):
         frame = websocket.close(closing.code or NORMAL, closing.reason)
         await asyncio.wait_for(frame, _CLOSING_SECONDS)
 

@@ -7,15 +7,17 @@ import contextlib
 import json
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from fastapi import WebSocket, WebSocketDisconnect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from ChatTTS.core import Chat
+from ChatTTS.serving.live.send_queue import SocketClose
+from ChatTTS.serving.live.session import close
 from ChatTTS.serving.riva.realtime import add_to as add_realtime
-from ChatTTS.serving.settings import PROTOCOLS
 
 from ...support.server_tools import WholeServer, whole_server
 from ...support.serving_tools import (
@@ -26,6 +28,7 @@ from ...support.serving_tools import (
     with_limits,
 )
 from ...support.vendor_tools import EXTEND, SEED, TEXT, VOICE, post, talker
+from ...support.websocket_tools import brief_chat
 
 RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24_000}
 MANY = "/v1/text-to-speech/slt/multi-stream-input?output_format=pcm_24000"
@@ -112,6 +115,14 @@ def test_a_text_with_nothing_to_speak_is_no_error(
         assert message.get("type") not in ("Warning", "Error", "error")
 
 
+def test_a_client_that_goes_while_its_socket_is_closed_is_no_failure() -> None:
+    class Gone:
+        async def close(self, code: int, reason: str) -> None:
+            raise WebSocketDisconnect(1006)
+
+    asyncio.run(close(cast(WebSocket, Gone()), SocketClose(1000)))
+
+
 # ------------------------------------------------------------------ patience
 
 
@@ -149,9 +160,13 @@ def test_an_alias_may_stand_for_a_blend(hasty: RunningServer) -> None:
 
 
 @pytest.fixture(scope="module")
-def house(chat: Chat) -> Iterator[WholeServer]:
-    settings = {"wyoming_port": 0, "grpc_port": None, "protocols": PROTOCOLS}
-    with whole_server(chat, **settings, **with_limits(idle_seconds=0.4)) as running:
+def house() -> Iterator[WholeServer]:
+    limits = with_limits(idle_seconds=0.4)
+    # It unloads its model at the end.
+    with (
+        brief_chat() as own,
+        whole_server(own, wyoming_port=0, grpc_port=None, **limits) as running,
+    ):
         yield running
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import (
@@ -199,6 +199,15 @@ class ServerMetrics:
     def watch_connections(self, count: Callable[[], int]) -> None:
         """Show the number of open connections, which ``count`` returns."""
         self._connections.set_function(count)
+
+    def watch_scripts(self, count: Callable[[], Mapping[str, int]]) -> None:
+        """Show the number of scripts in each state, which ``count`` returns."""
+
+        def read() -> Iterator[tuple[str, str, float]]:
+            for state, number in count().items():
+                yield f"chattts_scripts_{state}", f"Scripts that are {state}.", number
+
+        self.registry.register(_CallbackCollector(read))
 
     def watch(
         self,

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 
 from ..blends import blend_speakers, parse_blend
 from ..config import Config
-from ..errors import VoiceError
+from ..errors import ChatTTSError, VoiceError
 from ..voices import SavedVoice, VoiceLibrary, check_name, folded, is_speaker_string
 from .errors import BadRequestError, RequestTooLargeError, ServingError, UnknownVoiceError
 
@@ -95,10 +95,13 @@ class Voices:
         self._own = {folded(name): name for name in (*ALIASES, *self._speakers)}
         self.default = default or config.defaults.speaker or next(iter(self._speakers), None)
         for alias, voice in self._aliases.items():
-            if self._named(voice) is None and not is_speaker_string(voice):
+            try:
+                self._unaliased(voice)
+            except ChatTTSError as error:
                 raise UnknownVoiceError(
-                    f"the alias {alias!r} stands for the voice {voice!r}, which does not exist"
-                )
+                    f"the alias {alias!r} stands for the voice {voice!r}, which cannot be used: "
+                    f"{error}"
+                ) from error
         if default is not None:
             self.parameters(default)
 
@@ -135,7 +138,11 @@ class Voices:
         name = name or self.default
         if name is None:
             return {}
-        found = self._named(self._targets.get(folded(name), name))
+        return self._unaliased(self._targets.get(folded(name), name))
+
+    def _unaliased(self, name: str) -> dict[str, str]:
+        """Return the parameters of a voice whose name is no alias of the settings."""
+        found = self._named(name)
         if found is not None:
             return found
         if is_speaker_string(name):

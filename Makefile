@@ -128,21 +128,30 @@ wheels: $(INSTALLED_DEV)  ## wheels with CPU kernels into dist, of the last comm
 	$(ZIG)
 	$(BIN)/python -m recipes.wheels $(FOR)
 
-# Needs qemu-user with the libraries of arm64 (libc6-arm64-cross), and wine.
+# Needs qemu-user with the libraries of arm64 (libc6-arm64-cross), and wine. x86-64 libraries run here as
+# far as this processor can. In eight bits all libraries must give one and the same hash.
 HARNESS = $(BIN)/python -m ziglang c++ -std=c++17 -O2 tests/native_delivered.cpp
 DELIVERED = ChatTTS/model/native/delivered
+FOUND = build/delivered
+ARM = qemu-aarch64 -L /usr/aarch64-linux-gnu -cpu
+ARM_LIBRARIES = $(FOUND)/*aarch64.whl/$(DELIVERED)
+RUNS_HERE = $(BIN)/python -m recipes.wheels.runnable
 test-delivered: $(INSTALLED_DEV)  ## kernels of Linux's and Windows' wheels in dist, in emulators
-	rm -rf build/delivered && mkdir -p build/delivered
+	rm -rf $(FOUND) && mkdir -p $(FOUND)
 	$(ZIG)
 	for wheel in dist/*linux*.whl dist/*win*.whl; do \
-	  $(BIN)/python -m zipfile -e $$wheel build/delivered/$$(basename $$wheel) || exit 1; done
-	$(HARNESS) -o build/delivered/check
-	build/delivered/check build/delivered/*x86_64.whl/$(DELIVERED)/*.so
-	$(HARNESS) -target aarch64-linux-gnu.2.17 -o build/delivered/check-arm64
-	qemu-aarch64 -L /usr/aarch64-linux-gnu build/delivered/check-arm64 \
-	  build/delivered/*aarch64.whl/$(DELIVERED)/*.so
-	$(HARNESS) -target x86_64-windows-gnu -o build/delivered/check.exe
-	WINEDEBUG=-all wine build/delivered/check.exe build/delivered/*win*.whl/$(DELIVERED)/*.dll
+	  $(BIN)/python -m zipfile -e $$wheel $(FOUND)/$$(basename $$wheel) || exit 1; done
+	$(HARNESS) -o $(FOUND)/check
+	$(FOUND)/check $$($(RUNS_HERE) $(FOUND)/*linux*x86_64.whl/$(DELIVERED)/*.so) >> $(FOUND)/said
+	$(HARNESS) -target aarch64-linux-gnu.2.17 -o $(FOUND)/check-arm64
+	$(ARM) cortex-a72 $(FOUND)/check-arm64 $(ARM_LIBRARIES)/arm64.so >> $(FOUND)/said
+	$(ARM) neoverse-n1 $(FOUND)/check-arm64 $(ARM_LIBRARIES)/arm64-dotprod.so >> $(FOUND)/said
+	$(ARM) max $(FOUND)/check-arm64 $(ARM_LIBRARIES)/*.so >> $(FOUND)/said
+	$(HARNESS) -target x86_64-windows-gnu -o $(FOUND)/check.exe
+	WINEDEBUG=-all wine $(FOUND)/check.exe \
+	  $$($(RUNS_HERE) $(FOUND)/*win*.whl/$(DELIVERED)/*.dll) >> $(FOUND)/said
+	cat $(FOUND)/said
+	test $$(grep -o 'in eight bits [0-9a-f]*' $(FOUND)/said | sort -u | wc -l) = 1
 
 peer-scripts: $(INSTALLED_DEV)  ## run the published repository's scripts: make peer-scripts REPO=FOLDER
 	$(BIN)/python -m tests.scripts.peer_scripts "$(REPO)"

@@ -139,11 +139,15 @@ def _kernels() -> Iterator[Finding]:
     try:
         from ..model.native.build import BuildError
         from ..model.native.library import load
-        from ..model.native.variants import FORCED, forced
+        from ..model.native.variants import FORCED, chosen, forced
 
-        variant, kernels = forced(), load()
+        kernels = load()
         about = kernels.velocity_build().decode("ascii")
-        notes = [] if variant is None else [f"{variant.name}, by {FORCED}"]
+        notes = []
+        if (variant := forced()) is not None:
+            notes.append(f"{variant.name}, by {FORCED}")
+        elif kernels.source.delivered and (variant := chosen()) is not None:
+            notes.append(variant.name)
         if kernels.source.delivered:
             notes.append("from the package")
         yield Finding("CPU kernels", about + (f" ({'; '.join(notes)})" if notes else ""))

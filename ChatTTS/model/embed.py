@@ -8,12 +8,13 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from ..checkpoints.tensor_file import TensorFile
 from ..checkpoints.tensors import check_tensors, load_module
 from ..config import EmbedConfig
 from .placement import Placement
+
+_LEAST_NORM = 1e-12
 
 
 class RowKind(IntEnum):
@@ -102,7 +103,9 @@ def from_published(tensors: Mapping[str, Tensor], num_codebooks: int) -> dict[st
 
     def head(name: str) -> Tensor:
         magnitude, direction = (tensors[_part(name, i)].float() for i in (0, 1))
-        return magnitude * normalize(direction, dim=1)
+        # In double, since the order of torch's sums in float32 depends on the processor.
+        norms = direction.double().square().sum(dim=1, keepdim=True).sqrt().float()
+        return magnitude * (direction / norms.clamp_min(_LEAST_NORM))
 
     return {
         "text.weight": tensors["emb_text.weight"],

@@ -26,6 +26,9 @@ _FEATURES = (
     "amx_tile",
     "amx_bf16",
     "asimd",
+    "asimddp",
+    "bf16",
+    "i8mm",
     "sve",
 )
 

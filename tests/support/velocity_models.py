@@ -29,8 +29,9 @@ from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.llama import LlamaModel, TorchLlama
 from ChatTTS.model.velocity.matrices import MatrixMaker
 from ChatTTS.model.velocity.model_loader import matrix_maker, torch_attention
+from ChatTTS.model.velocity.native import packing
 from ChatTTS.model.velocity.native.llama import NativeLlama
-from ChatTTS.model.velocity.native.packing import packed_weights
+from ChatTTS.model.velocity.native.packing import PackedWeights
 
 from .places import DATA
 
@@ -160,7 +161,7 @@ def native_llama(
     peers: Peers | None = None,
 ) -> NativeLlama:
     team = make_team(threads)
-    weights = packed_weights(team, file, kind, share)
+    weights = packing.packed_weights(team, file, kind, share)
     rotary = rotary_tables(file.shape)
     return NativeLlama(team, file.shape, weights, kind, embed, rotary, block_size, share, peers)
 
@@ -314,3 +315,10 @@ class Machine:
 
     def results(self) -> list[Tensor]:
         return [torch.cat(parts) for parts in self.hiddens]
+
+
+def packed_weights(team: Team, file: LlamaFile, kind: str) -> PackedWeights:
+    """Pack or map weights, and wait for the end of the thread that writes their file."""
+    weights = packing.packed_weights(team, file, kind)
+    weights.wait_for_file()
+    return weights

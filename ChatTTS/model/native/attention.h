@@ -17,6 +17,7 @@ struct Float32Cache {
   static constexpr int kStep = 1;
   static constexpr bool kScaled = false;
   static Floats widen(const Stored* at) { return load<Floats>(at); }
+  static Floats multiply(Floats a, Floats b, Floats c) { return multiply_add(a, b, c); }
   // Adds q[d] * key[d] for the positions of one vector, to one sum for each of kStep values of d.
   static inline void add(Floats (&sums)[kStep], const float* q, const Stored* at) {
     sums[0] = multiply_add(splat(q[0]), load<Floats>(at), sums[0]);
@@ -28,6 +29,7 @@ struct Bfloat16Cache {
   static constexpr int kStep = 2;
   static constexpr bool kScaled = false;
   static Floats widen(const Stored* at) { return velocity::widen(at); }
+  static Floats multiply(Floats a, Floats b, Floats c) { return multiply_add(a, b, c); }
   static inline void add(Floats (&sums)[kStep], const float* q, const Stored* at) {
     const Words pairs = load<Words>(at);
     sums[0] = multiply_add(splat(q[0]), even_members(pairs), sums[0]);
@@ -42,8 +44,10 @@ struct Int8Cache {
   static constexpr bool kScaled = true;
   static Floats widen(const Stored* at) { return velocity::widen(at); }
   static inline void add(Floats (&sums)[kStep], const float* q, const Stored* at) {
-    sums[0] = multiply_add(splat(q[0]), widen(at), sums[0]);
+    sums[0] = multiply(splat(q[0]), widen(at), sums[0]);
   }
+  // Weights in eight bits give the same codes on every processor.
+  static Floats multiply(Floats a, Floats b, Floats c) { return fused(a, b, c); }
 };
 
 // The sizes of a block; those of memory are in bytes.
@@ -117,8 +121,8 @@ class Blocks {
   // The heads of a block lie side by side, and memory is fast where it is read straight on: so all
   // heads of one block are computed before the next block.
   //   q: [heads][head_size], all of them; group: heads that share keys and values
-  //   scores: [last - first][room], room for `length` rounded up to a whole block and one more,
-  //           which holds the sum of the exponentials
+  //   scores: [last - first][room], room for `length` rounded up to a whole block and kSumLanes
+  //           more; the last one holds the sum of the exponentials
   //   out: [last - first][width]
   void attend(const float* q, int first, int last, int group, int length, float scale,
               float* scores, int room, float* out) const {
@@ -221,9 +225,9 @@ class Blocks {
     }
   }
 
-  // Turns scores into exponentials; returns their sum. It writes on to the end of a vector.
+  // Turns scores into exponentials; returns their sum. It writes on to the next kSumLanes.
   static float normalise(float* scores, int length) {
-    const int whole = round_up(length, kLanes);
+    const int whole = round_up(length, kSumLanes);
     std::fill(scores + length, scores + whole, -INFINITY);
     Floats peaks = load<Floats>(scores);
     for (int t = kLanes; t < whole; t += kLanes) {
@@ -232,13 +236,14 @@ class Blocks {
     }
     float peak = peaks[0];
     for (int lane = 1; lane < kLanes; ++lane) peak = peaks[lane] > peak ? peaks[lane] : peak;
-    Floats total = {};
-    for (int t = 0; t < whole; t += kLanes) {
-      const Floats e = exponential(load<Floats>(scores + t) - splat(peak));
-      store(scores + t, e);
-      total += e;
-    }
-    return sum(total);
+    Total total;
+    for (int t = 0; t < whole; t += kSumLanes)
+      total.each(t, [&](Floats& part, int place) {
+        const Floats e = exponential(load<Floats>(scores + place) - splat(peak));
+        store(scores + place, e);
+        part += e;
+      });
+    return total.sum();
   }
 
   // Adds the weighted values of a block to sums [width].
@@ -269,7 +274,7 @@ class Blocks {
       if constexpr (Cache::kScaled) weight *= scales_of_values[t];
       for (int j = 0; j < Vectors; ++j)
         held[j] =
-            multiply_add(splat(weight), Cache::widen(values + t * width + j * kLanes), held[j]);
+            Cache::multiply(splat(weight), Cache::widen(values + t * width + j * kLanes), held[j]);
     }
     for (int j = 0; j < Vectors; ++j) store(sums + j * kLanes, held[j]);
   }

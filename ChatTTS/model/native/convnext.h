@@ -29,7 +29,7 @@ struct VelocityConvNeXtBlock {
 namespace velocity {
 
 constexpr int kRowStep = 16;  // rows are padded to a multiple of it, a whole number of vectors
-static_assert(kRowStep % kLanes == 0, "a row must be whole vectors");
+static_assert(kRowStep % kSumLanes == 0, "a row must be whole vectors, and whole steps of sums");
 static_assert(kPanel % kRowStep == 0, "the panels must cover a row's padding");
 
 inline int pieces(int n, int size) { return (n + size - 1) / size; }
@@ -53,17 +53,18 @@ template <class Output>
 inline void normalise(const float* weight, const float* bias, float eps, int channels, float* row,
                       Output* out) {
   const int width = round_up(channels, kRowStep);
-  Floats total = {};
-  for (int c = 0; c < width; c += kLanes) total += load<Floats>(row + c);
-  const float mean = sum(total) / channels;
+  Total total, squares;
+  for (int c = 0; c < width; c += kSumLanes)
+    total.each(c, [&](Floats& part, int place) { part += load<Floats>(row + place); });
+  const float mean = total.sum() / channels;
   for (int c = 0; c < width; c += kLanes) store(row + c, load<Floats>(row + c) - mean);
   std::fill(row + channels, row + width, 0.0f);
-  Floats squares = {};
-  for (int c = 0; c < width; c += kLanes) {
-    const Floats v = load<Floats>(row + c);
-    squares = multiply_add(v, v, squares);
-  }
-  const float factor = 1.0f / std::sqrt(sum(squares) / channels + eps);
+  for (int c = 0; c < width; c += kSumLanes)
+    squares.each(c, [&](Floats& part, int place) {
+      const Floats v = load<Floats>(row + place);
+      part = multiply_add(v, v, part);
+    });
+  const float factor = 1.0f / std::sqrt(squares.sum() / channels + eps);
   for (int c = 0; c < width; c += kLanes)
     put(out + c, multiply_add(load<Floats>(row + c) * factor, load<Floats>(weight + c),
                               load<Floats>(bias + c)));

@@ -22,10 +22,10 @@ class PackedLinear(nn.Module):
     def __init__(self, team: Team, weight: Tensor, kind: str) -> None:
         super().__init__()
         self.out_features, self.in_features = weight.shape
-        self._team, self._kind = team, kind
+        self._team, self.kind = team, kind
         size = team.packed_bytes(kind, *weight.shape)
         self._packed = torch.empty(size, dtype=torch.uint8, device="cpu")
         team.pack(weight.float().contiguous(), kind, self._packed)
 
     def forward(self, rows: Tensor) -> Tensor:
-        return self._team.product(rows.float(), self._packed, self._kind, self.out_features)
+        return self._team.product(rows.float(), self._packed, self.kind, self.out_features)

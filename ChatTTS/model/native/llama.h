@@ -121,8 +121,8 @@ class Llama : public LlamaBase {
     }
   }
 
-  // An odd number of inputs gets a zero behind it, for the kinds of weights that read pairs.
-  static int even(int n) { return round_up(n, 2); }
+  // Inputs get zeros behind them, for the kinds of weights that read several at once.
+  static int even(int n) { return round_up(n, kMostInputs); }
 
   void step(Team::Member& member, const VelocityBatch& batch) {
     const int rows = batch.rows;
@@ -217,13 +217,14 @@ class Llama : public LlamaBase {
   static float plain(bf16 x) { return from_bf16(x); }
 
   float inverse_rms(const float* x) const {
-    Floats squares = {};
+    Total squares;
     int d = 0;
-    for (; d + kLanes <= sizes_.hidden; d += kLanes) {
-      Floats v = load<Floats>(x + d);
-      squares = multiply_add(v, v, squares);
-    }
-    float total = sum(squares);
+    for (; d + kSumLanes <= sizes_.hidden; d += kSumLanes)
+      squares.each(d, [&](Floats& part, int place) {
+        const Floats v = load<Floats>(x + place);
+        part = fused(v, v, part);
+      });
+    float total = squares.sum();
     for (; d < sizes_.hidden; ++d) total += x[d] * x[d];
     return 1.0f / std::sqrt(total / sizes_.hidden + sizes_.eps);
   }
@@ -363,8 +364,8 @@ class Llama : public LlamaBase {
     }
   }
 
-  // Floats for the scores of a head, and one more.
-  int room(int table_width) const { return table_width * sizes_.block_size + kLanes; }
+  // Floats for the scores of a head, the rest of a step of sums, and one more.
+  int room(int table_width) const { return table_width * sizes_.block_size + kSumLanes; }
 
   const VelocitySizes sizes_;
   const VelocityWeights weights_;

@@ -13,16 +13,21 @@
 #include <type_traits>
 
 #include "amx.h"
+#include "neon.h"
 #include "team.h"
 #include "vectors.h"
 
 namespace velocity {
 
-enum WeightKind { kFloat32 = 0, kBfloat16 = 1, kInt8 = 2 };
+enum WeightKind { kFloat32 = 0, kBfloat16 = 1, kInt8 = 2, kWideBfloat16 = 3 };
 
 // For each kind of weights: its layout in memory, the type of its inputs and of its sums, and one
 // step of its accumulation. A step takes `kStep` inputs; a panel is [k / kStep][column][kStep].
-// Where rows are quantised, that needs the whole row: see quantise.
+// Where rows are quantised, that needs the whole row: see quantise. Instructions that take several
+// rows or columns have sums of their own: see SumsOf.
+
+// Zeros stand behind the inputs of a row, up to a multiple of it. Quantised rows have more.
+constexpr int kMostInputs = 4;
 
 struct Float32Weights {
   typedef float Stored;
@@ -32,7 +37,7 @@ struct Float32Weights {
   static constexpr int kRows = kTileRows;
   static constexpr bool kQuantised = false;
   static int place(int k) { return k; }
-  static int stride(int inputs) { return round_up(inputs, 2); }
+  static int stride(int inputs) { return round_up(inputs, kMostInputs); }
 
   template <int Rows>
   static inline void step(const Input* in, int stride, const Stored* at,
@@ -46,6 +51,42 @@ struct Float32Weights {
   }
 };
 
+// Weights widened to floats, and inputs that are floats. `Fused`: rounded once on every processor.
+template <bool Fused>
+struct WidenedBfloat16 {
+  typedef bf16 Stored;
+  typedef float Input;
+  typedef Floats Sum;
+  static constexpr int kStep = 2;
+  // The sums of more rows and both members of pairs do not fit into AVX2's registers.
+  static constexpr int kRows = kLanes == 8 ? 4 : kTileRows;
+  static constexpr bool kQuantised = false;
+  static int place(int k) { return k; }
+  static int stride(int inputs) { return round_up(inputs, kMostInputs); }
+
+  template <int Rows>
+  static inline void step(const Input* in, int stride, const Stored* at,
+                          Floats (&sums)[Rows][kPanelVectors]) {
+    Floats first[kPanelVectors], second[kPanelVectors];
+    for (int j = 0; j < kPanelVectors; ++j) {
+      Words pairs = load<Words>(at + j * kLanes * kStep);
+      first[j] = even_members(pairs);
+      second[j] = odd_members(pairs);
+    }
+    for (int m = 0; m < Rows; ++m) {
+      Floats x = splat(in[m * stride]), y = splat(in[m * stride + 1]);
+      for (int j = 0; j < kPanelVectors; ++j) sums[m][j] = add(x, first[j], sums[m][j]);
+      for (int j = 0; j < kPanelVectors; ++j) sums[m][j] = add(y, second[j], sums[m][j]);
+    }
+  }
+
+  static inline Floats add(Floats x, Floats w, Floats sum) {
+    return Fused ? fused(x, w, sum) : multiply_add(x, w, sum);
+  }
+};
+
+typedef WidenedBfloat16<true> WideBfloat16Weights;
+
 #if HAS_BF16_PRODUCT
 
 // Inputs rounded to bfloat16, pairs multiplied and summed by one instruction.
@@ -57,7 +98,7 @@ struct Bfloat16Weights {
   static constexpr int kRows = kTileRows;
   static constexpr bool kQuantised = false;
   static int place(int k) { return k; }
-  static int stride(int inputs) { return round_up(inputs, 2); }
+  static int stride(int inputs) { return round_up(inputs, kMostInputs); }
 
   template <int Rows>
   static inline void step(const Input* in, int stride, const Stored* at,
@@ -75,35 +116,22 @@ struct Bfloat16Weights {
   }
 };
 
-#else
+#elif HAS_ARM_BF16
 
+// Inputs rounded to bfloat16, and products of two rows with two columns by one instruction.
 struct Bfloat16Weights {
   typedef bf16 Stored;
-  typedef float Input;
-  typedef Floats Sum;
-  static constexpr int kStep = 2;
-  // The sums of more rows and both members of pairs do not fit into AVX2's registers.
-  static constexpr int kRows = kLanes == 8 ? 4 : kTileRows;
+  typedef bf16 Input;
+  static constexpr int kStep = kPairStep;
+  static constexpr int kRows = 4;
   static constexpr bool kQuantised = false;
   static int place(int k) { return k; }
-  static int stride(int inputs) { return round_up(inputs, 2); }
-
-  template <int Rows>
-  static inline void step(const Input* in, int stride, const Stored* at,
-                          Floats (&sums)[Rows][kPanelVectors]) {
-    Floats first[kPanelVectors], second[kPanelVectors];
-    for (int j = 0; j < kPanelVectors; ++j) {
-      Words pairs = load<Words>(at + j * kLanes * kStep);
-      first[j] = even_members(pairs);
-      second[j] = odd_members(pairs);
-    }
-    for (int m = 0; m < Rows; ++m) {
-      Floats x = splat(in[m * stride]), y = splat(in[m * stride + 1]);
-      for (int j = 0; j < kPanelVectors; ++j) sums[m][j] = multiply_add(x, first[j], sums[m][j]);
-      for (int j = 0; j < kPanelVectors; ++j) sums[m][j] = multiply_add(y, second[j], sums[m][j]);
-    }
-  }
+  static int stride(int inputs) { return round_up(inputs, kMostInputs); }
 };
+
+#else
+
+typedef WidenedBfloat16<false> Bfloat16Weights;
 
 #endif
 
@@ -170,6 +198,34 @@ struct Int8Weights {
   }
 };
 
+#elif HAS_ARM_BYTES
+
+// An input is its upper byte, and its lower byte less 128: products take bytes with a sign. What is
+// missing, 128 times the sum of the weights, is added at the end. Sums may wrap round before.
+struct Int8Weights {
+  typedef int8_t Stored;
+  typedef int8_t Input;
+  static constexpr int kStep = kByteStep;
+  static constexpr int kRows = 3;  // the sums of more do not fit into the registers
+  static constexpr bool kQuantised = true;
+  static constexpr int kOffset = -128;
+
+  // Rows lie in blocks: the upper bytes of eight inputs, and their lower bytes behind them.
+  static constexpr int kBlock = 8;
+  static int place(int k) { return k / kBlock * 2 * kBlock + k % kBlock; }
+  static int scale_place(int inputs) { return round_up(inputs, kBlock) * 2; }
+  static int stride(int inputs) { return scale_place(inputs) + 16; }
+
+  static void put(int x, Input* row, int k) {
+    row[place(k)] = Input(x >> 8);
+    row[place(k) + kBlock] = Input((x & 255) + kOffset);
+  }
+  static void put(Ints x, Input* row, int k) {
+    store(row + place(k), narrow(x >> 8));
+    store(row + place(k) + kBlock, narrow((x & 255) + kOffset));
+  }
+};
+
 #else
 
 struct Int8Weights {
@@ -191,7 +247,21 @@ struct Int8Weights {
   template <int Rows>
   static inline void step(const Input* in, int stride, const Stored* at,
                           Ints (&sums)[Rows][kPanelVectors]) {
-#if defined(__AVX512BW__) || defined(__AVX2__)
+#if defined(__aarch64__)
+    int16x8_t first[kPanelVectors / 2], second[kPanelVectors / 2];
+    for (int j = 0; j < kPanelVectors / 2; ++j) {
+      const int16x8_t pairs = load<int16x8_t>(at + j * 16);
+      first[j] = vshrq_n_s16(vshlq_n_s16(pairs, 8), 8);
+      second[j] = vshrq_n_s16(pairs, 8);
+    }
+    for (int m = 0; m < Rows; ++m) {
+      const int16_t x = in[m * stride], y = in[m * stride + 1];
+      for (int j = 0; j < kPanelVectors; j += 2) {
+        add_products(sums[m][j], sums[m][j + 1], first[j / 2], x);
+        add_products(sums[m][j], sums[m][j + 1], second[j / 2], y);
+      }
+    }
+#elif defined(__AVX512BW__) || defined(__AVX2__)
     Pairs w[kPanelVectors];
     for (int j = 0; j < kPanelVectors; ++j) w[j] = widen_pairs(at + j * kLanes * kStep);
     for (int m = 0; m < Rows; ++m) {
@@ -318,21 +388,48 @@ constexpr int step_bytes() {
   return kPanel * Weights::kStep * int(sizeof(typename Weights::Stored));
 }
 
+// The sums of a panel for some rows, while they are in registers.
+template <class Weights, int Rows>
+struct SumsOf {
+  typedef typename Weights::Sum Sum;
+  Sum held[Rows][kPanelVectors];
+
+  inline void take(const float* sums) {
+    for (int m = 0; m < Rows; ++m)
+      for (int j = 0; j < kPanelVectors; ++j)
+        held[m][j] = load<Sum>(sums + m * kPanel + j * kLanes);
+  }
+  inline void add(const typename Weights::Input* in, int stride,
+                  const typename Weights::Stored* at) {
+    Weights::template step<Rows>(in, stride, at, held);
+  }
+  inline void give(float* sums) const {
+    for (int m = 0; m < Rows; ++m)
+      for (int j = 0; j < kPanelVectors; ++j) store(sums + m * kPanel + j * kLanes, held[m][j]);
+  }
+};
+
+#if HAS_ARM_BF16
+template <int Rows>
+struct SumsOf<Bfloat16Weights, Rows> : PairSums<Rows, kPanel> {};
+#endif
+#if HAS_ARM_BYTES
+template <int Rows>
+struct SumsOf<Int8Weights, Rows> : ByteSums<Rows, kPanel, Int8Weights::kBlock> {};
+#endif
+
 // Adds the products of some rows over inputs [from, to) to `sums`.
 template <class Weights, int Rows, int Lines>
 inline void add_rows(const typename Weights::Input* in, int stride,
                      const typename Weights::Stored* panel, int from, int to, float* sums,
                      Ahead<Lines> ahead) {
-  typedef typename Weights::Sum Sum;
-  Sum acc[Rows][kPanelVectors];
-  for (int m = 0; m < Rows; ++m)
-    for (int j = 0; j < kPanelVectors; ++j) acc[m][j] = load<Sum>(sums + m * kPanel + j * kLanes);
+  SumsOf<Weights, Rows> held;
+  held.take(sums);
   for (int k = from; k < to; k += Weights::kStep) {
     ahead.fetch();
-    Weights::template step<Rows>(in + Weights::place(k), stride, panel + int64_t(k) * kPanel, acc);
+    held.add(in + Weights::place(k), stride, panel + int64_t(k) * kPanel);
   }
-  for (int m = 0; m < Rows; ++m)
-    for (int j = 0; j < kPanelVectors; ++j) store(sums + m * kPanel + j * kLanes, acc[m][j]);
+  held.give(sums);
 }
 
 template <class Weights, int Lines, int Rows = Weights::kRows>
@@ -445,7 +542,7 @@ template <class Weights>
 inline void panel_totals(const typename Weights::Input* in, int rows, int stride,
                          const Matrix<Weights>& matrix, int p, float* sums, const void* next) {
 #if HAS_TILES
-  if constexpr (!std::is_same<Weights, Float32Weights>::value)
+  if constexpr (std::is_same<Weights, Bfloat16Weights>::value || Weights::kQuantised)
     if (!Weights::kQuantised || rows > Weights::kRows)
       return panel_by_tiles(in, rows, stride, matrix, p, sums);
 #endif

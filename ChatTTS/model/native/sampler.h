@@ -76,20 +76,21 @@ class LaneSampler {
   }
 
   static float exponentials(const float* x, int size, float peak, float* to) {
-    Floats total = {};
+    Total total;
     int i = 0;
-    for (; i + kLanes <= size; i += kLanes) {
-      const Floats e = exponential(load<Floats>(x + i) - splat(peak));
-      if (to != nullptr) store(to + i, e);
-      total += e;
-    }
+    for (; i + kSumLanes <= size; i += kSumLanes)
+      total.each(i, [&](Floats& part, int place) {
+        const Floats e = exponential(load<Floats>(x + place) - splat(peak));
+        if (to != nullptr) store(to + place, e);
+        part += e;
+      });
     float rest = 0;
     for (; i < size; ++i) {
       const float e = exponential(splat(x[i] - peak))[0];
       if (to != nullptr) to[i] = e;
       rest += e;
     }
-    return sum(total) + rest;
+    return total.sum() + rest;
   }
 
   void prepare(const float* logits, int size, const VelocityDraw& s, int codebook) {
@@ -106,7 +107,9 @@ class LaneSampler {
           before += same && j < i;
         }
         if (before > 0) continue;  // counted at its first place
-        const float factor = std::pow(s.penalty, float(count));
+        double power = 1;          // a library's pow is not equal on every system
+        for (int j = 0; j < count; ++j) power *= s.penalty;
+        const float factor = float(power);
         x_[id] = x_[id] > 0 ? x_[id] / factor : x_[id] * factor;
       }
     }

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from ...errors import ConfigError
+from .arm_features import arm_features
 
 FORCED = "CHATTTS_KERNELS"
 _CPUS = Path("/proc/cpuinfo")
@@ -52,6 +53,9 @@ _VNNI = _V4 | {"avx512_vnni"}
 _BF16 = _VNNI | {"avx512_bf16"}
 AMX: frozenset[str] = frozenset({"amx_tile", "amx_bf16", "amx_int8"})
 _AMX_FLAGS = ("-mamx-tile", "-mamx-bf16", "-mamx-int8")
+_ARM: frozenset[str] = frozenset({"asimd"})
+# Compilers use atomic instructions of 8.1 where they are told of 8.2.
+_DOTPROD = _ARM | {"atomics", "asimddp"}
 # What keeps a compiler that compiles for this processor from using AMX.
 NO_AMX_FLAGS = tuple(flag.replace("-m", "-mno-", 1) for flag in _AMX_FLAGS)
 
@@ -89,7 +93,28 @@ VARIANTS = (
         "x86_64_v4+avx512vnni+avx512bf16+amx_tile+amx_bf16+amx_int8",
         _BF16 | AMX,
     ),
-    Variant("arm64", "aarch64", ("-march=armv8-a",), "generic", frozenset({"asimd"})),
+    Variant("arm64", "aarch64", ("-march=armv8-a",), "generic", _ARM),
+    Variant(
+        "arm64-dotprod",
+        "aarch64",
+        ("-march=armv8.2-a+dotprod",),
+        "generic+v8_2a+dotprod",
+        _DOTPROD,
+    ),
+    Variant(
+        "arm64-bf16",
+        "aarch64",
+        ("-march=armv8.2-a+dotprod+bf16",),
+        "generic+v8_2a+dotprod+bf16",
+        _DOTPROD | {"bf16"},
+    ),
+    Variant(
+        "arm64-i8mm",
+        "aarch64",
+        ("-march=armv8.2-a+dotprod+bf16+i8mm",),
+        "generic+v8_2a+dotprod+bf16+i8mm",
+        _DOTPROD | {"bf16", "i8mm"},
+    ),
 )
 
 # torch's names of features where they are not those of Linux, and what comes with a feature in
@@ -173,6 +198,11 @@ def _runs(variant: Variant, machine: str, features: frozenset[str]) -> bool:
     return variant.machine == machine and variant.needs <= features
 
 
+def multiplies_bf16_on_arm() -> bool:
+    """Return whether this is a 64-bit ARM processor with products of bfloat16."""
+    return architecture() == "aarch64" and "bf16" in _features()
+
+
 def architecture() -> str:
     """Return this machine's architecture as Linux names it."""
     name = platform.machine().lower()
@@ -182,7 +212,7 @@ def architecture() -> str:
 def _features() -> frozenset[str]:
     """Return what the processor has, as far as the system or torch tells it."""
     if architecture() == "aarch64":
-        return frozenset({"asimd"})  # every processor of that architecture has it
+        return arm_features()
     if not _CPUS.exists():
         return _told()
     for line in _CPUS.read_text(encoding="utf-8", errors="replace").splitlines():

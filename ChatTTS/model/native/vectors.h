@@ -18,6 +18,12 @@
 #define HAS_BF16_PRODUCT 0
 #endif
 
+#if defined(__aarch64__) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#define HAS_ARM_BF16 1
+#else
+#define HAS_ARM_BF16 0
+#endif
+
 #if HAS_BF16_PRODUCT && defined(__AVX512VNNI__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)
 #define HAS_TILES 1
 #else
@@ -89,6 +95,31 @@ inline Floats multiply_add(Floats a, Floats b, Floats c) {
 #endif
 }
 inline Floats multiply_add(Floats a, Floats b, float c) { return multiply_add(a, b, splat(c)); }
+
+// a * b + c, rounded once on every processor, so that the bits are those of all variants. Where the
+// processor has no such instruction, the sum is rounded to odd in double first (Boldo and
+// Melquiond, 2008): a plain sum in double would now and then be rounded to another float.
+inline Floats fused(Floats a, Floats b, Floats c) {
+#if defined(__FMA__) || defined(__aarch64__)
+  return multiply_add(a, b, c);
+#else
+  typedef double Doubles __attribute__((vector_size(kLanes * 8)));
+  typedef int64_t Longs __attribute__((vector_size(kLanes * 8)));
+  const Doubles product = __builtin_convertvector(a, Doubles) * __builtin_convertvector(b, Doubles);
+  const Doubles added = __builtin_convertvector(c, Doubles);
+  const Doubles total = product + added, part = total - product;
+  const Doubles error = (product - (total - part)) + (added - part);
+  Longs bits;
+  std::memcpy(&bits, &total, sizeof bits);
+  const Longs is_inexact = (error > 0) | (error < 0), is_even = (bits & 1) == 0;
+  const Longs outwards = ((error > 0) == (total > 0)) | 1;  // -1 where they agree, else 1
+  bits -= is_inexact & is_even & outwards;
+  Doubles odd;
+  std::memcpy(&odd, &bits, sizeof odd);
+  return __builtin_convertvector(odd, Floats);
+#endif
+}
+inline Floats fused(Floats a, Floats b, float c) { return fused(a, b, splat(c)); }
 
 inline constexpr int round_up(int n, int step) { return (n + step - 1) / step * step; }
 
@@ -251,26 +282,40 @@ inline Floats exponential(Floats x) {
   Floats bounded = x < low ? low : x;
   bounded = bounded > high ? high : bounded;
   const Floats magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to a whole number
-  Floats n = multiply_add(bounded, splat(1.44269504f), magic) - magic;
-  Floats r = multiply_add(n, splat(-0.693359375f), bounded);
-  r = multiply_add(n, splat(2.12194440e-4f), r);
-  Floats p = multiply_add(r, splat(1.0f / 720), 1.0f / 120);
-  p = multiply_add(p, r, 1.0f / 24);
-  p = multiply_add(p, r, 1.0f / 6);
-  p = multiply_add(p, r, 0.5f);
-  p = multiply_add(p, r, 1.0f);
-  p = multiply_add(p, r, 1.0f);
+  Floats n = fused(bounded, splat(1.44269504f), magic) - magic;
+  Floats r = fused(n, splat(-0.693359375f), bounded);
+  r = fused(n, splat(2.12194440e-4f), r);
+  Floats p = fused(r, splat(1.0f / 720), 1.0f / 120);
+  p = fused(p, r, 1.0f / 24);
+  p = fused(p, r, 1.0f / 6);
+  p = fused(p, r, 0.5f);
+  p = fused(p, r, 1.0f);
+  p = fused(p, r, 1.0f);
   Ints power = (__builtin_convertvector(n, Ints) + 127) << 23;
   Floats result = x < low ? Floats{} : p * load<Floats>(&power);
   return x == x ? result : x;  // NaN stays NaN, so that damaged weights are seen
 }
 
-inline float sum(Floats v) {  // in a fixed order
-  float lanes[kLanes];
-  store(lanes, v);
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-  return lanes[0];
-}
+// A sum over a row, in an order that does not depend on the size of vectors: kSumLanes sums, and
+// these in pairs. Numbers come kSumLanes at a time; a rest is for the caller.
+constexpr int kSumLanes = 16;
+
+struct Total {
+  Floats parts[kSumLanes / kLanes] = {};
+
+  // Calls act(part, place) for each vector of the numbers that begin at `place`.
+  template <class Act>
+  inline void each(int place, Act act) {
+    for (int i = 0; i < kSumLanes / kLanes; ++i) act(parts[i], place + i * kLanes);
+  }
+
+  float sum() const {
+    float lanes[kSumLanes];
+    for (int i = 0; i < kSumLanes / kLanes; ++i) store(lanes + i * kLanes, parts[i]);
+    for (int width = kSumLanes / 2; width > 0; width /= 2)
+      for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+    return lanes[0];
+  }
+};
 
 }  // namespace velocity

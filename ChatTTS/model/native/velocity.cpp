@@ -20,6 +20,15 @@ void with_weights(int kind, Act act) {
     act(Int8Weights{});
 }
 
+// Matrices of this kind are none of a Llama's.
+template <class Act>
+void with_matrices(int kind, Act act) {
+  if (kind == kWideBfloat16)
+    act(WideBfloat16Weights{});
+  else
+    with_weights(kind, act);
+}
+
 template <class Act>
 void with_weights_and_table(int kind, int wide, Act act) {
   with_weights(kind, [&](auto weights) {
@@ -65,6 +74,12 @@ const char* velocity_build() {
   return "AVX-512";
 #elif defined(__AVX2__)
   return "AVX2";
+#elif HAS_ARM_BF16 && HAS_MATRIX_BYTES
+  return "NEON with bfloat16 products and products of bytes by matrices";
+#elif HAS_ARM_BF16
+  return "NEON with bfloat16 products";
+#elif HAS_ARM_BYTES
+  return "NEON with products of bytes";
 #elif defined(__aarch64__)
   return "NEON";
 #else
@@ -85,14 +100,14 @@ void velocity_dismiss(void* team) { delete static_cast<Team*>(team); }
 
 int64_t velocity_matrix_bytes(int kind, int outputs, int inputs) {
   int64_t bytes = 0;
-  with_weights(kind,
-               [&](auto weights) { bytes = Matrix<decltype(weights)>::bytes(outputs, inputs); });
+  with_matrices(kind,
+                [&](auto weights) { bytes = Matrix<decltype(weights)>::bytes(outputs, inputs); });
   return bytes;
 }
 
 // `from` is row-major float32 [outputs][inputs].
 void velocity_pack(void* team, int kind, const float* from, int outputs, int inputs, char* to) {
-  with_weights(kind, [&](auto weights) {
+  with_matrices(kind, [&](auto weights) {
     typedef Matrix<decltype(weights)> Packed;
     static_cast<Team*>(team)->run([&](Team::Member& member) {
       member.each(Packed::panels(outputs),
@@ -104,7 +119,7 @@ void velocity_pack(void* team, int kind, const float* from, int outputs, int inp
 // out [rows][outputs] = in [rows][inputs] times the packed matrix.
 void velocity_product(void* team, int kind, const float* in, int rows, const char* matrix,
                       int outputs, int inputs, float* out) {
-  with_weights(kind, [&](auto weights) {
+  with_matrices(kind, [&](auto weights) {
     product<decltype(weights)>(*static_cast<Team*>(team), in, rows, {matrix, outputs, inputs}, out);
   });
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -117,10 +117,14 @@ class ModelLoader:
             tokenizer = Tokenizer(self._folder / "tokenizer")
             tokenizer.check_ids(sizes.gpt.num_text_tokens)
         device, dtype = self._placement.device, self._placement.dtype
-        embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, self._placement)
+        team, stored = self._team(), self._placement
+        if team is not None and stored.quantization is not None:
+            # In one dtype whatever the processor is fast in: int8 gives equal codes everywhere.
+            stored = replace(stored, dtype=torch.bfloat16)
+        embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, stored)
         outputs = self._keep_own_heads(embed)
         recorder: graphs.Recorder | None = None
-        if (team := self._team()) is not None:
+        if team is not None:
             kind = self._quantization or _name(dtype)
             llama: LlamaModel = self._native(team, file, kind, embed)
             sampler: Sampler = NativeSampler(team)
@@ -182,7 +186,10 @@ class ModelLoader:
 
     def _native(self, team: Team, file: LlamaFile, kind: str, embed: Embed) -> NativeLlama:
         weights = packed_weights(team, file, kind, self._share)
-        heads = _name(self._placement.dtype)  # eight bits would cost more here than they save
+        # Eight bits would cost more here than they save.
+        heads = _name(embed.code.weight.dtype)
+        if self._quantization is not None and heads == "bfloat16":
+            heads = "wide bfloat16"
         for name in _HEADS:
             setattr(embed, name, PackedLinear(team, getattr(embed, name).weight, heads))
         return NativeLlama(

@@ -56,7 +56,7 @@ def int8_scales(weight: Tensor) -> Tensor:
 
 def kept(weight: Tensor, kind: str) -> Tensor:
     """The weights in double, after they were rounded to a kind of storage."""
-    if kind == "bfloat16":
+    if kind.endswith("bfloat16"):
         return weight.bfloat16().double()
     if kind == "int8":
         scales = int8_scales(weight)

@@ -12,6 +12,7 @@ import torch
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.native import build, library, variants
+from ChatTTS.model.native.arm_features import features_of_linux, features_of_macos
 from ChatTTS.model.native.variants import (
     AMX,
     FORCED,
@@ -53,9 +54,50 @@ def test_a_variant_of_another_architecture_is_refused() -> None:
         checked("arm64", "x86_64", BEST["x86_64"] | BEST["aarch64"])
 
 
+@pytest.mark.parametrize(
+    ("features", "name"),
+    [
+        ("asimd atomics", "arm64"),
+        ("asimd atomics asimddp", "arm64-dotprod"),
+        ("asimd asimddp bf16 i8mm", "arm64"),  # an emulator may leave out anything
+        ("asimd atomics asimddp i8mm", "arm64-dotprod"),
+        ("asimd atomics asimddp bf16", "arm64-bf16"),
+        ("asimd atomics asimddp bf16 i8mm", "arm64-i8mm"),
+    ],
+)
+def test_the_fastest_variant_of_arm(features: str, name: str) -> None:
+    best = fastest("aarch64", frozenset(features.split()))
+    assert best is not None
+    assert best.name == name
+
+
+def test_a_feature_that_arm_lacks_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"lacks bf16, i8mm; .*: arm64, arm64-dotprod$"):
+        checked("arm64-i8mm", "aarch64", NEEDS["arm64-dotprod"])
+
+
+def test_linux_tells_of_arm_by_bits() -> None:
+    """The words of a Neoverse N1, of a Neoverse V1 and of a Cortex-A53 by Linux."""
+    n1, v1, a53 = (0x1FFFFFFF & ~(1 << 19), 0), (0x1FFFFFFF, 0x1 << 13 | 0x1 << 14), (0xFF, 0)
+    for words, name in ((n1, "arm64-dotprod"), (v1, "arm64-i8mm"), (a53, "arm64")):
+        word = dict(zip((16, 26), words, strict=True)).__getitem__
+        best = fastest("aarch64", features_of_linux(word))
+        assert best is not None
+        assert best.name == name
+
+
+def test_macos_tells_of_arm_by_names() -> None:
+    m1 = {"hw.optional.arm.FEAT_LSE", "hw.optional.arm.FEAT_DotProd"}
+    m2 = m1 | {"hw.optional.arm.FEAT_BF16", "hw.optional.arm.FEAT_I8MM"}
+    assert features_of_macos(m1.__contains__) == NEEDS["arm64-dotprod"]
+    assert features_of_macos(m2.__contains__) == NEEDS["arm64-i8mm"]
+    assert features_of_macos(lambda name: False) == NEEDS["arm64"]
+
+
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(
-        ConfigError, match=r"there is no such variant; variants that run here: arm64$"
+        ConfigError,
+        match=r"no such variant; variants that run here: arm64, .*, arm64-bf16, arm64-i8mm$",
     ):
         checked("avx1024", "aarch64", BEST["aarch64"])
 

@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ChatTTS.errors import AssetError, ChatTTSError, ConfigError, EngineUnavailableError
+from ChatTTS.model import placement
 from ChatTTS.model.llama_weights import LlamaFile
 from ChatTTS.model.native.build import BuildError
 from ChatTTS.model.native.library import Team
@@ -177,6 +178,18 @@ def test_parts_on_the_kernels(dtype: str, quantization: str | None) -> None:
 @pytest.mark.usefixtures("team")
 def test_eight_bits_may_be_asked_for_as_a_dtype() -> None:
     assert "int8" in load(dtype="int8").how
+
+
+@pytest.mark.usefixtures("team")
+@pytest.mark.parametrize("fast", [torch.float32, torch.bfloat16])
+def test_with_eight_bits_nothing_depends_on_what_the_processor_is_fast_in(
+    fast: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "fast_dtype", lambda device: fast)
+    embed = load(dtype="int8").embed
+    assert embed.text.weight.dtype is embed.code.weight.dtype is torch.bfloat16
+    for head in (embed.head_text, embed.head_code):
+        assert head.kind == "wide bfloat16"
 
 
 @pytest.mark.usefixtures("_no_kernels")

@@ -9,6 +9,7 @@ import errno
 import os
 import shutil
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,16 +19,22 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ChatTTS.checkpoints.tensor_file import TensorFile
+from ChatTTS.errors import OutOfThreadsError
 from ChatTTS.model.llama_weights import LlamaFile
 from ChatTTS.model.native.library import Team
-from ChatTTS.model.velocity.native import packing
+from ChatTTS.model.velocity.native import packed_files, packing
 from ChatTTS.model.velocity.native.fingerprint import PageChecksum, fingerprint
-from ChatTTS.model.velocity.native.packing import packed_weights
 from ChatTTS.utils.kept_files import UNFINISHED
 
 from ...support.file_tools import give_to_another_user
 from ...support.native_tools import run_python
-from ...support.velocity_models import make_shape, make_team, make_tensors, save_llama
+from ...support.velocity_models import (
+    make_shape,
+    make_team,
+    make_tensors,
+    packed_weights,
+    save_llama,
+)
 
 
 @pytest.fixture
@@ -301,6 +308,7 @@ os.environ["XDG_CACHE_HOME"] = sys.argv[1]
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 weights = packing.packed_weights(team, file, "float32")
+weights.wait_for_file()
 assert len(weights.data) > 100_000 and weights.data.count_nonzero() > 40_000
 """
 
@@ -313,6 +321,21 @@ def test_a_file_that_may_be_no_longer(team: Team, tmp_path: Path) -> None:
     assert done.stderr.count("packed weights are not kept") == 1
     assert "File too large" in done.stderr
     assert list((tmp_path / "chattts-velocity" / "packed").iterdir()) == []
+
+
+def test_no_thread_for_a_file(
+    team: Team,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def give_none(thread: threading.Thread) -> None:
+        raise OutOfThreadsError("the system gives none")
+
+    monkeypatch.setattr(packed_files, "start_thread", give_none)
+    file = save_llama(tmp_path, make_shape())
+    assert_made_in_memory(team, file, cache, caplog, "the system gives none")
 
 
 def test_what_was_killed_is_cleared_away(team: Team, tmp_path: Path, cache: Path) -> None:
@@ -377,9 +400,9 @@ def test_only_the_last_few_files_are_kept(team: Team, tmp_path: Path, cache: Pat
         for path in cache.iterdir():  # time goes by
             os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns - 10**10))
         os.utime(always)  # as its use would
-        assert len(list(cache.iterdir())) <= packing._FILES_KEPT
+        assert len(list(cache.iterdir())) <= packed_files.FILES_KEPT
     assert always.exists()
-    assert len(list(cache.iterdir())) == packing._FILES_KEPT
+    assert len(list(cache.iterdir())) == packed_files.FILES_KEPT
 
 
 def test_a_use_makes_a_file_recent(team: Team, tmp_path: Path, cache: Path) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
-import sys
 import weakref
-from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -17,9 +14,8 @@ from ...native import library
 from ...native.library import Team, address
 from ...share import Peers, Share
 from ..batch import AttentionProbe, InputBatch
+from .memory import private_memory
 from .packing import PackedWeights
-
-_LARGE = 64 << 20  # bytes; smaller pools do not use huge pages
 
 
 class NativeLlama:
@@ -109,12 +105,7 @@ class NativeLlama:
 
     def new_pool(self, num_blocks: int) -> Tensor:
         size = num_blocks * self.block_bytes
-        memory = _private_memory(size)
-        # Attention reads all over the pool; with small pages it would wait for address translation.
-        if size >= _LARGE and hasattr(mmap, "MADV_HUGEPAGE"):
-            with suppress(OSError):  # the system's choice
-                memory.madvise(mmap.MADV_HUGEPAGE)
-        return torch.frombuffer(memory, dtype=torch.uint8).view(num_blocks, self.block_bytes)
+        return private_memory(size).view(num_blocks, self.block_bytes)
 
     def new_rows(self, rows: int) -> Tensor:
         return torch.empty(rows, self._hidden, dtype=torch.float32, device="cpu")
@@ -194,10 +185,3 @@ def _probe(probe: AttentionProbe | None) -> dict[str, int]:
         return {}
     names = ("first", "layers", "heads", "columns", "starts", "out")
     return {f"probe_{name}": address(getattr(probe, name)) for name in names}
-
-
-def _private_memory(size: int) -> mmap.mmap:
-    """Return private memory: a forked child gets a copy instead of writing into the parent's."""
-    if sys.platform == "win32":
-        return mmap.mmap(-1, size)
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)

@@ -1,36 +1,32 @@
 """Weights as the kernels read them: packed once for a machine, then mapped from a file.
 
-Packing a full-size model takes a second or more. The result is kept in the cache folder, under a
-name that depends on the checkpoint, the kernels and the precision. The next start verifies its
-checksum and maps it into memory instead.
+The result of packing a large model is kept in the cache folder, under a name that depends on the
+checkpoint, the kernels and the precision. The next start verifies its checksum and maps it into
+memory instead; see ``packed_files.py``.
 """
 
 from __future__ import annotations
 
 import hashlib
-import logging
-import mmap
-import os
-import shutil
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ....utils.kept_files import KeptFolder, UnsafeFileError
+from ....errors import OutOfThreadsError
+from ....utils.kept_files import KeptFolder
 from ....utils.progress import progress
 from ...llama_weights import LayerWeights, LlamaFile
 from ...native.library import ALIGNMENT, Team
 from ...share import Share
-from .fingerprint import PageChecksum, fingerprint
-
-logger = logging.getLogger(__name__)
+from .fingerprint import fingerprint
+from .memory import private_memory
+from .packed_files import PackedFile, warn_not_kept
 
 # Smaller models are packed so fast that a file is not worth it.
 _LEAST_CACHED = 64 << 20
-_FILES_KEPT = 4
 _MATRICES = ("qkv", "out", "gate", "up", "down")
 _NORMS = ("attention_norm", "mlp_norm")
 
@@ -42,15 +38,29 @@ class PackedWeights:
         data: uint8 [bytes].
         offsets: where each weight begins, by layer and name; the final norm is ``final_norm`` of
             layer -1. Matrices are packed, norms are float32.
+
+    Args:
+        writer: the thread that writes their file, if there is one.
     """
 
-    def __init__(self, data: Tensor, offsets: Mapping[tuple[int, str], int]) -> None:
+    def __init__(
+        self,
+        data: Tensor,
+        offsets: Mapping[tuple[int, str], int],
+        writer: threading.Thread | None = None,
+    ) -> None:
         self.data = data
         self.offsets = offsets
+        self._writer = writer
 
     def address(self, layer: int, name: str) -> int:
         """Return the address of a weight."""
         return self.data.data_ptr() + self.offsets[layer, name]
+
+    def wait_for_file(self) -> None:
+        """Wait until the file of these weights is written, if it is being written."""
+        if self._writer is not None:
+            self._writer.join()
 
 
 @dataclass(frozen=True)
@@ -82,18 +92,37 @@ def packed_weights(
 ) -> PackedWeights:
     """Return the packed weights of ``file``, from the cache or made now.
 
+    What is made is written to the cache behind the caller's back, by a thread.
+
     Args:
         kind: ``float32``, ``bfloat16`` or ``int8``.
         share: the rank whose weights are wanted; by default all are.
     """
     source = _Source(file, kind, share or Share(file.shape))
     layout = _layout(team, source)
-    data = _kept_or_made(team, source, layout) if layout.size >= _LEAST_CACHED else None
-    if data is None:
-        data = torch.zeros(layout.size, dtype=torch.uint8, device="cpu")
-        for _ in _packed(team, source, layout, lambda start, end: data[start:end]):
-            pass
-    return PackedWeights(data, layout.offsets)
+    kept = _file(team, source, layout) if layout.size >= _LEAST_CACHED else None
+    if kept is not None:
+        try:
+            if (data := kept.mapped()) is not None:
+                return PackedWeights(data, layout.offsets)
+            kept.check_room()
+        except (OSError, ValueError) as error:
+            warn_not_kept(error)
+            kept = None
+    data = private_memory(layout.size)
+    for _ in _packed(team, source, layout, lambda start, end: data[start:end]):
+        pass
+    return PackedWeights(data, layout.offsets, _written_behind(kept, data))
+
+
+def _written_behind(kept: PackedFile | None, data: Tensor) -> threading.Thread | None:
+    if kept is None:
+        return None
+    try:
+        return kept.write_behind(data)
+    except OutOfThreadsError as error:
+        warn_not_kept(error)
+        return None
 
 
 def _layout(team: Team, source: _Source) -> _Layout:
@@ -159,91 +188,16 @@ def _layers(source: _Source) -> Iterator[tuple[int, LayerWeights]]:
             bar.update()
 
 
-# ---------------------------------------------------------------- the file
-
-
-def _kept_or_made(team: Team, source: _Source, layout: _Layout) -> Tensor | None:
-    """Return the mapped file, written first if needed; None where no file can be kept."""
+def _file(team: Team, source: _Source, layout: _Layout) -> PackedFile | None:
+    """Return the place of the weights' file; None where no file can be kept."""
     folder = KeptFolder("packed")
     try:
         folder.remove_unfinished()
-        name = _file_name(team, source)
-        data = _mapped(folder, name, layout)
-        if data is None:
-            _write(team, source, layout, folder, name)
-            data = _mapped(folder, name, layout)
-        if data is None:
-            raise OSError(f"{folder.path / name} was damaged as soon as it was written")
-    except (OSError, ValueError) as error:
-        logger.warning("packed weights are not kept, every start packs them anew: %s", error)
+        # The kernels' name identifies the compiler and the machine as well.
+        kernels = team.library.source.name
+        about = (fingerprint(source.file.tensors), source.share, source.kind, kernels)
+        name = hashlib.sha256(repr(about).encode()).hexdigest()[:24]
+        return PackedFile(folder, name, layout.sections)
+    except OSError as error:
+        warn_not_kept(error)
         return None
-    _prune(folder, name)
-    return data
-
-
-def _file_name(team: Team, source: _Source) -> str:
-    # The kernels' name identifies the compiler and the machine as well.
-    kernels = team.library.source.name
-    about = (fingerprint(source.file.tensors), source.share, source.kind, kernels)
-    return hashlib.sha256(repr(about).encode()).hexdigest()[:24]
-
-
-def _write(team: Team, source: _Source, layout: _Layout, folder: KeptFolder, name: str) -> None:
-    """Write the sections one after another, and their checksum.
-
-    They are not written through a memory map: if the disk became full, that would end the process.
-    """
-    folder.make()
-    if shutil.disk_usage(folder.path).free < layout.size:  # so as not to pack for nothing
-        raise OSError(f"{folder.path} has no room for {layout.size} bytes")
-    sums = PageChecksum()
-
-    def room(start: int, end: int) -> Tensor:
-        return torch.zeros(end - start, dtype=torch.uint8, device="cpu")
-
-    with folder.writing(name, mode=0o600) as written:  # the checkpoint may be a secret
-        for data in _packed(team, source, layout, room):
-            sums.update(data.numpy())
-            written.write(data.numpy().data)
-        written.write(sums.digest())
-
-
-def _mapped(folder: KeptFolder, name: str, layout: _Layout) -> Tensor | None:
-    """Return a kept file, mapped as a private copy; None if there is no undamaged one.
-
-    Raises:
-        OSError: no file can be kept there.
-    """
-    path = folder.path / name
-    try:
-        with folder.reading(name) as file:
-            if os.fstat(file.fileno()).st_size != layout.size + PageChecksum.size:
-                logger.warning("%s has another size than it should: packing anew", path)
-                return None
-            memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    except FileNotFoundError:
-        return None
-    except UnsafeFileError as error:
-        logger.warning("%s: packing anew", error)
-        return None
-    whole = torch.frombuffer(memory, dtype=torch.uint8)
-    sums = PageChecksum()
-    for start, end in layout.sections:
-        sums.update(whole[start:end].numpy())
-    if sums.digest() != whole[layout.size :].numpy().tobytes():
-        logger.warning("%s was damaged: packing anew", path)
-        return None
-    return whole[: layout.size]
-
-
-def _prune(folder: KeptFolder, newest: str) -> None:
-    """Remove all but the few files that were used last."""
-    with suppress(OSError):
-        os.utime(folder.path / newest)
-    times: dict[str, float] = {}
-    with suppress(OSError):
-        for name in folder.names():
-            with suppress(OSError):  # another process does so, too
-                times[name] = (folder.path / name).stat().st_mtime
-    for name in sorted(times, key=times.__getitem__, reverse=True)[_FILES_KEPT:]:
-        folder.remove(name)

@@ -1,0 +1,116 @@
+"""Files of packed weights that are written while the engine already computes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ChatTTS.model.native.library import Team
+from ChatTTS.model.velocity.native import packing
+from ChatTTS.model.velocity.native.fingerprint import PageChecksum
+from ChatTTS.utils.kept_files import UNFINISHED
+
+from ...support.native_tools import run_python
+from ...support.velocity_models import make_shape, make_team, packed_weights, save_llama
+
+
+@pytest.fixture
+def team() -> Team:
+    return make_team(1)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of packed weights; here small models have files as well."""
+    monkeypatch.setattr(packing, "_LEAST_CACHED", 0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "chattts-velocity" / "packed"
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Lets the writing of files go on, once it is set."""
+    event = threading.Event()
+    real = os.fsync
+
+    def wait_and_sync(handle: int) -> None:
+        assert event.wait(60)
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", wait_and_sync)
+    yield event
+    event.set()
+
+
+def test_a_start_does_not_wait_for_the_file(
+    team: Team, tmp_path: Path, cache: Path, gate: threading.Event
+) -> None:
+    file = save_llama(tmp_path, make_shape())
+    weights = packing.packed_weights(team, file, "float32")
+    assert not any(not path.name.startswith(UNFINISHED) for path in cache.iterdir())
+    gate.set()
+    weights.wait_for_file()
+    (finished,) = cache.iterdir()
+    assert not finished.name.startswith(UNFINISHED)
+    assert packed_weights(team, file, "float32").data.equal(weights.data)
+
+
+def test_two_starts_at_once_write_one_file(
+    team: Team,
+    tmp_path: Path,
+    cache: Path,
+    gate: threading.Event,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file = save_llama(tmp_path, make_shape())
+    both = [packing.packed_weights(team, file, "float32") for _ in range(2)]
+    gate.set()
+    for weights in both:
+        weights.wait_for_file()
+    (path,) = cache.iterdir()
+    assert path.stat().st_size == len(both[0].data) + PageChecksum.size
+    assert packed_weights(team, file, "float32").data.equal(both[0].data)
+    assert caplog.messages == []
+
+
+ENDS_MEANWHILE = """
+import os, sys, threading
+from pathlib import Path
+from ChatTTS.model.velocity.native import packed_files, packing
+from tests.support.velocity_models import make_shape, make_team, save_llama
+packing._LEAST_CACHED, packed_files._PIECE = 0, 4096
+team, file = make_team(1), save_llama(Path(sys.argv[1]), make_shape())
+os.environ["XDG_CACHE_HOME"] = sys.argv[1]
+reached, ending, real = threading.Event(), threading.Event(), os.fsync
+def sync(handle):
+    reached.set()
+    ending.wait()
+    real(handle)
+os.fsync = sync
+weights = packing.packed_weights(team, file, "float32")
+assert reached.wait(60)
+if sys.argv[2] == "fork":
+    child = os.fork()
+    if child == 0:
+        weights.wait_for_file()  # it has no such thread
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+end = threading.Timer(0.2, ending.set)
+end.daemon = True
+end.start()
+"""
+
+
+@pytest.mark.parametrize("how", ["end", "fork"])
+def test_a_process_that_ends_meanwhile_leaves_no_file(team: Team, tmp_path: Path, how: str) -> None:
+    """The next start packs again, and a child of a fork touches nothing."""
+    if how == "fork" and not hasattr(os, "fork"):
+        pytest.skip("this system does not fork")
+    done = run_python(ENDS_MEANWHILE, str(tmp_path), how)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert list((tmp_path / "chattts-velocity" / "packed").iterdir()) == []

@@ -28,6 +28,9 @@ from .variants import allows_amx
 KINDS = {"float32": 0, "bfloat16": 1, "int8": 2}
 ALIGNMENT = 64
 
+# A panel of weights has this many outputs, or a divisor of it (``kPanel``).
+WIDEST_PANEL = 48
+
 # Vectors and rows of the decoder are padded to a multiple of this many floats (``kRowStep``).
 ROW_STEP = 16
 
@@ -95,11 +98,19 @@ class NativeLlamaLayer(ctypes.Structure):
     _fields_ = _fields(c_void_p, "qkv out gate up down attention_norm mlp_norm")
 
 
-class Weights(ctypes.Structure):
+class NativeLowRank(_Checked):
+    """``VelocityLowRank`` of adapters.h."""
+
+    _fields_ = [*_fields(c_void_p, "down up spans"), *_fields(c_int32, "rank stride")]
+
+
+class Weights(_Checked):
     """``VelocityWeights`` of llama.h."""
 
     _fields_ = [
         ("layers", POINTER(NativeLlamaLayer)),
+        ("adapters", POINTER(NativeLowRank)),
+        *_fields(c_int32, "most_rank"),
         *_fields(c_void_p, "final_norm text_table code_table cosines sines"),
     ]
 
@@ -114,7 +125,8 @@ class BatchInputs(_Checked):
 
     _fields_ = [
         *_fields(c_int32, "rows draws table_width"),
-        *_fields(c_void_p, "kinds ids positions tables table_of draw_rows vectors pool hiddens"),
+        *_fields(c_void_p, "kinds ids positions tables table_of draw_rows adapter_of"),
+        *_fields(c_void_p, "vectors pool hiddens"),
         *_fields(c_void_p, "given passed"),
         ("gather", Gather),
         *_fields(c_void_p, "probe_first probe_layers probe_heads probe_columns probe_starts"),

@@ -57,6 +57,11 @@ class VelocityGenerator:
         """Whether requests may have alignment heads."""
         return self.engine.engine.executor.gives_attention
 
+    @property
+    def adapters(self) -> Mapping[str, str | None]:
+        """The speaker strings of the loaded adapters, or ``None``, by their names."""
+        return self.engine.engine.executor.adapters
+
     def generate(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation
     ) -> Generator[list[Delta], None, None]:
@@ -81,6 +86,7 @@ class VelocityGenerator:
                 _params(request.sampling),
                 request.key,
                 alignment_heads=request.alignment_heads,
+                adapter=request.adapter,
             )
             for name, request in zip(indices, requests, strict=True)
         ]

@@ -1,0 +1,71 @@
+// Low-rank additions to products, for the rows that want them: down to some ranks, and up again.
+//
+// Every sum has one accumulator and a fixed order, whatever the rows and the members of the team.
+#pragma once
+
+#include <algorithm>
+
+#include "vectors.h"
+
+extern "C" {
+
+// The order and types of the fields are those of native/library.py.
+// The products of a layer, in the order of an adapter's.
+enum VelocityProduct { kQkv = 0, kOut = 1, kGate = 2, kUp = 3, kDown = 4, kProducts = 5 };
+
+// What an adapter adds to a product of a layer. `up` has `stride` floats from one rank to the next,
+// whole panels of them, and for each rank the outputs [begin, end) that are not all 0 in `spans`.
+struct VelocityLowRank {
+  const float *down, *up;  // [rank][inputs], [rank][stride]
+  const int32_t* spans;    // [rank][2]
+  int32_t rank, stride;    // a rank of 0 adds nothing
+};
+}
+
+namespace velocity {
+
+constexpr int kRanksAtOnce = 4;  // as many sums as hide the delay of a multiply-add
+
+// Writes the products of a row `x` with `Ranks` rows of `down`, [rank][inputs], to `out`.
+template <int Ranks, class Number>
+inline void dots(const float* down, const Number* x, int inputs, float* out) {
+  Floats sums[Ranks] = {};
+  int k = 0;
+  for (; k + kLanes <= inputs; k += kLanes) {
+    const Floats v = widen(x + k);
+    for (int j = 0; j < Ranks; ++j)
+      sums[j] = multiply_add(load<Floats>(down + size_t(j) * inputs + k), v, sums[j]);
+  }
+  for (int j = 0; j < Ranks; ++j) {
+    float total = sum(sums[j]);
+    for (int rest = k; rest < inputs; ++rest)
+      total += down[size_t(j) * inputs + rest] * plain(x[rest]);
+    out[j] = total;
+  }
+}
+
+// Takes a row to the ranks [first, last) of an adapter.
+template <class Number>
+inline void to_ranks(const VelocityLowRank& own, const Number* x, int inputs, int first, int last,
+                     float* out) {
+  int j = first;
+  for (; j + kRanksAtOnce <= last; j += kRanksAtOnce)
+    dots<kRanksAtOnce>(own.down + size_t(j) * inputs, x, inputs, out + j);
+  for (; j < last; ++j) dots<1>(own.down + size_t(j) * inputs, x, inputs, out + j);
+}
+
+// Adds the outputs of a panel that begins at `column`, of a row's ranks, to sums[kPanel].
+inline void from_ranks(const VelocityLowRank& own, const float* ranks, int column, float* sums) {
+  Floats acc[kPanelVectors];
+  for (int v = 0; v < kPanelVectors; ++v) acc[v] = load<Floats>(sums + v * kLanes);
+  for (int j = 0; j < own.rank; ++j) {
+    if (own.spans[2 * j] >= column + kPanel || own.spans[2 * j + 1] <= column) continue;
+    const float* up = own.up + size_t(j) * own.stride + column;
+    const Floats x = splat(ranks[j]);
+    for (int v = 0; v < kPanelVectors; ++v)
+      acc[v] = multiply_add(x, load<Floats>(up + v * kLanes), acc[v]);
+  }
+  for (int v = 0; v < kPanelVectors; ++v) store(sums + v * kLanes, acc[v]);
+}
+
+}  // namespace velocity

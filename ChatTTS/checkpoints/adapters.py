@@ -1,9 +1,9 @@
 """Read adapters as peft saves them: a folder with ``adapter_config.json`` and
 ``adapter_model.safetensors``.
 
-A folder may come from a stranger. Nothing is unpickled; names, ranks, shapes and numbers are checked
-before any of them is used. What this reader does not know is refused, since an adapter that is
-applied in part sounds like a bad one.
+A folder may come from a stranger. Nothing is unpickled; names, ranks, shapes and numbers are
+checked before any of them is used. What this reader does not know is refused, since an adapter that
+is applied in part sounds like a bad one.
 """
 
 from __future__ import annotations

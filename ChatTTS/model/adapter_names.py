@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ConfigError, shown
@@ -15,6 +16,23 @@ DEFAULT = "default"
 
 _MOST_ADAPTERS = 64
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class AdapterInfo:
+    """What is known of a loaded adapter beside its numbers.
+
+    Attributes:
+        speaker: the speaker string that it was trained with, if it says so.
+        digest: of all that decides what it adds, in hexadecimal.
+    """
+
+    speaker: str | None
+    digest: str
+
+
+Adapters = Mapping[str, AdapterInfo]
+"""The loaded adapters by their names."""
 
 
 def check_adapter_name(name: object) -> str:

@@ -6,6 +6,7 @@ fit beside one set of weights. ``checkpoints/adapters.py`` reads their files.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from .adapter_names import AdapterInfo
 from .llama_config import LlamaShape
 
 # The fused matrices of a layer, as the engine names them, and the projections that they stack.
@@ -88,9 +90,14 @@ class Adapter:
         return LowRank(torch.cat([product.down for product in own.values()]), up)
 
     @cached_property
-    def most_rank(self) -> int:
-        """The highest rank of any of its products."""
-        return max((product.rank for product in self.products.values()), default=0)
+    def info(self) -> AdapterInfo:
+        """What is known of it beside its numbers."""
+        digest = hashlib.sha256(repr(self.speaker).encode("utf-8"))
+        for key, product in sorted(self.products.items(), key=lambda item: item[0]):
+            digest.update(repr((key, product.rank)).encode("ascii"))
+            for part in (product.down, product.up):
+                digest.update(part.contiguous().numpy().tobytes())
+        return AdapterInfo(self.speaker, digest.hexdigest())
 
 
 def projections(shape: LlamaShape) -> dict[str, tuple[int, int]]:

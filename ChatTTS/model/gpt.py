@@ -15,6 +15,7 @@ from ..checkpoints.adapters import read_adapter
 from ..config import Config
 from ..errors import ConfigError, EngineUnavailableError
 from ..utils.fair_lock import ComputeLock, FairLock, NoLock
+from .adapter_names import Adapters
 from .cuda.support import why_no_kernels
 from .embed import Embed, load_embed
 from .generation import Cancellation, Delta, GenerationRequest, Generator
@@ -75,7 +76,7 @@ class GPT:
         batches_itself: whether the engine takes any number of requests and decides by itself how
             many run side by side.
         gives_attention: whether requests may have alignment heads.
-        adapters: the speaker strings of the loaded adapters, or ``None``, by their names.
+        adapters: the loaded adapters by their names.
     """
 
     def __init__(
@@ -86,14 +87,14 @@ class GPT:
         *,
         gives_attention: bool,
         batches_itself: bool = False,
-        adapters: Mapping[str, str | None] | None = None,
+        adapters: Adapters | None = None,
     ) -> None:
         self.embed = embed
         self.engine = engine
         self.compute_lock = compute_lock
         self.gives_attention = gives_attention
         self.batches_itself = batches_itself
-        self.adapters: Mapping[str, str | None] = adapters or {}
+        self.adapters: Adapters = adapters or {}
 
     @classmethod
     def load_pretrained(

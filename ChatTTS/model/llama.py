@@ -23,7 +23,7 @@ from ..checkpoints.tensors import load_module
 from ..config import checked_heads
 from ..errors import AssetError, EngineUnavailableError, GenerationError
 from ..utils.fair_lock import ComputeLock
-from .adapter_names import check_known
+from .adapter_names import Adapters, check_known
 from .draws import Pass, uniforms
 from .embed import Embed
 from .generation import (
@@ -148,9 +148,9 @@ class StandardEngine:
         return self.embed.code.weight.device
 
     @property
-    def adapters(self) -> Mapping[str, str | None]:
-        """The speaker strings of the loaded adapters, or ``None``, by their names."""
-        return {} if self._adapters is None else self._adapters.speakers
+    def adapters(self) -> Adapters:
+        """The loaded adapters by their names."""
+        return {} if self._adapters is None else self._adapters.infos
 
     def close(self) -> None:
         """Do nothing: no thread and no request outlives a call here."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from .adapter_names import Adapters
 from .adapters import Adapter, module_of
 
 
@@ -53,11 +54,14 @@ class LlamaAdapters:
     Args:
         model: on its device and in its dtype.
         adapters: those that requests may name.
+
+    Attributes:
+        infos: what is known of them, by their names.
     """
 
     def __init__(self, model: Any, adapters: Sequence[Adapter]) -> None:
         self._rows = _Rows()
-        self.speakers = {adapter.name: adapter.speaker for adapter in adapters}
+        self.infos: Adapters = {adapter.name: adapter.info for adapter in adapters}
         for layer, projection in sorted({key for a in adapters for key in a.products}):
             parent = getattr(model.layers[layer], module_of(projection))
             plain = getattr(parent, projection)

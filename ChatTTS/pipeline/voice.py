@@ -40,12 +40,13 @@ def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
 
     Raises:
         VoiceError: a string or vector is no voice of this model.
+        ConfigError: no adapter of that name is loaded.
     """
     defaults = model.config.defaults
     speaker = params.spk_emb
     adapter = chosen_adapter(params.adapter, model.gpt.adapters)
     if speaker is None and params.spk_smp is None:
-        trained = None if adapter is None else model.gpt.adapters[adapter]
+        trained = None if adapter is None else model.gpt.adapters[adapter].speaker
         speaker = defaults.speaker if trained is None else trained
     if isinstance(speaker, str):
         speaker = str.__str__(speaker)  # a plain string: it becomes a key of a shared cache

@@ -302,9 +302,7 @@ class EngineArgs:
             return {f.name: getattr(self, f.name) for f in fields(config) if hasattr(self, f.name)}
 
         return EngineConfig(
-            model=ModelConfig(
-                folder=Path(self.model), **own(ModelConfig) | {"adapters": adapters}
-            ),
+            model=ModelConfig(folder=Path(self.model), **own(ModelConfig) | {"adapters": adapters}),
             cache=CacheConfig(
                 memory=memory, sequences=sequences, host_memory=host, **own(CacheConfig)
             ),

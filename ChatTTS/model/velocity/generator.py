@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 
 from ...errors import GenerationError
 from ...utils.fair_lock import ComputeLock
+from ..adapter_names import Adapters
 from ..embed import Embed
 from ..generation import Cancellation, Delta, GenerationRequest, Sampling
 from ..tokenizer import Tokenizer
@@ -58,8 +59,8 @@ class VelocityGenerator:
         return self.engine.engine.executor.gives_attention
 
     @property
-    def adapters(self) -> Mapping[str, str | None]:
-        """The speaker strings of the loaded adapters, or ``None``, by their names."""
+    def adapters(self) -> Adapters:
+        """The loaded adapters by their names."""
         return self.engine.engine.executor.adapters
 
     def generate(

@@ -75,9 +75,10 @@ class StepAdapters:
         return out
 
     def activate(self, gated: Tensor, gate: Matrix, x: Tensor, layer: int) -> Tensor:
-        """Return ``gated``, SiLU of the product with ``gate``, computed anew for rows with adapters.
+        """Return ``gated``, SiLU of the product with ``gate``, with what adapters change.
 
-        What the others have may be computed by one operator, and keeps its bits.
+        Their rows are computed anew. What the others have may come from one operator, and keeps its
+        bits.
         """
         for number, rows in self._rows.items():
             if (product := self._products.get((number, layer, "gate"))) is not None:

@@ -152,6 +152,7 @@ def test_all_options(serve: FakeServe, chat: FakeChat) -> None:
         "tensor_parallel_size": 2,
         "pipeline_parallel_size": 3,
         "distributed_executor_backend": "mp",
+        "adapter": None,
     }
 
 

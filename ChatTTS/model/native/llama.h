@@ -274,16 +274,14 @@ class Llama : public LlamaBase {
               std::initializer_list<VelocityProduct> products, const std::vector<Kept>& from,
               int inputs) {
     if (!batch.adapter_of) return;
-    // A member takes a part of the ranks, unless there are rows for all members.
-    const int parts = batch.rows >= member.size ? 1 : member.size;
-    member.each(batch.rows * parts, [&](int i) {
-      const int row = i / parts, part = i % parts;
-      const Kept* x = &from[size_t(row) * even(inputs)];
+    // A member takes a few ranks for all rows, so that their weights stay in the nearest cache.
+    member.each(round_up(weights_.most_rank, kRanksAtOnce) / kRanksAtOnce, [&](int i) {
       int which = 0;
       for (VelocityProduct product : products) {
-        if (const VelocityLowRank* own = low_rank(batch, row, layer, product))
-          to_ranks(*own, x, inputs, own->rank * part / parts, own->rank * (part + 1) / parts,
-                   reduced(row, which));
+        for (int row = 0; row < batch.rows; ++row)
+          if (const VelocityLowRank* own = low_rank(batch, row, layer, product))
+            to_ranks(*own, &from[size_t(row) * even(inputs)], inputs, i * kRanksAtOnce,
+                     std::min(own->rank, (i + 1) * kRanksAtOnce), reduced(row, which));
         ++which;
       }
     });

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ..audio.samples import Samples
 from ..errors import ChatTTSError, ConfigError, EngineDeadError, TextError
-from ..model.adapter_names import chosen_adapter
+from ..model.adapter_names import BASE, chosen_adapter
 from ..text.lexicon import LexiconUse
 from ..text.pauses import LONGEST_PAUSE, paused_parts, total_pause
 from ..utils.lru import LRU
@@ -392,13 +392,15 @@ class SpeechService:
             raise as_serving_error(error) from error
 
     def _with_adapter(self, voice: dict[str, str], adapter: str | None) -> dict[str, str]:
-        if adapter is None:
+        """Return the parameters with the adapter that speaks, if any is loaded or asked for."""
+        known = self.model.adapters
+        if adapter is None and not known:
             return voice
         try:
-            chosen_adapter(adapter, self.model.adapters)
+            chosen = chosen_adapter(adapter or voice.get("adapter"), known)
         except ConfigError as error:
             raise BadRequestError(str(error), param="adapter") from error
-        return voice | {"adapter": adapter}
+        return voice | {"adapter": chosen or BASE}
 
     def speech_started(self, speech: Speech) -> None:
         """Note that a request runs, so that :meth:`close` waits for it."""

@@ -9,11 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
+from benchmarks.common.random_adapter import save_adapter
 from ChatTTS.checkpoints import assets
 from ChatTTS.core import Chat
 from ChatTTS.voices import SavedVoice, VoiceLibrary
 
-from ..support.adapter_tools import save_adapter, shape_of
+from ..support.adapter_tools import shape_of
 from ..support.serving_tools import RunningServer, running_server
 
 SHORT = "Good night."
@@ -58,6 +59,18 @@ def test_each_name_is_a_voice_of_its_own(client: httpx.Client, server: RunningSe
     assert ask(client, voice="slt", adapter="bert").content not in (plain, anna, bert)
     listed = client.get("/v1/audio/voices").json()["voices"]
     assert {v["id"] for v in listed if v["kind"] == "adapter"} == {"anna", "bert"}
+
+
+def test_requests_are_counted_by_their_adapter(client: httpx.Client) -> None:
+    def count(name: str) -> float:
+        lines = client.get("/metrics").text.splitlines()
+        start = f'chattts_adapter_requests_total{{adapter="{name}"}} '
+        return next((float(x.removeprefix(start)) for x in lines if x.startswith(start)), 0.0)
+
+    before = {name: count(name) for name in ("anna", "base")}
+    for fields in ({"voice": "anna"}, {"adapter": "anna"}, {}):
+        assert ask(client, **fields).status_code == 200
+    assert {name: count(name) - before[name] for name in before} == {"anna": 2, "base": 1}
 
 
 def test_the_parts_of_ssml_keep_it(client: httpx.Client) -> None:

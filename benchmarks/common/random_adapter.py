@@ -25,7 +25,7 @@ def adapter_tensors(
 ) -> dict[str, Tensor]:
     """Tensors under peft's names; by default of all projections."""
     generator = torch.Generator().manual_seed(seed)
-    tensors = {}
+    tensors: dict[str, Tensor] = {}
     for layer in range(shape.num_hidden_layers):
         for name, (outputs, inputs) in projections(shape).items():
             if targets is None or name in targets:

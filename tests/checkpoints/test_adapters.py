@@ -14,11 +14,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from benchmarks.common.random_adapter import save_adapter
 from ChatTTS.checkpoints.adapters import CONFIG, SPEAKER, WEIGHTS, read_adapter
 from ChatTTS.errors import AssetError, ConfigError
 from ChatTTS.model.adapter_names import adapter_folders, chosen_adapter
 
-from ..support.adapter_tools import make_adapter, save_adapter
+from ..support.adapter_tools import make_adapter
 from ..support.velocity_models import make_shape
 
 SHAPE = make_shape(kv_heads=2)
@@ -93,14 +94,14 @@ def test_of_a_llama_with_a_head_and_in_half_precision(folder: Path) -> None:
 
 
 def test_the_digest_tells_adapters_apart(tmp_path: Path) -> None:
+    kinds: dict[str, dict[str, Any]] = {
+        "a": {"seed": 1},
+        "b": {"seed": 2},
+        "c": {"seed": 1, "speaker": "x"},
+        "d": {"seed": 1, "lora_alpha": 5},
+    }
     digests = {
-        make_adapter(tmp_path, SHAPE, name, **given).info.digest
-        for name, given in {
-            "a": {"seed": 1},
-            "b": {"seed": 2},
-            "c": {"seed": 1, "speaker": "x"},
-            "d": {"seed": 1, "lora_alpha": 5},
-        }.items()
+        make_adapter(tmp_path, SHAPE, name, **given).info.digest for name, given in kinds.items()
     }
     assert len(digests) == 4
     assert make_adapter(tmp_path, SHAPE, "e", seed=1).info.digest in digests

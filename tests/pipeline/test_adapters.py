@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.common.random_adapter import save_adapter
 from ChatTTS.checkpoints.adapters import read_adapter
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, ConfigError
@@ -17,7 +18,7 @@ from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import Cancellation, GenerationRequest, Sampling
 from ChatTTS.model.velocity.generator import VelocityGenerator
 
-from ..support.adapter_tools import MODEL, merged_checkpoint, save_adapter, shape_of
+from ..support.adapter_tools import MODEL, merged_checkpoint, shape_of
 from ..support.chat_tools import TEXT, Recording, equal, speak
 from ..support.velocity_models import make_shape
 

@@ -8,7 +8,8 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any
 
 import httpx
 import numpy as np
@@ -46,7 +47,7 @@ class ToneModel:
 
     gives_attention, has_alignment_heads = True, True
     fallback: str | None = None
-    adapters: ClassVar[Adapters] = {}
+    adapters: Adapters = MappingProxyType({})
 
     def __init__(self) -> None:
         folder = assets.locate("bundled")

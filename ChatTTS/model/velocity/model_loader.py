@@ -213,7 +213,7 @@ class ModelLoader:
         if reason is None and self._adapters:
             reason = (
                 "its CUDA kernels take no adapters; merge one into a checkpoint of its own to have "
-                "them (recipes/fine_tune, export --merge)"
+                "them (python -m recipes.fine_tune merge)"
             )
         if reason is not None:
             logger.warning("velocity computes with torch alone, which is slower: %s", reason)

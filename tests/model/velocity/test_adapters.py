@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.common.random_adapter import save_adapter
 from ChatTTS.model.adapters import Adapter
 from ChatTTS.model.llama_config import LlamaShape
 from ChatTTS.model.llama_weights import LlamaFile
@@ -17,7 +18,7 @@ from ChatTTS.model.velocity import model_loader
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.llama import LlamaModel
 
-from ...support.adapter_tools import MODEL, make_adapter, merged_tensors, save_adapter, shape_of
+from ...support.adapter_tools import MODEL, make_adapter, merged_tensors, shape_of
 from ...support.velocity_models import (
     Inputs,
     Machine,
@@ -40,7 +41,7 @@ SHAPES = {
 MAKERS: dict[str, Callable[..., LlamaModel]] = {"native": native_llama, "torch": torch_llama}
 
 
-@pytest.fixture(params=SHAPES.values(), ids=SHAPES)
+@pytest.fixture(params=list(SHAPES.values()), ids=list(SHAPES))
 def shape(request: pytest.FixtureRequest) -> LlamaShape:
     found: LlamaShape = request.param
     return found

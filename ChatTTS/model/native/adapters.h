@@ -13,12 +13,12 @@ extern "C" {
 // The products of a layer, in the order of an adapter's.
 enum VelocityProduct { kQkv = 0, kOut = 1, kGate = 2, kUp = 3, kDown = 4, kProducts = 5 };
 
-// What an adapter adds to a product of a layer. `up` has `stride` floats from one rank to the next,
-// whole panels of them, and for each rank the outputs [begin, end) that are not all 0 in `spans`.
+// What an adapter adds to a product of a layer. `up` lies in the panels of the product's weights;
+// `spans` has for each rank the outputs [begin, end) that are not all 0.
 struct VelocityLowRank {
-  const float *down, *up;  // [rank][inputs], [rank][stride]
+  const float *down, *up;  // [rank][inputs], [panel][rank][kPanel]
   const int32_t* spans;    // [rank][2]
-  int32_t rank, stride;    // a rank of 0 adds nothing
+  int32_t rank;            // a rank of 0 adds nothing
 };
 }
 
@@ -60,7 +60,7 @@ inline void from_ranks(const VelocityLowRank& own, const float* ranks, int colum
   for (int v = 0; v < kPanelVectors; ++v) acc[v] = load<Floats>(sums + v * kLanes);
   for (int j = 0; j < own.rank; ++j) {
     if (own.spans[2 * j] >= column + kPanel || own.spans[2 * j + 1] <= column) continue;
-    const float* up = own.up + size_t(j) * own.stride + column;
+    const float* up = own.up + size_t(column) * own.rank + j * kPanel;
     const Floats x = splat(ranks[j]);
     for (int v = 0; v < kPanelVectors; ++v)
       acc[v] = multiply_add(x, load<Floats>(up + v * kLanes), acc[v]);

@@ -28,9 +28,6 @@ from .variants import allows_amx
 KINDS = {"float32": 0, "bfloat16": 1, "int8": 2}
 ALIGNMENT = 64
 
-# A panel of weights has this many outputs, or a divisor of it (``kPanel``).
-WIDEST_PANEL = 48
-
 # Vectors and rows of the decoder are padded to a multiple of this many floats (``kRowStep``).
 ROW_STEP = 16
 
@@ -101,7 +98,7 @@ class NativeLlamaLayer(ctypes.Structure):
 class NativeLowRank(_Checked):
     """``VelocityLowRank`` of adapters.h."""
 
-    _fields_ = [*_fields(c_void_p, "down up spans"), *_fields(c_int32, "rank stride")]
+    _fields_ = [*_fields(c_void_p, "down up spans"), *_fields(c_int32, "rank")]
 
 
 class Weights(_Checked):
@@ -189,6 +186,7 @@ DRAW = np.dtype(
 
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "velocity_build": (c_char_p, ()),
+    "velocity_panel": (c_int, ()),
     "velocity_team": (c_void_p, (c_int,)),
     "velocity_dismiss": (None, (c_void_p,)),
     "velocity_matrix_bytes": (c_int64, (c_int, c_int, c_int)),

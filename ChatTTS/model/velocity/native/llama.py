@@ -83,7 +83,7 @@ class NativeLlama:
         given_tables = (embed.text.weight, embed.code.weight, *rotary)
         # Detached: moving or casting the module would put its parameters into other memory.
         tables = [table.detach().contiguous() for table in given_tables]
-        packed = PackedAdapters(adapters, shape)
+        packed = PackedAdapters(adapters, shape, self._library.velocity_panel())
         self._held = (weights, packed, *tables)  # the kernels keep addresses only
         fields = library.NativeLlamaLayer._fields_
         layers = (library.NativeLlamaLayer * len(share.layers))(

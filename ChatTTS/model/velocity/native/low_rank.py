@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ...adapters import MATRICES, Adapter, LowRank
 from ...llama_config import LlamaShape
@@ -16,13 +17,17 @@ from ...native.library import address
 class PackedAdapters:
     """All adapters of a Llama.
 
+    Args:
+        panel: outputs of a panel of weights.
+
     Attributes:
         products: ``VelocityLowRank`` of each adapter, layer and matrix, in this order. The memory
             that they point to lives as long as this object.
         most_rank: the highest rank of any of them.
     """
 
-    def __init__(self, adapters: Sequence[Adapter], shape: LlamaShape) -> None:
+    def __init__(self, adapters: Sequence[Adapter], shape: LlamaShape, panel: int) -> None:
+        self._panel = panel
         self._held: list[Tensor] = []
         made = [
             self._packed(adapter.fused(shape, layer, matrix))
@@ -37,14 +42,15 @@ class PackedAdapters:
         if product is None:
             return library.NativeLowRank()
         outputs, rank = product.up.shape
-        stride = -(-outputs // library.WIDEST_PANEL) * library.WIDEST_PANEL
-        up = torch.zeros(rank, stride, dtype=torch.float32, device="cpu")
-        up[:, :outputs] = product.up.t()
+        spans = torch.tensor(
+            [_span(row) for row in product.up.t()], dtype=torch.int32, device="cpu"
+        )
+        whole = pad(product.up, (0, 0, 0, -outputs % self._panel))
+        up = whole.unflatten(0, (-1, self._panel)).transpose(1, 2).contiguous()
         down = product.down.contiguous()
-        spans = torch.tensor([_span(row) for row in up], dtype=torch.int32, device="cpu")
         self._held += [up, down, spans]
         return library.NativeLowRank(
-            down=address(down), up=address(up), spans=address(spans), rank=rank, stride=stride
+            down=address(down), up=address(up), spans=address(spans), rank=rank
         )
 
 

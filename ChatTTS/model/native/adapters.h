@@ -25,6 +25,7 @@ struct VelocityLowRank {
 namespace velocity {
 
 constexpr int kRanksAtOnce = 4;  // as many sums as hide the delay of a multiply-add
+constexpr int kRowsAtOnce = 4;   // rows that share the weights in registers
 
 // Writes the products of a row `x` with `Ranks` rows of `down`, [rank][inputs], to `out`.
 template <int Ranks, class Number>
@@ -54,18 +55,36 @@ inline void to_ranks(const VelocityLowRank& own, const Number* x, int inputs, in
   for (; j < last; ++j) dots<1>(own.down + size_t(j) * inputs, x, inputs, out + j);
 }
 
-// Adds the outputs of a panel that begins at `column`, of a row's ranks, to sums[kPanel].
-inline void from_ranks(const VelocityLowRank& own, const float* ranks, int column, float* sums) {
-  Floats acc[kPanelVectors];
-  for (int v = 0; v < kPanelVectors; ++v) acc[v] = load<Floats>(sums + v * kLanes);
+// Adds the outputs of a panel that begins at `column`, of the ranks of some rows with one adapter,
+// to sums[kPanel] of each.
+template <int Rows>
+inline void from_ranks(const VelocityLowRank& own, const float* const* ranks, int column,
+                       float* const* sums) {
+  Floats acc[Rows][kPanelVectors];
+  for (int m = 0; m < Rows; ++m)
+    for (int v = 0; v < kPanelVectors; ++v) acc[m][v] = load<Floats>(sums[m] + v * kLanes);
   for (int j = 0; j < own.rank; ++j) {
     if (own.spans[2 * j] >= column + kPanel || own.spans[2 * j + 1] <= column) continue;
     const float* up = own.up + size_t(column) * own.rank + j * kPanel;
-    const Floats x = splat(ranks[j]);
-    for (int v = 0; v < kPanelVectors; ++v)
-      acc[v] = multiply_add(x, load<Floats>(up + v * kLanes), acc[v]);
+    Floats weights[kPanelVectors];
+    for (int v = 0; v < kPanelVectors; ++v) weights[v] = load<Floats>(up + v * kLanes);
+    for (int m = 0; m < Rows; ++m) {
+      const Floats x = splat(ranks[m][j]);
+      for (int v = 0; v < kPanelVectors; ++v) acc[m][v] = multiply_add(x, weights[v], acc[m][v]);
+    }
   }
-  for (int v = 0; v < kPanelVectors; ++v) store(sums + v * kLanes, acc[v]);
+  for (int m = 0; m < Rows; ++m)
+    for (int v = 0; v < kPanelVectors; ++v) store(sums[m] + v * kLanes, acc[m][v]);
+}
+
+// The same for a number of rows that is known when it runs, of at most kRowsAtOnce.
+template <int Rows = kRowsAtOnce>
+inline void from_ranks_of(int rows, const VelocityLowRank& own, const float* const* ranks,
+                          int column, float* const* sums) {
+  if (rows == Rows)
+    from_ranks<Rows>(own, ranks, column, sums);
+  else if constexpr (Rows > 1)
+    from_ranks_of<Rows - 1>(rows, own, ranks, column, sums);
 }
 
 }  // namespace velocity

@@ -100,6 +100,7 @@ class Llama : public LlamaBase {
 
   void forward(Team& team, const VelocityBatch& batch) override {
     reserve(team.size(), batch.rows, batch.table_width, batch.adapter_of);
+    group_rows(batch);
     team.run([&](Team::Member& member) { step(member, batch); });
   }
 
@@ -255,12 +256,11 @@ class Llama : public LlamaBase {
     }
   }
 
-  // Returns what the adapter of a row adds to a product, or null.
+  // Returns what the adapter of a row that has one adds to a product, or null.
   const VelocityLowRank* low_rank(const VelocityBatch& batch, int row, int layer,
                                   VelocityProduct product) const {
-    const int adapter = batch.adapter_of[row];
-    if (adapter < 0) return nullptr;
-    const size_t place = (size_t(adapter) * sizes_.layers + layer) * kProducts + product;
+    const size_t place =
+        (size_t(batch.adapter_of[row]) * sizes_.layers + layer) * kProducts + product;
     const VelocityLowRank* own = &weights_.adapters[place];
     return own->rank ? own : nullptr;
   }
@@ -278,7 +278,7 @@ class Llama : public LlamaBase {
     member.each(round_up(weights_.most_rank, kRanksAtOnce) / kRanksAtOnce, [&](int i) {
       int which = 0;
       for (VelocityProduct product : products) {
-        for (int row = 0; row < batch.rows; ++row)
+        for (int row : adapted_)
           if (const VelocityLowRank* own = low_rank(batch, row, layer, product))
             to_ranks(*own, &from[size_t(row) * even(inputs)], inputs, i * kRanksAtOnce,
                      std::min(own->rank, (i + 1) * kRanksAtOnce), reduced(row, which));
@@ -290,17 +290,36 @@ class Llama : public LlamaBase {
   // Adds what adapters add to a panel of a product, to sums[rows][kPanel].
   void add_adapters(const VelocityBatch& batch, int layer, VelocityProduct product, int which,
                     int column, float* sums) {
+    for (size_t begin = 0, end = 0; begin < adapted_.size(); begin = end) {
+      const int adapter = batch.adapter_of[adapted_[begin]];
+      const float* ranks[kRowsAtOnce];
+      float* outputs[kRowsAtOnce];
+      int rows = 0;
+      for (; end < adapted_.size() && rows < kRowsAtOnce; ++end, ++rows) {
+        const int row = adapted_[end];
+        if (batch.adapter_of[row] != adapter) break;
+        ranks[rows] = reduced(row, which);
+        outputs[rows] = sums + row * kPanel;
+      }
+      if (const VelocityLowRank* own = low_rank(batch, adapted_[begin], layer, product))
+        from_ranks_of(rows, *own, ranks, column, outputs);
+    }
+  }
+
+  // Notes the rows with adapters, those with one adapter side by side.
+  void group_rows(const VelocityBatch& batch) {
+    adapted_.clear();
     if (!batch.adapter_of) return;
     for (int row = 0; row < batch.rows; ++row)
-      if (const VelocityLowRank* own = low_rank(batch, row, layer, product))
-        from_ranks(*own, reduced(row, which), column, sums + row * kPanel);
+      if (batch.adapter_of[row] >= 0) adapted_.push_back(row);
+    std::stable_sort(adapted_.begin(), adapted_.end(),
+                     [&](int a, int b) { return batch.adapter_of[a] < batch.adapter_of[b]; });
   }
 
   // Computes one product, and calls finish(row, column, sums, count) with the outputs.
   template <class Finish>
-  void project(Team::Member& member, const VelocityBatch& batch, int layer,
-               VelocityProduct product, const std::vector<Kept>& from,
-               const Matrix<Weights>& matrix, Finish finish) {
+  void project(Team::Member& member, const VelocityBatch& batch, int layer, VelocityProduct product,
+               const std::vector<Kept>& from, const Matrix<Weights>& matrix, Finish finish) {
     const int rows = batch.rows;
     reduce(member, batch, layer, {product}, from, matrix.inputs);
     const Input* in = inputs(member, rows, from, matrix.inputs);
@@ -423,6 +442,7 @@ class Llama : public LlamaBase {
   const BlockShape shape_;
   const int own_queries_, keys_;
   std::vector<float> x_, qkv_, reduced_;
+  std::vector<int> adapted_;  // rows with adapters
   std::vector<Kept> normed_, attended_, gated_;
   std::vector<Input> quantised_;
   std::vector<Own> own_;

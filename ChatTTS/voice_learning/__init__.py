@@ -1,5 +1,1 @@
-"""Learn a speaker vector from recordings: read, check, encode, search, report.
-
-``ChatTTS.voices.learn`` is the way in. Fine-tuning reads and encodes recordings with the same
-modules.
-"""
+"""Recordings to learn a voice from: read, checked and encoded; the language model with gradients."""

@@ -25,7 +25,8 @@ def voice(seconds: float = 2.0, level: float = 0.5) -> np.ndarray:
     loud = 0.02 + np.clip(np.sin(2 * np.pi * 2.5 * time), 0, 1)
     noise = np.random.default_rng(0).standard_normal(len(time))
     wave = loud * (tone + 0.2 * noise)
-    return (level * wave / np.abs(wave).max()).astype(np.float32)
+    scaled: np.ndarray = (level * wave / np.abs(wave).max()).astype(np.float32)
+    return scaled
 
 
 def put(folder: Path, name: str, text: str | None = "hello there.", **changes: float) -> None:

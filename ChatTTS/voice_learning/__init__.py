@@ -1,1 +1,1 @@
-"""Recordings to learn a voice from: read, checked and encoded; the language model with gradients."""
+"""Recordings to learn from: read, checked and encoded; the language model with gradients."""

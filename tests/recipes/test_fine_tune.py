@@ -164,6 +164,29 @@ def test_adapter_and_merged_checkpoint_speak_alike(
     tuned.unload()
 
 
+@pytest.mark.parametrize("settings", [{}, {"alpha": 3.0}, {"targets": ("v_proj", "up_proj")}])
+def test_peft_computes_what_the_reader_adds(
+    tmp_path: Path, chat: Chat, small: Corpus, settings: dict[str, Any]
+) -> None:
+    """The hidden states of peft's own model are those of the weights with the adapter merged in."""
+    run = make_run(tmp_path / "run", **settings)
+    tuned = TunedModel(run.language_model(), run.settings)
+    with torch.no_grad():
+        for parameter in tuned.weights.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    tuned.save(run.out / "adapter", small.speaker)
+    adapter = export.trained_adapter(run)
+    export.write_merged(assets.locate("custom", MODEL), adapter, tmp_path / "asset", "anna")
+    merged = make_run(tmp_path / "other", checkpoint=str(tmp_path)).language_model()
+    batch = code_batch(sequences_of(chat, small.own), merged.end)
+    vectors = torch.from_numpy(np.stack([line.speaker for line in small.own]))
+    with torch.no_grad():
+        expected, found = tuned.language_model(batch, vectors), merged(batch, vectors)
+        plain = run.language_model()(batch, vectors)
+    assert (found - expected).abs().max() < 1e-4
+    assert (plain - expected).abs().max() > 1e-2
+
+
 def test_the_adapter_names_no_folder_of_this_machine(run: Run) -> None:
     text = (run.out / "adapter" / CONFIG).read_text("utf-8")
     assert str(MODEL) not in text

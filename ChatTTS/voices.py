@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote
 from .blends import blend_speakers, parse_blend
 from .config import Config
 from .errors import AudioError, VoiceError, shown
+from .model.adapter_names import DEFAULT
 from .utils.folders import data_folder
 from .utils.untrusted import parse_json, read_bytes
 
@@ -284,6 +285,8 @@ def find_voice(
         VoiceError: there is no such voice, or it belongs to another model.
     """
     defaults, width = config.defaults, config.gpt.hidden_size
+    if wanted is None and DEFAULT in adapters:
+        return FoundVoice("the adapter's own", {})
     if wanted is None:
         return FoundVoice(defaults.speaker or "the model's own", {})
     if not isinstance(wanted, str):

@@ -309,6 +309,7 @@ def test_an_adapter_as_voice(chat: FakeChat, run: Run) -> None:
     assert run(*given, "anna")[0] == 0
     assert chat.loaded["adapter"] == {"anna": Path("some/folder")}
     assert chat.asked["params_infer_code"]["adapter"] == "anna"
+    assert "voice the adapter's own" in run("say", "hello", "-o", "b.wav", "--adapter", "x")[2]
     status, _, error = run(*given, "bert")
     assert status != 0
     assert "anna" in error

@@ -17,6 +17,8 @@ from ChatTTS.errors import AssetError, ConfigError
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import Cancellation, GenerationRequest, Sampling
 from ChatTTS.model.velocity.generator import VelocityGenerator
+from ChatTTS.model.velocity.llm import LLM
+from ChatTTS.model.velocity.sampling_params import SamplingParams
 
 from ..support.adapter_tools import MODEL, merged_checkpoint, shape_of
 from ..support.chat_tools import TEXT, Recording, equal, speak
@@ -145,6 +147,21 @@ def test_prompts_with_other_adapters_share_no_blocks(folders: dict[str, Path]) -
         assert equal(speak(chat, text, adapter=name), first)
         assert engine.engine.metrics().cached_positions > before
     chat.unload()
+
+
+def test_scripts_on_the_engine_name_one(folders: dict[str, Path]) -> None:
+    llm = LLM(MODEL, device="cpu", num_threads=1, adapters=folders)
+    sampling = SamplingParams((0.9,) * 4, 0.9, 30, 1.05, 12, 12)
+    codes = {
+        name: llm.generate(TEXT, sampling, seeds=3, use_tqdm=False, adapter=name)[0]
+        .completions[0]
+        .ids
+        for name in (None, "anna", "bert")
+    }
+    assert len({own.numpy().tobytes() for own in codes.values()}) == 3
+    with pytest.raises(ConfigError, match="no adapter"):
+        llm.generate(TEXT, sampling, use_tqdm=False, adapter="carl")
+    llm.close()
 
 
 def test_one_folder_speaks_by_default(loaded: Loaded, tmp_path: Path) -> None:

@@ -107,9 +107,10 @@ class LLMEngine:
         key: DrawKey,
         *,
         priority: float = 0,
+        adapter: str | None = None,
     ) -> None:
         """Check and add one request; see :meth:`add` and ``EngineRequest``."""
-        self.add([EngineRequest(request_id, prompt, sampling, key, priority)])
+        self.add([EngineRequest(request_id, prompt, sampling, key, priority, adapter=adapter)])
 
     def add(self, requests: Sequence[EngineRequest]) -> None:
         """Check and add requests, all or none. They are copied: later changes have no effect.

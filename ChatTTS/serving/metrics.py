@@ -47,6 +47,7 @@ class RequestRecord:
         is_cached: whether the result cache had the speech.
         faults: how many of each kind the guard found.
         attempts: how many times each utterance was generated, by its number.
+        adapter: the name of the adapter that speaks, ``base`` for none; empty if none is loaded.
     """
 
     request: SpeechRequest
@@ -60,6 +61,7 @@ class RequestRecord:
     is_cached: bool = False
     faults: Tally[str] = field(default_factory=Tally)
     attempts: dict[int, int] = field(default_factory=dict)
+    adapter: str = ""
     _arrived: float = field(init=False)
     _played_until: float = field(init=False, default=0.0)
 
@@ -148,6 +150,7 @@ class ServerMetrics:
             return Histogram(f"chattts_{name}", description, buckets=buckets, registry=registry)
 
         self._requests = counter("requests", "Requests by how they ended.", "finish", "priority")
+        self._adapters = counter("adapter_requests", "Requests by their adapter.", "adapter")
         self._refused = counter("refused", "Requests that were not taken.", "code")
         self._audio = counter("audio_seconds", "Speech that was given.")
         self._frames = counter("frames", "Frames of that speech.")
@@ -169,6 +172,8 @@ class ServerMetrics:
         """Count a request that is over."""
         priority = record.request.priority.name.lower()
         self._requests.labels(record.finish, priority).inc()
+        if record.adapter:
+            self._adapters.labels(record.adapter).inc()
         self._audio.inc(record.seconds)
         self._frames.inc(record.seconds * FRAMES_PER_SECOND)
         self._underruns.inc(record.underruns)

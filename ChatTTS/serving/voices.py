@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from ..blends import blend_speakers, parse_blend
 from ..config import Config
 from ..errors import ChatTTSError, VoiceError
+from ..model.adapter_names import DEFAULT, Adapters
 from ..voices import SavedVoice, VoiceLibrary, check_name, folded, is_speaker_string
 from .errors import BadRequestError, RequestTooLargeError, ServingError, UnknownVoiceError
 
@@ -43,7 +44,7 @@ class VoiceInfo:
 
     Attributes:
         id: its name in requests.
-        kind: ``speaker``, ``sample`` or ``alias``.
+        kind: ``speaker``, ``sample``, ``adapter`` or ``alias``.
         uploaded: whether it was uploaded, and so can be deleted.
         language: of the checkpoint, if it has only one.
     """
@@ -64,6 +65,8 @@ class Voices:
         fallback: speaker string of the default voice if the checkpoint has no voice at all.
         most: maximum number of uploaded voices.
         aliases: further names, with the voice that each stands for.
+        adapters: the loaded adapters, each of which is a voice by its name. The one with the name
+            ``default`` is the default voice.
         may_shadow: whether an uploaded voice may take a name that the server itself gives.
 
     Attributes:
@@ -82,18 +85,21 @@ class Voices:
         fallback: str | None = None,
         most: int = 1000,
         aliases: Mapping[str, str] | None = None,
+        adapters: Adapters | None = None,
         may_shadow: bool = False,
     ) -> None:
         self._config, self._library, self._most = config, library, most
         self._aliases, self._may_shadow = dict(aliases or {}), may_shadow
+        self._adapters: Adapters = adapters or {}
         self._targets = {folded(name): voice for name, voice in self._aliases.items()}
         own = config.defaults.speakers
         if config.defaults.speaker is not None or own or fallback is None:
             self._speakers: Mapping[str, str] = own
         else:
             self._speakers = {"default": fallback}
-        self._own = {folded(name): name for name in (*ALIASES, *self._speakers)}
-        self.default = default or config.defaults.speaker or next(iter(self._speakers), None)
+        self._own = {folded(name): name for name in (*ALIASES, *self._speakers, *self._adapters)}
+        self._plain = config.defaults.speaker or next(iter(self._speakers), None)
+        self.default = default or (DEFAULT if DEFAULT in self._adapters else self._plain)
         for alias, voice in self._aliases.items():
             try:
                 self._unaliased(voice)
@@ -111,7 +117,10 @@ class Voices:
         width = self._config.gpt.hidden_size
         uploaded = {v.name: v for v in self._library.readable() if v.width == width}
         found = [VoiceInfo(v.name, v.kind, True, language) for v in uploaded.values()]
-        names = [name for name in self._speakers if name not in uploaded]
+        found = [info for info in found if info.id not in self._adapters]
+        found += [VoiceInfo(name, "adapter", False, language) for name in self._adapters]
+        taken = {info.id for info in found}
+        names = [name for name in self._speakers if name not in taken]
         found += [VoiceInfo(name, "speaker", False, language) for name in names]
         taken = {info.id for info in found}
         others = [*self._aliases, *(ALIASES if self._speakers else ())]
@@ -168,6 +177,8 @@ class Voices:
 
     def _named(self, name: str) -> dict[str, str] | None:
         """Return the parameters of a voice that has a name; ``None`` if there is none."""
+        if name in self._adapters:
+            return self._of_adapter(name)
         if name in self._library:
             return self._saved(name)
         if name in self._speakers or name in ALIASES:
@@ -184,8 +195,18 @@ class Voices:
             voice = self._library.load(name)
         return voice.parameters(self._config.gpt.hidden_size)
 
+    def _of_adapter(self, name: str) -> dict[str, str]:
+        """Return the parameters of an adapter, with its own speaker or the checkpoint's."""
+        speaker = self._adapters[name].speaker
+        if speaker is not None:
+            return {"spk_emb": speaker, "adapter": name}
+        own = {} if self._plain is None else {"spk_emb": self._speakers[self._plain]}
+        return own | {"adapter": name}
+
     def _of_server(self, name: str) -> dict[str, str] | None:
-        """Return the parameters of a speaker of the checkpoint, or of an alias with its name."""
+        """Return the parameters of an adapter, a speaker of the checkpoint, or an alias of one."""
+        if name in self._adapters:
+            return self._of_adapter(name)
         if name in self._speakers:
             return {"spk_emb": self._speakers[name]}
         speakers = list(self._speakers.values())

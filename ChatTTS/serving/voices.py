@@ -153,7 +153,7 @@ class Voices:
         )
 
     def _meant(self, alias: str, uploaded: Collection[str]) -> str | None:
-        """Return the voice that an alias means, as ``list`` names it; ``None`` if it has no name."""
+        """Return the listed voice that an alias means; ``None`` if that has no name."""
         name = self._targets.get(folded(alias), alias)
         if name not in {*uploaded, *self._speakers, *ALIASES}:
             key = folded(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -47,12 +47,15 @@ class VoiceInfo:
         kind: ``speaker``, ``sample``, ``adapter`` or ``alias``.
         uploaded: whether it was uploaded, and so can be deleted.
         language: of the checkpoint, if it has only one.
+        stands_for: the listed voice that an alias means; ``None`` for a voice of its own, and for
+            an alias of a speaker string.
     """
 
     id: str
     kind: str
     uploaded: bool
     language: str | None
+    stands_for: str | None = None
 
 
 class Voices:
@@ -125,7 +128,7 @@ class Voices:
         taken = {info.id for info in found}
         others = [*self._aliases, *(ALIASES if self._speakers else ())]
         found += [
-            VoiceInfo(name, "alias", False, language)
+            VoiceInfo(name, "alias", False, language, self._meant(name, uploaded))
             for name in dict.fromkeys(others)
             if name not in taken
         ]
@@ -164,6 +167,17 @@ class Voices:
         raise UnknownVoiceError(
             f"there is no voice {shown!r}; GET /v1/audio/voices lists all of them"
         )
+
+    def _meant(self, alias: str, uploaded: Collection[str]) -> str | None:
+        """Return the listed voice that an alias means; ``None`` if that has no name."""
+        name = self._targets.get(folded(alias), alias)
+        if name not in {*uploaded, *self._speakers, *ALIASES}:
+            key = folded(name)
+            saved = next((other for other in uploaded if folded(other) == key), None)
+            name = saved or self._own.get(key, name)
+        if name in uploaded or name in self._speakers:
+            return name
+        return self._speaker_of(name) if name in ALIASES else None
 
     def _part(self, name: str) -> dict[str, str]:
         """Return the parameters of a voice of a blend, which is no blend itself."""
@@ -207,10 +221,13 @@ class Voices:
         """Return the parameters of an adapter, a speaker of the checkpoint, or an alias of one."""
         if name in self._adapters:
             return self._of_adapter(name)
-        if name in self._speakers:
-            return {"spk_emb": self._speakers[name]}
-        speakers = list(self._speakers.values())
-        return {"spk_emb": speakers[ALIASES.index(name) % len(speakers)]} if speakers else None
+        speaker = name if name in self._speakers else self._speaker_of(name)
+        return None if speaker is None else {"spk_emb": self._speakers[speaker]}
+
+    def _speaker_of(self, alias: str) -> str | None:
+        """Return the speaker of one of OpenAI's names; ``None`` if the checkpoint has none."""
+        speakers = list(self._speakers)
+        return speakers[ALIASES.index(alias) % len(speakers)] if speakers else None
 
     def save(
         self,

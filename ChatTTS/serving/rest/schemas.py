@@ -378,6 +378,7 @@ class VoiceEntry(BaseModel):
     kind: Literal["speaker", "sample", "alias", "adapter"]
     uploaded: bool
     language: str | None
+    stands_for: str | None = Field(None, description="The voice of this list that an alias means.")
 
 
 class VoiceList(BaseModel):
@@ -418,6 +419,7 @@ class ServiceStatus(BaseModel):
     waiting_batch: int
     longest_wait: float
     word_times: bool = Field(description="Whether requests may ask for the times of words.")
+    max_characters: int = Field(description="The longest text that is accepted.")
     version: str
 
 

@@ -406,7 +406,8 @@ def test_speak_stays_in_reach(page: Page) -> None:
             page.evaluate("scrollTo(0, document.body.scrollHeight)")
             expect(button).to_be_in_viewport(ratio=1)
             history = page.locator("#history-empty").bounding_box()
-            assert history and history["y"] + history["height"] < button.bounding_box()["y"]
+            assert history
+            assert history["y"] + history["height"] < button.bounding_box()["y"]
 
 
 def test_the_limit_is_told_before_it_is_met(server: StandIn, page: Page) -> None:

@@ -68,7 +68,7 @@ test-on-kernels-%: $(INSTALLED_DEV)
 # the bundled voice, which take long and read no memory that the small models do not.
 SANITIZED := $(patsubst %,tests/model/%.py,native/test_products native/test_decoder \
   test_streaming_decoder native/test_convnext velocity/test_llama velocity/test_sampler \
-  velocity/test_packing) tests/pipeline/test_decode_worker.py
+  velocity/test_packing velocity/test_adapters) tests/pipeline/test_decode_worker.py
 SANITIZE := -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all
 GCC_LIBRARY = $(shell g++ -print-file-name=lib$(1).so)
 

@@ -22,6 +22,7 @@ from .checkpoints.hashes import check_hashes
 from .checkpoints.loading import load_model
 from .checkpoints.script_attributes import CheckpointAttributes
 from .errors import ChatTTSError, ConfigError, TextError
+from .model.adapter_names import adapter_folders
 from .model.generation import Cancellation
 from .model.gpt import EngineOptions
 from .model.placement import choose_placement
@@ -111,6 +112,7 @@ class Chat(CheckpointAttributes):
         pipeline_parallel_size: int = 1,
         distributed_executor_backend: str | None = None,
         homophones: str | Path | None = None,
+        adapter: str | Path | Mapping[str, str | Path] | None = None,
     ) -> None:
         """Load a checkpoint. If that fails, the earlier one stays loaded.
 
@@ -140,6 +142,9 @@ class Chat(CheckpointAttributes):
                 ``ray`` for a Ray cluster.
             homophones: a JSON table of characters to replace by others that sound alike; by default
                 the checkpoint's ``asset/homophones_map.json``, if there is one.
+            adapter: the folder of an adapter (LoRA, as peft saves it), which is then used for all
+                speech; or a dict of names and folders, for ``InferCodeParams(adapter=name)``. The
+                one with the name ``default`` speaks where none is named.
 
         Raises:
             ChatTTSError: a file or argument is wrong; the message names it and the remedy.
@@ -160,6 +165,7 @@ class Chat(CheckpointAttributes):
             tensor_parallel_size=tensor_parallel_size,
             pipeline_parallel_size=pipeline_parallel_size,
             distributed_executor_backend=distributed_executor_backend,
+            adapters=adapter_folders(adapter),
         )
         folder = assets.locate(source, custom_path, force_redownload)
         check_hashes(folder)

@@ -191,6 +191,9 @@ class InferCodeParams(RefineTextParams):
             and for other values, the chunks follow the playback.
         stream_speed: samples of a stream's chunk, likewise.
         pass_first_n_batches: batches that a stream collects before its first chunk.
+        adapter: the name of a loaded adapter, or ``base`` for the checkpoint alone; ``None`` takes
+            the adapter ``default``, if there is one. Without ``spk_emb`` and ``spk_smp`` it speaks
+            with the speaker that it was trained with.
     """
 
     prompt: str = "[speed_5]"
@@ -203,6 +206,7 @@ class InferCodeParams(RefineTextParams):
     stream_batch: int = 24
     stream_speed: int = 12000
     pass_first_n_batches: int = 2
+    adapter: str | None = None
 
     def respelled(self, values: Mapping[str, Any]) -> dict[str, Any]:
         spelled = super().respelled(values)
@@ -219,7 +223,7 @@ class InferCodeParams(RefineTextParams):
 
     def check(self) -> None:
         super().check()
-        for name in ("spk_smp", "txt_smp"):
+        for name in ("spk_smp", "txt_smp", "adapter"):
             if getattr(self, name) is not None:
                 self._require(str, "text", name)
 

@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote
 from .blends import blend_speakers, parse_blend
 from .config import Config
 from .errors import AudioError, VoiceError, shown
+from .model.adapter_names import DEFAULT
 from .utils.folders import data_folder
 from .utils.untrusted import parse_json, read_bytes
 
@@ -268,7 +269,9 @@ def read_voice(path: Path) -> SavedVoice:
     return SavedVoice.from_json(_read_text(path), str(path))
 
 
-def find_voice(wanted: str | None, config: Config, library: VoiceLibrary) -> FoundVoice:
+def find_voice(
+    wanted: str | None, config: Config, library: VoiceLibrary, adapters: Collection[str] = ()
+) -> FoundVoice:
     """Find the voice that a user names, for a model with ``config``.
 
     Args:
@@ -276,15 +279,20 @@ def find_voice(wanted: str | None, config: Config, library: VoiceLibrary) -> Fou
             (``.json`` of a library, ``.txt`` with a speaker string, a ``.pt`` tensor of old
             versions); a speaker string; or a blend of names, ``anna:0.7,bert:0.3``. None means the
             checkpoint's own default.
+        adapters: the names of loaded adapters, each of which is a voice, too.
 
     Raises:
         VoiceError: there is no such voice, or it belongs to another model.
     """
     defaults, width = config.defaults, config.gpt.hidden_size
+    if wanted is None and DEFAULT in adapters:
+        return FoundVoice("the adapter's own", {})
     if wanted is None:
         return FoundVoice(defaults.speaker or "the model's own", {})
     if not isinstance(wanted, str):
         raise VoiceError(f"a voice is named by text, not {shown(wanted)}")
+    if wanted in adapters:
+        return FoundVoice(wanted, {"adapter": wanted})
     if wanted in library:
         return FoundVoice(wanted, library.load(wanted).parameters(width))
     if wanted in defaults.speakers:
@@ -298,7 +306,7 @@ def find_voice(wanted: str | None, config: Config, library: VoiceLibrary) -> Fou
         found = [(find_voice(name, config, library), name, weight) for name, weight in parts]
         blended = [(voice.parameters, name, weight) for voice, name, weight in found]
         return FoundVoice(wanted, {"spk_emb": blend_speakers(blended, width)})
-    names = ", ".join([*library.names(), *defaults.speakers]) or "there are none yet"
+    names = ", ".join([*adapters, *library.names(), *defaults.speakers]) or "there are none yet"
     raise VoiceError(
         f"there is no voice {shown(wanted)}: it is no name ({names}), "
         "no file and no speaker string. `chattts voice new --name NAME` makes one"

@@ -167,7 +167,10 @@ RULES = [
     ),
     Rule(
         "the library does not know the command and the servers that use it",
-        within("ChatTTS", "core pipeline checkpoints voices utils model text audio longform"),
+        within(
+            "ChatTTS",
+            "core pipeline checkpoints voices utils model text audio longform voice_learning",
+        ),
         within("ChatTTS", "serving cli"),
     ),
     *(
@@ -394,9 +397,10 @@ def test_what_an_extra_brings_is_imported_only_where_it_is_used() -> None:
 def test_every_declared_dependency_is_used() -> None:
     core, extras = declared()
     used = {distribution_of(item.name) for _, item in third_party()}
-    for example in (ROOT / "examples").rglob("*.py"):
-        tree = ast.parse(example.read_text(encoding="utf-8"))
-        used |= {distribution_of(item.name) for item in _imports(tree, "examples")}
+    for folder in ("examples", "recipes"):
+        for source in (ROOT / folder).rglob("*.py"):
+            tree = ast.parse(source.read_text(encoding="utf-8"))
+            used |= {distribution_of(item.name) for item in _imports(tree, folder)}
     by_string = {"torchaudio", "vocos"}  # in ChatTTS/model/torchaudio_import.py
     by_servers = {"websockets", "python-multipart"}  # uvicorn's sockets, FastAPI's forms
     assert (core | extras) - used - by_string - by_servers == set()

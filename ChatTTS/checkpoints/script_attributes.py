@@ -83,7 +83,7 @@ class CheckpointAttributes:
 
     @property
     def gives_attention(self) -> bool:
-        """Whether the engine gives attention, which the times of words and the guard need."""
+        """Return whether the engine gives attention, for the times of words and the guard."""
         return self._loaded.gpt.gives_attention
 
     @property

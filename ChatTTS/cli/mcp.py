@@ -93,8 +93,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 async def _serve(args: argparse.Namespace, settings: Settings, load: Callable[[], Any]) -> None:
     from ..serving.auth import Authenticator
-    from ..serving.mcp import keyed_app, make_server
+    from ..serving.mcp import guarded_app, make_server
     from ..serving.mcp.folder import ToolFolder
+    from ..serving.origins import OriginPolicy
     from ..serving.server import make_service
 
     async def loaded() -> SpeechService:
@@ -112,8 +113,10 @@ async def _serve(args: argparse.Namespace, settings: Settings, load: Callable[[]
         else:
             import uvicorn
 
-            app = keyed_app(
-                server.streamable_http_app(host=settings.host), Authenticator(settings.api_keys)
+            app = guarded_app(
+                server.streamable_http_app(host=settings.host),
+                Authenticator(settings.api_keys),
+                OriginPolicy(settings),
             )
             config = uvicorn.Config(app, host=settings.host, port=settings.port, log_config=None)
             await uvicorn.Server(config).serve()

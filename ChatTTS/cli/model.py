@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..config import Config
 from ..errors import AssetError
 from .console import Console
+from .options import adapter_options
 
 if TYPE_CHECKING:
     from ..checkpoints.assets import AssetFolder
@@ -87,5 +88,6 @@ def load_chat(choice: ModelChoice, args: argparse.Namespace, console: Console) -
         tensor_parallel_size=args.tensor_parallel_size,
         pipeline_parallel_size=args.pipeline_parallel_size,
         distributed_executor_backend=args.distributed_executor_backend,
+        adapter=adapter_options(args.adapter) or None,
     )
     return chat

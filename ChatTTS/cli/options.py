@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from ..errors import ConfigError
@@ -159,6 +160,14 @@ def add_engine_options(parser: Parser) -> None:
         "--memory", metavar="SIZE", help="size of the velocity engine's KV cache, such as 2GB"
     )
     group.add_argument(
+        "--adapter",
+        action="append",
+        default=[],
+        metavar="[NAME=]FOLDER",
+        help="load an adapter (LoRA, as peft saves it) beside the model; its name is a voice. "
+        "Without a name it speaks where no voice is chosen; may be repeated",
+    )
+    group.add_argument(
         "--tensor-parallel-size",
         type=int,
         default=1,
@@ -177,6 +186,30 @@ def add_engine_options(parser: Parser) -> None:
         choices=("mp", "ray"),
         help="where these run: processes on this machine (mp, the default) or a Ray cluster",
     )
+
+
+def adapter_options(given: Sequence[str]) -> dict[str, Path]:
+    """Return the folders of ``--adapter`` by their names.
+
+    Raises:
+        UsageError: a name cannot be one, or is given twice.
+    """
+    from ..model.adapter_names import DEFAULT, check_adapter_name
+
+    folders: dict[str, Path] = {}
+    for text in given:
+        name, equals, folder = text.partition("=")
+        if not equals:
+            name, folder = DEFAULT, text
+        if not folder:
+            raise UsageError(f"--adapter takes NAME=FOLDER or FOLDER, not {text!r}")
+        if name in folders:
+            raise UsageError(f"--adapter names {name!r} twice: give each adapter a name of its own")
+        try:
+            folders[check_adapter_name(name)] = Path(folder)
+        except ConfigError as error:
+            raise UsageError(str(error)) from error
+    return folders
 
 
 def add_sampling_options(parser: Parser) -> None:

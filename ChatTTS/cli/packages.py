@@ -99,6 +99,8 @@ OPTIONAL = (
     Package("mcp>=2.1", "for mcp"),
     Package("mcp-types>=2.1", "for mcp"),
     *((Package("tomli>=2", "for read --voices"),) if sys.version_info < (3, 11) else ()),
+    Package("peft>=0.18,<0.22", "for recipes/fine_tune"),
+    Package("safetensors>=0.4.3", "for recipes/fine_tune"),
     # On Python 3.10 it needs other versions of the packages for serve than the tested ones.
     *(
         (Package("ray[serve]>=2.60,<2.70", "for serve --data-parallel-size"),)
@@ -106,8 +108,16 @@ OPTIONAL = (
         else ()
     ),
 )
+
+
+def _import_peft() -> object:
+    ensure_torchaudio()  # it imports transformers, which imports that
+    return importlib.import_module("peft")
+
+
 _IMPORTS: Mapping[str, Callable[[], object]] = {
     "torchaudio": ensure_torchaudio,
+    "peft": _import_peft,
     "vocos": import_vocos,
 }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .console import Console, UsageError
 from .model import ModelChoice
-from .options import Parser
+from .options import Parser, adapter_options
 
 if TYPE_CHECKING:
     from ..serving.replicas.front import ReplicatedModel
@@ -100,6 +100,9 @@ def replicated(
         memory=args.memory or f"{running if options is None else options.share} sequences",
         tensor_parallel_size=args.tensor_parallel_size,
         pipeline_parallel_size=args.pipeline_parallel_size,
+        adapters=tuple(
+            (name, str(path.resolve())) for name, path in adapter_options(args.adapter).items()
+        ),
     )
     if options is not None and args.ray_address is None:
         options.check_here(load)

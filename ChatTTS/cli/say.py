@@ -13,6 +13,7 @@ from .model import FULL_MODEL_HINT, choose_model, load_chat, read_config
 from .options import (
     Commands,
     Parser,
+    adapter_options,
     add_command,
     add_engine_options,
     add_refine_levels,
@@ -158,7 +159,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     texts = text_arguments(args)
     choice = choose_model(args.model)
     config = read_config(choice)
-    voice = find_voice(args.voice, config, VoiceLibrary())
+    voice = find_voice(args.voice, config, VoiceLibrary(), adapter_options(args.adapter))
     if args.sample is not None and "spk_smp" in voice.parameters:
         raise UsageError(f"the voice {voice.label} is a sample already; leave out --sample")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ChatTTSError, NothingToSpeakError, VoiceError
+from ..model.adapter_names import DEFAULT
 from ..params import InferCodeParams, RefineTextParams, as_params
 from ..text import prepare
 from ..version import __version__
@@ -69,6 +70,7 @@ def sound_identity(model: Model, checkpoint: str) -> list[Any]:
         *(_FORMAT, __version__, checkpoint),
         *(placement.device.type, str(placement.dtype), placement.quantization),
         type(model.gpt.engine).__name__,
+        *sorted((name, info.digest) for name, info in model.gpt.adapters.items()),
     ]
 
 
@@ -190,11 +192,11 @@ class Planner:
 
         All lines without a voice must sound alike, also after a resume.
         """
-        config = self._model.config
-        found = dict(find_voice(name, config, self._library).parameters)
+        config, adapters = self._model.config, self._model.gpt.adapters
+        found = dict(find_voice(name, config, self._library, adapters).parameters)
         given = self._settings.parameters
-        has_own = any(given.get(field) is not None for field in ("spk_emb", "spk_smp"))
-        if found or has_own or config.defaults.speaker:
+        has_own = any(given.get(field) is not None for field in ("spk_emb", "spk_smp", "adapter"))
+        if found or has_own or config.defaults.speaker or DEFAULT in adapters:
             return found
         import torch
 

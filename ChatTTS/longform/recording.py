@@ -67,7 +67,7 @@ class SpokenPiece:
 
 @dataclass(frozen=True)
 class _Survey:
-    """What is known of a work after it was heard once."""
+    """The measurements of a work after it was heard once."""
 
     chapters: tuple[Chapter, ...]
     length: int

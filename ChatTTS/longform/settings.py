@@ -117,7 +117,7 @@ class ReadSettings:
 
     @property
     def aligns(self) -> bool:
-        """Whether the model's attention to the text is asked for."""
+        """Return whether the model's attention to the text is asked for."""
         return self.word_times or self.guard is not None
 
     def __post_init__(self) -> None:

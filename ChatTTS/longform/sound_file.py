@@ -35,7 +35,7 @@ class Chapter:
 
 @dataclass(frozen=True)
 class WorkInfo:
-    """What a file says of the work.
+    """The tags of a file: its words about the work.
 
     Attributes:
         title, author: empty if unknown.

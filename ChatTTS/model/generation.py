@@ -168,12 +168,14 @@ class GenerationRequest:
         key: of the draws. ``key.kind`` tells whether the answer is text ids or frames of codes.
         alignment_heads: pairs of a layer and a head, counted from 0, whose attention over the
             prompt's text the deltas give; none by default, which costs nothing.
+        adapter: the name of a loaded adapter; ``None`` for the checkpoint alone.
     """
 
     prompt: Prompt
     sampling: Sampling
     key: DrawKey
     alignment_heads: AlignmentHeads = ()
+    adapter: str | None = None
 
 
 @dataclass(frozen=True)

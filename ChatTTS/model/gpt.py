@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ..checkpoints.adapters import read_adapter
 from ..config import Config
 from ..errors import ConfigError, EngineUnavailableError
 from ..utils.fair_lock import ComputeLock, FairLock, NoLock
+from .adapter_names import Adapters
 from .cuda.support import why_no_kernels
 from .embed import Embed, load_embed
 from .generation import Cancellation, Delta, GenerationRequest, Generator
 from .llama import StandardEngine, llama_config, load_llama
+from .llama_adapters import LlamaAdapters
 from .llama_config import LlamaShape, read_llama_shape
 from .placement import Placement
 from .tokenizer import Tokenizer
@@ -40,6 +43,7 @@ class EngineOptions:
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     distributed_executor_backend: str | None = None
+    adapters: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def is_divided(self) -> bool:
@@ -72,6 +76,7 @@ class GPT:
         batches_itself: whether the engine takes any number of requests and decides by itself how
             many run side by side.
         gives_attention: whether requests may have alignment heads.
+        adapters: the loaded adapters by their names.
     """
 
     def __init__(
@@ -82,12 +87,14 @@ class GPT:
         *,
         gives_attention: bool,
         batches_itself: bool = False,
+        adapters: Adapters | None = None,
     ) -> None:
         self.embed = embed
         self.engine = engine
         self.compute_lock = compute_lock
         self.gives_attention = gives_attention
         self.batches_itself = batches_itself
+        self.adapters: Adapters = adapters or {}
 
     @classmethod
     def load_pretrained(
@@ -133,6 +140,10 @@ class GPT:
         model, observed, new_cache = _accelerated(shape, weights, placement, options) or _plain(
             shape, weights, placement, options
         )
+        adapters = None
+        if options.adapters:
+            read = [read_adapter(path, name, shape) for name, path in options.adapters.items()]
+            adapters = LlamaAdapters(model, read)
         engine = StandardEngine(
             model,
             embed,
@@ -141,8 +152,15 @@ class GPT:
             max_positions=sizes.max_position_embeddings,
             new_cache=new_cache if options.enable_cache else lambda: None,
             compute_lock=compute_lock,
+            adapters=adapters,
         )
-        return cls(embed, engine, compute_lock, gives_attention=observed is not None)
+        return cls(
+            embed,
+            engine,
+            compute_lock,
+            gives_attention=observed is not None,
+            adapters=engine.adapters,
+        )
 
     @classmethod
     def _on_velocity(
@@ -173,6 +191,7 @@ class GPT:
             tensor_parallel_size=options.tensor_parallel_size,
             pipeline_parallel_size=options.pipeline_parallel_size,
             distributed_executor_backend=options.distributed_executor_backend,
+            adapters=options.adapters,
         )
         engine = VelocityGenerator.load(args, compute_lock, tokenizer)
         return cls(
@@ -181,6 +200,7 @@ class GPT:
             compute_lock,
             gives_attention=engine.gives_attention,
             batches_itself=True,
+            adapters=engine.adapters,
         )
 
     def close(self) -> None:
@@ -236,7 +256,9 @@ def _plain(
 
     config = llama_config(shape, _attention(options, placement))
     llama = load_llama(config, weights, placement.device, placement.dtype)
-    if options.compile:
+    if options.compile and options.adapters:
+        logger.warning("compile=True is not used: adapters differ from row to row")
+    elif options.compile:
         # torch.compile traces DynamicCache. With GrowingCache it would trace again at every step,
         # since Python code changes the counters there.
         return _compiled(llama), llama, DynamicCache
@@ -254,6 +276,8 @@ def _accelerated(
         if placement.device.type == "cuda"
         else f"the accelerated Llama needs CUDA, not {placement.device.type}"
     )
+    if reason is None and options.adapters:
+        reason = "its kernels take no adapters"
     if reason is None:
         from .cuda.te_llama import load_te_llama
 

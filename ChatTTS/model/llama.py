@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from ..checkpoints.tensors import load_module
 from ..config import checked_heads
 from ..errors import AssetError, EngineUnavailableError, GenerationError
 from ..utils.fair_lock import ComputeLock
+from .adapter_names import Adapters, check_known
 from .draws import Pass, uniforms
 from .embed import Embed
 from .generation import (
@@ -34,6 +36,7 @@ from .generation import (
     check_length,
 )
 from .head_attention import HeadAttention
+from .llama_adapters import LlamaAdapters
 from .llama_config import LlamaShape, check_rotation
 from .processors import PENALTY_WINDOW, count_repetitions
 from .sampling import SamplingTensors, draw_ids, penalties
@@ -115,6 +118,7 @@ class StandardEngine:
         new_cache: makes the key-value cache of a batch. If it returns ``None``, each step computes
             all positions again, for reference.
         compute_lock: held during a step, as by all work that needs the same cores.
+        adapters: those on ``model``, if there are any.
     """
 
     def __init__(
@@ -127,8 +131,10 @@ class StandardEngine:
         max_positions: int,
         new_cache: Callable[[], Any],
         compute_lock: ComputeLock,
+        adapters: LlamaAdapters | None = None,
     ) -> None:
         self.model = model
+        self._adapters = adapters
         self.embed = embed
         self.observed = observed
         self.end_of_text = end_of_text
@@ -141,6 +147,11 @@ class StandardEngine:
         """The device of the model."""
         return self.embed.code.weight.device
 
+    @property
+    def adapters(self) -> Adapters:
+        """The loaded adapters by their names."""
+        return {} if self._adapters is None else self._adapters.infos
+
     def close(self) -> None:
         """Do nothing: no thread and no request outlives a call here."""
 
@@ -151,13 +162,14 @@ class StandardEngine:
 
         Raises:
             TextError: a prompt leaves no room for an answer.
-            ConfigError: the model has no such alignment head.
+            ConfigError: the model has no such alignment head, or no such adapter is loaded.
             EngineUnavailableError: a request has alignment heads, and the model's kernels do not
                 give attention.
             GenerationError: the model's logits are not finite (with any step).
         """
         for request in requests:
             check_length(request.prompt, self.max_positions)
+            check_known(request.adapter, self.adapters)
             if request.alignment_heads:
                 if self.observed is None:
                     raise EngineUnavailableError(NO_ATTENTION)
@@ -227,12 +239,19 @@ class StandardEngine:
         """
         attention: list[Tensor | None] = [None] * len(embeds)
         if heads is None:
-            hidden = self._forward(self.model, embeds, mask, positions, cache)
+            with self._adapted(batch):
+                hidden = self._forward(self.model, embeds, mask, positions, cache)
         else:
-            with heads.recording():
+            with self._adapted(batch), heads.recording():
                 hidden = self._forward(heads.model, embeds, mask, positions, cache)
             attention = batch.attention(heads.step(mask, positions))
         return batch.draw(self._logits(hidden, kind), self._end(kind)), hidden, attention
+
+    def _adapted(self, batch: PaddedBatch) -> AbstractContextManager[None]:
+        """Return a context in which each row of a batch has its adapter."""
+        if self._adapters is None:
+            return nullcontext()
+        return self._adapters.of([each.request.adapter for each in batch.running], self.device)
 
     def _head_attention(self, batch: PaddedBatch, cache: Any) -> HeadAttention | None:
         """Return what computes the attention that requests of a batch want, if any want it."""

@@ -10,17 +10,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ..config import AlignmentHeads
-from ..errors import TextError, VoiceError
+from ..errors import TextError
 from ..model.draws import DrawKey, Pass
 from ..model.generation import Cancellation, Delta, FinishReason, GenerationRequest, Sampling
-from ..model.speaker import decode_sample
 from ..model.tokenizer import code_prompt, refine_prompt
 from ..params import InferCodeParams, RefineTextParams
 from ..text.duration import longest_seconds
@@ -29,6 +26,7 @@ from ..text.tags import without_border_breaks
 from .model import Model
 from .results import Fault
 from .schedules import FRAMES_PER_SECOND
+from .voice import Voice, resolve_voice
 
 if TYPE_CHECKING:
     from .guard import Guard
@@ -73,21 +71,6 @@ class Utterance:
     def spoken(self) -> str:
         """The text that the model is given: breaks at its borders become silence instead."""
         return without_border_breaks(self.text).spoken
-
-
-@dataclass(frozen=True)
-class Voice:
-    """A voice: a speaker vector, a sample with its transcript, both, or neither.
-
-    Attributes:
-        speaker: float32 [hidden].
-        sample: codes, int64 [frames, num_codebooks].
-        transcript: the words of the sample; without a sample, words before the text.
-    """
-
-    speaker: NDArray[np.float32] | None = None
-    sample: NDArray[np.int64] | None = None
-    transcript: str | None = None
 
 
 @dataclass(frozen=True)
@@ -143,53 +126,6 @@ class _Failure(Enum):
     EMPTY = "it ended at its first frame"
     RUNAWAY = "it found no end"
     FAULTY = "the guard found faults"
-
-
-def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
-    """Return the voice of ``params``, else the checkpoint's default speaker, else an empty voice.
-
-    Raises:
-        VoiceError: a string or vector is no voice of this model.
-    """
-    defaults = model.config.defaults
-    speaker = params.spk_emb
-    if speaker is None and params.spk_smp is None and defaults.speaker is not None:
-        speaker = defaults.speaker
-    if isinstance(speaker, str):
-        speaker = str.__str__(speaker)  # a plain string: it becomes a key of a shared cache
-        speaker = defaults.speakers.get(speaker, speaker)
-    sample = None
-    if params.spk_smp is not None:
-        embed = model.config.embed
-        string = params.spk_smp
-        sample = model.samples.get_or_make(
-            string, lambda: decode_sample(string, embed.num_vq, embed.num_audio_tokens - 1)
-        )
-        if not defaults.samples_trained:
-            logger.warning(
-                "this checkpoint never learned to follow sample prompts (spk_smp): expect wrong or "
-                "empty speech, or use a speaker (spk_emb), or a full ChatTTS checkpoint"
-            )
-        if not params.txt_smp:
-            logger.warning("spk_smp without txt_smp: the voice needs the sample's exact transcript")
-    elif params.txt_smp:
-        logger.warning("txt_smp without spk_smp: it is spoken as the beginning of each text")
-    return Voice(_vector(model, speaker), sample, params.txt_smp)
-
-
-def _vector(model: Model, speaker: Any) -> NDArray[np.float32] | None:
-    """Return the vector of a speaker; an error names the checkpoint's own speakers."""
-    if speaker is None:
-        return None
-    try:
-        if isinstance(speaker, str):
-            return model.vectors.get_or_make(speaker, lambda: model.speaker.vector(speaker))
-        return model.speaker.vector(speaker)
-    except VoiceError as error:
-        names = ", ".join(model.config.defaults.speakers)
-        if not names:
-            raise
-        raise VoiceError(f"{error}; the speakers that this checkpoint knows: {names}") from error
 
 
 def choose_seed(params: RefineTextParams) -> int:
@@ -301,7 +237,7 @@ def speak(
         bounded = _bounded(sampling, longest_seconds(said, params.prompt))
         key = DrawKey(seed, Pass.CODE, utterance=u.number)
         made = _request(model, decorated, voice, bounded, key, u)
-        return replace(made, alignment_heads=alignment_heads)
+        return replace(made, alignment_heads=alignment_heads, adapter=named.adapter)
 
     def generate() -> Iterator[UtteranceUpdate]:
         order = sorted(utterances, key=lambda u: u.index)

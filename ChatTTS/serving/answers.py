@@ -1,4 +1,4 @@
-"""What the answers of every HTTP interface are made of: speech that is spoken and encoded."""
+"""The parts of every HTTP interface's answers: speech that is spoken and encoded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .speech import Speech
 
 @dataclass(frozen=True)
 class EncodedPiece:
-    """What is sent of a piece.
+    """The parts of a piece that are sent.
 
     Attributes:
         data: encoded sound; may be empty.

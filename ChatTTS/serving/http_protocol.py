@@ -27,7 +27,7 @@ _BASE_PARTS, _PARTS_PER_CHARACTER = 1000, 2
 
 @dataclass(frozen=True)
 class HttpProtocol:
-    """What an interface says of itself.
+    """An interface: its name, its requests, its routes, its errors and its keys.
 
     Attributes:
         interface: its name in logs.

@@ -46,6 +46,7 @@ class LocalModel:
         self._engine = _engine(chat)
         self.gives_attention = chat.gives_attention
         self.fallback = _fallback(chat)
+        self.adapters = chat.gpt.adapters
         self._lock = new_lock()
         self._checkpoint: str | None = None
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="serving_opening")

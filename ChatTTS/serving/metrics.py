@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import (
@@ -47,6 +47,7 @@ class RequestRecord:
         is_cached: whether the result cache had the speech.
         faults: how many of each kind the guard found.
         attempts: how many times each utterance was generated, by its number.
+        adapter: the name of the adapter that speaks, ``base`` for none; empty if none is loaded.
     """
 
     request: SpeechRequest
@@ -60,6 +61,7 @@ class RequestRecord:
     is_cached: bool = False
     faults: Tally[str] = field(default_factory=Tally)
     attempts: dict[int, int] = field(default_factory=dict)
+    adapter: str = ""
     _arrived: float = field(init=False)
     _played_until: float = field(init=False, default=0.0)
 
@@ -148,6 +150,7 @@ class ServerMetrics:
             return Histogram(f"chattts_{name}", description, buckets=buckets, registry=registry)
 
         self._requests = counter("requests", "Requests by how they ended.", "finish", "priority")
+        self._adapters = counter("adapter_requests", "Requests by their adapter.", "adapter")
         self._refused = counter("refused", "Requests that were not taken.", "code")
         self._audio = counter("audio_seconds", "Speech that was given.")
         self._frames = counter("frames", "Frames of that speech.")
@@ -169,6 +172,8 @@ class ServerMetrics:
         """Count a request that is over."""
         priority = record.request.priority.name.lower()
         self._requests.labels(record.finish, priority).inc()
+        if record.adapter:
+            self._adapters.labels(record.adapter).inc()
         self._audio.inc(record.seconds)
         self._frames.inc(record.seconds * FRAMES_PER_SECOND)
         self._underruns.inc(record.underruns)
@@ -199,6 +204,15 @@ class ServerMetrics:
     def watch_connections(self, count: Callable[[], int]) -> None:
         """Show the number of open connections, which ``count`` returns."""
         self._connections.set_function(count)
+
+    def watch_scripts(self, count: Callable[[], Mapping[str, int]]) -> None:
+        """Show the number of scripts in each state, which ``count`` returns."""
+
+        def read() -> Iterator[tuple[str, str, float]]:
+            for state, number in count().items():
+                yield f"chattts_scripts_{state}", f"Scripts that are {state}.", number
+
+        self.registry.register(_CallbackCollector(read))
 
     def watch(
         self,

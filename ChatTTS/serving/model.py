@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ..audio.samples import Samples
 from ..config import Config
+from ..model.adapter_names import Adapters
 from ..model.tokenizer import Tokenizer
 from ..model.velocity.metrics import Metrics
 from ..pipeline.results import Piece
@@ -91,10 +92,12 @@ class SpeechModel(Protocol):
     Attributes:
         gives_attention: whether the engine gives the attention from which times of words are found.
         fallback: speaker string of the default voice if the checkpoint has no voice at all.
+        adapters: the loaded adapters by their names.
     """
 
     gives_attention: bool
     fallback: str | None
+    adapters: Adapters
 
     @property
     def has_alignment_heads(self) -> bool:

@@ -71,6 +71,8 @@ class SpeechRequest:
         text: what to speak; may contain control tags.
         voice: name of a voice; ``None`` means the server's default voice.
         sample, transcript: a sample prompt string and its transcript, in place of a voice.
+        adapter: name of a loaded adapter that speaks, in place of the voice's own; ``base`` for the
+            checkpoint alone.
         speed: factor of the tempo. The encoder applies it; the model always speaks at 1.
         seed: of all random draws.
         is_seeded: whether the client chose the seed, and so may repeat the request.
@@ -105,6 +107,7 @@ class SpeechRequest:
     voice: str | None = None
     sample: str | None = None
     transcript: str | None = None
+    adapter: str | None = None
     speed: float = 1.0
     seed: int = field(default_factory=new_seed)
     is_seeded: bool = True

@@ -58,6 +58,7 @@ def make_service(chat: Chat | SpeechModel, settings: Settings) -> SpeechService:
         fallback=model.fallback,
         most=settings.limits.voices,
         aliases=settings.aliases,
+        adapters=model.adapters,
         may_shadow=bool(settings.api_keys) if settings.may_shadow is None else settings.may_shadow,
     )
     metrics = ServerMetrics()

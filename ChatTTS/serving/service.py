@@ -7,13 +7,14 @@ import contextlib
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..audio.samples import Samples
-from ..errors import ChatTTSError, EngineDeadError, TextError
+from ..errors import ChatTTSError, ConfigError, EngineDeadError, TextError
+from ..model.adapter_names import BASE, chosen_adapter
 from ..text.lexicon import LexiconUse
 from ..text.pauses import LONGEST_PAUSE, paused_parts, total_pause
 from ..utils.lru import LRU
@@ -259,8 +260,8 @@ class SpeechService:
             voice = {"spk_smp": request.sample}
             if request.transcript:
                 voice["txt_smp"] = request.transcript
-            return voice
-        return self._voice(request.voice)
+            return self._with_adapter(voice, request.adapter)
+        return self._voice(request.voice, request.adapter)
 
     async def find_lexicon_uses(self, request: SpeechRequest) -> tuple[LexiconUse, ...]:
         """Return where the lexicon replaces words of the text.
@@ -370,22 +371,36 @@ class SpeechService:
 
     def _segment_jobs(self, request: SpeechRequest, job: SpeechJob) -> list[SpeechJob | None]:
         """Return the job of each segment; ``None`` for silence alone."""
+
+        def voice(name: str | None) -> Mapping[str, str]:
+            return job.voice if name is None else self._voice(name, request.adapter)
+
         return [
-            replace(
-                job,
-                text=segment.text,
-                voice=job.voice if segment.voice is None else self._voice(segment.voice),
-            )
-            if segment.text
-            else None
+            replace(job, text=segment.text, voice=voice(segment.voice)) if segment.text else None
             for segment in request.segments
         ]
 
-    def _voice(self, name: str | None) -> dict[str, str]:
+    def _voice(self, name: str | None, adapter: str | None = None) -> dict[str, str]:
+        """Return the parameters of a voice; an adapter without a voice is a voice by itself."""
         try:
-            return self.voices.parameters(name)
+            if name is None and adapter in self.model.adapters:
+                name = adapter
+            return self._with_adapter(self.voices.parameters(name), adapter)
+        except ServingError:
+            raise
         except ChatTTSError as error:
             raise as_serving_error(error) from error
+
+    def _with_adapter(self, voice: dict[str, str], adapter: str | None) -> dict[str, str]:
+        """Return the parameters with the adapter that speaks, if any is loaded or asked for."""
+        known = self.model.adapters
+        if adapter is None and not known:
+            return voice
+        try:
+            chosen = chosen_adapter(adapter or voice.get("adapter"), known)
+        except ConfigError as error:
+            raise BadRequestError(str(error), param="adapter") from error
+        return voice | {"adapter": chosen or BASE}
 
     def speech_started(self, speech: Speech) -> None:
         """Note that a request runs, so that :meth:`close` waits for it."""

@@ -119,6 +119,7 @@ class Speech(AsyncIterator[Piece]):
     async def __aenter__(self) -> Speech:
         backend, request = self._backend, self.request
         self._voice = backend.check(request)
+        self.record.adapter = self._voice.get("adapter", "")
         self.lexicon_uses = await backend.find_lexicon_uses(request)
         # While the server shuts down, the admission refuses every new request.
         may_use_cache = self._is_cacheable and not backend.admission.draining

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from ..blends import blend_speakers, parse_blend
 from ..config import Config
-from ..errors import VoiceError
+from ..errors import ChatTTSError, VoiceError
+from ..model.adapter_names import DEFAULT, Adapters
 from ..voices import SavedVoice, VoiceLibrary, check_name, folded, is_speaker_string
 from .errors import BadRequestError, RequestTooLargeError, ServingError, UnknownVoiceError
 
@@ -43,15 +44,18 @@ class VoiceInfo:
 
     Attributes:
         id: its name in requests.
-        kind: ``speaker``, ``sample`` or ``alias``.
+        kind: ``speaker``, ``sample``, ``adapter`` or ``alias``.
         uploaded: whether it was uploaded, and so can be deleted.
         language: of the checkpoint, if it has only one.
+        stands_for: the listed voice that an alias means; ``None`` for a voice of its own, and for
+            an alias of a speaker string.
     """
 
     id: str
     kind: str
     uploaded: bool
     language: str | None
+    stands_for: str | None = None
 
 
 class Voices:
@@ -64,6 +68,8 @@ class Voices:
         fallback: speaker string of the default voice if the checkpoint has no voice at all.
         most: maximum number of uploaded voices.
         aliases: further names, with the voice that each stands for.
+        adapters: the loaded adapters, each of which is a voice by its name. The one with the name
+            ``default`` is the default voice.
         may_shadow: whether an uploaded voice may take a name that the server itself gives.
 
     Attributes:
@@ -82,23 +88,29 @@ class Voices:
         fallback: str | None = None,
         most: int = 1000,
         aliases: Mapping[str, str] | None = None,
+        adapters: Adapters | None = None,
         may_shadow: bool = False,
     ) -> None:
         self._config, self._library, self._most = config, library, most
         self._aliases, self._may_shadow = dict(aliases or {}), may_shadow
+        self._adapters: Adapters = adapters or {}
         self._targets = {folded(name): voice for name, voice in self._aliases.items()}
         own = config.defaults.speakers
         if config.defaults.speaker is not None or own or fallback is None:
             self._speakers: Mapping[str, str] = own
         else:
             self._speakers = {"default": fallback}
-        self._own = {folded(name): name for name in (*ALIASES, *self._speakers)}
-        self.default = default or config.defaults.speaker or next(iter(self._speakers), None)
+        self._own = {folded(name): name for name in (*ALIASES, *self._speakers, *self._adapters)}
+        self._plain = config.defaults.speaker or next(iter(self._speakers), None)
+        self.default = default or (DEFAULT if DEFAULT in self._adapters else self._plain)
         for alias, voice in self._aliases.items():
-            if self._named(voice) is None and not is_speaker_string(voice):
+            try:
+                self._unaliased(voice)
+            except ChatTTSError as error:
                 raise UnknownVoiceError(
-                    f"the alias {alias!r} stands for the voice {voice!r}, which does not exist"
-                )
+                    f"the alias {alias!r} stands for the voice {voice!r}, which cannot be used: "
+                    f"{error}"
+                ) from error
         if default is not None:
             self.parameters(default)
 
@@ -108,12 +120,15 @@ class Voices:
         width = self._config.gpt.hidden_size
         uploaded = {v.name: v for v in self._library.readable() if v.width == width}
         found = [VoiceInfo(v.name, v.kind, True, language) for v in uploaded.values()]
-        names = [name for name in self._speakers if name not in uploaded]
+        found = [info for info in found if info.id not in self._adapters]
+        found += [VoiceInfo(name, "adapter", False, language) for name in self._adapters]
+        taken = {info.id for info in found}
+        names = [name for name in self._speakers if name not in taken]
         found += [VoiceInfo(name, "speaker", False, language) for name in names]
         taken = {info.id for info in found}
         others = [*self._aliases, *(ALIASES if self._speakers else ())]
         found += [
-            VoiceInfo(name, "alias", False, language)
+            VoiceInfo(name, "alias", False, language, self._meant(name, uploaded))
             for name in dict.fromkeys(others)
             if name not in taken
         ]
@@ -135,7 +150,11 @@ class Voices:
         name = name or self.default
         if name is None:
             return {}
-        found = self._named(self._targets.get(folded(name), name))
+        return self._unaliased(self._targets.get(folded(name), name))
+
+    def _unaliased(self, name: str) -> dict[str, str]:
+        """Return the parameters of a voice whose name is no alias of the settings."""
+        found = self._named(name)
         if found is not None:
             return found
         if is_speaker_string(name):
@@ -149,6 +168,17 @@ class Voices:
             f"there is no voice {shown!r}; GET /v1/audio/voices lists all of them"
         )
 
+    def _meant(self, alias: str, uploaded: Collection[str]) -> str | None:
+        """Return the listed voice that an alias means; ``None`` if that has no name."""
+        name = self._targets.get(folded(alias), alias)
+        if name not in {*uploaded, *self._speakers, *ALIASES}:
+            key = folded(name)
+            saved = next((other for other in uploaded if folded(other) == key), None)
+            name = saved or self._own.get(key, name)
+        if name in uploaded or name in self._speakers:
+            return name
+        return self._speaker_of(name) if name in ALIASES else None
+
     def _part(self, name: str) -> dict[str, str]:
         """Return the parameters of a voice of a blend, which is no blend itself."""
         found = self._named(self._targets.get(folded(name), name))
@@ -161,6 +191,8 @@ class Voices:
 
     def _named(self, name: str) -> dict[str, str] | None:
         """Return the parameters of a voice that has a name; ``None`` if there is none."""
+        if name in self._adapters:
+            return self._of_adapter(name)
         if name in self._library:
             return self._saved(name)
         if name in self._speakers or name in ALIASES:
@@ -177,12 +209,25 @@ class Voices:
             voice = self._library.load(name)
         return voice.parameters(self._config.gpt.hidden_size)
 
+    def _of_adapter(self, name: str) -> dict[str, str]:
+        """Return the parameters of an adapter, with its own speaker or the checkpoint's."""
+        speaker = self._adapters[name].speaker
+        if speaker is not None:
+            return {"spk_emb": speaker, "adapter": name}
+        own = {} if self._plain is None else {"spk_emb": self._speakers[self._plain]}
+        return own | {"adapter": name}
+
     def _of_server(self, name: str) -> dict[str, str] | None:
-        """Return the parameters of a speaker of the checkpoint, or of an alias with its name."""
-        if name in self._speakers:
-            return {"spk_emb": self._speakers[name]}
-        speakers = list(self._speakers.values())
-        return {"spk_emb": speakers[ALIASES.index(name) % len(speakers)]} if speakers else None
+        """Return the parameters of an adapter, a speaker of the checkpoint, or an alias of one."""
+        if name in self._adapters:
+            return self._of_adapter(name)
+        speaker = name if name in self._speakers else self._speaker_of(name)
+        return None if speaker is None else {"spk_emb": self._speakers[speaker]}
+
+    def _speaker_of(self, alias: str) -> str | None:
+        """Return the speaker of one of OpenAI's names; ``None`` if the checkpoint has none."""
+        speakers = list(self._speakers)
+        return speakers[ALIASES.index(alias) % len(speakers)] if speakers else None
 
     def save(
         self,

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -39,11 +39,26 @@ class Usage:
 
 
 class ServerProcess:
-    """`chattts serve` on a free port; a context manager that starts and ends it."""
+    """`chattts serve` on a free port; a context manager that starts and ends it.
 
-    def __init__(self, folder: Path, *, running: int, waiting: int, dtype: str) -> None:
+    Args:
+        folder: of the voices.
+        running, waiting: most requests that are spoken, and that wait.
+        dtype: of the language model.
+        interfaces: options of the interfaces beside HTTP.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        running: int,
+        waiting: int,
+        dtype: str,
+        interfaces: Sequence[str] = ("--no-grpc",),
+    ) -> None:
         self._command = [
-            *(sys.executable, "-m", "ChatTTS", "serve", "--port", "0", "--no-grpc"),
+            *(sys.executable, "-m", "ChatTTS", "serve", "--port", "0", *interfaces),
             *("--model", "bundled", "--dtype", dtype, "--voices", str(folder)),
             *("--max-running", str(running), "--max-waiting", str(waiting)),
         ]

@@ -9,68 +9,49 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, fields
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ChatTTS.voice_learning.sequences import IGNORED, CodeBatch, code_batch
+
 from .prompts import Coded, Prompts, Sequence
 from .speakers import COORDINATES
 from .types import VOICES, RefinePair
 
-IGNORED = -100  # the target of a position that the loss ignores
-T = TypeVar("T", bound="_Tensors")
 _SPEECH, _REFINE = 1, 2  # kinds of draws
 
 
 @dataclass(frozen=True, eq=False)
-class _Tensors:
-    def to(self: T, device: torch.device | str) -> T:
-        """Return a copy on ``device``."""
-        return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
-
-
-@dataclass(frozen=True, eq=False)
-class SpeechBatch(_Tensors):
-    """Sequences of speech, [B, L] positions.
+class SpeechBatch(CodeBatch):
+    """Sequences of speech, [B, L] positions, with what only this recipe knows of them.
 
     Attributes:
-        ids: text ids, int64 [B, L]; 0 elsewhere.
-        codes: code frames that the model reads, int64 [B, L, num_codebooks]; 0 elsewhere.
-        is_code: bool [B, L], whether the position is a code frame.
-        is_slot: bool [B, L], whether the position is the speaker's.
         points: speakers, float32 [B, 4]; zeros without a speaker.
-        targets: codes to predict, including the end, int64 [B, L, num_codebooks]; ``IGNORED``
-            elsewhere.
         spoken: first and last text position that the predicted frame speaks, int64 [B, L, 2]; -1
             elsewhere.
         sounds: the sound of the predicted frame and the next different sound, int64 [B, L, 2];
             ``IGNORED`` elsewhere.
     """
 
-    ids: Tensor
-    codes: Tensor
-    is_code: Tensor
-    is_slot: Tensor
     points: Tensor
-    targets: Tensor
     spoken: Tensor
     sounds: Tensor
 
-    @property
-    def tokens(self) -> int:
-        """The number of positions, padding included."""
-        return self.ids.numel()
-
 
 @dataclass(frozen=True, eq=False)
-class TextBatch(_Tensors):
+class TextBatch:
     """Sequences of the refine pass: ``ids`` and ``targets``, int64 [B, L]."""
 
     ids: Tensor
     targets: Tensor
+
+    def to(self, device: torch.device | str) -> TextBatch:
+        """Return a copy on ``device``."""
+        return TextBatch(self.ids.to(device), self.targets.to(device))
 
 
 def speech_batch(
@@ -87,37 +68,30 @@ def speech_batch(
             by others. The share is drawn from 0 to ``corruption``. So the model learns to continue
             after a wrong frame.
     """
-    size, length = len(sequences), max(map(len, sequences))
-    num_codebooks = sequences[0].codes.shape[1]
-    ids = np.zeros((size, length), np.int64)
-    codes = np.zeros((size, length, num_codebooks), np.int64)
-    is_code = np.zeros((size, length), np.bool_)
-    is_slot = np.zeros_like(is_code)
-    points = np.zeros((size, COORDINATES), np.float32)
-    targets = np.full((size, length, num_codebooks), IGNORED, np.int64)
-    spoken = np.full((size, length, 2), -1, np.int64)
+    read = None
+    if rng is not None and corruption:
+        frames = np.concatenate([s.codes for s in sequences])
+        read = [corrupted(s.codes, frames, end, corruption, rng) for s in sequences]
+    batch = code_batch(sequences, end, read)
+    points = np.zeros((len(sequences), COORDINATES), np.float32)
+    spoken = np.full((*batch.ids.shape, 2), -1, np.int64)
     sounds = np.full_like(spoken, IGNORED)
-    frames = np.concatenate([s.codes for s in sequences])
     for row, s in enumerate(sequences):
         n, whole = len(s.ids), len(s)
-        ids[row, :n] = s.ids
-        read = s.codes
-        if rng is not None and corruption:
-            read = _corrupted(read, frames, end, corruption, rng)
-        codes[row, n:whole] = read
-        is_code[row, n:whole] = True
         if s.slot is not None and s.point is not None:
-            is_slot[row, s.slot] = True
             points[row] = s.point
-        # Each position predicts the next one.
-        targets[row, s.given - 1 : whole - 1] = s.codes[s.given - n :]
-        targets[row, whole - 1] = end
         if s.spoken is not None:
             spoken[row, n - 1 : whole - 1] = s.spoken
         if s.sounds is not None:
             sounds[row, n - 1 : whole - 1] = s.sounds
-    arrays = (ids, codes, is_code, is_slot, points, targets, spoken, sounds)
-    return SpeechBatch(*map(torch.from_numpy, arrays))
+    named = {f.name: getattr(batch, f.name) for f in fields(batch)}
+    return SpeechBatch(
+        **named,
+        **{
+            name: torch.from_numpy(values)
+            for name, values in (("points", points), ("spoken", spoken), ("sounds", sounds))
+        },
+    )
 
 
 def text_batch(sequences: Items[Sequence]) -> TextBatch:
@@ -130,7 +104,7 @@ def text_batch(sequences: Items[Sequence]) -> TextBatch:
     return TextBatch(torch.from_numpy(ids), torch.from_numpy(targets))
 
 
-def _corrupted(
+def corrupted(
     codes: NDArray[np.int64],
     others: NDArray[np.int64],
     end: int,

@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ChatTTS.model.dvae import DVAE
 from ChatTTS.utils.progress import progress
+from ChatTTS.voice_learning.sequences import groups_of_similar_length
 
 from .checkpoints import checksum
 from .features import fitted
@@ -89,20 +90,6 @@ def coded_corpus(
     seconds = sum(len(item.codes) for item in items) * 512 / 24_000
     logger.info("%d utterances as codes, %.1f h", len(items), seconds / 3600)
     return items
-
-
-def groups_of_similar_length(lengths: Sequence[int], most: int) -> list[list[int]]:
-    """Group indices by similar length, each group at most ``most`` long with its padding.
-
-    An item that is longer than that has a group of its own.
-    """
-    groups: list[list[int]] = []
-    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if groups and lengths[index] * (len(groups[-1]) + 1) <= most:
-            groups[-1].append(index)
-        else:
-            groups.append([index])
-    return groups
 
 
 def _write(path: Path, items: Sequence[Coded]) -> None:

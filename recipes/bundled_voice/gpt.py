@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,12 +16,19 @@ from ChatTTS.config import EmbedConfig, GPTConfig
 from ChatTTS.model.dvae import DVAE
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.llama_config import LlamaShape
+from ChatTTS.voice_learning.sequences import (
+    IGNORED,
+    CodeBatch,
+    codebook_losses,
+    embed_batch,
+    groups_of_similar_length,
+)
 
-from .batches import IGNORED, Mixture, SpeechBatch, Steps, TextBatch, speech_batch
+from .batches import Mixture, SpeechBatch, Steps, TextBatch, speech_batch
 from .checkpoints import checksum, load_average, read_origin, read_position
 from .codec import NAME as CODEC_NAME
 from .codec import load_codec
-from .coded import coded_corpus, encode, groups_of_similar_length
+from .coded import coded_corpus, encode
 from .data import Corpus
 from .decoder import train_decoder
 from .llama import Guidance, Llama
@@ -158,12 +166,9 @@ class SpeechModel(nn.Module):
 
         The loss is 0 without guided heads.
         """
-        text = self.embed.embed_text(batch.ids)
-        frames = self.embed.embed_codes(batch.codes)
-        x = torch.where(batch.is_code[..., None], frames, text)
-        rest = x.new_zeros(len(batch.points), self.sizes.hidden - COORDINATES)
-        speakers = torch.cat([batch.points.to(x), rest], dim=1)
-        x = torch.where(batch.is_slot[..., None], speakers[:, None], x)
+        points = batch.points
+        rest = points.new_zeros(len(points), self.sizes.hidden - COORDINATES)
+        x = embed_batch(self.embed, batch, torch.cat([points, rest], dim=1))
         guidance = None
         if guided_heads:
             guidance = Guidance(batch.spoken, self.guided_layers, guided_heads)
@@ -187,14 +192,31 @@ class SpeechModel(nn.Module):
         return [h[p][:-1].float() for h, p in zip(hidden, is_predicting, strict=True)]
 
 
+B = TypeVar("B", bound=CodeBatch)
+Read = TypeVar("Read", bound=CodeBatch, contravariant=True)
+
+
+class Predicts(Protocol[Read]):
+    """A model of speech whose hidden states predict frames.
+
+    Attributes:
+        embed: embeddings and heads.
+    """
+
+    embed: Embed
+
+    def speech(self, batch: Read, /) -> tuple[Tensor, ...]:
+        """Return the hidden states [B, L, hidden], and more."""
+
+
 @torch.no_grad()
 def with_own_frames(
-    model: SpeechModel,
-    batch: SpeechBatch,
+    model: Predicts[B],
+    batch: B,
     most: float,
     temperature: float,
     generator: torch.Generator,
-) -> SpeechBatch:
+) -> B:
     """Replace some frames that the model reads by frames that it draws itself.
 
     All of them are drawn at once from the model's predictions (scheduled sampling in parallel,
@@ -213,11 +235,11 @@ def with_own_frames(
     chosen = is_read & (torch.rand((rows, places - 1), generator=generator, device=device) < share)
     with autocast(device):
         hidden = model.speech(batch)[0][:, :-1][chosen]
-        logits = model.embed.code_logits(hidden)[..., :NUM_CODES]
+        logits = model.embed.code_logits(hidden)[..., :-1]  # without the end
     # This takes one random number per draw. torch.multinomial takes one per code, which is slow.
     cumulated = (logits.float() / temperature).softmax(-1).cumsum(-1)
     heights = torch.rand(cumulated.shape[:2], generator=generator, device=device)[..., None]
-    drawn = torch.searchsorted(cumulated, heights).clamp_max(NUM_CODES - 1)[..., 0]
+    drawn = torch.searchsorted(cumulated, heights).clamp_max(logits.shape[-1] - 1)[..., 0]
     codes = batch.codes.clone()
     codes[:, 1:][chosen] = drawn
     return replace(batch, codes=codes)
@@ -232,7 +254,7 @@ def code_losses(
         logits: float32 [n, num_vq, codes and the end].
         targets: int64 [n, num_vq].
     """
-    each = cross_entropy(logits.transpose(1, 2), targets, reduction="none").mean(0)
+    each = codebook_losses(logits, targets).mean(0)
     weights = each.new_tensor(settings.codebook_weights)
     codes = (each * weights).sum() / weights.sum()
     # The log odds of the end against all codes.

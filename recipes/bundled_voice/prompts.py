@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from ChatTTS.model.tokenizer import code_prompt, refine_prompt
+from ChatTTS.voice_learning.sequences import CodeSequence
 
 from .types import RefinePair
 
@@ -40,30 +41,19 @@ class Coded:
 
 
 @dataclass(frozen=True, eq=False)
-class Sequence:
-    """Text ids, then frames of codes; the positions after the prompt are learned.
+class Sequence(CodeSequence):
+    """Text ids, then frames of codes, with what only this recipe knows of them.
 
     Attributes:
-        ids: int64 [n].
-        codes: int64 [m, num_codebooks], beginning with the frames of the voice sample.
-        given: number of positions of the prompt; inference generates the rest.
-        slot: index of the speaker's position in ``ids``, or None.
         point: the speaker, float32 [4], or None.
         spoken: int64 [m, 2], first and last text position that is spoken in each frame; -1 if
             unknown.
         sounds: int64 [m, 2], the sound of each frame and the next different sound.
     """
 
-    ids: NDArray[np.int64]
-    codes: NDArray[np.int64]
-    given: int
-    slot: int | None = None
     point: NDArray[np.float32] | None = None
     spoken: NDArray[np.int64] | None = None
     sounds: NDArray[np.int64] | None = None
-
-    def __len__(self) -> int:
-        return len(self.ids) + len(self.codes)
 
 
 class Prompts:

@@ -31,6 +31,15 @@ def error_rate(lines: Sequence[str], heard: Sequence[Sequence[str]]) -> float:
     return round(word_errors(lines, heard).rate, 2)
 
 
+def through_codec(chat: Chat, samples: Samples) -> Samples:
+    """Encode samples with a checkpoint's codec, and decode them again."""
+    model = chat._loaded
+    with torch.inference_mode():
+        codes = model.dvae.encode(torch.from_numpy(samples)[None])[0]
+    copied: Samples = model.from_codes.samples(codes.T).numpy()
+    return copied
+
+
 @dataclass
 class Subject:
     """The voice that is measured.
@@ -106,11 +115,7 @@ class Subject:
 
     def through_codec(self, samples: Samples) -> Samples:
         """Encode samples with the codec, and decode them again."""
-        model = self.chat._loaded
-        with torch.inference_mode():
-            codes = model.dvae.encode(torch.from_numpy(samples)[None])[0]
-        copied: Samples = model.from_codes.samples(codes.T).numpy()
-        return copied
+        return through_codec(self.chat, samples)
 
     def recognise(self, waves: Sequence[Samples]) -> list[list[str]]:
         """Return the recognised words of each wave."""

@@ -207,6 +207,7 @@ def test_the_defaults(chat: FakeChat, run: Run) -> None:
         "tensor_parallel_size": 1,
         "pipeline_parallel_size": 1,
         "distributed_executor_backend": None,
+        "adapter": None,
     }
     asked = chat.asked
     assert asked["skip_refine_text"] is True
@@ -301,6 +302,17 @@ def test_refining_is_asked_for(
     assert chat.asked["params_refine_text"]["manual_seed"] == 1
     run("say", "hi", "--model", model, "--oral", "2", "--no-refine")
     assert chat.asked["skip_refine_text"] is True
+
+
+def test_an_adapter_as_voice(chat: FakeChat, run: Run) -> None:
+    given = ("say", "hello", "-o", "a.wav", "--adapter", "anna=some/folder", "--voice")
+    assert run(*given, "anna")[0] == 0
+    assert chat.loaded["adapter"] == {"anna": Path("some/folder")}
+    assert chat.asked["params_infer_code"]["adapter"] == "anna"
+    assert "voice the adapter's own" in run("say", "hello", "-o", "b.wav", "--adapter", "x")[2]
+    status, _, error = run(*given, "bert")
+    assert status != 0
+    assert "anna" in error
 
 
 def test_a_recording_as_voice(chat: FakeChat, run: Run) -> None:

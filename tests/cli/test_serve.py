@@ -152,7 +152,22 @@ def test_all_options(serve: FakeServe, chat: FakeChat) -> None:
         "tensor_parallel_size": 2,
         "pipeline_parallel_size": 3,
         "distributed_executor_backend": "mp",
+        "adapter": None,
     }
+
+
+def test_adapters_by_their_names(serve: FakeServe, chat: FakeChat) -> None:
+    assert main(["serve", "--adapter", "anna=some/folder", "--adapter", "x"]) == 0
+    assert chat.loaded["adapter"] == {"anna": Path("some/folder"), "default": Path("x")}
+
+
+@pytest.mark.parametrize("given", [["=x"], ["anna="], ["base=x"], ["a b=x"], ["a=x", "a=y"]])
+def test_adapters_that_cannot_be(
+    serve: FakeServe, given: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = [word for value in given for word in ("--adapter", value)]
+    assert main(["serve", *options]) == 2
+    assert "adapter" in capfd.readouterr().err
 
 
 def test_without_grpc(serve: FakeServe, capfd: pytest.CaptureFixture[str]) -> None:

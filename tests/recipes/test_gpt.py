@@ -13,15 +13,9 @@ import torch
 from ChatTTS.model.llama import llama_config
 from ChatTTS.model.tokenizer import Tokenizer, code_prompt, refine_prompt
 from ChatTTS.model.torchaudio_import import ensure_torchaudio
+from ChatTTS.voice_learning.sequences import IGNORED
 from recipes.bundled_voice import coded, gpt, speakers
-from recipes.bundled_voice.batches import (
-    IGNORED,
-    Mixture,
-    SpeechBatch,
-    Steps,
-    speech_batch,
-    text_batch,
-)
+from recipes.bundled_voice.batches import Mixture, SpeechBatch, Steps, speech_batch, text_batch
 from recipes.bundled_voice.checkpoints import checksum
 from recipes.bundled_voice.gpt import (
     NUM_CODES,

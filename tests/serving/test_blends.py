@@ -101,3 +101,29 @@ def test_what_combine_refuses(client: httpx.Client, voices: Any) -> None:
 
 def test_the_test_route(client: httpx.Client) -> None:
     assert client.get("/v1/test").json() == {"status": "ok"}
+
+
+def save(client: httpx.Client, name: str, speaker: str) -> httpx.Response:
+    form = {"name": name, "speaker": speaker, "consent": "A mix of voices of this server."}
+    return client.post("/v1/audio/voices", data=form)
+
+
+def test_a_blend_is_saved_as_a_voice(client: httpx.Client) -> None:
+    assert save(client, "both of us", "rms:70,AF_Bella:30").json()["kind"] == "speaker"
+    assert ask(client, "both of us").content == ask(client, "rms:0.7,slt:0.3").content
+    for speaker in ("rms", "rms:0,slt:1", "rms+nobody", "hello"):
+        error = save(client, "wrong", speaker)
+        assert error.status_code == 400, speaker
+        assert error.json()["error"]["param"] == "speaker"
+
+
+def test_the_list_tells_what_names_stand_for(client: httpx.Client) -> None:
+    listed = client.get("/v1/audio/voices").json()
+    meant = {voice["id"]: voice["stands_for"] for voice in listed["voices"]}
+    kinds = {voice["id"]: voice["kind"] for voice in listed["voices"]}
+    assert (meant["af_bella"], meant["alloy"], meant["ash"], meant["rms"]) == (
+        *("slt", "rms", "slt"),
+        None,
+    )
+    assert all((meant[name] is not None) == (kind == "alias") for name, kind in kinds.items())
+    assert {name for name in meant.values() if name} <= kinds.keys()

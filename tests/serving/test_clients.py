@@ -20,6 +20,7 @@ from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.requests import Priority
 from ChatTTS.serving.rest.schemas import FormatName
 
+from ..support.protocol_ways import PROTOCOL_WAYS, Way
 from ..support.server_tools import (
     PCM,
     RATE,
@@ -37,6 +38,14 @@ TEXT = "The lamp was lit. Nobody knew why. We went home."
 SHORT = "We went home."
 VOICE = "slt"
 SEED = 11
+# Defaults of ElevenLabs', Deepgram's and Cartesia's examples, of Riva's and of Kokoro's clients.
+VENDORS_NAMES = (
+    "21m00Tcm4TlvDq8ikWAM",
+    "aura-asteria-en",
+    "694f9389-aac1-45b6-b726-9d9369183238",
+    "English-US.Female-1",
+    "af_heart",
+)
 KEY = "a-key"
 EXACT = ("pcm", "wav", "flac")
 FORMATS = (*EXACT, "mp3", "opus", "aac")
@@ -44,7 +53,7 @@ FORMATS = (*EXACT, "mp3", "opus", "aac")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[WholeServer]:
-    with whole_server() as running:
+    with whole_server(wyoming_port=0, aliases=dict.fromkeys(VENDORS_NAMES, VOICE)) as running:
         yield running
 
 
@@ -397,3 +406,16 @@ def test_the_same_samples_everywhere(
     server: WholeServer, whole: NDArray[np.int16], way: Callable[[WholeServer], bytes]
 ) -> None:
     assert apart(samples(way(server)), whole) <= 1
+
+
+@pytest.mark.parametrize("way", PROTOCOL_WAYS, ids=lambda way: way.__name__)
+def test_the_same_samples_over_every_protocol(
+    server: WholeServer, whole: NDArray[np.int16], way: Way
+) -> None:
+    assert apart(samples(way(server, TEXT, VOICE, SEED)), whole) <= 1
+
+
+@pytest.mark.parametrize("name", VENDORS_NAMES)
+@pytest.mark.parametrize("way", PROTOCOL_WAYS[::2], ids=lambda way: way.__name__)
+def test_an_alias_is_a_voice_of_every_protocol(server: WholeServer, way: Way, name: str) -> None:
+    assert way(server, SHORT, name, SEED) == way(server, SHORT, VOICE, SEED)

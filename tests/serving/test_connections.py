@@ -436,3 +436,23 @@ def test_a_client_that_does_not_end_the_handshake_of_tls_is_cut(chat: Chat, tmp_
         answer = httpx.get(f"{server.url}/health", verify=trusted, timeout=PATIENCE)
         assert answer.status_code == 200
         assert eventually(lambda: open_now(server) == 0)
+
+
+def test_a_short_message_does_not_wait_for_the_one_before() -> None:
+    """Nagle's algorithm holds a second short packet back until the client has told of the first."""
+    made: asyncio.Queue[int] = asyncio.Queue()
+
+    class Noting(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            sock = transport.get_extra_info("socket")
+            made.put_nowait(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    async def connected() -> int:
+        bound = bind("127.0.0.1", 0)
+        registry = Connections(Settings())
+        with contextlib.closing(bound):
+            async with accept_connections(bound, registry, lambda _: Noting(), None):
+                with socket.create_connection(bound.getsockname()):
+                    return await asyncio.wait_for(made.get(), PATIENCE)
+
+    assert asyncio.run(connected()) != 0

@@ -92,6 +92,7 @@ def test_a_document_is_read(server: RunningServer, folder: ToolFolder) -> None:
         ("save", {"file": "/x.mp3"}, "no name of a file"),
         ("save", {"file": "link/x.mp3"}, "no name of a file"),
         ("save", {"file": "a\0.mp3"}, "no name of a file"),
+        ("save", {"file": "a" * 300 + ".mp3"}, "no name of a file"),
         ("save", {"file": "x.exe"}, "must end with"),
         ("save", {"file": "x.mp3", "voice": "nobody"}, "no voice 'nobody'"),
         ("save", {"file": "x.mp3", "speed": 99}, "speed"),
@@ -164,23 +165,28 @@ def test_what_the_command_refuses(
     assert words in capsys.readouterr().err
 
 
-def test_keys_over_http() -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
+def test_keys_and_foreign_pages_over_http(host: str) -> None:
+    """A page may let its own name stand for any address of this machine."""
     import httpx
 
     from ChatTTS.serving.auth import Authenticator
-    from ChatTTS.serving.mcp import keyed_app
+    from ChatTTS.serving.mcp import guarded_app
+    from ChatTTS.serving.origins import OriginPolicy
+    from ChatTTS.serving.settings import Settings
 
     async def never() -> Any:
         raise AssertionError("no tool is called")
 
     server: MCPServer[Any] = make_server(never, None, may_play=False)
-    app = server.streamable_http_app()
-    keyed = keyed_app(app, Authenticator(("k",)))
+    app = server.streamable_http_app(host=host)
+    keyed = guarded_app(app, Authenticator(("k",)), OriginPolicy(Settings(api_keys=("k",))))
+    plain = guarded_app(app, Authenticator(()), OriginPolicy(Settings(host=host)))
 
     async def statuses() -> list[int]:
         async with app.router.lifespan_context(app):
             transport = httpx.ASGITransport(keyed)
-            base = "http://127.0.0.1:8765"
+            base = f"http://{host}:8765"
             async with httpx.AsyncClient(transport=transport, base_url=base) as client:
                 body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
                 accept = {"accept": "application/json, text/event-stream"}
@@ -188,8 +194,14 @@ def test_keys_over_http() -> None:
                 for headers in ({}, {"authorization": "Bearer x"}, {"authorization": "Bearer k"}):
                     answer = await client.post("/mcp", json=body, headers=accept | headers)
                     found.append(answer.status_code)
-                return found
+            transport = httpx.ASGITransport(plain)
+            async with httpx.AsyncClient(transport=transport, base_url=base) as client:
+                for headers in ({"host": "evil.example"}, {"origin": "http://evil.example"}):
+                    answer = await client.post("/mcp", json=body, headers=accept | headers)
+                    found.append(answer.status_code)
+            return found
 
-    refused, wrong, right = asyncio.run(statuses())
+    refused, wrong, right, *foreign = asyncio.run(statuses())
     assert (refused, wrong) == (401, 401)
     assert right != 401
+    assert foreign == [403, 403]

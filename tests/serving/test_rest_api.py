@@ -416,7 +416,7 @@ def test_readiness(client: httpx.Client, strict: RunningServer) -> None:
     assert (unready.status_code, unready.json()) == (503, {"status": "starting"})
     status = client.get("/v1/status").json()
     assert (status["state"], status["running"], status["waiting"]) == ("ready", 0, 0)
-    assert status["limit"] == 16
+    assert (status["limit"], status["max_characters"]) == (16, 10_000)
 
 
 def figures(client: httpx.Client) -> dict[str, float]:

@@ -344,7 +344,9 @@ def test_a_client_that_does_not_read_makes_the_engine_wait(server: RunningServer
     async def speak_to_nobody() -> tuple[int, int]:
         queue = SendQueue(None)  # type: ignore[arg-type]  # never run, so nothing is written
         sender = ContextSender(queue, None, lambda: False)
-        speech_queue = SpeechQueue(server.service, "client", sender, lambda run: None, _nothing)
+        speech_queue = SpeechQueue(
+            server.service, "client", sender, lambda run: None, _nothing, skips_silence=False
+        )
         for sentence in SENTENCES * 6:
             speech_queue.put(QueuedUtterance(run, sentence))
         before = (0, 0)

@@ -189,7 +189,9 @@ def test_too_many_texts_that_end_by_silence(server: RunningServer) -> None:
 
     async def wild() -> None:
         sender = ContextSender(SendQueue(cast(WebSocket, None)), None, lambda: False)
-        speech_queue = SpeechQueue(server.service, "", sender, lambda run: None, ended)
+        speech_queue = SpeechQueue(
+            server.service, "", sender, lambda run: None, ended, skips_silence=False
+        )
         context = Context(server.service, ContextConfig(flush_after=0.001), speech_queue)
         try:
             await context.append(LONG)

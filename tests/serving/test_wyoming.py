@@ -213,7 +213,7 @@ def test_wyoming_and_keys(server: WholeServer) -> None:
         Settings(port=10200, wyoming_port=10200)
 
 
-def test_home_assistant_finds_it() -> None:
+def test_home_assistant_finds_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the loopback interface; the server announces on the others."""
     found: asyncio.Queue[str] = asyncio.Queue()
 
@@ -236,3 +236,5 @@ def test_home_assistant_finds_it() -> None:
     assert asyncio.run(looked()) == (["127.0.0.1"], 10200)
     assert reachable_addresses("127.0.0.1") == []
     assert reachable_addresses("192.0.2.7") == ["192.0.2.7"]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [(0, 0, 0, "", ("127.0.1.1", 0))])
+    assert reachable_addresses("mybox") == []

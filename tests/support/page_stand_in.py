@@ -7,21 +7,15 @@ import base64
 import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 
-import ChatTTS
+from ChatTTS.serving.rest.page import page_routes
 
-WEB = Path(ChatTTS.__file__).parent / "serving" / "web"
 RATE = 24000
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
-)
 Answer = Callable[[dict[str, Any], Request], Awaitable[Response]]
 
 
@@ -32,8 +26,10 @@ def tone(seconds: float) -> bytes:
     return (samples * 32767).astype("<i2").tobytes()
 
 
-def refusal(status: int, message: str, **headers: str) -> JSONResponse:
-    body = {"error": {"message": message, "type": "t", "param": None, "code": None}}
+def refusal(
+    status: int, message: str, code: str | None = None, param: str | None = None, **headers: str
+) -> JSONResponse:
+    body = {"error": {"message": message, "type": "t", "param": param, "code": code}}
     return JSONResponse(body, status, headers={k.replace("_", "-"): v for k, v in headers.items()})
 
 
@@ -67,6 +63,7 @@ class StandIn:
         self.finish_reason = "stop"
         self.key: str | None = None
         self.voices: list[dict[str, Any]] = [{"id": "anna", "name": "Anna"}]
+        self.default: str | None = "anna"
         self.status: dict[str, Any] = {"running": 0, "waiting": 0, "limit": 4}
         self.words: list[dict[str, Any]] = []  # of requests that ask for them
         self.cues: list[dict[str, Any]] = []
@@ -141,20 +138,12 @@ class StandIn:
         allowed = not self.key or headers.get(b"authorization") == f"Bearer {self.key}".encode()
         answer = self.app
         if path.startswith("/v1") and not allowed:
-            answer = refusal(401, "Give an API key.")
+            answer = refusal(401, "Give an API key.", "invalid_api_key")
         await answer(scope, receive, send)
 
     def make_app(self) -> FastAPI:
         app = FastAPI()
-
-        @app.get("/")
-        async def page() -> Response:
-            policy = {"content-security-policy": POLICY}
-            return FileResponse(WEB / "index.html", headers=policy)
-
-        @app.get("/static/{name}")
-        async def static(name: str) -> Response:
-            return FileResponse(WEB / name)
+        app.include_router(page_routes())  # with the server's own policy
 
         @app.get("/v1/status")
         async def status() -> dict[str, Any]:
@@ -163,18 +152,21 @@ class StandIn:
 
         @app.get("/v1/audio/voices")
         async def voices() -> dict[str, Any]:
-            return {"voices": self.voices}
+            return {"voices": self.voices, "default": self.default}
 
         @app.post("/v1/audio/voices")
         async def upload(request: Request) -> Response:
             form = await request.form()
-            fields = {name: form[name] for name in ("name", "consent", "ref_text")}
-            sample: Any = form["audio_sample"]
-            self.uploads.append({**fields, "audio_sample": await sample.read()})
+            fields: dict[str, Any] = dict(form)
+            sample = fields.pop("audio_sample", None)
+            if sample is not None:
+                fields |= {"file": sample.filename, "audio_sample": await sample.read()}
+            self.uploads.append(fields)
             if fields["name"] == "anna":
-                return refusal(400, "a voice is called 'anna' already")
-            self.voices.append({"id": fields["name"], "name": fields["name"], "uploaded": True})
-            return JSONResponse({"id": fields["name"]})
+                return refusal(400, "'anna' is a voice of this server", "invalid_request", "name")
+            name, kind = fields["name"], "speaker" if sample is None else "sample"
+            self.voices.append({"id": name, "name": name, "kind": kind, "uploaded": True})
+            return JSONResponse({"id": name})
 
         @app.delete("/v1/audio/voices/{name}")
         async def delete(name: str) -> Response:

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ import torch
 from ChatTTS.audio.samples import Samples
 from ChatTTS.checkpoints import assets
 from ChatTTS.config import Config
+from ChatTTS.model.adapter_names import Adapters
 from ChatTTS.model.script_tokenizer import ScriptTokenizer
 from ChatTTS.model.speaker import Speaker
 from ChatTTS.model.tokenizer import Tokenizer
@@ -45,6 +47,7 @@ class ToneModel:
 
     gives_attention, has_alignment_heads = True, True
     fallback: str | None = None
+    adapters: Adapters = MappingProxyType({})
 
     def __init__(self) -> None:
         folder = assets.locate("bundled")

@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ChatTTS.config import EmbedConfig
+from ChatTTS.model.adapters import Adapter
 from ChatTTS.model.embed import Embed, RowKind
 from ChatTTS.model.llama_config import LlamaShape
 from ChatTTS.model.llama_weights import LlamaFile
@@ -135,6 +136,7 @@ def torch_llama(
     attention: Attention | None = None,
     share: Share | None = None,
     peers: Peers | None = None,
+    adapters: Sequence[Adapter] = (),
 ) -> TorchLlama:
     """The Llama on torch; matrices and attention are by default those that the loader takes."""
     own = share or Share(file.shape)
@@ -148,6 +150,7 @@ def torch_llama(
         matrices or matrix_maker(own, (), dtype, CPU, batch_invariant=True),
         share=share,
         peers=peers,
+        adapters=adapters,
     )
 
 
@@ -159,11 +162,14 @@ def native_llama(
     threads: int = 2,
     share: Share | None = None,
     peers: Peers | None = None,
+    adapters: Sequence[Adapter] = (),
 ) -> NativeLlama:
     team = make_team(threads)
     weights = packing.packed_weights(team, file, kind, share)
     rotary = rotary_tables(file.shape)
-    return NativeLlama(team, file.shape, weights, kind, embed, rotary, block_size, share, peers)
+    return NativeLlama(
+        team, file.shape, weights, kind, embed, rotary, block_size, share, peers, adapters
+    )
 
 
 # ---------------------------------------------------------------- the slow one
@@ -216,11 +222,13 @@ class Inputs:
         kinds: uint8 [positions].
         ids: int32 [positions, NUM_CODEBOOKS].
         speaker: float32 [hidden].
+        adapter: the number of its adapter, or -1.
     """
 
     kinds: np.ndarray
     ids: np.ndarray
     speaker: np.ndarray
+    adapter: int = -1
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -300,10 +308,17 @@ class Machine:
             tables=tables,
             table_of=table_of,
             draws=np.arange(len(kinds), dtype=np.int32),
+            adapter_of=self._adapters(own, counts),
         )
         parts = self.llama.forward(batch, self.pool).split(counts)
         for (index, _), part in zip(work, parts, strict=True):
             self.hiddens[index].append(part)
+
+    def _adapters(
+        self, own: Sequence[tuple[Inputs, slice]], counts: Sequence[int]
+    ) -> np.ndarray | None:
+        adapters = np.array([inputs.adapter for inputs, _ in own], dtype=np.int32)
+        return np.repeat(adapters, counts) if adapters.max() >= 0 else None
 
     def run(self, chunk: int) -> list[Tensor]:
         """Run all sequences to their ends, side by side, ``chunk`` positions at a time."""

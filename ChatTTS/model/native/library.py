@@ -96,11 +96,19 @@ class NativeLlamaLayer(ctypes.Structure):
     _fields_ = _fields(c_void_p, "qkv out gate up down attention_norm mlp_norm")
 
 
-class Weights(ctypes.Structure):
+class NativeLowRank(_Checked):
+    """``VelocityLowRank`` of adapters.h."""
+
+    _fields_ = [*_fields(c_void_p, "down up spans"), *_fields(c_int32, "rank")]
+
+
+class Weights(_Checked):
     """``VelocityWeights`` of llama.h."""
 
     _fields_ = [
         ("layers", POINTER(NativeLlamaLayer)),
+        ("adapters", POINTER(NativeLowRank)),
+        *_fields(c_int32, "most_rank"),
         *_fields(c_void_p, "final_norm text_table code_table cosines sines"),
     ]
 
@@ -115,7 +123,8 @@ class BatchInputs(_Checked):
 
     _fields_ = [
         *_fields(c_int32, "rows draws table_width"),
-        *_fields(c_void_p, "kinds ids positions tables table_of draw_rows vectors pool hiddens"),
+        *_fields(c_void_p, "kinds ids positions tables table_of draw_rows adapter_of"),
+        *_fields(c_void_p, "vectors pool hiddens"),
         *_fields(c_void_p, "given passed"),
         ("gather", Gather),
         *_fields(c_void_p, "probe_first probe_layers probe_heads probe_columns probe_starts"),
@@ -178,6 +187,7 @@ DRAW = np.dtype(
 
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "velocity_build": (c_char_p, ()),
+    "velocity_panel": (c_int, ()),
     "velocity_team": (c_void_p, (c_int,)),
     "velocity_dismiss": (None, (c_void_p,)),
     "velocity_matrix_bytes": (c_int64, (c_int, c_int, c_int)),

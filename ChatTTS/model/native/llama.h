@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "adapters.h"
 #include "attention.h"
 #include "products.h"
 
@@ -28,6 +29,8 @@ struct VelocityLayer {
 
 struct VelocityWeights {
   const VelocityLayer* layers;
+  const VelocityLowRank* adapters;  // [adapters][layers][kProducts]
+  int32_t most_rank;                // of any of them
   const float* final_norm;
   const void *text_table, *code_table;  // rows of the hidden size, as the embeddings are stored
   const float *cosines, *sines;         // [positions][head_size]
@@ -45,6 +48,7 @@ struct VelocityBatch {
   int32_t rows, draws, table_width;
   const uint8_t* kinds;
   const int32_t *ids, *positions, *tables, *table_of, *draw_rows;
+  const int32_t* adapter_of;  // of each row, or -1; null if no row has one
   const float* vectors;
   void* pool;
   float* hiddens;  // out: [draws][hidden]
@@ -95,12 +99,13 @@ class Llama : public LlamaBase {
         keys_(sizes.kv_heads * sizes.head_size) {}
 
   void forward(Team& team, const VelocityBatch& batch) override {
-    reserve(team.size(), batch.rows, batch.table_width);
+    reserve(team.size(), batch.rows, batch.table_width, batch.adapter_of);
+    group_rows(batch);
     team.run([&](Team::Member& member) { step(member, batch); });
   }
 
  private:
-  void reserve(int members, int rows, int table_width) {
+  void reserve(int members, int rows, int table_width, bool batch_has_adapters) {
     const auto need = [](auto& buffer, size_t size) {
       if (buffer.size() < size) buffer.resize(size);
     };
@@ -110,6 +115,7 @@ class Llama : public LlamaBase {
     need(qkv_, n * width());
     need(attended_, n * even(sizes_.queries));
     need(gated_, n * even(sizes_.intermediate));
+    if (batch_has_adapters) need(reduced_, 2 * n * weights_.most_rank);
     if (Weights::kQuantised)
       need(quantised_,
            n * row_stride<Weights>(std::max({sizes_.hidden, sizes_.queries, sizes_.intermediate})));
@@ -130,7 +136,7 @@ class Llama : public LlamaBase {
     for (int l = 0; l < sizes_.layers; ++l) {
       const VelocityLayer& layer = layers_[l];
       normalise(member, rows, layer.attention_norm);
-      project(member, rows, normed_, matrix(layer.qkv, width(), sizes_.hidden),
+      project(member, batch, l, kQkv, normed_, matrix(layer.qkv, width(), sizes_.hidden),
               [&](int row, int column, const float* sums, int count) {
                 std::copy(sums, sums + count, &qkv_[size_t(row) * width() + column]);
               });
@@ -143,14 +149,14 @@ class Llama : public LlamaBase {
                own_[member.rank]);
       });
       gather(member, batch, kAttended, attended_, even(sizes_.queries));
-      project(member, rows, attended_, matrix(layer.out, sizes_.own_hidden, sizes_.queries),
-              adding());
+      project(member, batch, l, kOut, attended_,
+              matrix(layer.out, sizes_.own_hidden, sizes_.queries), adding());
       gather(member, batch, kHidden, x_, sizes_.hidden);
       normalise(member, rows, layer.mlp_norm);
-      gate(member, rows, layer);
+      gate(member, batch, l);
       gather(member, batch, kGated, gated_, even(sizes_.intermediate));
-      project(member, rows, gated_, matrix(layer.down, sizes_.own_hidden, sizes_.intermediate),
-              adding());
+      project(member, batch, l, kDown, gated_,
+              matrix(layer.down, sizes_.own_hidden, sizes_.intermediate), adding());
       gather(member, batch, kHidden, x_, sizes_.hidden);
     }
     if (batch.passed) {
@@ -213,9 +219,6 @@ class Llama : public LlamaBase {
     for (int d = 0; d < sizes_.hidden; ++d) x[d] = (add ? x[d] : 0.0f) + plain(from[d]);
   }
 
-  static float plain(float x) { return x; }
-  static float plain(bf16 x) { return from_bf16(x); }
-
   float inverse_rms(const float* x) const {
     Total squares;
     int d = 0;
@@ -254,16 +257,79 @@ class Llama : public LlamaBase {
     }
   }
 
+  // Returns what the adapter of a row that has one adds to a product, or null.
+  const VelocityLowRank* low_rank(const VelocityBatch& batch, int row, int layer,
+                                  VelocityProduct product) const {
+    const size_t place =
+        (size_t(batch.adapter_of[row]) * sizes_.layers + layer) * kProducts + product;
+    const VelocityLowRank* own = &weights_.adapters[place];
+    return own->rank ? own : nullptr;
+  }
+
+  float* reduced(int row, int which) {
+    return &reduced_[(2 * size_t(row) + which) * weights_.most_rank];
+  }
+
+  // Takes rows with an adapter to its ranks, for one or two products of the same inputs.
+  void reduce(Team::Member& member, const VelocityBatch& batch, int layer,
+              std::initializer_list<VelocityProduct> products, const std::vector<Kept>& from,
+              int inputs) {
+    if (!batch.adapter_of) return;
+    // A member takes a few ranks for all rows, so that their weights stay in the nearest cache.
+    member.each(round_up(weights_.most_rank, kRanksAtOnce) / kRanksAtOnce, [&](int i) {
+      int which = 0;
+      for (VelocityProduct product : products) {
+        for (int row : adapted_)
+          if (const VelocityLowRank* own = low_rank(batch, row, layer, product))
+            to_ranks(*own, &from[size_t(row) * even(inputs)], inputs, i * kRanksAtOnce,
+                     std::min(own->rank, (i + 1) * kRanksAtOnce), reduced(row, which));
+        ++which;
+      }
+    });
+  }
+
+  // Adds what adapters add to a panel of a product, to sums[rows][kPanel].
+  void add_adapters(const VelocityBatch& batch, int layer, VelocityProduct product, int which,
+                    int column, float* sums) {
+    for (size_t begin = 0, end = 0; begin < adapted_.size(); begin = end) {
+      const int adapter = batch.adapter_of[adapted_[begin]];
+      const float* ranks[kRowsAtOnce];
+      float* outputs[kRowsAtOnce];
+      int rows = 0;
+      for (; end < adapted_.size() && rows < kRowsAtOnce; ++end, ++rows) {
+        const int row = adapted_[end];
+        if (batch.adapter_of[row] != adapter) break;
+        ranks[rows] = reduced(row, which);
+        outputs[rows] = sums + row * kPanel;
+      }
+      if (const VelocityLowRank* own = low_rank(batch, adapted_[begin], layer, product))
+        from_ranks_of(rows, *own, ranks, column, outputs);
+    }
+  }
+
+  // Notes the rows with adapters, those with one adapter side by side.
+  void group_rows(const VelocityBatch& batch) {
+    adapted_.clear();
+    if (!batch.adapter_of) return;
+    for (int row = 0; row < batch.rows; ++row)
+      if (batch.adapter_of[row] >= 0) adapted_.push_back(row);
+    std::stable_sort(adapted_.begin(), adapted_.end(),
+                     [&](int a, int b) { return batch.adapter_of[a] < batch.adapter_of[b]; });
+  }
+
   // Computes one product, and calls finish(row, column, sums, count) with the outputs.
   template <class Finish>
-  void project(Team::Member& member, int rows, const std::vector<Kept>& from,
-               const Matrix<Weights>& matrix, Finish finish) {
+  void project(Team::Member& member, const VelocityBatch& batch, int layer, VelocityProduct product,
+               const std::vector<Kept>& from, const Matrix<Weights>& matrix, Finish finish) {
+    const int rows = batch.rows;
+    reduce(member, batch, layer, {product}, from, matrix.inputs);
     const Input* in = inputs(member, rows, from, matrix.inputs);
     const int stride = row_stride<Weights>(matrix.inputs);
     member.each(matrix.panels(), [&](int p) {
       float* sums = own_[member.rank].sums.data();
       panel_product(in, rows, stride, matrix, p, sums, matrix.panel(p + 1));
       const int column = p * kPanel, count = std::min(kPanel, matrix.outputs - column);
+      add_adapters(batch, layer, product, 0, column, sums);
       for (int row = 0; row < rows; ++row) finish(row, column, sums + row * kPanel, count);
     });
   }
@@ -276,9 +342,11 @@ class Llama : public LlamaBase {
   }
 
   // silu(gate) * up.
-  void gate(Team::Member& member, int rows, const VelocityLayer& layer) {
-    const auto gates = matrix(layer.gate, sizes_.own_inner, sizes_.hidden);
-    const auto ups = matrix(layer.up, sizes_.own_inner, sizes_.hidden);
+  void gate(Team::Member& member, const VelocityBatch& batch, int l) {
+    const int rows = batch.rows;
+    const auto gates = matrix(layers_[l].gate, sizes_.own_inner, sizes_.hidden);
+    const auto ups = matrix(layers_[l].up, sizes_.own_inner, sizes_.hidden);
+    reduce(member, batch, l, {kGate, kUp}, normed_, sizes_.hidden);
     const Input* in = inputs(member, rows, normed_, sizes_.hidden);
     const int stride = row_stride<Weights>(sizes_.hidden);
     member.each(gates.panels(), [&](int p) {
@@ -287,6 +355,8 @@ class Llama : public LlamaBase {
       panel_product(in, rows, stride, gates, p, g, ups.panel(p));
       panel_product(in, rows, stride, ups, p, u, gates.panel(p + 1));
       const int column = p * kPanel, count = std::min(kPanel, gates.outputs - column);
+      add_adapters(batch, l, kGate, 0, column, g);
+      add_adapters(batch, l, kUp, 1, column, u);
       for (int i = 0; i < rows * kPanel; i += kLanes) {
         const Floats v = load<Floats>(g + i);
         store(g + i, v / (1.0f + exponential(-v)) * load<Floats>(u + i));
@@ -372,7 +442,8 @@ class Llama : public LlamaBase {
   const std::vector<VelocityLayer> layers_;
   const BlockShape shape_;
   const int own_queries_, keys_;
-  std::vector<float> x_, qkv_;
+  std::vector<float> x_, qkv_, reduced_;
+  std::vector<int> adapted_;  // rows with adapters
   std::vector<Kept> normed_, attended_, gated_;
   std::vector<Input> quantised_;
   std::vector<Own> own_;

@@ -141,6 +141,10 @@ inline float from_bf16(bf16 h) {
   return x;
 }
 
+// A stored number as a float.
+inline float plain(float x) { return x; }
+inline float plain(bf16 x) { return from_bf16(x); }
+
 inline Floats as_floats(Words bits) { return load<Floats>(&bits); }
 
 // Stores a vector of floats as any stored kind, with the bits of to_bf16.

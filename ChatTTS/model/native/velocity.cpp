@@ -87,6 +87,9 @@ const char* velocity_build() {
 #endif
 }
 
+// Outputs of a panel of weights.
+int velocity_panel() { return kPanel; }
+
 // Returns null if the system does not give so many threads.
 void* velocity_team(int size) {
   try {

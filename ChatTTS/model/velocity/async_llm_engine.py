@@ -195,6 +195,7 @@ class AsyncLLMEngine:
         request_id: str | None = None,
         priority: float = 0,
         cancelled: Cancellation | None = None,
+        adapter: str | None = None,
     ) -> AsyncGenerator[RequestOutput, None]:
         """Run one request; return an asynchronous iterator over what it gains.
 
@@ -204,6 +205,7 @@ class AsyncLLMEngine:
 
         Args:
             request_id: the id for :meth:`abort`; by default a new one.
+            adapter: the name of a loaded adapter; by default the checkpoint alone.
 
         Raises:
             TextError, VoiceError, ConfigError: the request does not fit the model.
@@ -213,7 +215,9 @@ class AsyncLLMEngine:
             EngineDeadError: the engine was closed, or an error ended it (with any output).
         """
         name = f"async-{next(_NUMBERS)}" if request_id is None else request_id
-        [request] = self.engine.checked([EngineRequest(name, prompt, sampling, key, priority)])
+        [request] = self.engine.checked(
+            [EngineRequest(name, prompt, sampling, key, priority, adapter=adapter)]
+        )
         return self._generate(request, cancelled)
 
     async def _generate(

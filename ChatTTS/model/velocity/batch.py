@@ -130,6 +130,8 @@ class InputBatch:
         table_of: int32 [rows], the row of ``tables`` that belongs to the row's sequence.
         draws: int32 [n], the rows whose hidden states are wanted.
         probe: the attention that is wanted, or ``None``.
+        adapter_of: int32 [rows], the number of each row's adapter, or -1; ``None`` if no row has
+            one.
         given: [rows, hidden], what the stage before computed, in place of embedded rows; ``None``
             for the first stage.
     """
@@ -142,6 +144,7 @@ class InputBatch:
     table_of: NDArray[np.int32]
     draws: NDArray[np.int32]
     probe: AttentionProbe | None = None
+    adapter_of: NDArray[np.int32] | None = None
     given: Tensor | None = None
 
     def __len__(self) -> int:

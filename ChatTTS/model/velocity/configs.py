@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from numbers import Real
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from ...errors import ConfigError, shown
 from ...utils.machine import checked_threads
+from ..adapter_names import adapter_folders
 
 # The default limits of a step on a GPU.
 _GPU_TOKENS, _GPU_SEQS = 512, 256
@@ -74,6 +76,7 @@ class ModelConfig:
         batch_invariant: no bit of a request's codes depends on the requests in its batch.
         device: ``cpu``, ``cuda:0`` and so on; ``None`` takes the best device.
         num_threads: threads of the CPU kernels; ``None`` takes the cores that the process may use.
+        adapters: the names and folders of adapters, which requests may name.
     """
 
     folder: Path
@@ -82,6 +85,7 @@ class ModelConfig:
     batch_invariant: bool = True
     device: str | None = None
     num_threads: int | None = None
+    adapters: tuple[tuple[str, Path], ...] = ()
 
     def __post_init__(self) -> None:
         if self.quantization not in (None, "int8"):
@@ -218,6 +222,11 @@ class ParallelConfig:
             )
 
     @property
+    def is_divided(self) -> bool:
+        """Whether several ranks are wanted, or another way to run one."""
+        return self.world_size > 1 or self.distributed_executor_backend is not None
+
+    @property
     def world_size(self) -> int:
         """The number of all ranks."""
         return self.tensor_parallel_size * self.pipeline_parallel_size
@@ -232,6 +241,14 @@ class EngineConfig:
     scheduler: SchedulerConfig = SchedulerConfig()
     parallel: ParallelConfig = ParallelConfig()
 
+    def __post_init__(self) -> None:
+        if self.model.adapters and self.parallel.is_divided:
+            raise ConfigError(
+                "adapters need a model that is not divided: leave out tensor_parallel_size, "
+                "pipeline_parallel_size and distributed_executor_backend, or merge the adapter "
+                "into a checkpoint"
+            )
+
 
 @dataclass(frozen=True)
 class EngineArgs:
@@ -242,6 +259,7 @@ class EngineArgs:
         kv_memory: the size of the key-value cache: bytes, or text such as ``2GB``, or text such as
             ``16 sequences`` for what so many sequences of full length need.
         swap_memory: the size of the pool in host memory: bytes, or text such as ``2GB``.
+        adapters: a folder, whose adapter has the name ``default``; or folders by names.
         max_num_batched_tokens, max_num_seqs: by default what suits ``device``; if that is ``None``,
             what suits a CPU.
     """
@@ -252,6 +270,7 @@ class EngineArgs:
     batch_invariant: bool = True
     device: str | None = None
     num_threads: int | None = None
+    adapters: str | Path | Mapping[str, str | Path] | None = None
     block_size: int = CacheConfig.block_size
     kv_memory: int | str | None = None
     swap_memory: int | str | None = None
@@ -276,12 +295,14 @@ class EngineArgs:
             memory = parse_memory(self.kv_memory, "kv_memory")
         host = 0 if self.swap_memory is None else parse_memory(self.swap_memory, "swap_memory")
 
+        adapters = tuple(adapter_folders(self.adapters).items())
+
         def own(config: type) -> dict[str, Any]:
             """Return the arguments whose names are fields of ``config``."""
             return {f.name: getattr(self, f.name) for f in fields(config) if hasattr(self, f.name)}
 
         return EngineConfig(
-            model=ModelConfig(folder=Path(self.model), **own(ModelConfig)),
+            model=ModelConfig(folder=Path(self.model), **own(ModelConfig) | {"adapters": adapters}),
             cache=CacheConfig(
                 memory=memory, sequences=sequences, host_memory=host, **own(CacheConfig)
             ),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ...utils.fair_lock import ComputeLock, NoLock
+from ..adapter_names import Adapters
 from .configs import CacheConfig, EngineConfig, SchedulerConfig
 from .plan import Pending, StepPlan, StepResult
 
@@ -30,6 +32,7 @@ class ExecutorBase(ABC):
         stages: of a pipeline. With more than one, plans in flight move different sequences.
         most_steps: the most steps of a plan.
         gives_attention: whether the workers give the attention of requests' alignment heads.
+        adapters: the loaded adapters by their names.
     """
 
     model: Config
@@ -39,6 +42,7 @@ class ExecutorBase(ABC):
     stages: int = 1
     most_steps: int = 1
     gives_attention: bool = True
+    adapters: Adapters = MappingProxyType({})
 
     @abstractmethod
     def init_workers(self) -> None:
@@ -136,6 +140,7 @@ class InProcessExecutor(ExecutorBase):
         self.model, self.embed = loaded.config, loaded.embed
         self.end_of_text = loaded.tokenizer.end_of_refine
         self.gives_attention = loaded.llama.gives_attention
+        self.adapters = {adapter.name: adapter.info for adapter in loaded.adapters}
 
     def init_cache(self) -> CacheConfig:
         cache = self._loaded.plan_cache()

@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 
 from ...errors import GenerationError
 from ...utils.fair_lock import ComputeLock
+from ..adapter_names import Adapters
 from ..embed import Embed
 from ..generation import Cancellation, Delta, GenerationRequest, Sampling
 from ..tokenizer import Tokenizer
@@ -57,6 +58,11 @@ class VelocityGenerator:
         """Whether requests may have alignment heads."""
         return self.engine.engine.executor.gives_attention
 
+    @property
+    def adapters(self) -> Adapters:
+        """The loaded adapters by their names."""
+        return self.engine.engine.executor.adapters
+
     def generate(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation
     ) -> Generator[list[Delta], None, None]:
@@ -81,6 +87,7 @@ class VelocityGenerator:
                 _params(request.sampling),
                 request.key,
                 alignment_heads=request.alignment_heads,
+                adapter=request.adapter,
             )
             for name, request in zip(indices, requests, strict=True)
         ]

@@ -7,13 +7,14 @@ say which blocks belong to which sequence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from ..adapters import Adapter
 from ..embed import Embed, RowKind
 from ..llama_config import LlamaShape
 from ..llama_weights import LayerWeights
@@ -21,6 +22,7 @@ from ..share import Peers, Share
 from .attention import Attention
 from .batch import InputBatch
 from .matrices import Matrix, MatrixMaker
+from .torch_adapters import TorchAdapters
 
 
 class LlamaModel(Protocol):
@@ -86,6 +88,7 @@ class TorchLlama:
         rotary: cosines and sines, each float32 [positions, head size].
         make_matrix: makes what rows are multiplied with.
         share, peers: the rank, and how it reaches the others; by default it is the only one.
+        adapters: those that rows may have; none if there are several ranks.
     """
 
     gives_attention = True
@@ -102,6 +105,7 @@ class TorchLlama:
         *,
         share: Share | None = None,
         peers: Peers | None = None,
+        adapters: Sequence[Adapter] = (),
     ) -> None:
         self._shape = shape
         self._share, self._peers = share or Share(shape), peers
@@ -114,6 +118,7 @@ class TorchLlama:
         self._sines = torch.cat([-sines[:, :half], sines[:, half:]], dim=1)
         self._layers = [self._made(layer, make_matrix) for layer in layers]
         self._final_norm = final_norm
+        self._adapters = TorchAdapters(adapters, shape, final_norm.device, final_norm.dtype)
 
     def _made(self, layer: LayerWeights, make: MatrixMaker) -> _Layer:
         shape, piece = self._shape, self._share.piece
@@ -149,19 +154,22 @@ class TorchLlama:
         cosines, sines = (t[positions].unsqueeze(1) for t in (self._cosines, self._sines))
         heads, kv_heads = len(share.heads), len(share.kv_heads)
         plan = self._attention.plan(batch, pool)
+        own = self._adapters.of(batch, device)
         for index, layer in enumerate(self._layers):
             normed = self._norm(x, layer.attention_norm)
-            fused = layer.qkv(normed).view(len(batch), heads + 2 * kv_heads, -1)
+            fused = own.add(layer.qkv(normed), normed, index, "qkv")
+            fused = fused.view(len(batch), heads + 2 * kv_heads, -1)
             turned = _rotated(fused[:, : heads + kv_heads], cosines, sines)
             query, key = turned[:, :heads], turned[:, heads:]
             value = fused[:, heads + kv_heads :]
             mixed = self._attention(query, key, value, pool, index, plan).flatten(1)
             mixed = self._gather(mixed, share.query_columns())
-            x = x + self._gather_hidden(layer.out(mixed))
+            x = x + self._gather_hidden(own.add(layer.out(mixed), mixed, index, "out"))
             normed = self._norm(x, layer.mlp_norm)
-            gated = layer.gate.activated(normed) * layer.up(normed)
+            gated = own.activate(layer.gate.activated(normed), layer.gate, normed, index)
+            gated = gated * own.add(layer.up(normed), normed, index, "up")
             gated = self._gather(gated, share.columns(self._shape.intermediate_size))
-            x = x + self._gather_hidden(layer.down(gated))
+            x = x + self._gather_hidden(own.add(layer.down(gated), gated, index, "down"))
         if not share.is_last:
             return x
         drawn = x[torch.from_numpy(batch.draws).to(device)]

@@ -89,6 +89,7 @@ class LLM:
         tags: str | None = None,
         speaker: Any = None,
         use_tqdm: bool = True,
+        adapter: str | None = None,
     ) -> list[GenerationResult]:
         """Run all prompts together and wait for all of them.
 
@@ -101,6 +102,7 @@ class LLM:
             speaker: for texts: a name that the checkpoint knows, a speaker string, or H floats;
                 by default the checkpoint's default speaker, if it has one.
             use_tqdm: show a progress bar.
+            adapter: the name of a loaded adapter; by default the checkpoint alone.
 
         Returns:
             One result for each prompt, in order.
@@ -128,6 +130,7 @@ class LLM:
                 else prompt,
                 sampling,
                 DrawKey(_seed(seed), kind),
+                adapter=adapter,
             )
             for index, (prompt, sampling, seed) in enumerate(
                 zip(

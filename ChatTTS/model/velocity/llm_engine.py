@@ -63,7 +63,7 @@ class LLMEngine:
             raise
         # Kept here, because a closed executor has no model.
         self._model, embed = executor.model, executor.embed
-        self._gives_attention = executor.gives_attention
+        self._gives_attention, self._adapters = executor.gives_attention, executor.adapters
         self._ends = {Pass.CODE: embed.num_audio_tokens - 1, Pass.REFINE: executor.end_of_text}
         hidden = self._model.gpt.hidden_size
         self._no_hiddens = embed.text.weight.detach().new_empty(0, hidden).cpu()
@@ -107,9 +107,10 @@ class LLMEngine:
         key: DrawKey,
         *,
         priority: float = 0,
+        adapter: str | None = None,
     ) -> None:
         """Check and add one request; see :meth:`add` and ``EngineRequest``."""
-        self.add([EngineRequest(request_id, prompt, sampling, key, priority)])
+        self.add([EngineRequest(request_id, prompt, sampling, key, priority, adapter=adapter)])
 
     def add(self, requests: Sequence[EngineRequest]) -> None:
         """Check and add requests, all or none. They are copied: later changes have no effect.
@@ -131,7 +132,10 @@ class LLMEngine:
             EngineUnavailableError: a request has alignment heads, and the workers give no
                 attention.
         """
-        checked = [request.checked(self._model, self._cache.capacity) for request in requests]
+        checked = [
+            request.checked(self._model, self._cache.capacity, self._adapters)
+            for request in requests
+        ]
         if not self._gives_attention and any(request.alignment_heads for request in checked):
             raise EngineUnavailableError(NO_ATTENTION)
         return checked

@@ -69,8 +69,7 @@ class TiledMatrix:
         return tiled(rows, self._weight, self._piece)
 
     def activated(self, rows: Tensor) -> Tensor:
-        product = self(rows)
-        return silu(product) if product.is_cuda else in_chunks(silu, product)
+        return activation(self(rows))
 
 
 class PackedMatrix:
@@ -111,6 +110,11 @@ class MatrixLinear(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         return self._matrix(rows)
+
+
+def activation(x: Tensor) -> Tensor:
+    """Return SiLU of ``x``; no result depends on the place of its number."""
+    return silu(x) if x.is_cuda else in_chunks(silu, x)
 
 
 def in_chunks(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

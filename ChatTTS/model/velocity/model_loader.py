@@ -11,8 +11,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from ...checkpoints.adapters import read_adapter
 from ...config import Config
 from ...utils import machine
+from ..adapters import Adapter
 from ..cuda import graphs
 from ..cuda.support import must_fit, why_no_kernels
 from ..draws import Pass
@@ -51,6 +53,7 @@ class LoadedModel:
         how: a description of the kernels and the dtype, for logs and the system check.
         share, peers: the rank, and how it reaches the others, if it is not the only one.
         recorder: records whole steps, if the model runs on Triton kernels.
+        adapters: those that requests may name; batches number them in this order.
     """
 
     config: Config
@@ -64,6 +67,7 @@ class LoadedModel:
     share: Share
     peers: Peers | None = None
     recorder: graphs.Recorder | None = None
+    adapters: tuple[Adapter, ...] = ()
 
     @property
     def ends(self) -> dict[Pass, int]:
@@ -107,6 +111,9 @@ class ModelLoader:
         shape = read_llama_shape(self._folder / "gpt" / "config.json", sizes.gpt)
         file = LlamaFile(self._folder / "gpt" / "model.safetensors", shape)
         self._share = share_of(self._config.parallel, shape, self._rank)
+        self._adapters = tuple(
+            read_adapter(folder, name, shape) for name, folder in self._config.model.adapters
+        )
         advice = "end what else uses it, take dtype='bfloat16', or device='cpu'"
         with must_fit("the model", self._placement.device, advice):
             return self._load(sizes, file)
@@ -152,6 +159,7 @@ class ModelLoader:
             self._share,
             self._peers,
             recorder,
+            self._adapters,
         )
 
     def _keep_own_heads(self, embed: Embed) -> dict[str, int]:
@@ -202,12 +210,18 @@ class ModelLoader:
             self._config.cache.block_size,
             self._share,
             self._peers,
+            self._adapters,
         )
 
     def _has_triton(self) -> bool:
         if self._placement.device.type != "cuda":
             return False
         reason = why_no_kernels(self._placement.device)
+        if reason is None and self._adapters:
+            reason = (
+                "its CUDA kernels take no adapters; merge one into a checkpoint of its own to have "
+                "them (python -m recipes.fine_tune merge)"
+            )
         if reason is not None:
             logger.warning("velocity computes with torch alone, which is slower: %s", reason)
         return reason is None
@@ -266,6 +280,7 @@ class ModelLoader:
             make,
             share=self._share,
             peers=self._peers,
+            adapters=self._adapters,
         )
 
 

@@ -31,12 +31,15 @@ class SequenceState:
         ids: int32 [capacity, num_codebooks].
         length: number of positions whose inputs are known.
         heads: those whose attention each draw gives, or ``None``.
+        adapter: the number of its adapter, or -1.
     """
 
-    def __init__(self, data: SequenceData, num_codebooks: int, max_positions: int) -> None:
+    def __init__(
+        self, data: SequenceData, num_codebooks: int, max_positions: int, adapter: int = -1
+    ) -> None:
         prompt = data.prompt
         capacity = min(max_positions, len(prompt) + data.sampling.max_new)
-        self.data = data
+        self.data, self.adapter = data, adapter
         self.prompt_length = self.length = len(prompt)
         self.kinds = np.full(capacity, RowKind.CODE, dtype=np.uint8)
         self.ids = np.zeros((capacity, num_codebooks), dtype=np.int32)
@@ -100,6 +103,8 @@ class ModelRunner:
         self.states: dict[int, SequenceState] = {}
         self._num_codebooks = model.embed.num_codebooks
         self.ends = model.ends
+        self._adapters: dict[str | None, int] = {None: -1}
+        self._adapters |= {adapter.name: i for i, adapter in enumerate(model.adapters)}
         # The rows of the last step with a probe, what they wanted, and that probe.
         self._laid_out: tuple[int, list[tuple[int, HeadSet]], AttentionProbe] | None = None
 
@@ -112,7 +117,10 @@ class ModelRunner:
         """Add sequences that have their first work."""
         for data in new:
             self.states[data.seq_id] = SequenceState(
-                data, self._num_codebooks, self._model.shape.max_position_embeddings
+                data,
+                self._num_codebooks,
+                self._model.shape.max_position_embeddings,
+                self._adapters[data.adapter],
             )
 
     def submit(self, plan: StepPlan) -> Pending:
@@ -214,6 +222,7 @@ class ModelRunner:
             for work, end in zip(works, ends.tolist(), strict=True)
             if work.draws and (heads := self.states[work.seq_id].heads) is not None
         ]
+        adapters = np.array([self.states[work.seq_id].adapter for work in works], dtype=np.int32)
         return InputBatch(
             kinds=kinds,
             ids=ids,
@@ -223,6 +232,7 @@ class ModelRunner:
             table_of=table_of,
             draws=(ends[[work.draws for work in works]] - 1).astype(np.int32),
             probe=self._probe(rows, wanted) if wanted else None,
+            adapter_of=np.repeat(adapters, counts) if adapters.max() >= 0 else None,
         )
 
     def _probe(self, rows: int, wanted: list[tuple[int, HeadSet]]) -> AttentionProbe:

@@ -49,6 +49,7 @@ class SequenceData:
     sampling: Sampling
     key: DrawKey
     alignment_heads: AlignmentHeads = ()
+    adapter: str | None = None
 
 
 @dataclass(frozen=True)

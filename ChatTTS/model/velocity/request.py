@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...config import AlignmentHeads, Config, checked_heads
 from ...errors import ConfigError, GenerationError, TextError, VoiceError, shown
+from ..adapter_names import check_known
 from ..draws import DrawKey, Pass
 from ..generation import check_length
 from ..tokenizer import Prompt
@@ -30,7 +32,7 @@ class EngineRequest:
         key: of sample 0's draws; sample i has ``key.sample + i``. ``key.kind`` tells whether the
             answer is frames of codes or text ids.
         priority: lower comes first, if the engine's policy is ``priority``.
-        alignment_heads: see :class:`~ChatTTS.model.generation.GenerationRequest`.
+        alignment_heads, adapter: see :class:`~ChatTTS.model.generation.GenerationRequest`.
     """
 
     request_id: str
@@ -39,13 +41,16 @@ class EngineRequest:
     key: DrawKey
     priority: float = 0
     alignment_heads: AlignmentHeads = ()
+    adapter: str | None = None
 
     @property
     def num_outputs(self) -> int:
         """The number of samples that the caller gets."""
         return 1 if self.sampling.best else self.sampling.n
 
-    def checked(self, model: Config, capacity: int) -> EngineRequest:
+    def checked(
+        self, model: Config, capacity: int, adapters: Collection[str] = ()
+    ) -> EngineRequest:
         """Return a copy that fits the model and consists of plain values.
 
         The engine's thread reads the copy, and serves other callers as well. So nothing that the
@@ -54,12 +59,13 @@ class EngineRequest:
         Args:
             model: the sizes of the model.
             capacity: the positions that the key-value cache holds.
+            adapters: the names of those that are loaded.
 
         Raises:
             TextError: no text, unknown token ids, or too many positions for the model.
             VoiceError: a speaker vector or sample codes that are not of this model.
-            ConfigError: sampling settings that do not fit the kind of answer, or an invalid draw
-                key, request id, priority or alignment head.
+            ConfigError: sampling settings that do not fit the kind of answer, an invalid draw key,
+                request id, priority or alignment head, or an adapter that is not loaded.
             GenerationError: too many positions for the key-value cache.
         """
         prompt = _copy(self.prompt)
@@ -79,6 +85,7 @@ class EngineRequest:
             key=_plain_key(self.key),
             priority=_plain_priority(self.priority),
             alignment_heads=checked_heads(self.alignment_heads, model.gpt),
+            adapter=check_known(self.adapter, adapters),
         )
         given = len(sampling.temperature)
         wanted = model.gpt.num_vq if request.key.kind is Pass.CODE else 1

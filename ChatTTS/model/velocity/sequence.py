@@ -89,7 +89,12 @@ class Sequence:
         """Return what the worker needs to know of it."""
         group = self.group
         return SequenceData(
-            self.seq_id, group.prompt, group.sampling, self.key, group.alignment_heads
+            self.seq_id,
+            group.prompt,
+            group.sampling,
+            self.key,
+            group.alignment_heads,
+            group.adapter,
         )
 
     def tokens(self, start: int, stop: int) -> tuple[Token, ...]:
@@ -127,6 +132,7 @@ class SequenceGroup:
         self.key = request.key
         self.priority = request.priority
         self.alignment_heads = request.alignment_heads
+        self.adapter = request.adapter
         self.end_id = end_id
         self.sequences = [Sequence(next(seq_ids), self, i) for i in range(request.sampling.n)]
         self.followers = self.sequences[1:]
@@ -149,9 +155,18 @@ class SequenceGroup:
 
     @cached_property
     def root(self) -> bytes:
-        """Return the parent key of the first block; prompts with other speakers have another."""
-        speaker = self.prompt.speaker
-        return b"" if speaker is None else hashlib.blake2b(speaker.tobytes()).digest()
+        """Return the parent key of the first block.
+
+        Prompts with other speakers have another one, and so have those with other adapters, whose
+        keys and values differ for equal tokens.
+        """
+        speaker, adapter = self.prompt.speaker, self.adapter
+        if speaker is None and adapter is None:
+            return b""
+        # Of no adapter the key is empty, which no name is.
+        key = b"" if adapter is None else hashlib.blake2b(adapter.encode("utf-8")).digest()
+        spoken = b"" if speaker is None else speaker.tobytes()
+        return hashlib.blake2b(spoken, key=key).digest()
 
     def drawn(self, ids: list[int]) -> tuple[int, ...]:
         """Return a frame's codes from drawn ids [num_codebooks], or the one text id."""

@@ -11,6 +11,7 @@ from ...errors import AudioError
 from ..encoding import Format
 from ..errors import BadRequestError
 from ..live.config import RunConfig
+from ..live.messages import MAX_ID_CHARACTERS
 from ..requests import SEED_LIMIT
 
 _LANGUAGES = ("en", "zh")
@@ -85,7 +86,7 @@ class SpeechBody(_Fields):
     generation_config: GenerationConfig | None = None
     speed: float | Literal["slow", "normal", "fast"] | None = None
     add_timestamps: bool | None = None
-    context_id: str | None = None
+    context_id: str | None = Field(default=None, max_length=MAX_ID_CHARACTERS)
     seed: int | None = Field(default=None, ge=0, lt=SEED_LIMIT)
     flush: bool | None = None
     continues: bool | None = Field(default=None, alias="continue")

@@ -17,7 +17,7 @@ from starlette.types import Scope
 from ..answers import Body, EncodedPiece, SpokenResponse
 from ..auth import Authenticator
 from ..bodies import read_body
-from ..errors import AuthenticationError, ServingError
+from ..errors import ServingError
 from ..http_protocol import HttpProtocol, add_protocol
 from ..live.door import SocketDoor
 from ..live.session import host_of
@@ -60,19 +60,12 @@ def add_to(
         return SpokenResponse(service, asked, INTERFACE, config.encoder, form, is_streamed=True)
 
     async def live(websocket: WebSocket) -> None:
-        query = websocket.query_params
-        key = key_of(websocket.headers) or query.get("api_key") or query.get("access_token")
-        try:
-            client = authenticator.client(key, host_of(websocket))
-        except AuthenticationError as error:
-            await door.deny(websocket, INTERFACE, error, error_response)
-            return
-        await door.admit(
-            websocket,
-            INTERFACE,
-            lambda: Session(websocket, service, client),
-            error_response=error_response,
-        )
+        async def begin() -> Session:
+            query = websocket.query_params
+            key = key_of(websocket.headers) or query.get("api_key") or query.get("access_token")
+            return Session(websocket, service, authenticator.client(key, host_of(websocket)))
+
+        await door.admit(websocket, INTERFACE, begin, error_response=error_response)
 
     routes = [
         Route(_BYTES, partial(spoken, as_events=False), methods=["POST"]),

@@ -18,6 +18,9 @@ from .bodies import SpeechBody
 from .errors import INTERFACE
 from .sender import ContextSender
 
+# A context takes one of few places; its client may never say that it is over.
+_CONTEXT_SECONDS = 60.0
+
 
 class Session(SocketSession):
     """Serves one accepted socket.
@@ -29,6 +32,7 @@ class Session(SocketSession):
     def __init__(self, websocket: WebSocket, service: SpeechService, client: str) -> None:
         super().__init__(websocket, service, INTERFACE)
         self.client = client
+        self.context_seconds = _CONTEXT_SECONDS
         self._senders: dict[str, ContextSender] = {}
         self._spacings: dict[str, TextSpacing] = {}
 
@@ -61,6 +65,7 @@ class Session(SocketSession):
             return
         body = validated(fields, SpeechBody)
         context = self.contexts.get(name) or await self._open(name, body)
+        context.touch()
         sender, spacing = self._senders[name], self._spacings[name]
         if body.transcript and (body.transcript.strip() or context.has_text):
             await context.append(spacing.spaced(body.transcript))

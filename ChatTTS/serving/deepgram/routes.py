@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 from fastapi import FastAPI, WebSocket
@@ -14,7 +15,6 @@ from starlette.types import Scope
 from ..answers import Body, SpokenResponse
 from ..auth import Authenticator
 from ..bodies import read_body
-from ..errors import ServingError
 from ..http_protocol import HttpProtocol, add_protocol
 from ..live.door import SocketDoor
 from ..live.session import host_of
@@ -26,6 +26,9 @@ from .errors import INTERFACE, error_response, key_of, subprotocol_of
 from .session import Session
 
 _PATH = "/v1/speak"
+# A voice may be a blend with line breaks in it, or a speaker string of some thousand characters.
+_UNPRINTABLE = re.compile("[^ -~]")
+_MOST_NAME = 80
 
 
 class SpeakBody(BaseModel):
@@ -56,24 +59,23 @@ def add_to(
         headers = {
             "dg-request-id": asked.request_id,
             "dg-char-count": str(len(body.text)),
-            "dg-model-name": (voice or "").encode("ascii", "replace").decode(),
+            "dg-model-name": _UNPRINTABLE.sub("?", voice or "")[:_MOST_NAME],
         }
         return SpokenResponse(
             service, asked, INTERFACE, config.encoder, Body(), is_streamed=True, headers=headers
         )
 
     async def live(websocket: WebSocket) -> None:
-        try:
+        async def begin() -> Session:
             client = authenticator.client(key_of(websocket.headers), host_of(websocket))
             config = parse_query(websocket.query_params, is_socket=True)
             await service.in_thread(partial(service.voices.parameters, config.voice))
-        except ServingError as error:
-            await door.deny(websocket, INTERFACE, error, error_response)
-            return
+            return Session(websocket, service, client, config)
+
         await door.admit(
             websocket,
             INTERFACE,
-            lambda: Session(websocket, service, client, config),
+            begin,
             subprotocol=subprotocol_of(websocket.headers),
             error_response=error_response,
         )

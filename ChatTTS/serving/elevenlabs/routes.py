@@ -78,12 +78,10 @@ def add_to(
         await admit(websocket, is_multi=True)
 
     async def admit(websocket: WebSocket, *, is_multi: bool) -> None:
-        await door.admit(
-            websocket,
-            INTERFACE,
-            lambda: Session(websocket, service, authenticator, is_multi=is_multi),
-            error_response=error_response,
-        )
+        async def begin() -> Session:
+            return Session(websocket, service, authenticator, is_multi=is_multi)
+
+        await door.admit(websocket, INTERFACE, begin, error_response=error_response)
 
     base = f"{_SPEECH}{{voice}}"
     routes = [

@@ -23,6 +23,8 @@ from .formats import OutputFormat
 from .sender import ContextSender
 
 _AUTH_SECONDS = 10.0
+# ElevenLabs' own: seconds without a message after which a context ends.
+_INACTIVITY, _MOST_INACTIVITY = 20.0, 180.0
 _DEFAULT = "default"  # the name of a context that has none, on a socket with many
 
 
@@ -45,6 +47,7 @@ class Session(SocketSession):
         super().__init__(websocket, service, INTERFACE)
         self._authenticator, self._is_multi = authenticator, is_multi
         self._config = RunConfig()
+        self.context_seconds = _inactivity(websocket.query_params.get("inactivity_timeout"))
         # The client says that each of its texts is a sentence or a phrase.
         self._is_automatic = websocket.query_params.get("auto_mode") == "true"
         self._is_closing = False
@@ -119,6 +122,7 @@ class Session(SocketSession):
             return
         text = _text_of(fields)
         context = self.contexts.get(None) or self._open(None, fields)
+        context.touch()
         if text == "":
             self._has_ended = True
             context.done()
@@ -136,6 +140,7 @@ class Session(SocketSession):
             context = self._open(name, fields)
         if context is None:  # nothing to speak, flush or end: it only keeps the socket alive
             return
+        context.touch()
         if not context.is_done:
             await self._speak(context, fields, text or "")
         if fields.get("close_context") is True and not context.is_done:
@@ -183,6 +188,13 @@ class Session(SocketSession):
                 param="context_id",
             )
         return name
+
+
+def _inactivity(text: str | None) -> float:
+    """Return the seconds of ``inactivity_timeout``; the default for what is no number of them."""
+    is_number = text is not None and text.isascii() and text.isdigit() and len(text) < 10
+    seconds = float(text) if is_number and text is not None else _INACTIVITY
+    return min(max(seconds, 1.0), _MOST_INACTIVITY)
 
 
 def _text_of(fields: dict[str, Any]) -> str | None:

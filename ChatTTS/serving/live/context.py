@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError, UnavailableError
 from ..service import ENGINE_STOPPED, SpeechService
@@ -26,12 +27,14 @@ class Context:
 
     Attributes:
         is_done: whether no more text comes.
+        last_used: time of the last message for it, by ``time.monotonic``.
     """
 
     def __init__(
         self, service: SpeechService, config: RunConfig, speech_queue: SpeechQueue
     ) -> None:
         self.is_done = False
+        self.last_used = time.monotonic()
         self._service, self._speech_queue = service, speech_queue
         self._config = config
         self._seed_state = _seed_state(config)
@@ -72,18 +75,7 @@ class Context:
         Raises:
             ServingError: it is too much, or comes too late.
         """
-        self._check_not_done()
-        if self._run is None:
-            self._check_service()
-            self._check_waiting_ends()
-        most = self._service.settings.limits.characters
-        waiting = self._buffer.waiting + self._speech_queue.waiting_characters
-        if waiting + len(text) > most:
-            raise RequestTooLargeError(
-                f"{waiting} characters wait to be spoken, and with these there would be more than "
-                f"{most}: send them later",
-                param="text",
-            )
+        self._check_room_for(text)
         self._stop_timer()
         run = self._current_run()
         run.has_text = run.has_text or bool(text.strip())
@@ -96,6 +88,23 @@ class Context:
         if run.config.flush_after is not None:
             loop = asyncio.get_running_loop()
             self._flush_timer = loop.call_later(run.config.flush_after / 1000, self._end_run)
+
+    def append_whole(self, text: str) -> None:
+        """Add a text as one utterance, which the library divides; for text that is complete.
+
+        Raises:
+            ServingError: as :meth:`append`.
+        """
+        self._check_room_for(text)
+        run = self._current_run()
+        run.has_text = True
+        self._speech_queue.put(QueuedUtterance(run, text))
+
+    def speak_rest(self) -> None:
+        """Have all text spoken that has come; the run goes on."""
+        run = self._current_run()
+        for utterance in self._buffer.flush():
+            self._speech_queue.put(QueuedUtterance(run, utterance))
 
     def flush(self) -> None:
         """Have all text spoken that has come; the run's end follows.
@@ -117,6 +126,14 @@ class Context:
         self.is_done = True
         self._end_run(is_last=True)
 
+    def touch(self) -> None:
+        """Note that the client still uses it."""
+        self.last_used = time.monotonic()
+
+    async def until_idle(self) -> None:
+        """Wait until nothing is being spoken."""
+        await self._speech_queue.until_idle()
+
     async def cancel(self) -> Run | None:
         """Stop speaking and drop all text; return the run that was interrupted, if any."""
         self._stop_timer()
@@ -126,16 +143,28 @@ class Context:
 
     def _end_run(self, *, is_requested: bool = False, is_last: bool = False) -> None:
         self._stop_timer()
-        run = self._current_run()
-        self._run = None
-        for utterance in self._buffer.flush():
-            self._speech_queue.put(QueuedUtterance(run, utterance))
+        self.speak_rest()
+        run, self._run = self._current_run(), None
         self._speech_queue.put(RunEnd(run, is_requested, is_last))
 
     def _current_run(self) -> Run:
         if self._run is None:
             self._run = Run(self._config, self._seed_state)
         return self._run
+
+    def _check_room_for(self, text: str) -> None:
+        self._check_not_done()
+        if self._run is None:
+            self._check_service()
+            self._check_waiting_ends()
+        most = self._service.settings.limits.characters
+        waiting = self._buffer.waiting + self._speech_queue.waiting_characters
+        if waiting + len(text) > most:
+            raise RequestTooLargeError(
+                f"{waiting} characters wait to be spoken, and with these there would be more than "
+                f"{most}: send them later",
+                param="text",
+            )
 
     def _check_not_done(self) -> None:
         if self.is_done:

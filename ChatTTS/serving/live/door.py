@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI, WebSocket
 from starlette.responses import JSONResponse, Response
 
+from ...errors import ChatTTSError
 from ..connections import is_shared
-from ..errors import ForeignPageError, OverloadedError, ServingError
+from ..errors import OverloadedError, ServingError, as_serving_error
 from ..origins import OriginPolicy
 from ..request_logs import log_refusal
 from ..service import SpeechService
@@ -43,24 +44,26 @@ class SocketDoor:
         self,
         websocket: WebSocket,
         interface: str,
-        session: Callable[[], SocketSession],
+        begin: Callable[[], Awaitable[SocketSession]],
         *,
         subprotocol: str | None = None,
         error_response: Callable[[ServingError], Response] | None = None,
     ) -> None:
-        """Serve a socket until its end, unless a rule or a limit forbids it.
+        """Serve a socket until its end, unless a rule, its protocol or a limit forbids it.
 
         Args:
             interface: name of the protocol in logs.
-            session: makes the session of the accepted socket.
+            begin: returns the session of the socket, which is not yet accepted; its
+                ``ChatTTSError`` refuses the handshake.
             subprotocol: what the handshake is answered with.
             error_response: the protocol's answer to a handshake that is refused.
         """
         try:
             self._pages.check_name(websocket.headers)
             self._pages.check_socket(websocket.headers)
-        except ForeignPageError as error:
-            await self.deny(websocket, interface, error, error_response)
+            session = await begin()
+        except ChatTTSError as error:
+            await self.deny(websocket, interface, as_serving_error(error), error_response)
             return
         await websocket.accept(subprotocol)
         host = host_of(websocket)
@@ -73,7 +76,7 @@ class SocketDoor:
             return
         self._sockets[host] += 1
         try:
-            await session().run()
+            await session.run()
         finally:
             self._sockets[host] -= 1
             if not self._sockets[host]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fastapi import WebSocket
+from fastapi import WebSocket, WebSocketDisconnect
 
 from ..errors import OverloadedError, ServingError, as_serving_error
 from ..request_logs import log_failure, log_refusal
@@ -43,6 +43,8 @@ class SocketSession(ABC):
         send_queue: writes to the socket.
         client: name of the client, once it is known.
         contexts: what speaks on this socket, by name.
+        context_seconds: time after which a context ends that speaks nothing and gets no message;
+            ``None`` for never.
     """
 
     def __init__(self, websocket: WebSocket, service: SpeechService, interface: str) -> None:
@@ -51,6 +53,7 @@ class SocketSession(ABC):
         self.send_queue = SendQueue(websocket)
         self.client = ""
         self.contexts: dict[str | None, Context] = {}
+        self.context_seconds: float | None = None
         self._last_received = time.monotonic()
 
     @abstractmethod
@@ -130,8 +133,13 @@ class SocketSession(ABC):
         config: RunConfig,
         listener: Listener,
         on_run_finished: Callable[[Run], None] = lambda run: None,
+        *,
+        skips_silence: bool = True,
     ) -> Context:
         """Return a new context, which is in ``contexts`` until it has ended.
+
+        Args:
+            skips_silence: see :class:`.speech_queue.SpeechQueue`.
 
         Raises:
             OverloadedError: there are too many.
@@ -148,6 +156,7 @@ class SocketSession(ABC):
             listener,
             on_run_finished=on_run_finished,
             on_context_ended=partial(self.remove_context, name),
+            skips_silence=skips_silence,
         )
         context = self.contexts[name] = Context(self.service, config, speech_queue)
         return context
@@ -170,8 +179,10 @@ class SocketSession(ABC):
     async def _watch(self) -> SocketClose:
         """Wait until the socket was idle for too long, or the client has not read for too long."""
         most = self.limits.idle_seconds
+        pause = min(most, self.context_seconds or most) / 4
         while True:
             now = time.monotonic()
+            self._end_unused(now)
             blocked = self.send_queue.blocked_since
             if blocked is not None and now - blocked > most:
                 return SocketClose()
@@ -180,13 +191,24 @@ class SocketSession(ABC):
             idle = 0.0 if is_active else now - last_event
             if idle >= most:
                 return SocketClose(IDLE, f"nothing was said for {most:g} s")
-            await asyncio.sleep(min(most - idle, most / 4))
+            await asyncio.sleep(min(most - idle, pause))
+
+    def _end_unused(self, now: float) -> None:
+        """End the contexts that their client has left, so that they take no place for ever."""
+        for context in list(self.contexts.values()):
+            if context.is_active:
+                context.touch()
+                continue
+            unused = now - context.last_used
+            most = self.context_seconds
+            if most is not None and unused >= most and not context.is_done:
+                context.done()
 
 
 async def close(websocket: WebSocket, closing: SocketClose) -> None:
     """Send the closing frame, unless the client does not read it in time."""
     # Closing fails on a socket that either side has closed meanwhile.
-    with contextlib.suppress(RuntimeError, OSError, asyncio.TimeoutError):
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError, OSError, asyncio.TimeoutError):
         frame = websocket.close(closing.code or NORMAL, closing.reason)
         await asyncio.wait_for(frame, _CLOSING_SECONDS)
 

@@ -38,6 +38,7 @@ class SpeechQueue:
         listener: hears what comes of it.
         on_run_finished: called with each run at its end.
         on_context_ended: called when the context has ended.
+        skips_silence: whether an utterance with nothing to speak is left out; else it fails.
     """
 
     def __init__(
@@ -47,9 +48,12 @@ class SpeechQueue:
         listener: Listener,
         on_run_finished: Callable[[Run], None],
         on_context_ended: Callable[[], Awaitable[None]],
+        *,
+        skips_silence: bool,
     ) -> None:
         self._service, self._client, self._listener = service, client, listener
         self._on_run_finished, self._on_context_ended = on_run_finished, on_context_ended
+        self._skips_silence = skips_silence
         self._items: deque[QueuedUtterance | RunEnd] = deque()
         self._task: asyncio.Task[None] | None = None
         self._current: tuple[QueuedUtterance, UtteranceGeneration] | None = None
@@ -80,6 +84,11 @@ class SpeechQueue:
         if not self.is_active:
             self._task = asyncio.create_task(self._run(), name="context")
         self._prefetch()
+
+    async def until_idle(self) -> None:
+        """Wait until there is nothing left to do; an error of the work is not raised here."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait({self._task})
 
     async def cancel(self) -> Run | None:
         """Stop within one engine step and drop all items; return the run that was interrupted."""
@@ -204,6 +213,7 @@ class SpeechQueue:
             request_id=f"{run.request_id}.{number}",
             first_utterance=number,
             continues=True,
+            may_be_silent=self._skips_silence,
             guard=self._service.guard_of(run.config.guard, is_whole=False),
         )
         interface = self._listener.interface

@@ -20,6 +20,8 @@ class UtteranceGeneration:
         interface: name of the protocol in logs.
         is_prefetched: whether it is begun before its turn.
 
+    A request that ``may_be_silent`` and has nothing to speak gives no piece and counts as none.
+
     Attributes:
         number: of its first utterance; a long one is spoken in several.
         count: how many these are, once generation has begun.
@@ -81,11 +83,13 @@ class UtteranceGeneration:
         speech = service.speak(self._request)
         try:
             async with speech:
-                self.count = speech.utterances
+                self.count = 0 if speech.is_silent else speech.utterances
                 self.lexicon_uses = speech.lexicon_uses
                 self.has_begun = True
                 self._begun_or_failed.set()
                 async for piece in speech:
+                    if speech.is_silent:  # other utterances may have words
+                        continue
                     self.samples += len(piece.samples)
                     await self._pieces.put(piece)
         finally:

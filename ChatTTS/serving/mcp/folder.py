@@ -8,10 +8,12 @@ from ...audio.files import write_file
 from ...errors import AudioError, ChatTTSError, shown
 from ..encoding import Format
 from ..errors import BadRequestError
+from ..live.messages import is_text
 
 _FORMATS = ("mp3", "wav", "flac", "opus", "aac")
 # A document is encoded in memory; a longer one is work for `chattts read`.
 _MOST_CHARACTERS = 200_000
+_MOST_BYTES = 200  # of a name, which becomes longer while its file is written
 
 
 class ToolFolder:
@@ -59,7 +61,10 @@ class ToolFolder:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, data)
         except (OSError, AudioError) as error:
-            raise BadRequestError(f"the file cannot be written: {error}", param="file") from error
+            cause = error if isinstance(error, OSError) else error.__cause__
+            # The message itself names folders of this machine.
+            reason = getattr(cause, "strerror", None) or "the system refuses it"
+            raise BadRequestError(f"the file cannot be written: {reason}", param="file") from error
 
     def paragraphs(self, name: str) -> list[str]:
         """Return what is spoken of a document: a text, Markdown, EPUB, subtitles or SSML.
@@ -88,7 +93,9 @@ class ToolFolder:
     def _below(self, name: str) -> Path:
         """Return a path in the folder; links in it that lead out are followed, and refused."""
         given = Path(name)
-        is_plain = name.strip() and "\0" not in name and not given.is_absolute()
+        is_plain = is_text(name) and name.strip() and "\0" not in name and not given.is_absolute()
+        # Longer ones are no file of any system, and looking for them fails.
+        is_plain = is_plain and all(len(part.encode()) <= _MOST_BYTES for part in given.parts)
         path = (self.path / given).resolve() if is_plain else self.path
         if path == self.path or not path.is_relative_to(self.path):
             raise BadRequestError(

@@ -18,7 +18,8 @@ from ...errors import ChatTTSError
 from ...version import __version__
 from ..auth import Authenticator
 from ..encoding import Format
-from ..errors import AuthenticationError, BadRequestError, as_serving_error
+from ..errors import BadRequestError, ServingError, as_serving_error
+from ..origins import OriginPolicy
 from ..request_logs import log_refusal
 from ..service import SpeechService
 from .folder import ToolFolder
@@ -116,19 +117,22 @@ def make_server(ready: Ready, folder: ToolFolder | None, *, may_play: bool) -> M
     return server
 
 
-def keyed_app(app: ASGIApp, authenticator: Authenticator) -> ASGIApp:
-    """Return an ASGI app that refuses HTTP requests without a valid key."""
+def guarded_app(app: ASGIApp, authenticator: Authenticator, origins: OriginPolicy) -> ASGIApp:
+    """Return an ASGI app that refuses HTTP requests of foreign pages, and without a valid key."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             connection = HTTPConnection(scope)
             host = connection.client.host if connection.client else ""
             try:
+                origins.check_name(connection.headers)
+                origins.check_request(scope["method"], scope["path"], connection.headers)
                 authenticator.client(connection.headers.get("authorization"), host)
-            except AuthenticationError as error:
+            except ServingError as error:
                 log_refusal(error, CLIENT, client=host)
-                headers = {"WWW-Authenticate": "Bearer"}
-                await JSONResponse({"error": error.as_json()}, 401, headers)(scope, receive, send)
+                headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
+                answer = JSONResponse({"error": error.as_json()}, error.status, headers)
+                await answer(scope, receive, send)
                 return
         await app(scope, receive, send)
 

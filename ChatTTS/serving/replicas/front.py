@@ -64,6 +64,7 @@ class ReplicatedModel:
         at_close: Callable[[], None] = lambda: None,
     ) -> None:
         self.gives_attention, self.fallback = facts.gives_attention, facts.fallback
+        self.adapters = facts.adapters
         self._has_alignment_heads = facts.has_alignment_heads
         self._fingerprint = facts.fingerprint
         self._pool, self._patience, self._at_close = pool, patience or Patience(), at_close

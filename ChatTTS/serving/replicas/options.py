@@ -40,6 +40,7 @@ class LoadOptions:
         memory: size of the KV cache, such as ``16 sequences``.
         tensor_parallel_size, pipeline_parallel_size: see ``ParallelConfig``. The ranks of a replica
             are processes on its host.
+        adapters: the names and folders of adapters; on a cluster every host must have them there.
 
     Raises:
         ConfigError: there are no such numbers of ranks.
@@ -53,6 +54,7 @@ class LoadOptions:
     memory: str
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
+    adapters: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         ParallelConfig(self.tensor_parallel_size, self.pipeline_parallel_size)
@@ -87,6 +89,7 @@ class LoadOptions:
             kv_memory=self.memory,
             tensor_parallel_size=self.tensor_parallel_size,
             pipeline_parallel_size=self.pipeline_parallel_size,
+            adapter=dict(self.adapters) or None,
         )
         return chat
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ...audio.samples import Samples
 from ...errors import ChatTTSError
+from ...model.adapter_names import Adapters
 from ..model import RefineJob, SpeechJob
 from .messages import Failed, Fingerprint, Message
 
@@ -26,12 +27,14 @@ class Facts:
         gives_attention: whether its engine gives the attention from which times are found.
         has_alignment_heads: whether heads for that are known.
         fallback: speaker string of the default voice, for a checkpoint without voices.
+        adapters: the loaded adapters by their names.
     """
 
     fingerprint: Fingerprint
     gives_attention: bool
     has_alignment_heads: bool
     fallback: str | None
+    adapters: Adapters = field(default_factory=dict)
 
 
 class ReplicaPool(Protocol):

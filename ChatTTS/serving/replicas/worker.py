@@ -52,7 +52,11 @@ class Replica:
         """Return what the front must know."""
         model = self._model
         return Facts(
-            self.fingerprint, model.gives_attention, model.has_alignment_heads, model.fallback
+            self.fingerprint,
+            model.gives_attention,
+            model.has_alignment_heads,
+            model.fallback,
+            model.adapters,
         )
 
     async def speak(self, job: SpeechJob) -> AsyncGenerator[Message, None]:
@@ -148,6 +152,8 @@ def fingerprint_of(chat: Chat, folder: AssetFolder) -> Fingerprint:
     digest = hashlib.sha256()
     for file in sorted(verify(folder).files, key=lambda file: file.name):
         digest.update(f"{file.name} {file.found}\n".encode())
+    for name, info in sorted(chat.gpt.adapters.items()):
+        digest.update(f"adapter {name} {info.digest}\n".encode())
     dtype = str(placement.dtype).removeprefix("torch.")
     if placement.device.type == "cuda":
         kernels = torch.cuda.get_device_name(placement.device)

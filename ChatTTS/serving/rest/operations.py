@@ -70,6 +70,7 @@ def operation_routes(service: SpeechService) -> APIRouter:
                 "waiting_batch": queue.waiting_batch,
                 "longest_wait": round(queue.longest_wait, 3),
                 "word_times": service.gives_word_times,
+                "max_characters": service.settings.limits.characters,
                 "version": __version__,
             }
         )

@@ -27,10 +27,9 @@ _POLICY = "; ".join(
         "default-src 'none'",
         "script-src 'self'",
         "style-src 'self'",
-        "img-src 'self' data: blob:",
-        "media-src 'self' blob:",
+        "img-src 'self'",
+        "media-src blob:",  # a recording that is heard before it is sent
         "connect-src 'self'",
-        "manifest-src 'self'",
         "base-uri 'none'",
         "form-action 'self'",
         "frame-ancestors 'none'",

@@ -68,6 +68,7 @@ async def speech_request(
         low_latency=body.low_latency,
         word_times=body.word_times,
         guard=service.guard_of(body.guard, is_whole=is_whole),
+        adapter=body.adapter,
         **fields,
     )
 

@@ -70,6 +70,11 @@ class SpeechOptions(GenerationOptions):
     voice: str | VoiceId | None = Field(
         None, description="A name of GET /v1/audio/voices, or a speaker string."
     )
+    adapter: str | None = Field(
+        None,
+        description="A name among the server's adapters, in place of that of the voice; `base` for "
+        "none.",
+    )
     response_format: FormatName = "mp3"
     sample_rate: int = Field(24_000, ge=LOWEST_RATE, le=HIGHEST_RATE)
     speed: float = Field(1.0, ge=SLOWEST, le=FASTEST, description="Tempo, at the same pitch.")
@@ -370,9 +375,10 @@ class VoiceEntry(BaseModel):
     id: str
     name: str
     object: Literal["audio.voice"] = "audio.voice"
-    kind: Literal["speaker", "sample", "alias"]
+    kind: Literal["speaker", "sample", "alias", "adapter"]
     uploaded: bool
     language: str | None
+    stands_for: str | None = Field(None, description="The voice of this list that an alias means.")
 
 
 class VoiceList(BaseModel):
@@ -413,6 +419,7 @@ class ServiceStatus(BaseModel):
     waiting_batch: int
     longest_wait: float
     word_times: bool = Field(description="Whether requests may ask for the times of words.")
+    max_characters: int = Field(description="The longest text that is accepted.")
     version: str
 
 

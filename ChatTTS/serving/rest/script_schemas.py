@@ -118,7 +118,7 @@ class ScriptProgress(BaseModel):
 
 
 class ScriptResult(BaseModel):
-    """What was made of a script."""
+    """The result of a script: its sound, counted."""
 
     seconds: float
     bytes: int

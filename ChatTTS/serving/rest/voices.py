@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, File, Form, UploadFile
 
+from ...blends import parse_blend
 from ...errors import VoiceError
 from ...voices import is_speaker_string
 from ..errors import BadRequestError, UnknownVoiceError
@@ -53,7 +54,11 @@ def voice_routes(service: SpeechService) -> APIRouter:
             str | None, Form(description="What the recording says, word for word.")
         ] = None,
         speaker: Annotated[
-            str | None, Form(description="A speaker string, in place of a recording.")
+            str | None,
+            Form(
+                description="A speaker string, or a blend such as rms:0.7,slt:0.3, in place of a "
+                "recording."
+            ),
         ] = None,
     ) -> VoiceEntry:
         """A voice that was uploaded under this name before is replaced."""
@@ -72,19 +77,19 @@ def voice_routes(service: SpeechService) -> APIRouter:
             sample = await sample_prompt(service, await audio_sample.read(), "audio_sample")
         elif audio_sample is not None or speaker is None:
             raise BadRequestError(
-                "send audio_sample (a recording) or speaker (a speaker string), one of the two",
+                "send audio_sample (a recording) or speaker (a speaker string or a blend), one of "
+                "the two",
                 param="audio_sample",
             )
-        elif not is_speaker_string(speaker):
-            raise BadRequestError("speaker is no speaker string", param="speaker")
         else:
-            await _check_speaker(service, speaker.strip())
+            speaker = await service.in_thread(partial(_speaker_string, voices, speaker.strip()))
+            await _check_speaker(service, speaker)
         info = await service.in_thread(
             partial(
                 voices.save,
                 name,
                 consent=consent,
-                speaker=None if speaker is None else speaker.strip(),
+                speaker=speaker,
                 sample=sample,
                 transcript=ref_text if sample is not None else None,
             )
@@ -116,6 +121,22 @@ async def _check_speaker(service: SpeechService, speaker: str) -> None:
     try:
         await service.in_thread(partial(service.model.check_speaker, speaker))
     except VoiceError as error:
+        raise BadRequestError(str(error), param="speaker") from error
+
+
+def _speaker_string(voices: Voices, speaker: str) -> str:
+    """Return a speaker string as it is, and that of a blend.
+
+    Raises:
+        ServingError: it is neither, or the blend cannot be made.
+    """
+    if is_speaker_string(speaker):
+        return speaker
+    try:
+        if parse_blend(speaker) is None:
+            raise VoiceError("speaker is no speaker string, and no blend such as rms:0.7,slt:0.3")
+        return voices.parameters(speaker)["spk_emb"]
+    except (VoiceError, UnknownVoiceError) as error:
         raise BadRequestError(str(error), param="speaker") from error
 
 

@@ -23,7 +23,7 @@ from ..errors import BadRequestError, OverloadedError, RequestTooLargeError, Ser
 from ..request_logs import log_failure
 from ..service import SpeechService
 from .errors import StorageError, UnfinishedScriptError, UnknownScriptError, script_error
-from .job import DONE, FAILED, QUEUED, RUNNING, ScriptJob, new_job_id
+from .job import DONE, FAILED, QUEUED, RUNNING, STATES, ScriptJob, new_job_id
 from .options import ScriptOptions
 from .planning import ScriptPlanner, ScriptSource, VoiceFinder, estimated_seconds
 from .service_voice import ServiceVoice
@@ -69,6 +69,7 @@ class ScriptJobs:
             self._limits.scripts_running, thread_name_prefix="script_speaking"
         )
         self._sweeper: asyncio.Task[None] | None = None
+        service.metrics.watch_scripts(self.counts)
 
     # -- the life of the server --------------------------------------------------------------
 
@@ -141,6 +142,11 @@ class ScriptJobs:
             if not self._coming[client]:
                 del self._coming[client]
         return job
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of jobs in each state; any thread may call it."""
+        found = Counter(job.state for job in list(self._jobs.values()))
+        return {state: found[state] for state in STATES}
 
     def of(self, client: str) -> list[ScriptJob]:
         """Return the jobs of a client, the oldest first."""
@@ -405,7 +411,10 @@ class ScriptJobs:
             for job in list(self._jobs.values()):
                 if job.finished is not None and job.finished < oldest:
                     logger.info("script=%s is deleted, as it is older than %g s", job.id, age)
-                    await self._delete(job)
+                    try:
+                        await self._delete(job)
+                    except OSError as error:  # the other jobs are looked at nevertheless
+                        logger.error("the files of script=%s stay: %s", job.id, error)
             await asyncio.sleep(min(_SWEEP_SECONDS, age))
 
     def _result(self, job: ScriptJob) -> JobStore:

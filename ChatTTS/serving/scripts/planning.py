@@ -269,10 +269,11 @@ class ScriptPlanner:
 
 def _voice_fields(parameters: VoiceParameters) -> dict[str, Any]:
     """Return the fields of a request that speaks with a voice's parameters."""
+    own = {"adapter": parameters.get("adapter")}
     if "spk_smp" in parameters:
-        return {"sample": parameters["spk_smp"], "transcript": parameters.get("txt_smp")}
+        return {"sample": parameters["spk_smp"], "transcript": parameters.get("txt_smp"), **own}
     # A speaker string is a name of itself.
-    return {"voice": parameters.get("spk_emb")}
+    return {"voice": parameters.get("spk_emb"), **own}
 
 
 @contextmanager

@@ -9,12 +9,12 @@ export class ServerError extends Error {
   /**
    * @param {string} message
    * @param {number} status of HTTP; 0 where no answer came.
-   * @param {number} retryAfter seconds to wait before another try; 0 where nothing is said.
+   * @param {{code?: string, param?: string, retryAfter?: number, help?: string}} more what the server says:
+   *   the kind of error, the field that is wrong, seconds to wait before another try; or what helps.
    */
-  constructor(message, status = 0, retryAfter = 0) {
+  constructor(message, status = 0, { code = "", param = "", retryAfter = 0, help = "" } = {}) {
     super(message);
-    this.status = status;
-    this.retryAfter = retryAfter;
+    Object.assign(this, { status, code, param, retryAfter, help });
   }
 
   get isBusy() {
@@ -24,6 +24,7 @@ export class ServerError extends Error {
 
 export class Server {
   knowsWords = false; // whether speech can come with the times of its words
+  longest = Infinity; // characters of a text
 
   get key() {
     return recall(KEY, "");
@@ -33,16 +34,16 @@ export class Server {
     remember(KEY, value);
   }
 
-  /** Voices: [{id, name, uploaded?}]. */
+  /** All voices: {voices: [{id, name, kind, uploaded, language, stands_for}], default}. */
   async voices() {
-    const { voices } = await (await this.#ask("v1/audio/voices")).json();
-    return voices;
+    return (await this.#ask("v1/audio/voices")).json();
   }
 
   /** The state of the queue: {running, waiting, limit}. */
   async status() {
     const status = await (await this.#ask("v1/status")).json();
     this.knowsWords = Boolean(status.word_times);
+    this.longest = status.max_characters ?? Infinity;
     return status;
   }
 
@@ -56,7 +57,7 @@ export class Server {
     });
   }
 
-  /** @param {FormData} form audio_sample, name, consent, ref_text. */
+  /** @param {FormData} form name and consent; audio_sample and ref_text, or speaker (a blend). */
   async addVoice(form) {
     await this.#ask("v1/audio/voices", { method: "POST", body: form });
   }
@@ -73,7 +74,8 @@ export class Server {
       response = await fetch(path, { ...options, headers, cache: "no-store" });
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw new ServerError("The server cannot be reached. Is it still running?");
+      const help = "Check that it is still running, and that this device is connected.";
+      throw new ServerError("The server can't be reached.", 0, { help });
     }
     if (!response.ok) throw await asError(response);
     return response;
@@ -82,16 +84,16 @@ export class Server {
 
 async function asError(response) {
   const text = await response.text().catch(() => "");
-  let message = "";
+  const said = {};
   try {
-    message = JSON.parse(text).error.message;
+    Object.assign(said, JSON.parse(text).error);
   } catch {
     // The answer may come from a proxy, in a format of its own.
   }
-  if (typeof message !== "string" || !message) {
-    message = `The server answered ${response.status} ${response.statusText}`.trim() + ".";
-  }
-  return new ServerError(message, response.status, seconds(response.headers.get("Retry-After")));
+  const spare = `The server answered ${response.status} ${response.statusText}`.trim() + ".";
+  const message = typeof said.message === "string" && said.message ? said.message : spare;
+  const retryAfter = seconds(response.headers.get("Retry-After"));
+  return new ServerError(message, response.status, { code: said.code, param: said.param, retryAfter });
 }
 
 /** Retry-After is a number of seconds or a date. */

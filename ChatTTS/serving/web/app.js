@@ -1,9 +1,13 @@
 /** Connects the parts of the page: text, sound and history. */
 
 import { Server, ServerError } from "./api.js";
+import { Editor } from "./editor.js";
+import { Figures } from "./figures.js";
 import { History } from "./history.js";
+import { Keys } from "./keys.js";
 import { Notices } from "./notices.js";
 import { Player } from "./player.js";
+import { Previews } from "./preview.js";
 import { Queue } from "./queue.js";
 import { Settings } from "./settings.js";
 import { Speaking } from "./speaking.js";
@@ -15,12 +19,17 @@ import { fileName, save } from "./words.js";
 const $ = (id) => document.getElementById(id);
 
 const server = new Server();
-const notices = new Notices(server, () => load());
-const voices = new Voices(server, notices);
+const keys = new Keys(server, () => load());
+const notices = new Notices(keys);
+const previews = new Previews(server, (error, again) => notices.show(error, again));
+const voices = new Voices(server, notices, previews);
 const settings = new Settings();
+const editor = new Editor();
 const player = new Player();
-const queue = new Queue(server, $("queue"), $("queue-text"));
-const stage = new Stage(player);
+const queue = new Queue(server, $("queue"), $("queue-text"), () => {
+  editor.limit = server.longest;
+});
+const stage = new Stage(player, new Figures());
 const history = new History({ play: replay, again: putBack, save: saveEntry });
 let current = null; // the Speaking that is running, or whose sound is shown
 
@@ -44,7 +53,8 @@ async function speak(fields, entry = null) {
 
 /** Report speech that was cut off, and offer another seed. */
 function tellCut(fields) {
-  const notice = new ServerError("The speech was too long and was cut off. Another seed may help.");
+  const help = "It didn't find its end. Spoken again it comes out differently.";
+  const notice = new ServerError("The speech was cut off.", 0, { help });
   notices.show(notice, () => speak({ ...fields, seed: undefined }));
 }
 
@@ -68,6 +78,7 @@ function record({ fields, track }, entry) {
 
 /** Stop speaking; closing the connection ends the request on the server. */
 function halt() {
+  previews.stop();
   current?.abort();
   player.stop();
 }
@@ -88,11 +99,10 @@ function replay(entry, track) {
 }
 
 function putBack(entry) {
-  $("text").value = entry.fields.input;
+  editor.text = entry.fields.input;
   settings.put(entry.fields);
   voices.choose(entry.fields.voice ?? "");
-  count();
-  $("text").focus();
+  editor.focus();
 }
 
 async function saveEntry(entry, track) {
@@ -107,7 +117,7 @@ async function fetchAs(fields, format) {
     const response = await server.speech({ ...fields, stream: false }, format);
     save(await response.blob(), fileName(fields, format));
   } catch (error) {
-    const failure = error instanceof ServerError ? error : new ServerError(`The download failed: ${error.message}.`);
+    const failure = error instanceof ServerError ? error : new ServerError("The download broke off.");
     notices.show(failure, () => fetchAs(fields, format));
   }
 }
@@ -129,33 +139,25 @@ async function saveCurrent(button) {
 }
 
 function request() {
-  const fields = { input: $("text").value.trim(), ...settings.fields };
+  const fields = { input: editor.text, ...settings.fields };
   if (voices.chosen) fields.voice = voices.chosen;
   return fields;
 }
 
 function submit() {
   const fields = request();
-  if (fields.input) speak(fields);
-  else {
-    notices.show(new ServerError("Type a text first, or choose an example."));
-    $("text").focus();
+  if (fields.input && !editor.excess) {
+    speak(fields);
+    return;
   }
+  notices.show(fields.input ? tooLong() : new ServerError("Write a text first.", 0, { help: "Or choose an example above." }));
+  editor.focus();
 }
 
-function insert(tag) {
-  const text = $("text");
-  const [from, to] = [text.selectionStart, text.selectionEnd];
-  const before = text.value.slice(0, from);
-  const gap = before && !/\s$/.test(before) ? " " : "";
-  text.setRangeText(`${gap}${tag} `, from, to, "end");
-  text.focus();
-  count();
-}
-
-function count() {
-  const { length } = [...$("text").value];
-  $("count").textContent = length === 1 ? "1 character" : `${length.toLocaleString("en")} characters`;
+function tooLong() {
+  const excess = editor.excess.toLocaleString("en");
+  const help = `Shorten it by ${excess} characters, or speak it in parts. What is too much is marked.`;
+  return new ServerError("The text is too long.", 0, { help });
 }
 
 function load() {
@@ -168,16 +170,6 @@ $("composer").addEventListener("submit", (event) => {
   submit();
 });
 $("stop").addEventListener("click", halt);
-$("text").addEventListener("input", count);
-for (const button of document.querySelectorAll("[data-tag]")) {
-  button.addEventListener("click", () => insert(button.dataset.tag));
-}
-for (const button of document.querySelectorAll("[data-example]")) {
-  button.addEventListener("click", () => {
-    $("text").value = button.dataset.example;
-    count();
-  });
-}
 $("saves").addEventListener("click", ({ target }) => {
   const button = target.closest("[data-format], [data-subtitles]");
   if (button && !button.hasAttribute("aria-busy")) saveCurrent(button);
@@ -192,5 +184,6 @@ document.addEventListener("keydown", (event) => {
 // Stop the request when the page is left. A browser may keep the page and show it again later.
 window.addEventListener("pagehide", halt);
 
-count();
+previews.addEventListener("begin", () => player.pause());
+player.addEventListener("change", () => player.state === "playing" && previews.stop());
 load();

@@ -1,7 +1,8 @@
 /** The speech of this tab. The tab stores all texts; sounds are kept in memory, and only the latest. */
 
 import { recall, remember } from "./storage.js";
-import { clock } from "./words.js";
+import { withNames } from "./tags.js";
+import { clock, isolated } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const KEPT = "history";
@@ -80,11 +81,10 @@ export class History {
   #item(entry) {
     const item = $("entry").content.cloneNode(true);
     const part = (name) => item.querySelector(`.entry-${name}`);
-    const { input, seed } = entry.fields;
-    part("text").textContent = input;
-    const seeded = seed === undefined ? [] : [`seed ${seed}`];
-    part("meta").textContent = [entry.voiceName, ...seeded, clock(entry.seconds)].join(" · ");
-    const about = input.length > 40 ? `${input.slice(0, 40)}…` : input;
+    const { input } = entry.fields;
+    part("text").replaceChildren(...withNames(input));
+    part("meta").textContent = [isolated(entry.voiceName), clock(entry.seconds)].join(" · ");
+    const about = isolated(input.length > 40 ? `${input.slice(0, 40)}…` : input);
     const act = (name, label, action) => {
       part(name).setAttribute("aria-label", `${label}: ${about}`);
       part(name).title = label;

@@ -1,28 +1,19 @@
 /** Error messages with a remedy: wait and try again, or enter a key. */
 
+import { explain } from "./errors.js";
+
 const $ = (id) => document.getElementById(id);
 
 export class Notices {
-  #server;
-  #keyGiven;
+  #keys;
   #again = null;
   #timer = 0;
 
-  /**
-   * @param {import("./api.js").Server} server gets the key.
-   * @param {() => void} keyGiven the server may answer now what it refused before.
-   */
-  constructor(server, keyGiven) {
-    this.#server = server;
-    this.#keyGiven = keyGiven;
+  /** @param {import("./keys.js").Keys} keys asks for the key where one is missing. */
+  constructor(keys) {
+    this.#keys = keys;
     $("notice-close").addEventListener("click", () => this.clear());
     $("retry").addEventListener("click", () => this.#retry());
-    $("key-use").addEventListener("click", () => this.#useKey());
-    $("key").addEventListener("keydown", (event) => {
-      if (event.key !== "Enter") return;
-      event.preventDefault(); // otherwise the form would be submitted
-      this.#useKey();
-    });
   }
 
   /**
@@ -31,24 +22,28 @@ export class Notices {
    */
   show(error, again = null) {
     this.clear();
+    if (error.status === 401) {
+      this.#keys.ask(again);
+      return;
+    }
     this.#again = again;
-    const wantsKey = error.status === 401;
-    const wait = error.isBusy ? error.retryAfter : 0;
-    $("notice-text").textContent = wait
-      ? `The server is busy: try again in ${wait} s. ${error.message}`
-      : error.message;
-    $("key-row").hidden = !wantsKey;
-    $("retry").hidden = wantsKey || !again;
+    const { text, help, said } = explain(error);
+    $("notice-text").textContent = text;
+    $("notice-help").textContent = help;
+    $("notice-said").textContent = said;
+    $("notice-more").hidden = !said;
+    $("notice-more").open = false;
+    $("retry").hidden = !again;
     $("notice").hidden = false;
-    this.#count(wait);
-    if (wantsKey) $("key").focus();
+    this.#count(error.isBusy ? error.retryAfter : 0);
+    $("notice").scrollIntoView({ block: "nearest" });
   }
 
   clear() {
     clearTimeout(this.#timer);
     this.#again = null;
     $("notice").hidden = true;
-    $("notice-text").textContent = "";
+    $("notice-text").textContent = $("notice-help").textContent = "";
   }
 
   /** The countdown is in the button: a screen reader would read a changing message every second. */
@@ -57,15 +52,6 @@ export class Notices {
     button.disabled = left > 0;
     button.textContent = left > 0 ? `Try again in ${left} s` : "Try again";
     if (left > 0) this.#timer = setTimeout(() => this.#count(left - 1), 1000);
-  }
-
-  #useKey() {
-    const key = $("key").value.trim();
-    if (!key) return;
-    this.#server.key = key;
-    $("key").value = "";
-    this.#retry();
-    this.#keyGiven();
   }
 
   #retry() {

@@ -88,6 +88,11 @@ export class Player extends EventTarget {
     else if (this.state === "ended") this.#start(0);
   }
 
+  /** Pause what is playing. */
+  pause() {
+    if (this.state === "playing" || this.state === "waiting") this.#pause();
+  }
+
   /** Seek to a sample; a paused player stays paused, one that ended plays. */
   seek(sample) {
     if (!this.#track?.length) return;

@@ -7,13 +7,16 @@ export class Queue {
   #server;
   #label;
   #text;
+  #told;
   #timer = 0;
   #isAsking = false;
 
-  constructor(server, label, text) {
+  /** @param {() => void} told called when the server has told its state. */
+  constructor(server, label, text, told) {
     this.#server = server;
     this.#label = label;
     this.#text = text;
+    this.#told = told;
     document.addEventListener("visibilitychange", () => this.watch());
   }
 
@@ -27,9 +30,10 @@ export class Queue {
     this.#isAsking = true;
     let next = EVERY_MS;
     try {
-      const { running, waiting, limit } = await this.#server.status();
+      const { running, waiting } = await this.#server.status();
+      this.#told();
       const state = waiting > 0 ? "full" : running > 0 ? "busy" : "idle";
-      this.#tell(state, state === "idle" ? "Ready" : said(running, waiting, limit));
+      this.#tell(state, state === "idle" ? "Ready" : said(running, waiting));
     } catch (error) {
       next = error.status === 401 ? 0 : AFTER_FAILURE_MS;
       if (error.status === 401) this.#tell("unknown", "Key needed");
@@ -47,7 +51,6 @@ export class Queue {
   }
 }
 
-function said(running, waiting, limit) {
-  const speaking = limit ? `${running} of ${limit} speaking` : `${running} speaking`;
-  return waiting > 0 ? `${speaking}, ${waiting} waiting` : speaking;
+function said(running, waiting) {
+  return waiting > 0 ? `Busy, ${waiting} waiting` : `${running} speaking`;
 }

@@ -74,7 +74,7 @@ export class Settings {
   }
 
   #show() {
-    const temperature = this.#ownTemperature ? "the voice's own" : Number($("temperature").value).toFixed(2);
+    const temperature = this.#ownTemperature ? "as the voice is" : Number($("temperature").value).toFixed(2);
     $("speed-out").value = `${this.#speed}×`;
     $("speed").setAttribute("aria-valuetext", `${this.#speed} times`);
     $("temperature-out").value = temperature;

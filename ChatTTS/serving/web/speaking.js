@@ -48,12 +48,12 @@ export class Speaking {
       this.#take(response.headers);
       began(this);
       for await (const event of events(response.body)) this.#follow(event, grew);
-      if (!this.finishReason) throw new ServerError("The connection broke before the end.");
-      if (!this.track.length) throw new ServerError("Nothing was spoken. Try another seed, or more words.");
+      if (!this.finishReason) throw broken();
+      if (!this.track.length) throw silent();
     } catch (error) {
       if (this.isAborted) return;
       if (error instanceof ServerError) throw error;
-      throw new ServerError(`The connection broke: ${error.message}.`);
+      throw broken();
     } finally {
       if (this.track) {
         this.track.complete();
@@ -63,7 +63,7 @@ export class Speaking {
   }
 
   #follow(event, grew) {
-    if (event.type === "error") throw new ServerError(event.error.message);
+    if (event.type === "error") throw new ServerError(event.error.message, 500, event.error);
     if (event.type === "speech.audio.done") {
       this.finishReason = event.finish_reason;
       this.track.cues = event.cues ?? [];
@@ -81,4 +81,13 @@ export class Speaking {
     const seed = Number(headers.get("x-seed") ?? NaN);
     if (Number.isSafeInteger(seed)) this.fields = { ...this.fields, seed };
   }
+}
+
+function broken() {
+  const help = "What you have heard is kept. Speak it again to hear all of it.";
+  return new ServerError("The connection broke before the end.", 0, { help });
+}
+
+function silent() {
+  return new ServerError("Nothing was spoken.", 0, { help: "Speak it again, or add some words." });
 }

@@ -1,14 +1,15 @@
-/** The part of the page with the waveform, the playback buttons and the measurements. */
+/** The part of the page with the waveform, the text that is spoken, and the playback buttons. */
 
 import { Transcript } from "./transcript.js";
 import { Waveform } from "./waveform.js";
-import { clock, duration } from "./words.js";
+import { clock } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const STEP_SECONDS = 1;
 
 export class Stage {
   #player;
+  #figures;
   #wave;
   #transcript;
   #root = $("stage");
@@ -16,8 +17,9 @@ export class Stage {
   #isStreaming = false;
   #frame = 0;
 
-  constructor(player) {
+  constructor(player, figures) {
     this.#player = player;
+    this.#figures = figures;
     this.#wave = new Waveform($("wave"), () => this.#animate());
     const playFrom = (seconds) => this.#player.playFrom(Math.floor(seconds * this.#wave.track.rate));
     this.#transcript = new Transcript($("transcript"), $("faults"), playFrom);
@@ -36,18 +38,19 @@ export class Stage {
     this.#wave.track = null;
     this.#transcript.begin(speaking.fields.input);
     this.#root.dataset.received = "0";
-    for (const id of ["first-sound", "factor", "underruns", "seed-used"]) $(id).textContent = "–";
+    this.#figures.clear(speaking.fields);
     $("spoken").textContent = "";
     this.#changed();
+    this.#root.scrollIntoView({ block: "nearest" });
   }
 
   /** Called when more samples have come. */
-  grow({ track, factor, fields }) {
+  grow(speaking) {
+    const { track } = speaking;
     this.#wave.track = track;
     this.#transcript.grow(track.words, track.faults);
     this.#root.dataset.received = String(track.length);
-    if (factor > 0) $("factor").textContent = `${factor.toFixed(2)}×`;
-    $("seed-used").textContent = fields.seed ?? "–";
+    this.#figures.grow(speaking);
     this.#animate();
   }
 
@@ -80,7 +83,7 @@ export class Stage {
 
   #sounded() {
     // An old sound plays at once, so its times say nothing about the server.
-    if (this.#speaking?.tookMs) $("first-sound").textContent = duration(performance.now() - this.#speaking.began);
+    if (this.#speaking?.tookMs) this.#figures.sounded(performance.now() - this.#speaking.began);
   }
 
   #changed() {
@@ -88,13 +91,15 @@ export class Stage {
     const isOn = state === "playing" || state === "waiting";
     this.#root.dataset.state = this.#isStreaming && state === "empty" ? "waiting" : state;
     this.#root.dataset.underruns = String(underruns);
-    if (this.#wave.track) $("underruns").textContent = String(underruns);
+    if (this.#wave.track) this.#figures.underruns = underruns;
     $("stop").disabled = !(this.#isStreaming || isOn);
     $("pause").disabled = state === "empty";
     $("pause").setAttribute("aria-label", isOn ? "Pause" : "Play");
     $("pause-icon").setAttribute("href", isOn ? "#icon-pause" : "#icon-play");
     $("wave").setAttribute("aria-disabled", String(state === "empty"));
+    $("speak").classList.toggle("waits", this.#root.dataset.state === "waiting");
     const isSavable = !this.#isStreaming && Boolean(this.#speaking?.track?.length);
+    $("saves").hidden = !isSavable;
     for (const button of document.querySelectorAll("[data-format]")) button.disabled = !isSavable;
     const hasCues = isSavable && this.#speaking.track.cues.length > 0;
     for (const button of document.querySelectorAll("[data-subtitles]")) button.disabled = !hasCues;
@@ -116,7 +121,8 @@ export class Stage {
     const all = track ? track.seconds : 0;
     show($("time-now"), clock(seconds));
     show($("time-all"), clock(all));
-    this.#transcript.mark(state === "empty" ? -1 : seconds);
+    const isOver = state === "empty" || (state === "ended" && seconds >= all);
+    this.#transcript.mark(isOver ? -1 : seconds);
     this.#root.dataset.position = seconds.toFixed(3);
     this.#root.dataset.clock = this.#player.clock.toFixed(3);
     describe($("wave"), seconds, all);

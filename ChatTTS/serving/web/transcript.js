@@ -1,4 +1,10 @@
-/** The text with the words that were spoken: the one that sounds is marked, and a click plays from a word. */
+/**
+ * The text that is spoken, as it was written: its sentence and its word that sound are marked, and a click
+ * plays from a word.
+ */
+
+import { sentences } from "./sentences.js";
+import { split, tagChip } from "./tags.js";
 
 // What the guard's kinds of faults mean to a listener.
 const MEANINGS = {
@@ -13,11 +19,12 @@ export class Transcript {
   #root;
   #faults; // the line that names them
   #characters = []; // of the text; the server counts code points
-  #words = []; // {start, end, from, to, element}; from and to are characters
+  #leaves = []; // {node, from, to, sentence}: text without words yet, in order
+  #at = 0; // the first leaf that may get the next word
+  #words = []; // {start, end, from, to, element, sentence}; from and to are characters
   #shown = 0; // words of the track that have elements
-  #done = 0; // characters before the rest
-  #rest = null; // the text node behind the last word
-  #now = null;
+  #word = null;
+  #sentence = null;
 
   /**
    * @param {HTMLElement} root
@@ -37,10 +44,11 @@ export class Transcript {
   begin(text) {
     this.#characters = [...text];
     this.#words = [];
-    this.#shown = this.#done = 0;
-    this.#now = null;
-    this.#rest = document.createTextNode(text);
-    this.#root.replaceChildren(this.#rest);
+    this.#leaves = [];
+    this.#shown = this.#at = 0;
+    this.#word = this.#sentence = null;
+    this.#root.replaceChildren(...sentences(this.#characters).map((range) => this.#asSentence(range)));
+    this.#root.scrollTop = 0;
     this.#root.hidden = this.#faults.hidden = true;
   }
 
@@ -54,23 +62,50 @@ export class Transcript {
     if (faults.length) this.#tell(faults);
   }
 
-  /** Mark the word that sounds at a time. */
+  /** Mark the word and the sentence that sound at a time; a negative time marks nothing. */
   mark(seconds) {
-    const now = this.#words.find(({ start, end }) => start <= seconds && seconds < end)?.element ?? null;
-    if (now === this.#now) return;
-    this.#now?.classList.remove("now");
-    now?.classList.add("now");
-    this.#now = now;
+    const word = this.#words.find(({ start, end }) => start <= seconds && seconds < end) ?? null;
+    // A sentence stays marked in its pauses, and until the next one begins.
+    const begun = word ?? this.#words.findLast(({ start, end }) => start <= seconds && end > start);
+    this.#sentence = move("read", this.#sentence, begun?.sentence ?? null);
+    const element = word?.element ?? null;
+    if (element === this.#word) return;
+    this.#word = move("now", this.#word, element);
+    if (element) this.#follow(element);
+  }
+
+  #asSentence({ from, to }) {
+    const sentence = document.createElement("span");
+    sentence.className = "sentence";
+    for (const { text, isTag } of split(this.#characters.slice(from, to).join(""))) {
+      const end = from + [...text].length;
+      const node = isTag ? tagChip(text) : document.createTextNode(text);
+      if (!isTag) this.#leaves.push({ node, from, to: end, sentence });
+      sentence.append(node);
+      from = end;
+    }
+    return sentence;
   }
 
   #add({ start, end, start_character: from, end_character: to }) {
+    while (this.#at < this.#leaves.length && this.#leaves[this.#at].to <= from) this.#at += 1;
+    const leaf = this.#leaves[this.#at];
+    if (!leaf) return;
+    const [first, last] = [Math.max(from, leaf.from), Math.min(to, leaf.to)];
     const element = document.createElement("span");
     element.className = "word";
-    element.textContent = this.#characters.slice(from, to).join("");
-    this.#rest.before(this.#characters.slice(this.#done, from).join(""), element);
-    this.#rest.data = this.#characters.slice(to).join("");
-    this.#done = to;
-    this.#words.push({ start, end, from, to, element });
+    element.textContent = this.#characters.slice(first, last).join("");
+    leaf.node.before(this.#characters.slice(leaf.from, first).join(""), element);
+    leaf.node.data = this.#characters.slice(last, leaf.to).join("");
+    leaf.from = last;
+    this.#words.push({ start, end, from, to, element, sentence: leaf.sentence });
+  }
+
+  /** Scroll a long text, so that the word is seen. */
+  #follow(element) {
+    const [box, seen] = [element.getBoundingClientRect(), this.#root.getBoundingClientRect()];
+    if (box.top >= seen.top && box.bottom <= seen.bottom) return;
+    this.#root.scrollTop += box.top - seen.top - seen.height / 3;
   }
 
   /** Underline the words of faults, and name them below the text. */
@@ -81,8 +116,16 @@ export class Transcript {
       }
       return text ? `“${text}” ${MEANINGS[kind]}` : MEANINGS[kind];
     });
-    const line = `${told.join("; ")}. Another seed may help.`;
+    const line = `${told.join("; ")}. Speak it again: it comes out differently.`;
     if (this.#faults.textContent !== line) this.#faults.textContent = line;
     this.#faults.hidden = false;
   }
+}
+
+/** Move a class from one element to another. */
+function move(name, from, to) {
+  if (from === to) return to;
+  from?.classList.remove(name);
+  to?.classList.add(name);
+  return to;
 }

@@ -1,7 +1,12 @@
-/** The list of voices; uploads and deletes the user's voices. */
+/** The voices to choose from: cards, a mix of them, and the user's own. */
 
-import { ServerError } from "./api.js";
+import { Cards } from "./cards.js";
+import { confirmed } from "./confirm.js";
+import { explain } from "./errors.js";
+import { Mix } from "./mix.js";
+import { NewVoice } from "./newvoice.js";
 import { recall, remember } from "./storage.js";
+import { isolated } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const CHOSEN = "voice";
@@ -9,102 +14,123 @@ const CHOSEN = "voice";
 export class Voices {
   #server;
   #notices;
-  #select = $("voice");
-  #uploaded = new Set();
+  #previews;
+  #cards;
+  #mix;
+  #voices = []; // with names of their own
+  #known = new Map(); // every name, with the voice that it means
 
-  constructor(server, notices) {
+  constructor(server, notices, previews) {
     this.#server = server;
     this.#notices = notices;
-    this.#select.addEventListener("change", () => this.#chose());
-    $("voice-add").addEventListener("click", () => this.#open());
-    $("voice-cancel").addEventListener("click", () => $("voice-dialog").close());
-    $("voice-form").addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.#upload();
+    this.#previews = previews;
+    const hear = (voice, language) => previews.toggle(voice, language);
+    this.#cards = new Cards({ hear, remove: (voice) => this.#remove(voice) });
+    this.#mix = new Mix(server, { hear, changed: () => this.#chose(), saved: (id) => this.#added(id) });
+    new NewVoice(server, (id) => this.#added(id), () => previews.stop());
+    previews.addEventListener("change", () => this.#showPreview());
+    $("voices").addEventListener("change", ({ target }) => {
+      if (target.name === "voice") this.#chose();
     });
-    $("voice-delete").addEventListener("click", () => this.#delete());
+    $("voices-retry").addEventListener("click", () => this.load());
   }
 
-  /** The id, or an empty string for the server's default voice. */
+  /** The id of a voice, a mix such as `anna:70,bert:30`, or "" for the server's own voice. */
   get chosen() {
-    return this.#select.value;
+    return this.#mix.isChosen ? this.#mix.blend : this.#cards.chosen;
   }
 
-  choose(id) {
-    this.#select.value = id;
-    if (this.#select.selectedIndex < 0) this.#select.selectedIndex = 0;
+  /** Choose a voice by any of its names; of an unknown one nothing is changed. */
+  choose(voice) {
+    const own = this.#known.get(voice);
+    if (own !== undefined) this.#cards.choose(own);
+    else if (this.#mix.takes(voice)) this.#mix.choose(voice);
+    else return;
     this.#chose();
   }
 
-  /** The name of a voice. */
-  name(id) {
-    const option = [...this.#select.options].find(({ value }) => value === id);
-    return option?.textContent ?? id;
+  /** The name of a voice for the reader. */
+  name(voice) {
+    const found = this.#voices.find(({ id }) => id === this.#known.get(voice));
+    return found?.name ?? (this.#mix.described(voice) || voice || "The server's own voice");
   }
 
   /** Load the list of voices from the server. */
   async load() {
-    let voices;
+    let list;
     try {
-      voices = await this.#server.voices();
+      list = await this.#server.voices();
     } catch (error) {
-      // Entering a key loads everything again.
-      this.#notices.show(error, error.status === 401 ? null : () => this.load());
+      this.#showFailure(error);
       return;
     }
-    const wanted = recall(CHOSEN, "");
-    this.#uploaded = new Set(voices.filter((voice) => voice.uploaded).map(({ id }) => id));
+    $("voices-failed").hidden = true;
+    this.#take(list);
+    const wanted = recall(CHOSEN, null);
+    this.choose(list.default);
+    if (wanted !== null) this.choose(wanted);
+    if (!this.chosen && this.#voices.length) this.choose(this.#voices[0].id);
+    this.#showPreview();
+  }
+
+  #take({ voices, default: usual }) {
+    const listed = new Set(voices.map(({ id }) => id));
+    const isAlias = ({ stands_for: meant }) => meant != null && listed.has(meant);
+    const aliases = voices.filter(isAlias);
+    const known = new Map(voices.map((voice) => [voice.id, isAlias(voice) ? voice.stands_for : voice.id]));
+    this.#known = known;
+    this.#voices = voices
+      .filter((voice) => !isAlias(voice))
+      .map((voice) => ({
+        ...voice,
+        name: voice.name ?? voice.id,
+        isUsual: voice.id === (known.get(usual) ?? usual),
+        others: aliases.filter(({ stands_for: meant }) => meant === voice.id).map(({ id }) => id),
+      }));
     hideForeignExamples(voices);
-    const own = this.#select.options[0];
-    const groups = [
-      ["Voices", voices.filter((voice) => !voice.uploaded)],
-      ["Uploaded", voices.filter((voice) => voice.uploaded)],
-    ];
-    this.#select.replaceChildren(own, ...groups.filter(([, some]) => some.length).map(asGroup));
-    this.choose(wanted);
+    this.#cards.show(this.#voices);
+    this.#mix.offer(this.#voices);
   }
 
   #chose() {
     remember(CHOSEN, this.chosen);
-    $("voice-delete").hidden = !this.#uploaded.has(this.chosen);
+    this.#cards.showChosen();
+    this.#mix.showChosen();
   }
 
-  #open() {
-    $("voice-error").textContent = "";
-    $("voice-dialog").showModal();
+  #showPreview() {
+    this.#cards.showPreview(this.#previews);
+    this.#mix.showPreview(this.#previews);
   }
 
-  async #upload() {
-    const form = new FormData($("voice-form"));
-    const send = $("voice-send");
-    send.disabled = true;
-    $("voice-error").textContent = "";
-    try {
-      await this.#server.addVoice(form);
-    } catch (error) {
-      $("voice-error").textContent = error.message;
-      return;
-    } finally {
-      send.disabled = false;
-    }
-    $("voice-form").reset();
-    $("voice-dialog").close();
-    remember(CHOSEN, form.get("name"));
+  /** Without a key no voice is shown, and the form for the key may have been closed. */
+  #showFailure(error) {
+    const { text, help } = explain(error);
+    $("voices-failed").hidden = false;
+    $("voices-failed-text").textContent = error.status === 401 ? "Your voices are shown once you gave the key." : `${text} ${help}`;
+    $("voices-retry").textContent = error.status === 401 ? "Enter the key" : "Try again";
+    if (error.status === 401) this.#notices.show(error);
+  }
+
+  async #added(id) {
+    this.#previews.forget(id);
+    remember(CHOSEN, id);
     await this.load();
+    this.#cards.focus();
   }
 
-  async #delete() {
-    const id = this.chosen;
-    if (!(await confirmed(`Delete the voice ${this.name(id)}? Its recording cannot be restored.`))) return;
+  async #remove({ id, name }) {
+    if (!(await confirmed(`Delete the voice ${isolated(name)}? It cannot be restored.`))) return;
     try {
       await this.#server.deleteVoice(id);
     } catch (error) {
-      this.#notices.show(error instanceof ServerError ? error : new ServerError(String(error)));
+      this.#notices.show(error);
       return;
     }
-    remember(CHOSEN, "");
+    this.#previews.forget(id);
+    if (this.chosen === id) remember(CHOSEN, null);
     await this.load();
-    this.#select.focus();
+    this.#cards.focus();
   }
 }
 
@@ -114,21 +140,4 @@ function hideForeignExamples(voices) {
   for (const example of document.querySelectorAll("[data-example][lang]")) {
     example.hidden = spoken.size > 0 && !spoken.has("") && !spoken.has(example.lang);
   }
-}
-
-function asGroup([label, voices]) {
-  const group = document.createElement("optgroup");
-  group.label = label;
-  for (const { id, name } of voices) group.append(new Option(name ?? id, id));
-  return group;
-}
-
-function confirmed(question) {
-  const dialog = $("confirm-dialog");
-  $("confirm-text").textContent = question;
-  dialog.returnValue = "no";
-  dialog.showModal();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
-  });
 }

@@ -1,4 +1,6 @@
-/** Formats numbers and file names. */
+/** Formats numbers and names. */
+
+const MOST_NAME = 60; // characters of a voice's name in the name of a file
 
 /** 75.24 -> 1:15.2 */
 export function clock(seconds) {
@@ -12,8 +14,18 @@ export function duration(ms) {
 }
 
 export function fileName(fields, format) {
-  const parts = ["chattts", fields.voice, fields.seed].filter((part) => part !== undefined && part !== "");
-  return `${parts.join("-").replace(/[^\p{L}\p{N}_-]+/gu, "_")}.${format}`;
+  const voice = [...plain(fields.voice ?? "")].slice(0, MOST_NAME).join("");
+  const parts = ["chattts", voice, plain(fields.seed ?? "")].filter((part) => part !== "");
+  return `${parts.join("-")}.${format}`;
+}
+
+function plain(part) {
+  return String(part).replace(/[^\p{L}\p{N}_-]+/gu, "_");
+}
+
+/** A name between marks that keep its direction of writing from changing the words around it. */
+export function isolated(name) {
+  return `\u2068${name}\u2069`;
 }
 
 /** Download a blob as a file. */

@@ -22,7 +22,10 @@ def add_to(
     door = SocketDoor.of(app, service, settings)
 
     async def speak(websocket: WebSocket) -> None:
-        await door.admit(websocket, INTERFACE, lambda: Session(websocket, service, authenticator))
+        async def begin() -> Session:
+            return Session(websocket, service, authenticator)
+
+        await door.admit(websocket, INTERFACE, begin)
 
     async def not_found(websocket: WebSocket) -> None:
         await door.deny(websocket, INTERFACE, NotFoundError(f"sockets are at {PATH}"))

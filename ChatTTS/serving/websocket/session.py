@@ -160,7 +160,8 @@ class Session(SocketSession):
         context = self.contexts.get(name)
         if context is None:
             remember = partial(self._remember_run, name)
-            context = self.open_context(name, self._config, self._sender(name), remember)
+            sender = self._sender(name)
+            context = self.open_context(name, self._config, sender, remember, skips_silence=False)
             self._has_named_contexts |= name is not None
         return context
 

@@ -62,7 +62,9 @@ def reachable_addresses(host: str) -> list[str]:
     if is_loopback(host):
         return []
     if host not in ("0.0.0.0", "::"):
-        return [socket.getaddrinfo(host, None)[0][4][0]]  # type: ignore[list-item]
+        # The name of a machine may stand for its loopback address.
+        found = str(socket.getaddrinfo(host, None)[0][4][0])
+        return [] if is_loopback(found) else [found]
     # One address is enough, and the system knows which one leads outside. This sends nothing.
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:

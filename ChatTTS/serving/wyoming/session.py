@@ -1,42 +1,31 @@
-"""One connection: its events, and the speech that it asks for."""
+"""One connection: its events, and the texts that are spoken for them."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Any
 
-from wyoming.audio import AudioChunk, AudioStart, AudioStop
-from wyoming.error import Error
-from wyoming.event import Event, async_write_event
+from wyoming.event import Event
 from wyoming.info import Describe
 from wyoming.tts import (
     Synthesize,
     SynthesizeChunk,
     SynthesizeStart,
     SynthesizeStop,
-    SynthesizeStopped,
     SynthesizeTextFormat,
 )
 
-from ...audio.pcm import to_int16
-from ...audio.samples import SAMPLE_RATE
-from ...pipeline.results import Piece
 from ..connections import Connection
-from ..errors import BadRequestError, DeadlineError, ServingError, as_serving_error
-from ..live.text_stream import TextStream
-from ..request_logs import log_failure, log_refusal, log_request
-from ..requests import SpeechRequest, new_seed
+from ..errors import BadRequestError
+from ..live.config import RunConfig
+from ..live.context import Context
+from ..live.speech_queue import SpeechQueue
 from ..service import SpeechService
 from .description import describe
 from .events import read_event
+from .sender import Sender
 
-_FORMAT: dict[str, int] = {"rate": SAMPLE_RATE, "width": 2, "channels": 1}
 _LANGUAGES = ("en", "zh")
-_INTERFACE = "wyoming"
-_NOTHING = "-"  # a text with nothing to speak
 
 
 class Session:
@@ -56,140 +45,107 @@ class Session:
         writer: asyncio.StreamWriter,
     ) -> None:
         self._service, self._connection = service, connection
-        self._reader, self._writer = reader, writer
-        self._speaking: asyncio.Task[None] | None = None
-        self._stream: TextStream | None = None
+        self._reader = reader
+        self._sender = Sender(service, connection.host, writer)
+        self._context = Context(
+            service,
+            RunConfig(),
+            SpeechQueue(
+                service,
+                connection.host,
+                self._sender,
+                on_run_finished=lambda run: None,
+                on_context_ended=_nothing,
+                skips_silence=True,
+            ),
+        )
+        self._is_in_stream = False
+        self._busy: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Handle events until the client leaves, or an error is told; then close."""
         limits = self._service.settings.limits
         try:
             while (event := await read_event(self._reader, limits.message_bytes)) is not None:
+                self._connection.expect_within(limits.idle_seconds)
                 await self._handle(event)
+                self._mark_busy()
         except Exception as error:
-            await self._tell(error)
+            await self._sender.tell(error)
         finally:
-            await self._stop_speaking()
-            self._writer.close()
-
-    # -- events ----------------------------------------------------------------------------
+            await self._context.cancel()
+            if self._busy is not None:
+                await asyncio.wait({self._busy})
+            self._sender.close()
 
     async def _handle(self, event: Event) -> None:
         """Handle one event; unknown ones are dropped, as the protocol wants."""
         if Describe.is_type(event.type):
             info = await self._service.in_thread(lambda: describe(self._service))
-            await self._write(info.event())
+            await self._sender.write(info.event())
         elif Synthesize.is_type(event.type):
             # Within a stream, clients send the whole text again for servers without streams.
-            if self._stream is None:
-                request = self._request(event, _text(event))
-                await self._begin(self._whole(request), is_stream=False)
+            if not self._is_in_stream:
+                text = _text(event)
+                self._context.configure(_config(event), is_seed_new=True)
+                if text.strip():
+                    self._context.append_whole(text)
+                self._end_text(is_stream=False)
         elif SynthesizeStart.is_type(event.type):
-            if self._stream is not None:
+            if self._is_in_stream:
                 raise BadRequestError("synthesize-start came twice, without synthesize-stop")
-            stream = TextStream(self._service, self._request(event), _INTERFACE)
-            await self._begin(stream.pieces(), is_stream=True)
-            self._stream = stream
+            self._context.configure(_config(event), is_seed_new=True)
+            self._is_in_stream = True
         elif SynthesizeChunk.is_type(event.type):
-            self._begun_stream().append(_text(event))
+            self._check_stream()
+            await self._context.append(_text(event))
         elif SynthesizeStop.is_type(event.type):
-            self._begun_stream().end()
-            self._stream = None
+            self._check_stream()
+            self._is_in_stream = False
+            self._end_text(is_stream=True)
 
-    def _begun_stream(self) -> TextStream:
-        if self._stream is None:
+    def _check_stream(self) -> None:
+        if not self._is_in_stream:
             raise BadRequestError("synthesize-start must come before the text of a stream")
-        return self._stream
 
-    def _request(self, event: Event, text: str = _NOTHING) -> SpeechRequest:
-        """Return a request with the event's settings; those of a stream have no text yet."""
-        voice = event.data.get("voice") or {}
-        context = event.data.get("context") or {}
-        if not (isinstance(voice, dict) and isinstance(context, dict)):
-            raise BadRequestError("voice and context must be objects", param="voice")
-        if event.data.get("text_format") == SynthesizeTextFormat.SSML.value:
-            raise BadRequestError("SSML is not spoken here: send text", param="text_format")
-        seed, language = context.get("seed"), _string(voice, "language")
-        if seed is not None and type(seed) is not int:
-            raise BadRequestError("seed must be a whole number", param="seed")
-        return SpeechRequest(
-            text if text.strip() else _NOTHING,
-            voice=_string(voice, "name"),
-            language=_language(language),
-            seed=new_seed() if seed is None else seed,
-            is_seeded=seed is not None,
-            guard=self._service.guard_of(None, is_whole=False),
-            may_be_silent=True,
-            client=self._connection.host,
-        )
+    def _end_text(self, *, is_stream: bool) -> None:
+        self._context.flush()
+        self._sender.expect_end(is_stream=is_stream)
 
-    # -- speech ----------------------------------------------------------------------------
+    def _mark_busy(self) -> None:
+        """Let no time limit count while something is spoken; a stream without text is idle."""
+        if self._context.is_active and (self._busy is None or self._busy.done()):
+            self._busy = asyncio.create_task(self._until_idle(), name="wyoming speech")
 
-    async def _begin(self, speech: AsyncGenerator[Piece, None], *, is_stream: bool) -> None:
-        """Speak in a task, after what is being spoken, so that further events can come."""
-        if self._speaking is not None:
-            await self._speaking
-        self._speaking = asyncio.create_task(self._speak(speech, is_stream), name="wyoming")
+    async def _until_idle(self) -> None:
+        with self._connection.request() as is_whole:
+            is_whole()
+            await self._context.until_idle()
 
-    async def _speak(self, speech: AsyncGenerator[Piece, None], is_stream: bool) -> None:
-        try:
-            with self._connection.request() as is_whole:
-                is_whole()
-                async with aclosing(speech):
-                    await self._send(speech)
-                if is_stream:
-                    await self._write(SynthesizeStopped().event())
-        except Exception as error:
-            await self._tell(error)
-            self._writer.close()  # clients wait for sound, and not for errors
 
-    async def _send(self, speech: AsyncGenerator[Piece, None]) -> None:
-        has_begun = False
-        async for piece in speech:
-            if not has_begun:
-                has_begun = True
-                await self._write(AudioStart(**_FORMAT).event())
-            audio = to_int16(piece.samples).tobytes()
-            await self._write(AudioChunk(audio=audio, **_FORMAT).event())
-        await self._write(AudioStop().event())
+async def _nothing() -> None:
+    """Do nothing: a context lasts as long as its connection."""
 
-    async def _whole(self, request: SpeechRequest) -> AsyncGenerator[Piece, None]:
-        speech = self._service.speak(request)
-        try:
-            async with speech:
-                async for piece in speech:
-                    yield piece
-            speech.check_complete()
-        finally:
-            if speech.record.latency is not None:
-                with_text = self._service.settings.log_texts
-                log_request(speech.record, _INTERFACE, with_text=with_text)
 
-    async def _stop_speaking(self) -> None:
-        if self._speaking is not None:
-            self._speaking.cancel()
-            await asyncio.wait({self._speaking})
+def _config(event: Event) -> RunConfig:
+    """Return the settings of a text.
 
-    # -- sending ---------------------------------------------------------------------------
-
-    async def _write(self, event: Event) -> None:
-        seconds = self._service.settings.limits.stalled_seconds
-        try:
-            await asyncio.wait_for(async_write_event(event, self._writer), seconds)
-        except asyncio.TimeoutError:
-            raise DeadlineError(f"nothing was taken for {seconds:g} s: read faster") from None
-
-    async def _tell(self, error: Exception) -> None:
-        """Log an error and tell the client, unless the client has left."""
-        if isinstance(error, OSError):
-            return
-        refusal = as_serving_error(error)
-        if type(refusal) is ServingError:
-            log_failure("a request over Wyoming", refusal, with_text=False)
-        self._service.metrics.count_refusal(refusal)
-        log_refusal(refusal, _INTERFACE, client=self._connection.host)
-        with contextlib.suppress(OSError, ServingError):
-            await self._write(Error(text=str(refusal), code=refusal.code).event())
+    Raises:
+        BadRequestError: a field cannot be used.
+    """
+    voice = event.data.get("voice") or {}
+    context = event.data.get("context") or {}
+    if not (isinstance(voice, dict) and isinstance(context, dict)):
+        raise BadRequestError("voice and context must be objects", param="voice")
+    if event.data.get("text_format") == SynthesizeTextFormat.SSML.value:
+        raise BadRequestError("SSML is not spoken here: send text", param="text_format")
+    seed = context.get("seed")
+    if seed is not None and type(seed) is not int:
+        raise BadRequestError("seed must be a whole number", param="seed")
+    language = _language(_string(voice, "language"))
+    config = RunConfig(voice=_string(voice, "name"), language=language, seed=seed)
+    config.check()
+    return config
 
 
 def _text(event: Event) -> str:

@@ -84,6 +84,9 @@ def test_a_script_becomes_a_file(server: WholeServer, model: ToneModel) -> None:
     told, data = spoken(server, LINES, voices=ROLES, seed=9)
     assert told["progress"]["lines"] == told["progress"]["lines_total"] == 5
     assert (told["result"]["bytes"], told["result"]["chapters"]) == (len(data), 2)
+    figures = httpx.get(f"{server.url}/metrics").text.splitlines()
+    assert "chattts_scripts_running 0.0" in figures
+    assert "chattts_scripts_done 0.0" not in figures
     samples = samples_of(data)
     assert told["result"]["seconds"] == pytest.approx(len(samples) / 24_000, abs=1e-3)
     # 20 ms are left around speech; the silence of a line of its own adds to the line's join.

@@ -16,7 +16,7 @@ import pytest
 
 from ...support.places import ROOT
 from ...support.server_tools import WholeServer, whole_server
-from ...support.serving_tools import PATIENCE
+from ...support.serving_tools import PATIENCE, loaded_chat
 from ...support.tls_tools import make_certificate
 from ...support.vendor_tools import TEXT, VOICE
 from ...support.websocket_tools import brief_chat
@@ -34,6 +34,15 @@ pytestmark = [
 def plain() -> Iterator[WholeServer]:
     with brief_chat() as chat, whole_server(chat) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def long_plain() -> Iterator[WholeServer]:
+    """A server whose sentences are long enough to be interrupted."""
+    chat = loaded_chat()
+    with whole_server(chat) as running:
+        yield running
+    chat.unload()
 
 
 def run(program: str, *arguments: str, certificate: Path | None = None) -> dict[str, Any]:
@@ -106,3 +115,45 @@ def test_pipecat(plain: WholeServer, vendor: str) -> None:
     assert facts["seconds"] > 0.3
     if vendor != "deepgram":  # tells no words
         assert facts["words"].replace("  ", " ") == TEXT
+
+
+def played(words: list[list[Any]], said: str) -> bool:
+    """Return whether a text has the first words of another, and not all of them."""
+    count = len(said.split())
+    return (
+        0 < count < len(words) and said.split() == [str(word).strip() for word, *_ in words][:count]
+    )
+
+
+def test_our_plugin_for_livekit(long_plain: WholeServer) -> None:
+    facts = run("livekit_own.py", long_plain.url, TEXT, "1.0")
+    assert facts["alike"]
+    assert "".join(word for word, _, _ in facts["words"]) == TEXT
+    times = [time for _, start, end in facts["words"] for time in (start, end)]
+    assert times == sorted(times)
+    assert times[-1] <= facts["live"]
+    # The agent was interrupted: the conversation has what was heard, and its last word is known.
+    [[is_interrupted, last]] = facts["heard"]
+    [[said, is_marked]] = facts["items"]
+    assert is_interrupted
+    assert is_marked
+    assert played(facts["words"], said)
+    assert last in TEXT.split()[1:-1]
+
+
+def test_our_service_for_pipecat(long_plain: WholeServer) -> None:
+    facts = run("pipecat_own.py", long_plain.url, TEXT, "1.0")
+    assert facts["errors"] == []
+    assert facts["first"] == [TEXT]
+    words = facts["words"][: len(TEXT.split())]
+    times = [time for _, time in words]
+    assert times == sorted(times)
+    assert len(set(times)) == len(times)
+    assert (times[-1] - times[0]) / 1e9 < facts["seconds"]
+    [said] = facts["second"]
+    assert played(words, said)
+    # The server counts words that were played to their end, and Pipecat those that have begun.
+    [[last, spoken]] = facts["interruptions"]
+    assert played(words, spoken)
+    assert spoken.split()[-1].strip(".") == last
+    assert said.startswith(spoken.rstrip("."))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from ...adapters import Adapter
 from ...embed import Embed
 from ...llama_config import LlamaShape
 from ...native import library
 from ...native.library import Team, address
 from ...share import Peers, Share
 from ..batch import AttentionProbe, InputBatch
+from .low_rank import PackedAdapters
 from .memory import private_memory
 from .packing import PackedWeights
 
@@ -28,6 +31,7 @@ class NativeLlama:
             bits where the weights are.
         rotary: cosines and sines, each float32 [positions, head size].
         share, peers: the rank, and how it reaches the others; by default it is the only one.
+        adapters: those that rows may have; none if there are several ranks.
     """
 
     gives_attention = True
@@ -43,6 +47,7 @@ class NativeLlama:
         block_size: int,
         share: Share | None = None,
         peers: Peers | None = None,
+        adapters: Sequence[Adapter] = (),
     ) -> None:
         share = share or Share(shape)
         self._share = share
@@ -74,7 +79,8 @@ class NativeLlama:
         given_tables = (embed.text.weight, embed.code.weight, *rotary)
         # Detached: moving or casting the module would put its parameters into other memory.
         tables = [table.detach().contiguous() for table in given_tables]
-        self._held = (weights, *tables)  # the kernels keep addresses only
+        packed = PackedAdapters(adapters, shape, self._library.velocity_panel())
+        self._held = (weights, packed, *tables)  # the kernels keep addresses only
         fields = library.NativeLlamaLayer._fields_
         layers = (library.NativeLlamaLayer * len(share.layers))(
             *(
@@ -87,6 +93,8 @@ class NativeLlama:
         names = ("text_table", "code_table", "cosines", "sines")
         given = library.Weights(
             layers=layers,
+            adapters=packed.products,
+            most_rank=packed.most_rank,
             final_norm=weights.address(-1, "final_norm"),
             **{name: address(table) for name, table in zip(names, tables, strict=True)},
         )
@@ -124,6 +132,7 @@ class NativeLlama:
             tables=address(batch.tables),
             table_of=address(batch.table_of),
             draw_rows=address(batch.draws),
+            **({} if batch.adapter_of is None else {"adapter_of": address(batch.adapter_of)}),
             vectors=address(batch.vectors),
             pool=address(pool),
             **{"hiddens" if self._share.is_last else "passed": address(out)},

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from typing import Any
 
 from fastapi import FastAPI, Request, WebSocket
-from starlette.responses import JSONResponse
 
 from ...auth import Authenticator
-from ...connections import is_shared
-from ...errors import NotFoundError, OverloadedError, ServingError
-from ...origins import OriginPolicy
-from ...request_logs import log_refusal
+from ...errors import NotFoundError
+from ...live.door import SocketDoor
+from ...live.session import host_of
 from ...requests import new_request_id
 from ...service import SpeechService
 from ...settings import Settings
 from ..request_parsing import LANGUAGES, parse_configuration
-from .session import INTERFACE, RealtimeSession
+from .sender import INTERFACE
+from .session import RealtimeSession
 from .settings import SessionSettings
 
 _PROTOCOL, _TOKEN = "realtime", "realtime-token."
@@ -51,7 +50,7 @@ def add_to(
     app: FastAPI, service: SpeechService, authenticator: Authenticator, settings: Settings
 ) -> None:
     """Serve the realtime API on ``app``; other sockets are left to routes that are added later."""
-    tokens, sockets, pages = Tokens(), Counter[str](), OriginPolicy(settings)
+    tokens, door = Tokens(), SocketDoor.of(app, service, settings)
 
     @app.get("/v1/audio/list_voices", include_in_schema=False)
     async def list_voices() -> dict[str, Any]:
@@ -77,54 +76,26 @@ def add_to(
             session["client_secret"] = {"value": token, "expires_at": expires}
         return session
 
-    def client_of(websocket: WebSocket, host: str) -> str:
+    def client_of(websocket: WebSocket) -> str:
         """Return the client's name; raise AuthenticationError without a key or secret."""
         for protocol in websocket.scope.get("subprotocols", ()):
             if protocol.startswith(_TOKEN):
                 client = tokens.take(protocol[len(_TOKEN) :])
                 if client is not None:
                     return client
-        return authenticator.client(websocket.headers.get("authorization"), host)
-
-    def check_room(host: str) -> None:
-        limits = settings.limits
-        if service.admission.draining:
-            raise OverloadedError("the server is shutting down", draining=True)
-        if sockets.total() >= limits.sockets:
-            raise OverloadedError("too many sockets are open: try again later")
-        if sockets[host] >= limits.connections_per_address and not is_shared(host, settings):
-            raise OverloadedError("too many sockets of this address are open", own_limit=True)
+        return authenticator.client(websocket.headers.get("authorization"), host_of(websocket))
 
     @app.websocket("/v1/realtime")
     async def speak(websocket: WebSocket) -> None:
-        host = websocket.client.host if websocket.client else ""
-        try:
-            pages.check_name(websocket.headers)
-            pages.check_socket(websocket.headers)
+        async def begin() -> RealtimeSession:
             if websocket.query_params.get("intent", "synthesis") != "synthesis":
                 raise NotFoundError("this server only synthesizes: ask with ?intent=synthesis")
-            client = client_of(websocket, host)
-            check_room(host)
-            session_settings = _initial(websocket)
-        except ServingError as error:
-            await _deny(websocket, error, host)
-            return
-        offered = websocket.scope.get("subprotocols", ())
-        await websocket.accept(_PROTOCOL if _PROTOCOL in offered else None)
-        sockets[host] += 1
-        try:
-            await RealtimeSession(websocket, service, client, session_settings).run()
-        finally:
-            sockets[host] -= 1
-            if not sockets[host]:
-                del sockets[host]
+            client = client_of(websocket)
+            return RealtimeSession(websocket, service, client, _initial(websocket))
 
-    async def _deny(websocket: WebSocket, error: ServingError, host: str) -> None:
-        """Refuse the handshake by an HTTP response."""
-        service.metrics.count_refusal(error)
-        log_refusal(error, INTERFACE, client=host, address=websocket.url.path)
-        answer = JSONResponse({"error": error.as_json()}, error.status)
-        await websocket.send_denial_response(answer)
+        offered = websocket.scope.get("subprotocols", ())
+        subprotocol = _PROTOCOL if _PROTOCOL in offered else None
+        await door.admit(websocket, INTERFACE, begin, subprotocol=subprotocol)
 
 
 def _initial(websocket: WebSocket) -> SessionSettings:

@@ -13,8 +13,9 @@ from ....text.lexicon import Lexicon
 from ...encoding import Format
 from ...encoding.formats import HIGHEST_RATE, LOWEST_RATE
 from ...errors import BadRequestError
+from ...live.config import RunConfig
 from ...recordings import sample_prompt
-from ...requests import SpeechRequest, new_seed, parse_lexicon
+from ...requests import SpeechRequest, parse_lexicon
 from ...service import SpeechService
 from ..request_parsing import (
     AudioSettings,
@@ -25,6 +26,25 @@ from ..request_parsing import (
 )
 
 _PCM_NAMES = ("linear_pcm", "pcm16", "none")
+
+
+@dataclass(frozen=True)
+class PromptedConfig(RunConfig):
+    """The settings of a run, with a recording in place of a voice.
+
+    Attributes:
+        sample, transcript: as ``SpeechRequest`` describes them.
+    """
+
+    sample: str | None = None
+    transcript: str | None = None
+
+    def request(
+        self, text: str, seed: int, *, is_first: bool = True, **others: Any
+    ) -> SpeechRequest:
+        """Return the request for an utterance."""
+        prompt = {"sample": self.sample, "transcript": self.transcript}
+        return super().request(text, seed, is_first=is_first, **prompt, **others)
 
 
 @dataclass(frozen=True)
@@ -85,37 +105,36 @@ class SessionSettings:
             changed = await changed._with_prompt(prompt, service)
 
         def check() -> None:  # it reads the file of a voice
-            request = changed.request(service, client="")
-            if request.sample is None:
-                service.voices.parameters(request.voice)
+            config = changed.config(service)
+            if config.sample is None:
+                service.voices.parameters(config.voice)
 
         await service.in_thread(check)
         return changed
 
-    def request(self, service: SpeechService, client: str) -> SpeechRequest:
-        """Return a request with these settings, whose text does not count.
+    def config(self, service: SpeechService) -> PromptedConfig:
+        """Return the settings of a text; reads the files of voices.
 
         Raises:
             BadRequestError: a value is out of its range.
         """
         fields = dict(self.configuration)
-        seed, guard = fields.pop("seed", None), fields.pop("guard", None)
+        if "priority" in fields:
+            fields["priority"] = fields["priority"].name.lower()
         voice = None if self.sample else resolve_voice(self.voice_name, service.voices)
-        return SpeechRequest(
-            "text",
+        config = PromptedConfig(
             voice=voice,
             sample=self.sample,
             transcript=self.transcript,
+            response_format=self.audio.format.value,
+            sample_rate=self.audio.sample_rate,
             speed=self.audio.speed,
-            seed=new_seed() if seed is None else seed,
-            is_seeded=seed is not None,
             language=parse_language(self.language_code),
             lexicon=self.lexicon,
-            guard=service.guard_of(guard, is_whole=False),
-            may_be_silent=True,
-            client=client,
             **fields,
         )
+        config.check()
+        return config
 
     def as_json(self) -> dict[str, Any]:
         """Return the settings in the protocol's form."""

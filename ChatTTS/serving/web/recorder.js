@@ -1,0 +1,136 @@
+/** Records the microphone: sound as a file, with its length and level while it goes on. */
+
+export const MOST_SECONDS = 29; // the server takes 30
+const TYPES = ["audio/webm;codecs=opus", "audio/mp4", "audio/ogg;codecs=opus", "audio/webm"];
+const ENDINGS = { "audio/webm": "webm", "audio/mp4": "m4a", "audio/ogg": "ogg" };
+const REPORT_MS = 60;
+
+/** Why the microphone cannot be used: a message for the user. */
+export class MicrophoneError extends Error {}
+
+/** A reason for which no recording is possible here; "" if there is none. */
+export function obstacle() {
+  if (!window.isSecureContext || !navigator.mediaDevices?.getUserMedia) {
+    const here = `localhost:${location.port || 80}`;
+    return `Browsers give pages the microphone only at a secure address. Open this page by https, or as ${here} on the machine that runs the server. Or choose a file.`;
+  }
+  return window.MediaRecorder ? "" : "This browser cannot record. Choose a file.";
+}
+
+export class Recorder {
+  #report;
+  #stream = null;
+  #recorder = null;
+  #context = null;
+  #analyser = null;
+  #timer = 0;
+  #began = 0;
+  #loudest = 0;
+  #turn = 0; // a refused or cancelled start must not begin later
+
+  /** @param {(seconds: number, level: number) => void} report called while it records; the level is 0 to 1. */
+  constructor(report) {
+    this.#report = report;
+  }
+
+  /**
+   * @param {() => void} ended called if the recording ends by itself: it is long enough, or the microphone left.
+   * @throws {MicrophoneError}
+   */
+  async start(ended) {
+    const turn = ++this.#turn;
+    const stream = await microphone();
+    if (turn !== this.#turn) {
+      release(stream);
+      return;
+    }
+    this.#stream = stream;
+    const mimeType = TYPES.find((type) => MediaRecorder.isTypeSupported(type));
+    this.#recorder = new MediaRecorder(stream, mimeType ? { mimeType } : {});
+    this.#listen(stream);
+    this.#loudest = 0;
+    this.#began = performance.now();
+    this.#recorder.start();
+    stream.getAudioTracks()[0].addEventListener("ended", ended);
+    this.#timer = setInterval(() => {
+      const seconds = this.#seconds;
+      this.#report(Math.min(seconds, MOST_SECONDS), this.#level());
+      if (seconds >= MOST_SECONDS) ended();
+    }, REPORT_MS);
+  }
+
+  get isOn() {
+    return this.#recorder !== null;
+  }
+
+  /** @returns {Promise<{file: File, seconds: number, loudest: number} | null>} null if none was going on. */
+  async stop() {
+    const recorder = this.#recorder;
+    if (!recorder) return null;
+    const [seconds, loudest] = [this.#seconds, this.#loudest];
+    this.#recorder = null;
+    const parts = [];
+    const done = new Promise((resolve) => {
+      recorder.addEventListener("dataavailable", ({ data }) => parts.push(data));
+      recorder.addEventListener("stop", resolve, { once: true });
+    });
+    if (recorder.state !== "inactive") recorder.stop();
+    await done;
+    this.cancel();
+    const type = recorder.mimeType.split(";")[0];
+    const file = new File(parts, `recording.${ENDINGS[type] ?? "webm"}`, { type });
+    return { file, seconds, loudest };
+  }
+
+  /** Let the microphone go, and forget what was recorded. */
+  cancel() {
+    this.#turn += 1;
+    clearInterval(this.#timer);
+    this.#recorder = null;
+    release(this.#stream);
+    this.#stream = null;
+    this.#context?.close();
+    this.#context = null;
+  }
+
+  get #seconds() {
+    return (performance.now() - this.#began) / 1000;
+  }
+
+  #listen(stream) {
+    this.#context = new AudioContext();
+    this.#analyser = this.#context.createAnalyser();
+    this.#context.createMediaStreamSource(stream).connect(this.#analyser);
+  }
+
+  #level() {
+    const samples = new Float32Array(this.#analyser.fftSize);
+    this.#analyser.getFloatTimeDomainData(samples);
+    const level = samples.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);
+    this.#loudest = Math.max(this.#loudest, level);
+    return level;
+  }
+}
+
+async function microphone() {
+  const reason = obstacle();
+  if (reason) throw new MicrophoneError(reason);
+  try {
+    return await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
+  } catch (error) {
+    throw new MicrophoneError(said(error));
+  }
+}
+
+function said({ name }) {
+  if (name === "NotAllowedError" || name === "SecurityError") {
+    return "The microphone was not allowed. Allow it for this page in the browser's address bar, and record again. Or choose a file.";
+  }
+  if (name === "NotFoundError") return "There is no microphone. Connect one, or choose a file.";
+  if (name === "NotReadableError") return "Another program uses the microphone. Close it, and record again.";
+  return "The microphone cannot be used. Choose a file.";
+}
+
+function release(stream) {
+  for (const track of stream?.getTracks() ?? []) track.stop();
+}

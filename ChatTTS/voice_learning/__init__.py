@@ -1,0 +1,1 @@
+"""Recordings to learn from: read, checked and encoded; the language model with gradients."""

@@ -1,0 +1,164 @@
+"""Fine-tune the bundled voice on a voice that it never heard, and measure how near it comes.
+
+    python -m benchmarks.fine_tune --minutes 8 --json out.json
+
+The voice is one of flite's with another throat: its speech, resampled. README.md explains each
+figure. It needs flite, peft and pocketsphinx.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soxr
+import torch
+from numpy.typing import NDArray
+
+import ChatTTS
+from ChatTTS.audio import save
+from recipes.bundled_voice import texts
+from recipes.bundled_voice.speech import speak
+from recipes.bundled_voice.training import Budget
+from recipes.bundled_voice.types import SAMPLE_RATE
+from recipes.fine_tune import corpus, evaluate, export, task
+from recipes.fine_tune.run import Run, Settings
+
+from .common.command import check_at_least_one, new_parser, origin, write_json
+
+_SETTINGS = ("voice", "factor", "seconds", "rank", "tokens", "rate", "minutes", "steps", "threads")
+# Slower speech, which resampling makes as fast as ordinary speech again.
+_SPEEDS = {True: 3, False: 7}  # for a higher and for a lower voice
+
+
+def unheard(line: str, voice: str, factor: float) -> NDArray[np.float32]:
+    """Return a line in a voice whose pitch and formants are ``factor`` times as high."""
+    spoken = speak(line, voice, _SPEEDS[factor > 1]).samples
+    changed: NDArray[np.float32] = soxr.resample(spoken, SAMPLE_RATE * factor, SAMPLE_RATE)
+    return changed.astype(np.float32)
+
+
+def write_recordings(folder: Path, seconds: float, voice: str, factor: float) -> int:
+    """Write sound files with transcripts of about so many seconds; return their number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    total, count = 0.0, 0
+    for line in texts.everyday_heldout():
+        if total >= seconds:
+            break
+        wave = unheard(line, voice, factor)
+        save(folder / f"{count:03d}.wav", wave)
+        (folder / f"{count:03d}.txt").write_text(line + "\n", encoding="utf-8")
+        total += len(wave) / SAMPLE_RATE
+        count += 1
+    return count
+
+
+def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Prepare, train, export, evaluate and merge."""
+    torch.set_num_threads(args.threads)
+    recordings = folder / "recordings"
+    write_recordings(recordings, args.seconds, args.voice, args.factor)
+    settings = Settings(
+        str(recordings),
+        name="unheard",
+        rank=args.rank,
+        alpha=2.0 * args.rank,
+        tokens=args.tokens,
+        rate=args.rate,
+    )
+    budget = Budget(steps=args.steps, minutes=None if args.steps else args.minutes)
+    run = Run(folder / "run", settings, torch.device("cpu"), budget)
+    took: dict[str, float] = {}
+    results: dict[str, Any] = {}
+    for name, stage in (
+        ("prepare", corpus.main),
+        ("train", task.main),
+        ("export", export.main),
+        ("evaluate", evaluate.main),
+        ("merge", export.merge),
+    ):
+        begin = time.perf_counter()
+        found = stage(run)
+        took[name] = time.perf_counter() - begin
+        if name == "evaluate":
+            assert isinstance(found, dict)
+            results = found
+    return {
+        **origin(),
+        "versions": {
+            "package": f"chattts-velocity {ChatTTS.__version__}",
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+        },
+        "settings": {
+            name: getattr(args, name)
+            for name in (
+                "voice",
+                "factor",
+                "seconds",
+                "rank",
+                "tokens",
+                "rate",
+                "minutes",
+                "steps",
+                "threads",
+            )
+        },
+        "seconds": {name: round(value, 1) for name, value in took.items()},
+        "results": results,
+    }
+
+
+def table(report: dict[str, Any]) -> str:
+    """Return the report as plain text."""
+    results = report["results"]
+    machine = report["machine"]
+    lines = [
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}",
+        ", ".join(f"{name} {value}" for name, value in report["versions"].items()),
+        ", ".join(f"{name} {value}" for name, value in report["settings"].items()),
+        ", ".join(f"{name} {value} s" for name, value in report["seconds"].items()),
+        "",
+        f"nats a code: {results['nats_per_code']}",
+        f"likeness to the recordings: {results['likeness_to_recordings']}",
+        f"likeness to their copies through the codec: {results['likeness_to_copies']}",
+        f"word error rate: {results['word_error_rate']}",
+    ]
+    lines += [f"old voice {name}: {found}" for name, found in results["old_voices"].items()]
+    return "\n".join(lines)
+
+
+def parse() -> argparse.Namespace:
+    parser = new_parser("fine_tune", __doc__)
+    parser.add_argument("--voice", default="rms", help="of flite")
+    parser.add_argument("--factor", type=float, default=1.15, help="of pitch and formants")
+    parser.add_argument("--seconds", type=float, default=90, help="of recordings")
+    parser.add_argument("--rank", type=int, default=8)
+    parser.add_argument("--tokens", type=int, default=1536, help="of a step of training")
+    parser.add_argument("--rate", type=float, default=2e-3, help="of learning")
+    parser.add_argument("--minutes", type=float, default=8, help="of training")
+    parser.add_argument("--steps", type=int, help="of training, in place of minutes")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--folder", type=Path, help="keep everything here")
+    parser.add_argument("--json", type=Path, help="write the whole report here")
+    args = parser.parse_args()
+    check_at_least_one(parser, args, "rank", "tokens", "threads")
+    return args
+
+
+def main() -> None:
+    args = parse()
+    with tempfile.TemporaryDirectory(prefix="chattts-tuned-") as folder:
+        report = measure(args, args.folder or Path(folder))
+    print(table(report))
+    write_json(report, args.json)
+
+
+if __name__ == "__main__":
+    main()

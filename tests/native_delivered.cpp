@@ -180,8 +180,10 @@ uint64_t speak(const Kernels& kernels) {
   const auto cosines = numbers.row(positions * sizes.head_size, 1);
   const auto sines = numbers.row(positions * sizes.head_size, 1);
   const auto head = packed(velocity::kWideBfloat16, kCodes * kBooks, sizes.hidden);
-  const VelocityWeights weights{layers.data(), final_norm.data(), texts.data(),
-                                codes.data(),  cosines.data(),    sines.data()};
+  VelocityWeights weights = {};
+  weights.layers = layers.data(), weights.final_norm = final_norm.data();
+  weights.text_table = texts.data(), weights.code_table = codes.data();
+  weights.cosines = cosines.data(), weights.sines = sines.data();
   void* llama = kernels.llama(velocity::kInt8, 0, &sizes, &weights);
   std::vector<char> pool(kernels.block_bytes(velocity::kInt8, 0, &sizes) * kBlocks);
   const int32_t blocks[kBlocks] = {3, 1, 4, 0, 5, 2}, table_of[kPrompt] = {};

@@ -30,15 +30,15 @@ constexpr int kRowsAtOnce = 4;   // rows that share the weights in registers
 // Writes the products of a row `x` with `Ranks` rows of `down`, [rank][inputs], to `out`.
 template <int Ranks, class Number>
 inline void dots(const float* down, const Number* x, int inputs, float* out) {
-  Floats sums[Ranks] = {};
+  Total sums[Ranks];
   int k = 0;
-  for (; k + kLanes <= inputs; k += kLanes) {
-    const Floats v = widen(x + k);
+  for (; k + kSumLanes <= inputs; k += kSumLanes)
     for (int j = 0; j < Ranks; ++j)
-      sums[j] = multiply_add(load<Floats>(down + size_t(j) * inputs + k), v, sums[j]);
-  }
+      sums[j].each(k, [&](Floats& part, int place) {
+        part = fused(load<Floats>(down + size_t(j) * inputs + place), widen(x + place), part);
+      });
   for (int j = 0; j < Ranks; ++j) {
-    float total = sum(sums[j]);
+    float total = sums[j].sum();
     for (int rest = k; rest < inputs; ++rest)
       total += down[size_t(j) * inputs + rest] * plain(x[rest]);
     out[j] = total;
@@ -70,7 +70,7 @@ inline void from_ranks(const VelocityLowRank& own, const float* const* ranks, in
     for (int v = 0; v < kPanelVectors; ++v) weights[v] = load<Floats>(up + v * kLanes);
     for (int m = 0; m < Rows; ++m) {
       const Floats x = splat(ranks[m][j]);
-      for (int v = 0; v < kPanelVectors; ++v) acc[m][v] = multiply_add(x, weights[v], acc[m][v]);
+      for (int v = 0; v < kPanelVectors; ++v) acc[m][v] = fused(x, weights[v], acc[m][v]);
     }
   }
   for (int m = 0; m < Rows; ++m)

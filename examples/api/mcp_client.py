@@ -43,7 +43,7 @@ async def run(args: argparse.Namespace) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Call the tools of chattts mcp.")
+    parser = argparse.ArgumentParser(description="Speak with the tools that a server offers.")
     parser.add_argument("text", nargs="?", default="Good morning.")
     parser.add_argument("--url", help="of a server with --http, such as http://127.0.0.1:8765/mcp")
     parser.add_argument(

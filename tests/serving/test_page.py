@@ -8,7 +8,6 @@ import re
 import shlex
 import wave
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -406,8 +405,10 @@ def test_speak_stays_in_reach(page: Page) -> None:
         if width < 640:  # wherever a phone is scrolled to
             page.evaluate("scrollTo(0, document.body.scrollHeight)")
             expect(button).to_be_in_viewport(ratio=1)
-            history = page.locator("#history-empty").bounding_box()
-            assert history and history["y"] + history["height"] < button.bounding_box()["y"]
+            last, above = page.locator("#history-empty").bounding_box(), button.bounding_box()
+            assert last is not None
+            assert above is not None
+            assert last["y"] + last["height"] < above["y"]
 
 
 def test_the_limit_is_told_before_it_is_met(server: StandIn, page: Page) -> None:
@@ -442,7 +443,7 @@ def test_tags_have_human_names(server: StandIn, page: Page) -> None:
 
 
 def test_the_command_gives_the_same_speech(server: StandIn, page: Page) -> None:
-    speak(page, "It's $HOME; `ls` \\ \"quoted\".")
+    speak(page, 'It\'s $HOME; `ls` \\ "quoted".')
     wait_for(page, "ended")
     page.get_by_text("For developers").click()
     words = shlex.split(page.locator("#curl").inner_text().replace("\\\n", ""))

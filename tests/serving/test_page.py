@@ -421,7 +421,7 @@ def test_the_limit_is_told_before_it_is_met(server: StandIn, page: Page) -> None
     expect(count).to_have_attribute("data-state", "fine")
     text.fill("nineteen 😀 letters.")
     expect(count).to_have_attribute("data-state", "near")
-    text.fill("nineteen 😀 letters and [laugh]")
+    text.fill("  nineteen 😀 letters and [laugh]")
     expect(count).to_have_text("10 characters too many")
     expect(page.locator(".tinge.over")).to_have_text("d [laugh]".rjust(10, "n"))
     page.get_by_role("button", name="Speak", exact=True).click()

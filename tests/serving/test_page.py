@@ -405,9 +405,10 @@ def test_speak_stays_in_reach(page: Page) -> None:
         if width < 640:  # wherever a phone is scrolled to
             page.evaluate("scrollTo(0, document.body.scrollHeight)")
             expect(button).to_be_in_viewport(ratio=1)
-            history = page.locator("#history-empty").bounding_box()
-            assert history
-            assert history["y"] + history["height"] < button.bounding_box()["y"]
+            last, above = page.locator("#history-empty").bounding_box(), button.bounding_box()
+            assert last is not None
+            assert above is not None
+            assert last["y"] + last["height"] < above["y"]
 
 
 def test_the_limit_is_told_before_it_is_met(server: StandIn, page: Page) -> None:
@@ -420,7 +421,7 @@ def test_the_limit_is_told_before_it_is_met(server: StandIn, page: Page) -> None
     expect(count).to_have_attribute("data-state", "fine")
     text.fill("nineteen 😀 letters.")
     expect(count).to_have_attribute("data-state", "near")
-    text.fill("nineteen 😀 letters and [laugh]")
+    text.fill("  nineteen 😀 letters and [laugh]")
     expect(count).to_have_text("10 characters too many")
     expect(page.locator(".tinge.over")).to_have_text("d [laugh]".rjust(10, "n"))
     page.get_by_role("button", name="Speak", exact=True).click()

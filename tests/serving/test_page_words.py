@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this ma
 
 SECONDS = 80
 TEXT = "😀 Early <b>or</b> late, we go."
+SENTENCES = ["😀 One. [laugh] ", "Dos we go."]
 WORDS = ["Early", "<b>or</b>", "late", "we", "go"]  # 20 s each, but for the last two
 CUES = [
     {"start": 0.0, "end": 59.9996, "lines": ["😀 Early", "<b>or</b> late,"]},
@@ -119,6 +120,38 @@ def test_words_are_marked_while_they_sound_and_play_when_clicked(
     expect(marked).to_have_count(0)
     page.get_by_text("Early", exact=True).click()
     expect(marked).to_have_text("Early")
+
+
+def test_the_sentence_is_marked_too(server: StandIn, page: Page) -> None:
+    text = "".join(SENTENCES).strip()
+    places = [text.index(word) for word in ("One", "Dos")]
+    # The second word sounds after a pause, which still belongs to the first sentence.
+    server.words = [
+        {
+            "word": "",
+            "start": start,
+            "end": start + 10,
+            "start_character": at,
+            "end_character": at + 3,
+        }
+        for start, at in zip((0, 40), places, strict=True)
+    ]
+    speak(page, text)
+    read, wave = page.locator(".sentence.read"), page.get_by_role("slider", name="Position")
+    expect(read).to_have_text("😀 One. laughter")
+    expect(page.locator(".word")).to_have_count(2)
+    page.get_by_role("button", name="Pause", exact=True).click()
+    wait_for(page, "paused")
+    box = wave.bounding_box()
+    assert box
+    for share, word, sentence in ((0.4, 0, "😀 One. laughter"), (0.55, 1, "Dos we go.")):
+        wave.click(position={"x": share * box["width"], "y": 9})
+        expect(page.locator(".word.now")).to_have_count(word)
+        expect(read).to_have_text(sentence)
+    wave.press("End")
+    page.keyboard.press("Space")
+    wait_for(page, "ended")
+    expect(read).to_have_count(0)
 
 
 def fault(kind: str, text: str) -> dict[str, Any]:

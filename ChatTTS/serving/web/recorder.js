@@ -4,6 +4,9 @@ export const MOST_SECONDS = 29; // the server takes 30
 const TYPES = ["audio/webm;codecs=opus", "audio/mp4", "audio/ogg;codecs=opus", "audio/webm"];
 const ENDINGS = { "audio/webm": "webm", "audio/mp4": "m4a", "audio/ogg": "ogg" };
 const REPORT_MS = 60;
+const WINDOW = 4096; // samples: longer than the time between reports
+// What browsers do for calls would become a part of the voice.
+const CONSTRAINTS = { channelCount: 1, echoCancellation: false, noiseSuppression: false };
 
 /** Why the microphone cannot be used: a message for the user. */
 export class MicrophoneError extends Error {}
@@ -100,6 +103,7 @@ export class Recorder {
   #listen(stream) {
     this.#context = new AudioContext();
     this.#analyser = this.#context.createAnalyser();
+    this.#analyser.fftSize = WINDOW;
     this.#context.createMediaStreamSource(stream).connect(this.#analyser);
   }
 
@@ -116,7 +120,7 @@ async function microphone() {
   const reason = obstacle();
   if (reason) throw new MicrophoneError(reason);
   try {
-    return await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
+    return await navigator.mediaDevices.getUserMedia({ audio: CONSTRAINTS });
   } catch (error) {
     throw new MicrophoneError(said(error));
   }

@@ -58,7 +58,10 @@ export class Transcript {
    */
   grow(words, faults) {
     for (; this.#shown < words.length; this.#shown++) this.#add(words[this.#shown]);
-    if (this.#shown) this.#root.hidden = false;
+    if (this.#shown && this.#root.hidden) {
+      this.#root.hidden = false;
+      this.#root.scrollIntoView({ block: "nearest" }); // a phone shows little at once
+    }
     if (faults.length) this.#tell(faults);
   }
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from ChatTTS.voice_learning.language_model import LanguageModel, load_language_model
 
 from ChatTTS.checkpoints.assets import AssetFolder, locate
 from ChatTTS.config import Config
@@ -19,6 +18,7 @@ from ChatTTS.errors import ConfigError
 from ChatTTS.model.adapter_names import check_adapter_name
 from ChatTTS.model.adapters import MATRICES
 from ChatTTS.model.placement import Placement
+from ChatTTS.voice_learning.language_model import LanguageModel, load_language_model
 
 from ..bundled_voice.training import Budget
 

@@ -326,6 +326,7 @@ def learn(
     seconds: float | None = None,
     from_sample: bool = False,
     library: VoiceLibrary | None = None,
+    one_speaker: bool = False,
     seed: int = 0,
     say: Callable[[str], None] | None = None,
     show_tqdm: bool = True,
@@ -346,6 +347,8 @@ def learn(
         from_sample: begin at the nearest known voice, of the checkpoint or of ``library``, and not
             at random speakers.
         library: the voices that ``from_sample`` may begin at.
+        one_speaker: do not look for other people in the recordings, which takes a person whose
+            voice changes for several.
         seed: equal seeds give equal results on one machine.
         say: called with news, such as how long it will take; they are logged by default.
         show_tqdm: show progress bars on a terminal.
@@ -372,6 +375,7 @@ def learn(
         settings=SearchSettings(),
         say=say or logger.info,
         show_tqdm=show_tqdm,
+        one_speaker=one_speaker,
     )
     return learner.learn(recordings_of(recordings, text, seconds), from_sample=from_sample)
 

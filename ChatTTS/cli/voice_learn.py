@@ -50,6 +50,11 @@ def add_to(actions: Commands) -> None:
         help="start at the nearest known voice (the model's and yours), not at random speakers",
     )
     parser.add_argument(
+        "--one-speaker",
+        action="store_true",
+        help="do not look for other people in the recordings: it is one person",
+    )
+    parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="an equal seed gives an equal voice"
     )
     parser.add_argument("--say", metavar="TEXT", help="a sentence to speak before and after")
@@ -82,6 +87,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             recordings,
             from_sample=args.from_sample,
             library=library,
+            one_speaker=args.one_speaker,
             seed=args.seed,
             say=console.note,
             show_tqdm=not console.quiet,

@@ -112,7 +112,8 @@ def other_speakers(profiles: NDArray[np.float64], names: Sequence[str]) -> list[
         first = [name for name in names if name not in set(others)]
         raise VoiceError(
             f"several people speak in these recordings. Alike are {_listed(first)}; and "
-            f"{_listed(others)}: give the recordings of one person"
+            f"{_listed(others)}: give the recordings of one person, or say that they are "
+            "(one_speaker)"
         )
     reason = f"another person speaks than in the others (they differ by {found.distance:.2f} nats)"
     return [LeftOut(name, reason) for name in others]

@@ -89,6 +89,7 @@ class Learner:
         settings: of the search.
         say: called with each line of news.
         show_tqdm: show progress bars on a terminal.
+        one_speaker: do not look for other people in the recordings.
     """
 
     model: Model
@@ -99,6 +100,7 @@ class Learner:
     settings: SearchSettings
     say: Say
     show_tqdm: bool
+    one_speaker: bool = False
 
     def learn(self, recordings: Recordings, *, from_sample: bool) -> LearnedVoice:
         """Encode, check and search.
@@ -135,7 +137,8 @@ class Learner:
         chosen = int(profiles.mean(axis=0).argmin())
         faults = wrong_transcripts(language_model, sequences, names, space.vectors(places[chosen]))
         fitting = [i for i, name in enumerate(names) if name not in {f.name for f in faults}]
-        faults += other_speakers(profiles[fitting], [names[i] for i in fitting])
+        if not self.one_speaker:
+            faults += other_speakers(profiles[fitting], [names[i] for i in fitting])
         left = left.without(faults).checked()
         used = [i for i, name in enumerate(names) if name not in {f.name for f in faults}]
         means = profiles[used].mean(axis=0)

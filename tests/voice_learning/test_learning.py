@@ -293,3 +293,15 @@ def test_a_random_speaker_is_recovered_from_its_speech(
     )
     assert nearest.began_at == "anna"
     assert found.plot(tmp_path / "curve.png").stat().st_size > 5000
+
+
+@pytest.mark.slow
+def test_two_people_are_refused_unless_the_caller_knows_better(
+    bundled: Chat, said: Say, tmp_path: Path
+) -> None:
+    waves = [*said("rms", 3), *said("slt", 6)[3:]]
+    folder = record(tmp_path, waves)
+    with pytest.raises(VoiceError, match=r"several people.*one_speaker"):
+        voices.learn(bundled, folder, show_tqdm=False)
+    found = voices.learn(bundled, folder, show_tqdm=False, one_speaker=True, from_sample=True)
+    assert len(found.recordings.kept) == 6

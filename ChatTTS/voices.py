@@ -11,10 +11,10 @@ import logging
 import os
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from .blends import blend_speakers, parse_blend
@@ -23,6 +23,11 @@ from .errors import AudioError, VoiceError, shown
 from .model.adapter_names import DEFAULT
 from .utils.folders import data_folder
 from .utils.untrusted import parse_json, read_bytes
+
+if TYPE_CHECKING:
+    from .core import Chat
+    from .voice_learning.learning import LearnedVoice
+    from .voice_learning.recordings import Recordings
 
 logger = logging.getLogger(__name__)
 
@@ -311,6 +316,68 @@ def find_voice(
         f"there is no voice {shown(wanted)}: it is no name ({names}), "
         "no file and no speaker string. `chattts voice new --name NAME` makes one"
     )
+
+
+def learn(
+    chat: Chat,
+    recordings: Recordings | str | os.PathLike[str],
+    text: str | None = None,
+    *,
+    seconds: float | None = None,
+    from_sample: bool = False,
+    library: VoiceLibrary | None = None,
+    one_speaker: bool = False,
+    seed: int = 0,
+    say: Callable[[str], None] | None = None,
+    show_tqdm: bool = True,
+) -> LearnedVoice:
+    """Learn a speaker from recordings of one person.
+
+    The recordings are checked, normalised and encoded by the checkpoint's codec. Then the speaker
+    vector alone is changed, until the codes are likeliest; see ``docs/voices.md``. Nothing is
+    saved, and the loaded model stays as it is.
+
+    Args:
+        chat: with a loaded checkpoint, on either engine. Its device is used, in float32.
+        recordings: a folder (LJSpeech's ``metadata.csv``, or ``NAME.txt`` beside each sound file),
+            one sound file, or what ``read_recordings`` returned. Ten seconds are few, a minute is
+            enough, and more than ten minutes are refused.
+        text: the transcript of one file.
+        seconds: take so much speech of the folder.
+        from_sample: begin at the nearest known voice, of the checkpoint or of ``library``, and not
+            at random speakers.
+        library: the voices that ``from_sample`` may begin at.
+        one_speaker: do not look for other people in the recordings, which takes a person whose
+            voice changes for several.
+        seed: equal seeds give equal results on one machine.
+        say: called with news, such as how long it will take; they are logged by default.
+        show_tqdm: show progress bars on a terminal.
+
+    Raises:
+        VoiceError: the recordings cannot be used; the message names them and the remedy.
+        AssetError: the checkpoint has no encoder.
+        NotLoadedError: no checkpoint is loaded.
+    """
+    from .checkpoints.assets import AssetFolder
+    from .voice_learning.learning import Learner, recordings_of
+    from .voice_learning.speaker_search import SearchSettings
+
+    model = chat._loaded
+    width = model.config.gpt.hidden_size
+    saved = {} if library is None else {voice.name: voice for voice in library.readable()}
+    known = {n: v.speaker for n, v in saved.items() if v.speaker and v.width == width}
+    learner = Learner(
+        model=model,
+        folder=AssetFolder(chat._files, "custom"),
+        normalizer=chat.normalizer,
+        known={**known, **model.config.defaults.speakers},
+        seed=seed,
+        settings=SearchSettings(),
+        say=say or logger.info,
+        show_tqdm=show_tqdm,
+        one_speaker=one_speaker,
+    )
+    return learner.learn(recordings_of(recordings, text, seconds), from_sample=from_sample)
 
 
 def _from_file(path: Path, width: int) -> dict[str, Any]:

@@ -156,6 +156,22 @@ RULES = [
         within("ChatTTS", "longform"),
     ),
     Rule(
+        "recordings are found, read and checked without a model",
+        within("ChatTTS.voice_learning", "transcripts recordings sound_checks"),
+        ("torch", *within("ChatTTS", "core model pipeline voices")),
+        indirectly=True,
+    ),
+    Rule(
+        "learning is given its model, and does not look for one",
+        within("ChatTTS", "voice_learning"),
+        within("ChatTTS", "core voices longform"),
+    ),
+    Rule(
+        "what is learned with does not know the learning",
+        within("ChatTTS", "model text audio pipeline checkpoints utils config params"),
+        within("ChatTTS", "voice_learning"),
+    ),
+    Rule(
         "scripts and their readers know no model: they are read and tested without one",
         within(
             "ChatTTS.longform",

@@ -20,8 +20,8 @@ from .spectrum import FLOOR_DB, log_spectra, mel, mel_rows
 from .subtitles import TimedWord
 from .word_row import draw_words
 
-_INK, _FAINT = "#1f2430", "#8a91a0"
-_COLOUR_A, _COLOUR_B, _COLOUR_DIFFERENCE = "#2563a8", "#d9730d", "#b3243b"
+INK, FAINT = "#1f2430", "#8a91a0"
+COLOUR_A, COLOUR_B, COLOUR_DIFFERENCE = "#2563a8", "#d9730d", "#b3243b"
 # Inches of the plot of one waveform; a row of words takes what it needs.
 _WIDTH, _WAVE_HEIGHT, _SPECTRUM_HEIGHT, _WORDS_HEIGHT = 11.0, 2.24, 3.36, 0.3
 _COLUMNS = 1600  # more detail across a plot cannot be seen
@@ -63,25 +63,25 @@ def plot_waveform(
         samples, rate = to_mono(wav), check_rate(sample_rate)
     if not samples.size:
         raise AudioError("wav is empty; there is nothing to draw")
-    figure, target = _figure(path, _WIDTH, _WAVE_HEIGHT + _SPECTRUM_HEIGHT)
+    figure, target = new_figure(path, _WIDTH, _WAVE_HEIGHT + _SPECTRUM_HEIGHT)
     spoken = [word for word in words if word.end > word.start]
     heights = [_WAVE_HEIGHT, _SPECTRUM_HEIGHT, *([_WORDS_HEIGHT] if spoken else [])]
     rows = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     wave_axes, spectrum_axes = rows[:2]
-    _draw_wave(wave_axes, samples, rate, _COLOUR_A, _peak(samples))
+    _draw_wave(wave_axes, samples, rate, COLOUR_A, _peak(samples))
     hop = _hop(len(samples))
     image = _draw_spectrogram(spectrum_axes, _mel_spectrogram(samples, rate, hop), rate, hop)
     _colour_bar(figure, image, spectrum_axes)
     spectrum_axes.set_xlim(0, len(samples) / rate)
     rows[-1].set_xlabel("time (s)")
     if title is not None:
-        _headline(figure, title)
+        headline(figure, title)
     if spoken:
-        _plain(rows[-1])
-        heights[-1] = draw_words(rows[-1], spoken, ink=_INK, faint=_FAINT, fonts=_fonts())
+        plain_axes(rows[-1])
+        heights[-1] = draw_words(rows[-1], spoken, ink=INK, faint=FAINT, fonts=_fonts())
         rows[-1].get_gridspec().set_height_ratios(heights)
         figure.set_figheight(sum(heights))
-    return _write(figure, target)
+    return write_figure(figure, target)
 
 
 def plot_comparison(
@@ -98,7 +98,7 @@ def plot_comparison(
     line of ``text`` is the headline, and the others are joined below it. Errors as
     ``plot_waveform``.
     """
-    figure, target = _figure(path, 15.0, 8.6)
+    figure, target = new_figure(path, 15.0, 8.6)
     (name_a, wav_a), (name_b, wav_b) = a, b
     common = min(len(wav_a), len(wav_b))
     difference = wav_b[:common] - wav_a[:common]
@@ -106,9 +106,9 @@ def plot_comparison(
     peak = max(_peak(wav_a), _peak(wav_b))
     below = "b − a, on its own scale" if difference.any() else "b − a: no difference"
     for axes, wav, colour, limit, title in (
-        (grid[0, 0], wav_a, _COLOUR_A, peak, name_a),
-        (grid[1, 0], wav_b, _COLOUR_B, peak, name_b),
-        (grid[2, 0], difference, _COLOUR_DIFFERENCE, _peak(difference), below),
+        (grid[0, 0], wav_a, COLOUR_A, peak, name_a),
+        (grid[1, 0], wav_b, COLOUR_B, peak, name_b),
+        (grid[2, 0], difference, COLOUR_DIFFERENCE, _peak(difference), below),
     ):
         _draw_wave(axes, wav, sample_rate, colour, limit)
         _title(axes, title)
@@ -134,12 +134,16 @@ def plot_comparison(
         axes.set_xlabel("time (s)")
     grid[2, 0].set_xlim(0, max(len(wav_a), len(wav_b)) / sample_rate)
     first, *others = (" ".join(line.split()) for line in text.splitlines())
-    _headline(figure, first, "   ·   ".join(others))
-    return _write(figure, target)
+    headline(figure, first, "   ·   ".join(others))
+    return write_figure(figure, target)
 
 
-def _figure(path: StrPath, width: float, height: float) -> tuple[Any, Path]:
-    """Return an empty figure, after checking that it can be written to ``path``."""
+def new_figure(path: StrPath, width: float, height: float) -> tuple[Any, Path]:
+    """Return an empty figure of so many inches, after checking that ``path`` can be written.
+
+    Raises:
+        AudioError: matplotlib is missing, or the path cannot be written.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -155,7 +159,8 @@ def _figure(path: StrPath, width: float, height: float) -> tuple[Any, Path]:
     return figure, target
 
 
-def _write(figure: Any, target: Path) -> Path:
+def write_figure(figure: Any, target: Path) -> Path:
+    """Write a figure to the path that :func:`new_figure` checked."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=target.suffix.lower().removeprefix("."))
     write_file(target, buffer.getvalue())
@@ -172,12 +177,12 @@ def _draw_wave(axes: Any, samples: Samples, rate: int, colour: str, peak: float)
         low, high = np.minimum.reduceat(samples, starts), np.maximum.reduceat(samples, starts)
         axes.fill_between(starts / rate, low, high, color=colour, linewidth=0.5)
     axes.set_ylim(-1.08 * peak, 1.08 * peak)
-    axes.axhline(0, color=_FAINT, linewidth=0.4, zorder=0)
+    axes.axhline(0, color=FAINT, linewidth=0.4, zorder=0)
     axes.set_ylabel("amplitude")
     axes.yaxis.set_major_formatter("{x:.3g}")
     axes.grid(axis="x", color="#e4e7ec", linewidth=0.6)
     axes.set_axisbelow(True)
-    _plain(axes)
+    plain_axes(axes)
 
 
 def _draw_spectrogram(
@@ -202,7 +207,7 @@ def _draw_spectrogram(
     ticks = [tick for tick in _FREQUENCY_TICKS if tick <= rate / 2]
     axes.set_yticks([float(mel(t)) for t in ticks], [f"{t / 1000:g}" for t in ticks])
     axes.set_ylabel("frequency (kHz)")
-    _plain(axes)
+    plain_axes(axes)
     return image
 
 
@@ -221,16 +226,17 @@ def _peak(samples: Samples) -> float:
 
 def _colour_bar(figure: Any, image: Any, axes: Any) -> None:
     bar = figure.colorbar(image, ax=axes, pad=0.012, aspect=16)
-    bar.set_label("dB", color=_INK, fontsize=9)
+    bar.set_label("dB", color=INK, fontsize=9)
     bar.outline.set_visible(False)
-    bar.ax.tick_params(colors=_INK, labelsize=8, length=2)
+    bar.ax.tick_params(colors=INK, labelsize=8, length=2)
 
 
 def _title(axes: Any, text: str) -> None:
-    axes.set_title(text, loc="left", fontsize=10, color=_INK, fontfamily=_fonts(), parse_math=False)
+    axes.set_title(text, loc="left", fontsize=10, color=INK, fontfamily=_fonts(), parse_math=False)
 
 
-def _headline(figure: Any, *lines: str) -> None:
+def headline(figure: Any, *lines: str) -> None:
+    """Write lines above a figure."""
     text = "\n".join(_shorten(line) for line in lines if line)
     # With parse_math, "$5 or $6" would be set as a formula.
     figure.suptitle(
@@ -238,7 +244,7 @@ def _headline(figure: Any, *lines: str) -> None:
         x=0.008,
         ha="left",
         fontsize=11,
-        color=_INK,
+        color=INK,
         fontfamily=_fonts(),
         parse_math=False,
     )
@@ -256,11 +262,12 @@ def _fonts() -> list[str]:
     return ["DejaVu Sans", *(font for font in _CHINESE_FONTS if font in installed)]
 
 
-def _plain(axes: Any) -> None:
+def plain_axes(axes: Any) -> None:
+    """Give axes the style of these plots."""
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
-        axes.spines[side].set_color(_FAINT)
-    axes.tick_params(colors=_INK, labelsize=8, length=3)
-    axes.yaxis.label.set(color=_INK, fontsize=9)
-    axes.xaxis.label.set(color=_INK, fontsize=9)
+        axes.spines[side].set_color(FAINT)
+    axes.tick_params(colors=INK, labelsize=8, length=3)
+    axes.yaxis.label.set(color=INK, fontsize=9)
+    axes.xaxis.label.set(color=INK, fontsize=9)

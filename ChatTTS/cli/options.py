@@ -134,6 +134,11 @@ def add_model_option(group: Any) -> None:
     )
 
 
+def add_force_option(parser: Parser) -> None:
+    """Add the option that lets a voice replace another one."""
+    parser.add_argument("--force", action="store_true", help="replace a voice of the same name")
+
+
 def add_engine_options(parser: Parser) -> None:
     """Add the options for the checkpoint and for the engine that runs it."""
     group = parser.add_argument_group("model")

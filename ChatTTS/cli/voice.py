@@ -8,9 +8,16 @@ import secrets
 from ..blends import blend_speakers, parse_blend
 from ..errors import ChatTTSError
 from ..voices import SavedVoice, VoiceLibrary, check_name, find_voice
+from . import voice_learn
 from .console import Console, UsageError, confirm, table, warn
 from .model import choose_model, load_chat, read_config
-from .options import Commands, Parser, add_command, add_engine_options, add_model_option
+from .options import (
+    Commands,
+    add_command,
+    add_engine_options,
+    add_force_option,
+    add_model_option,
+)
 
 _DETAILS = """\
 Make voices and save them by name, for `chattts say --voice NAME`.
@@ -18,6 +25,7 @@ Make voices and save them by name, for `chattts say --voice NAME`.
   chattts voice new                        draw a random voice and print it
   chattts voice new --name anna --seed 42  draw the voice of seed 42 and save it
   chattts voice from-audio me.wav --transcript "What I say in it." --name me
+  chattts voice learn recordings/ --name me    learn a speaker from a minute of recordings
   chattts voice blend anna=0.7 me=0.3      make a voice between others
   chattts voice list
 """
@@ -58,7 +66,7 @@ def add_to(commands: Commands) -> None:
         "--seed", type=int, metavar="N", help="random seed; an equal seed gives an equal voice"
     )
     add_model_option(new)
-    _add_force(new)
+    add_force_option(new)
 
     audio = add_command(
         actions, "from-audio", run_from_audio, "make a voice from a recording", _FROM_AUDIO
@@ -68,14 +76,16 @@ def add_to(commands: Commands) -> None:
         "--transcript", required=True, metavar="TEXT", help="the exact words that are spoken in it"
     )
     audio.add_argument("--name", required=True, help="save it under this name")
-    _add_force(audio)
+    add_force_option(audio)
     add_engine_options(audio)
+
+    voice_learn.add_to(actions)
 
     mix = add_command(actions, "blend", run_blend, "make a voice between others", _BLEND)
     mix.add_argument("parts", metavar="VOICE=WEIGHT", nargs="+", help="a voice and its weight")
     mix.add_argument("--name", help="save it under this name")
     add_model_option(mix)
-    _add_force(mix)
+    add_force_option(mix)
 
     listing = add_command(
         actions, "list", run_list, "list all voices", "List the model's voices and your own."
@@ -91,10 +101,6 @@ def add_to(commands: Commands) -> None:
     remove = add_command(actions, "remove", run_remove, "delete a voice", "Delete your voice NAME.")
     remove.add_argument("name", metavar="NAME")
     remove.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
-
-
-def _add_force(parser: Parser) -> None:
-    parser.add_argument("--force", action="store_true", help="replace a voice of the same name")
 
 
 def run_new(args: argparse.Namespace, console: Console) -> int:

@@ -124,10 +124,11 @@ def read_recordings(
     kept: list[Recording] = []
     left_out: list[LeftOut] = []
     seconds = 0.0
-    for each in found:
+    for number, each in enumerate(found):
         if bounds.enough is not None and seconds >= bounds.enough:
-            left_out.append(LeftOut(each.name, f"{bounds.enough:g} s were there without it"))
-            continue
+            rest = f"{each.name} and all after it ({len(found) - number})"
+            left_out.append(LeftOut(rest, f"{bounds.enough:g} s were there without them"))
+            break
         recording = _read(each, bounds)
         if isinstance(recording, LeftOut):
             left_out.append(recording)

@@ -49,9 +49,18 @@ class PublishedChat:
         self.chat: Any = None
 
     def load(
-        self, folder: str, threads: int, dtype: str = "float32", device: str = "cpu"
+        self,
+        folder: str,
+        threads: int,
+        dtype: str = "float32",
+        device: str = "cpu",
+        codes_only: bool = False,
     ) -> dict[str, Any]:
         """Load ``folder``.
+
+        Args:
+            codes_only: load no audio decoders. They take no part in the codes, and the package
+                has only those of the published sizes' proportions.
 
         Raises:
             ValueError: ``dtype`` is not float32, the only one that the package offers.
@@ -70,6 +79,8 @@ class PublishedChat:
         if (asset / "config.json").exists():
             sizes = json.loads((asset / "config.json").read_text(encoding="utf-8"))
             override(self.chat.config, sizes)
+        if codes_only:
+            vars(importlib.import_module("ChatTTS.core"))["DVAE"] = NoDecoder
         start = time.perf_counter()
         # The package's own `load` does this after it has checked the files' hashes, and that check
         # refuses all files but the published ones.
@@ -127,6 +138,24 @@ class PublishedChat:
             seconds = time.perf_counter() - start
         return {"stream_s": seconds, "chunks": chunks, **timed.seen}
 
+    def codes(
+        self, texts: list[str], speakers: list[str], settings: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the ``codes`` of each speaker and text, [frames][codebooks], one text at a time.
+
+        Args:
+            settings: fields of ``InferCodeParams``.
+        """
+        chat = self.chat
+        found: list[list[Any]] = []
+        for speaker in speakers:
+            params = chat.InferCodeParams(spk_emb=speaker, manual_seed=0, **settings)
+            found.append([])
+            for text in texts:
+                *_, last = chat._infer_code([text], False, chat.device, True, params)
+                found[-1].append(last.ids[0].tolist())
+        return {"codes": found}
+
     def _infer(self, texts: list[str], frames: int, **options: Any) -> Any:
         chat = self.chat
         return chat.infer(
@@ -154,6 +183,23 @@ class PublishedChat:
             gpt.generate = generate
 
 
+class NoDecoder:
+    """Stands for the package's audio decoders where only codes are wanted."""
+
+    def __init__(self, **sizes: Any) -> None:
+        self.coef = sizes["coef"]
+
+    def load_pretrained(self, *_: Any) -> None:
+        """Load nothing."""
+
+    def eval(self) -> NoDecoder:
+        """Return itself, as modules do."""
+        return self
+
+    def __str__(self) -> str:
+        return str(self.coef)
+
+
 class TimedGeneration(Stopwatch):
     """The published package's ``generate``, timed.
 
@@ -177,14 +223,26 @@ class TimedGeneration(Stopwatch):
 
 
 def override(config: Any, values: dict[str, Any]) -> None:
-    """Put the values of an ``asset/config.json``, however nested, into the package's config."""
+    """Put the values of an ``asset/config.json``, however nested, into the package's config.
+
+    Settings that only this project knows are left out.
+    """
     for name, value in values.items():
+        if not hasattr(config, name):
+            continue
         if isinstance(value, dict):
             override(getattr(config, name), value)
-        elif hasattr(config, name):
+        else:
             setattr(config, name, value)
 
 
 if __name__ == "__main__":
     published = PublishedChat()
-    serve({"load": published.load, "run": published.run, "stream": published.stream})
+    serve(
+        {
+            "load": published.load,
+            "run": published.run,
+            "stream": published.stream,
+            "codes": published.codes,
+        }
+    )

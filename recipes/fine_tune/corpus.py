@@ -22,13 +22,9 @@ from ChatTTS.pipeline.sample_sentences import sample_sentences
 from ChatTTS.text import prepare
 from ChatTTS.voice_learning.coded import encode_recordings
 from ChatTTS.voice_learning.language_model import LanguageModel, check_encoder
+from ChatTTS.voice_learning.likelihood import unlikelihood
 from ChatTTS.voice_learning.recordings import read_recordings
-from ChatTTS.voice_learning.sequences import (
-    CodeSequence,
-    code_batch,
-    code_sequence,
-    groups_of_similar_length,
-)
+from ChatTTS.voice_learning.sequences import CodeSequence, code_sequence
 
 from .run import Run
 
@@ -37,7 +33,6 @@ logger = logging.getLogger(__name__)
 _HELD_OUT, _MOST_HELD_OUT = 0.1, 12  # share of the recordings, and their largest number
 _RANDOM_SPEAKERS = 24  # candidates for the speaker, beside those that the base knows
 _COMPARED = 8  # recordings by which candidates are compared
-_POSITIONS = 4096  # of a pass, padding included
 _TOGETHER = 24  # utterances that the base speaks at once
 
 
@@ -180,21 +175,6 @@ def sequences_of(chat: Chat, lines: Sequence[Line]) -> list[CodeSequence]:
     """Return the sequences of utterances after the prompts that inference gives them."""
     tokenizer, prompt = chat._loaded.tokenizer, prompt_of(chat)
     return [code_sequence(tokenizer, line.text, line.codes, prompt=prompt) for line in lines]
-
-
-@torch.inference_mode()
-def unlikelihood(
-    model: LanguageModel, sequences: Sequence[CodeSequence], speakers: Sequence[NDArray[np.float32]]
-) -> float:
-    """Return minus the log likelihood of a code, the mean over all frames, in nats."""
-    total, frames = 0.0, 0
-    for part in groups_of_similar_length([len(s) for s in sequences], _POSITIONS):
-        batch = code_batch([sequences[i] for i in part], model.end).to(model.device)
-        vectors = torch.from_numpy(np.stack([speakers[i] for i in part])).to(model.device)
-        losses, wanted = model.losses(batch, vectors)
-        total += float(losses.sum())
-        frames += int(wanted.sum())
-    return total / max(1, frames)
 
 
 def choose_speaker(run: Run, chat: Chat, model: LanguageModel, lines: Sequence[Line]) -> str:

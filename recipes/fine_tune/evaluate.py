@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ChatTTS.core import Chat
+from ChatTTS.voice_learning.likelihood import unlikelihood
 from ChatTTS.voice_learning.recordings import read_recordings
 
 from ..bundled_voice.data import in_processes
@@ -27,7 +28,7 @@ from ..bundled_voice.speech_metrics import (
     word_errors,
 )
 from ..bundled_voice.subject import through_codec
-from .corpus import Corpus, path_of, sequences_of, unlikelihood
+from .corpus import Corpus, path_of, sequences_of
 from .export import ADAPTER, trained_adapter
 from .run import Run
 from .task import load_tuned

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ChatTTS.audio import compare, plot_waveform, save
-from ChatTTS.audio.plot import _COLOUR_A, _COLOUR_B, _COLOUR_DIFFERENCE
+from ChatTTS.audio.plot import COLOUR_A, COLOUR_B, COLOUR_DIFFERENCE
 from ChatTTS.errors import AudioError
 
 pytest.importorskip("matplotlib")
@@ -70,7 +70,7 @@ def test_the_difference_is_drawn_where_it_is(tmp_path: Path) -> None:
     picture = picture[:, :width]  # the waveforms; spectrograms are on the right
 
     shares = []
-    for colour in (_COLOUR_A, _COLOUR_B, _COLOUR_DIFFERENCE):
+    for colour in (COLOUR_A, COLOUR_B, COLOUR_DIFFERENCE):
         y, x = np.nonzero(like(picture, colour))
         assert len(x) > 1000
         shares.append((y.mean() / height, x.mean() / width))

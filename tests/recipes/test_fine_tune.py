@@ -17,12 +17,13 @@ from ChatTTS.checkpoints.adapters import CONFIG
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, ConfigError
 from ChatTTS.voice_learning.language_model import LanguageModel
+from ChatTTS.voice_learning.likelihood import unlikelihood
 from ChatTTS.voice_learning.sequences import code_batch
 from recipes.bundled_voice.checkpoints import read_position
 from recipes.bundled_voice.training import Budget
 from recipes.fine_tune import __main__ as command
 from recipes.fine_tune import corpus, export, task
-from recipes.fine_tune.corpus import Corpus, Line, path_of, sequences_of, unlikelihood
+from recipes.fine_tune.corpus import Corpus, Line, path_of, sequences_of
 from recipes.fine_tune.model import TunedModel
 from recipes.fine_tune.run import Run, Settings
 

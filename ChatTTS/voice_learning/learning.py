@@ -1,0 +1,254 @@
+"""From recordings to a speaker string: every step in its order, and what it found."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..checkpoints.assets import AssetFolder
+from ..errors import VoiceError
+from ..params import InferCodeParams
+from ..pipeline.model import Model
+from ..text.normalizer import Normalizer
+from ..utils.progress import progress
+from .coded import CodedRecording, encode_recordings
+from .fit_checks import other_speakers, wrong_transcripts
+from .language_model import LanguageModel, check_encoder, load_language_model
+from .likelihood import unlikelihood, unlikelihoods
+from .recordings import Limits, Recordings, read_recordings
+from .sequences import CodeSequence, code_sequence
+from .speaker_search import Look, SearchSettings, SpeakerSearch, divided
+from .speaker_space import SpeakerSpace
+
+logger = logging.getLogger(__name__)
+
+MOST_SECONDS = 600.0
+"""Most sound that a speaker vector is learned from, in seconds. A minute is enough."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedVoice:
+    """A speaker that was learned from recordings.
+
+    Attributes:
+        speaker: its speaker string.
+        before: the speaker string that the search began with.
+        began_at: what that was: the name of a known voice, or ``a random speaker``.
+        held_before, held: nats a code of the held-out sentences with the two; lower is likelier.
+        recordings: those that were used, and those that were left out with the reasons.
+        looks: the states of the search.
+        seconds: how long the search took.
+    """
+
+    speaker: str
+    before: str
+    began_at: str
+    held_before: float
+    held: float
+    recordings: Recordings
+    looks: tuple[Look, ...]
+    seconds: float
+
+    def plot(self, path: str | os.PathLike[str]) -> Path:
+        """Draw how likely the recordings became; return ``path``.
+
+        Raises:
+            AudioError: matplotlib is missing, or the picture cannot be written.
+        """
+        from .picture import plot_search
+
+        title = (
+            f"A speaker learned from {self.recordings.seconds:.0f} s: {self.held_before:.3f} nats "
+            f"a code before, {self.held:.3f} after"
+        )
+        return plot_search(self.looks, path, title=title)
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A loaded checkpoint, with what learning needs of it.
+
+    Attributes:
+        model: the loaded parts.
+        folder: the checkpoint's files, from which the language model is loaded once more, since
+            engines compute without gradients.
+        normalizer: of the transcripts.
+        known: speaker strings by name, which a search may begin at.
+        seed: of all draws.
+        settings: of the search.
+        say: called with each line of news.
+        show_tqdm: show progress bars on a terminal.
+        one_speaker: do not look for other people in the recordings.
+    """
+
+    model: Model
+    folder: AssetFolder
+    normalizer: Normalizer
+    known: Mapping[str, str]
+    seed: int
+    settings: SearchSettings
+    say: Say
+    show_tqdm: bool
+    one_speaker: bool = False
+
+    def learn(self, recordings: Recordings, *, from_sample: bool) -> LearnedVoice:
+        """Encode, check and search.
+
+        Args:
+            recordings: of one person.
+            from_sample: begin at the nearest known voice, and not at random speakers.
+
+        Raises:
+            VoiceError: the recordings do not belong together or to their transcripts, or the
+                checkpoint has no speakers to search.
+            AssetError: the checkpoint has no encoder.
+        """
+        if from_sample and not self.known:
+            raise VoiceError(
+                "there is no known voice to begin at: this checkpoint names no speakers, and none "
+                "is in the library. Leave from_sample off"
+            )
+        check_encoder(self.folder)
+        placement = replace(self.model.placement, dtype=torch.float32, quantization=None)
+        space = SpeakerSpace.of(self.model.speaker, placement.device)
+        coded, left = encode_recordings(
+            recordings,
+            dvae=self.model.dvae,
+            normalizer=self.normalizer,
+            tokenizer=self.model.tokenizer,
+            show_tqdm=self.show_tqdm,
+        )
+        language_model = load_language_model(self.folder, self.model.config, placement)
+        sequences = [self._sequence(each) for each in coded]
+        names = [each.name for each in coded]
+        places, labels = self._candidates(space, from_sample)
+        profiles = self._profiles(language_model, space, sequences, places)
+        chosen = int(profiles.mean(axis=0).argmin())
+        faults = wrong_transcripts(language_model, sequences, names, space.vectors(places[chosen]))
+        fitting = [i for i, name in enumerate(names) if name not in {f.name for f in faults}]
+        if not self.one_speaker:
+            faults += other_speakers(profiles[fitting], [names[i] for i in fitting])
+        left = left.without(faults).checked()
+        used = [i for i, name in enumerate(names) if name not in {f.name for f in faults}]
+        means = profiles[used].mean(axis=0)
+        starts = [i for i in np.argsort(means) if from_sample == (labels[i] in self.known)]
+        starts = starts[: 1 if from_sample else self.settings.starts]
+        return self._searched(
+            language_model,
+            space,
+            [sequences[i] for i in used],
+            {labels[i]: places[i] for i in starts},
+            left,
+        )
+
+    def _searched(
+        self,
+        language_model: LanguageModel,
+        space: SpeakerSpace,
+        sequences: list[CodeSequence],
+        starts: Mapping[str, Tensor],
+        recordings: Recordings,
+    ) -> LearnedVoice:
+        division = divided(sequences, self.seed, self.settings)
+        search = SpeakerSearch(language_model, space, division, self.seed, self.settings)
+        places = list(starts.values())
+        step = search.step_seconds(places[0])
+        most = self.settings.most_steps * len(places)
+        self.say(
+            f"learning from {recordings.seconds:.0f} s of speech in {len(sequences)} recordings: "
+            f"a step takes {step:.2g} s, so this takes at most {_duration(step * most)}"
+        )
+        begin = time.perf_counter()
+        with progress("learn", "step", self.show_tqdm, total=most) as bar:
+
+            def see(look: Look) -> None:
+                bar.n = look.start * self.settings.most_steps + look.step
+                bar.set_postfix_str(f"{look.held:.3f} nats")
+                bar.refresh()
+                logger.info(
+                    "start %d, step %d: %.4f nats a code learned, %.4f held out",
+                    *(look.start, look.step, look.learned, look.held),
+                )
+
+            found = search.run(places, see)
+        speaker = self.model.speaker
+        string = speaker.encode(space.raw(found.place))
+        # With the string, which has 16 bits, and not with the vector that was found.
+        vector = torch.from_numpy(speaker.vector(string)).to(found.place)
+        began_at = next(name for name, at in starts.items() if at is found.start_place)
+        return LearnedVoice(
+            speaker=string,
+            before=self.known.get(began_at) or speaker.encode(space.raw(found.start_place)),
+            began_at=began_at if began_at in self.known else "a random speaker",
+            held_before=found.start_held,
+            held=unlikelihood(language_model, division.held, [vector] * len(division.held)),
+            recordings=recordings,
+            looks=found.looks,
+            seconds=time.perf_counter() - begin,
+        )
+
+    def _sequence(self, coded: CodedRecording) -> CodeSequence:
+        prompt = InferCodeParams().with_defaults(self.model.config.defaults.code).prompt
+        return code_sequence(self.model.tokenizer, coded.text, coded.codes, prompt=prompt)
+
+    def _candidates(self, space: SpeakerSpace, from_sample: bool) -> tuple[list[Tensor], list[str]]:
+        """Return the places and names of known voices and of random speakers."""
+        vector = self.model.speaker.vector
+        known = [space.place(vector(string)) for string in self.known.values()]
+        # Profiles of few speakers tell voices apart less well.
+        wanted = 0 if from_sample and len(known) > 1 else self.settings.candidates
+        drawn = list(space.drawn(wanted, self.seed))
+        return known + drawn, [*self.known, *(f"random speaker {i}" for i in range(len(drawn)))]
+
+    def _profiles(
+        self,
+        language_model: LanguageModel,
+        space: SpeakerSpace,
+        sequences: list[CodeSequence],
+        places: list[Tensor],
+    ) -> NDArray[np.float64]:
+        """Return nats a code by recording and speaker, [recordings, speakers]."""
+        found = []
+        with progress("compare", "speaker", self.show_tqdm, total=len(places)) as bar:
+            for place in places:
+                speakers = [space.vectors(place)] * len(sequences)
+                found.append(unlikelihoods(language_model, sequences, speakers)[0])
+                bar.update()
+        return np.stack(found, axis=1)
+
+
+def recordings_of(
+    source: Recordings | str | os.PathLike[str], text: str | None, seconds: float | None
+) -> Recordings:
+    """Return recordings to learn a speaker from, read within its limits.
+
+    Args:
+        source: recordings, which are returned as they are, or where they lie.
+        text: the transcript of one file.
+        seconds: how much speech to take; ``None`` takes all.
+
+    Raises:
+        VoiceError: see :func:`~.recordings.read_recordings`.
+    """
+    if isinstance(source, Recordings):
+        return source
+    if seconds is not None and not 0 < seconds <= MOST_SECONDS:
+        raise VoiceError(f"seconds must be above 0 and at most {MOST_SECONDS:g}, not {seconds!r}")
+    return read_recordings(source, text, limits=Limits(most_total=MOST_SECONDS, enough=seconds))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

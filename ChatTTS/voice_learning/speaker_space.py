@@ -1,0 +1,98 @@
+"""The space that speaker vectors are searched in: where random speakers live.
+
+``spk_stat`` says how random speakers are drawn: each coordinate from a normal distribution of its
+own. A place is a vector in units of these distributions. A search stays inside the bounds that 99 %
+of random speakers keep: on the size of each coordinate, and on the length of the whole. Beyond
+them the model was hardly trained, and a vector there may fit recordings without being speakable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import VoiceError
+from ..model.speaker import Speaker
+
+_SHARE = 0.99  # of random speakers that keep each bound
+
+
+@dataclass(frozen=True, eq=False)
+class SpeakerSpace:
+    """Places of speakers.
+
+    Attributes:
+        mean: of random speakers, float32 [H].
+        std: their standard deviations, float32 [H]; 0 where all speakers are equal.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    @classmethod
+    def of(cls, speaker: Speaker, device: torch.device) -> SpeakerSpace:
+        """Return the space of a checkpoint.
+
+        Raises:
+            VoiceError: it does not say how its random speakers are drawn.
+        """
+        try:
+            std, mean = speaker.std, speaker.mean
+        except VoiceError as error:
+            raise VoiceError(
+                "a speaker cannot be learned with this checkpoint: it does not say where its "
+                "random speakers lie (spk_stat in asset/config.json), and a vector elsewhere may "
+                "not be speakable. Take a sample prompt (`chattts voice from-audio`)"
+            ) from error
+        return cls(mean.to(device, torch.float32), std.to(device, torch.float32))
+
+    @property
+    def dimensions(self) -> int:
+        """The number of coordinates in which speakers differ."""
+        return int((self.std > 0).sum())
+
+    @property
+    def most_each(self) -> float:
+        """The bound on each coordinate of a place."""
+        return NormalDist().inv_cdf((1 + _SHARE ** (1 / self.dimensions)) / 2)
+
+    @property
+    def most_length(self) -> float:
+        """The bound on the length of a place."""
+        # Wilson and Hilferty's approximation of the quantile of chi squared.
+        ninth = 2 / (9 * self.dimensions)
+        root = 1 - ninth + NormalDist().inv_cdf(_SHARE) * ninth**0.5
+        return float((self.dimensions * root**3) ** 0.5)
+
+    def drawn(self, count: int, seed: int) -> Tensor:
+        """Return the places of random speakers, float32 [count, H]."""
+        generator = torch.Generator().manual_seed(seed)
+        drawn = torch.randn(count, len(self.mean), generator=generator).to(self.mean.device)
+        return self.bounded(drawn)
+
+    def place(self, vector: NDArray[np.float32]) -> Tensor:
+        """Return the place [H] of a normalised speaker vector [H], with the usual length."""
+        length = (self.std.square() + self.mean.square()).sum().sqrt()
+        away = torch.from_numpy(vector).to(self.mean) * length - self.mean
+        return self.bounded(torch.where(self.std > 0, away / self.std.clamp_min(1e-12), 0.0))
+
+    def bounded(self, places: Tensor) -> Tensor:
+        """Return the nearest places [..., H] within the bounds."""
+        most = self.most_each
+        inside = torch.where(self.std > 0, places, 0.0).clamp(-most, most)
+        lengths = inside.norm(dim=-1, keepdim=True).clamp_min(1e-12)
+        shorter: Tensor = inside * (self.most_length / lengths).clamp_max(1.0)
+        return shorter
+
+    def raw(self, places: Tensor) -> Tensor:
+        """Return vectors [..., H] as random speakers are drawn, before they are normalised."""
+        return self.mean + self.std * places
+
+    def vectors(self, places: Tensor) -> Tensor:
+        """Return the normalised vectors [..., H] that the model reads."""
+        return torch.nn.functional.normalize(self.raw(places), dim=-1)

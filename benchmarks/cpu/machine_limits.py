@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ChatTTS.model.native.build import BuildError
-from ChatTTS.model.native.library import KINDS, Team
+from ChatTTS.model.native.library import Team
 from ChatTTS.model.native.linear import PackedLinear
 
 from ..common.child import serve
@@ -48,7 +48,7 @@ def measure(threads: int, megabytes: int, passes: int) -> dict[str, Any]:
         team = Team(threads)
     except BuildError as error:
         return {"read_gb_s": reads, "product_gflop_s": products, "no_kernels": str(error)}
-    for kind in KINDS:
+    for kind in products:
         products[kind]["kernels"] = _kernel_rate(team, kind, passes)
     for kind in ("float32", "bfloat16"):
         reads[f"kernels {kind} row"] = _kernel_read(team, kind, size, passes)

@@ -95,21 +95,22 @@ class KeptFolder:
             os.close(handle)
 
     @contextmanager
-    def writing(self, name: str, mode: int = 0o644) -> Iterator[BinaryIO]:
-        """Open a file for writing, which gets its name once it is complete and on the disk.
+    def writing(self, name: str, mode: int = 0o644, durable: bool = True) -> Iterator[BinaryIO]:
+        """Open a file for writing, which gets its name once it is complete.
 
         Where several processes write a file of that name at once, the last one stays. An exception
         leaves no file behind.
 
         Args:
             mode: the file's permissions, less those that the umask removes.
+            durable: see :func:`writing_whole`.
 
         Raises:
             OSError: there is no space or no permission, or the folder is not ours.
         """
         self.make()
         self.remove_unfinished()
-        with writing_whole(self.path / name, mode) as file:
+        with writing_whole(self.path / name, mode, durable) as file:
             yield file
 
     def make(self) -> None:
@@ -150,13 +151,15 @@ class KeptFolder:
 
 
 @contextmanager
-def writing_whole(target: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
+def writing_whole(target: Path, mode: int = 0o644, durable: bool = True) -> Iterator[BinaryIO]:
     """Open a file for writing in an existing folder; it gets its name once it is complete.
 
     An exception leaves an earlier file of that name as it was.
 
     Args:
         mode: the file's permissions, less those that the umask removes.
+        durable: the content is on the disk before the name is. Otherwise a power failure may leave
+            zeros under the name, and the reader must notice them.
 
     Raises:
         OSError: there is no space or no permission.
@@ -166,15 +169,16 @@ def writing_whole(target: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
         with open(path, "xb", opener=lambda name, given: os.open(name, given, mode)) as file:
             yield file
             file.flush()
-            # Otherwise a power failure could leave zeros under the name.
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         path.replace(target)
     except BaseException:
         with suppress(OSError):
             path.unlink()
         raise
-    with suppress(OSError):  # not on every system; only the new name could be lost
-        _sync_folder(target.parent)
+    if durable:
+        with suppress(OSError):  # not on every system; only the new name could be lost
+            _sync_folder(target.parent)
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -22,6 +23,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _BENCHMARKS = Path(__file__).resolve().parents[1]
+# A child of velocity's may still write its packed weights.
+_SECONDS_TO_END = 20.0
 
 
 class Stopwatch:
@@ -61,7 +64,7 @@ def serve(handlers: Mapping[str, Callable[..., dict[str, Any]]]) -> None:
 
 
 class ChildProcess:
-    """The parent's end of a child. It is a context manager that kills the child at its end.
+    """The parent's end of a child. It is a context manager that lets the child end, or kills it.
 
     Args:
         name: for messages.
@@ -132,5 +135,8 @@ class ChildProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            if kind is None:
+                self._process.communicate(timeout=_SECONDS_TO_END)
         self._process.kill()
         self._process.communicate()

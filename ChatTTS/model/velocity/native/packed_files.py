@@ -1,17 +1,20 @@
 """Files of packed weights: mapped at a start, and written behind the first one.
 
 A first start computes from memory. Meanwhile a thread writes the file, which gets its name when it
-is complete. The end of the process ends that thread, and nothing is left of the file then.
+is complete. The end of the process waits for that thread, but not for long where the disk is slow:
+then nothing is left of the file.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import mmap
 import os
 import shutil
 import sys
 import threading
+import time
 from contextlib import suppress
 
 import torch
@@ -25,12 +28,29 @@ from .fingerprint import PageChecksum
 logger = logging.getLogger(__name__)
 
 FILES_KEPT = 4
-# What is written at once: the process may end between two pieces.
+# What is written at once: writing may be given up between two pieces.
 _PIECE = 32 << 20
+# How long the end of a process waits for its file. A short script would otherwise never keep one,
+# since the thread hardly computes before.
+_SECONDS_AT_EXIT = 5.0
 
 
-class _EndedError(Exception):
-    """The process ends."""
+class _GivenUpError(Exception):
+    """The process ends, and the disk is slow."""
+
+
+class _Patience:
+    """The time that writing has, which is unlimited until the process ends."""
+
+    def __init__(self) -> None:
+        self._until = math.inf
+
+    def limit(self) -> None:
+        self._until = time.monotonic() + _SECONDS_AT_EXIT
+
+    def check(self) -> None:
+        if time.monotonic() > self._until:
+            raise _GivenUpError
 
 
 class PackedFile:
@@ -101,28 +121,29 @@ class PackedFile:
         return thread
 
     def _write_or_warn(self, data: Tensor) -> None:
-        ends = threading.Event()
+        patience = _Patience()
         _yield_to_others()
-        with finish_before_exit(ends.set), suppress(_EndedError):
+        with finish_before_exit(patience.limit), suppress(_GivenUpError):
             try:
-                self._write(data, ends)
+                self._write(data, patience)
                 self._prune()
             except OSError as error:
                 warn_not_kept(error)
 
-    def _write(self, data: Tensor, ends: threading.Event) -> None:
-        """Write the sections and their checksum.
+    def _write(self, data: Tensor, patience: _Patience) -> None:
+        """Write the sections and their checksum, which also tells what a power failure damaged.
 
         They are not written through a memory map: if the disk became full, that would end the
         process.
         """
         sums = PageChecksum()
-        with self._folder.writing(self._name, mode=0o600) as file:  # the checkpoint may be a secret
+        # The checkpoint may be a secret.
+        with self._folder.writing(self._name, mode=0o600, durable=False) as file:
             for start, end in self._sections:
+                patience.check()
                 sums.update(data[start:end].numpy())
             for start in range(0, self._size, _PIECE):
-                if ends.is_set():
-                    raise _EndedError
+                patience.check()
                 file.write(data[start : min(start + _PIECE, self._size)].numpy().data)
             file.write(sums.digest())
 
@@ -140,10 +161,10 @@ class PackedFile:
 
 
 def _yield_to_others() -> None:
-    """Let this thread compute when no other one wants to, where threads have priorities (Linux)."""
+    """Let threads that speak compute first, where threads have priorities (Linux)."""
     if sys.platform == "linux":
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 
 def warn_not_kept(error: OSError | ValueError | OutOfThreadsError) -> None:

@@ -42,7 +42,21 @@ def check_positions(parser: argparse.ArgumentParser, args: argparse.Namespace) -
 
 def origin() -> dict[str, Any]:
     """Return the part of a report that says which command made it, and on which machine."""
-    return {"command": shlex.join(["python", *sys.argv]), "machine": machine()}
+    return {"command": command_line(), "machine": machine()}
+
+
+def command_line() -> str:
+    """Return how this program was called, for its report.
+
+    Of absolute paths only the last two parts are told: where folders are concerns no reader.
+    """
+    main = sys.modules["__main__"].__spec__
+    called = ["-m", main.name.removesuffix(".__main__")] if main else sys.argv[:1]
+    told = (
+        str(Path(*Path(argument).parts[-2:])) if Path(argument).is_absolute() else argument
+        for argument in sys.argv[1:]
+    )
+    return shlex.join(["python", *called, *told])
 
 
 def write_json(report: Mapping[str, Any], file: Path | None) -> None:

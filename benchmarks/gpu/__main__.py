@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..common.command import new_parser, write_json
+from ..common.command import command_line, new_parser, write_json
 from .report import ratios, table
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
@@ -258,7 +257,7 @@ def measure(args: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], Pat
     Returns:
         The report and its file.
     """
-    report: dict[str, Any] = {"command": shlex.join(["python", *sys.argv]), "parts": {}}
+    report: dict[str, Any] = {"command": command_line(), "parts": {}}
     ends = time.monotonic() + args.seconds
     Run(report, folder, ends, dry=args.dry_run).together([MACHINE])
     machine = report["parts"]["machine"]

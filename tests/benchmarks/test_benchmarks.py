@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.machinery
 import logging
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.common.child import ChildProcess, Stopwatch
+from benchmarks.common.command import command_line
 from benchmarks.common.comparison import call, texts
 from benchmarks.common.random_checkpoint import add_size_arguments, config_from, write_checkpoint
 from benchmarks.common.report import Round, medians, ratios
@@ -23,6 +25,18 @@ from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.placement import choose_placement
 
 from ..support.benchmark_tools import FIGURES, TINY, peer_python, run_command
+
+
+def test_a_report_tells_its_command_without_private_folders(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = importlib.machinery.ModuleSpec("benchmarks.cpu.velocity.__main__", None)
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec)
+    home = Path(sys.executable).anchor + "home"
+    monkeypatch.setattr(sys, "argv", ["m.py", "--threads", "2", "--json", f"{home}/me/out/a.json"])
+    said = command_line()
+    assert said.startswith("python -m benchmarks.cpu.velocity --threads 2 --json ")
+    assert Path(said.split()[-1].strip("'")) == Path("out/a.json")
 
 
 def tiny_sizes(*arguments: str) -> argparse.Namespace:

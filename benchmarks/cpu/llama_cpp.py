@@ -82,17 +82,25 @@ def frames_per_second(
 def measure(args: argparse.Namespace, folder: Path, files: Mapping[str, Path]) -> dict[str, Any]:
     """Measure all numbers of streams; only one process computes at a time."""
     config = config_from(args)
+    environment = {FORCED: args.kernels} if args.kernels else {}
     with ChildProcess(
-        "the limits", Path(sys.executable), "benchmarks.cpu.machine_limits", args.threads
+        "the limits",
+        Path(sys.executable),
+        "benchmarks.cpu.machine_limits",
+        args.threads,
+        environment,
     ) as child:
         limits = child.call("measure", threads=args.threads, megabytes=512, passes=5)
+    if args.kernels:
+        for rates in limits["product_gflop_s"].values():
+            rates.pop("torch", None)  # not forced to those instructions
     sides = [
         Side(
             dtype,
             f"velocity {dtype}",
             "benchmarks.cpu.velocity.child",
             {"dtype": dtype, "use_vllm": True, "kv_memory": args.kv_memory},
-            environment={FORCED: args.kernels} if args.kernels else {},
+            environment=environment,
             generates_separately=True,
         )
         for dtype in args.dtypes

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import ConfigError
 from ..voices import SavedVoice, VoiceLibrary, learn
 from .console import Console, UsageError, table
 from .model import choose_model, load_chat
@@ -68,12 +69,16 @@ def add_to(actions: Commands) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Learn, speak, save, and print the speaker string."""
     from ..voice_learning.language_model import check_encoder
-    from ..voice_learning.learning import recordings_of
+    from ..voice_learning.learning import checked_seed, recordings_of
 
     library = VoiceLibrary()
     library.check_free(args.name, overwrite=args.force)
-    if not 0 <= args.seed < 2**63:
-        raise UsageError(f"--seed must be 0 or more and fit into 63 bits, not {args.seed}")
+    try:
+        checked_seed(args.seed)
+    except ConfigError as error:
+        raise UsageError(f"--{error}") from error
+    if args.adapter:
+        raise UsageError("a speaker is learned for the checkpoint alone: leave out --adapter")
     report = Path(args.report or f"{args.name}-learned")
     if report.exists() and not report.is_dir():
         raise UsageError(f"{report} is a file; name another folder with --report")

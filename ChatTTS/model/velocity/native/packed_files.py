@@ -24,6 +24,7 @@ from .fingerprint import PageChecksum
 
 logger = logging.getLogger(__name__)
 
+# As many models' files stay. A model has one for each rank.
 FILES_KEPT = 4
 # What is written at once: the process may end between two pieces.
 _PIECE = 32 << 20
@@ -40,12 +41,18 @@ class PackedFile:
         folder: where it is kept.
         name: of the file; it identifies all that its content depends on.
         sections: where each part of the weights begins and ends, one behind another.
+        ranks: how many ranks have a file of the model each.
     """
 
     def __init__(
-        self, folder: KeptFolder, name: str, sections: tuple[tuple[int, int], ...]
+        self,
+        folder: KeptFolder,
+        name: str,
+        sections: tuple[tuple[int, int], ...],
+        ranks: int = 1,
     ) -> None:
         self._folder, self._name, self._sections = folder, name, sections
+        self._kept = FILES_KEPT * ranks
         self._size = sections[-1][1]
 
     def mapped(self) -> Tensor | None:
@@ -119,10 +126,10 @@ class PackedFile:
         sums = PageChecksum()
         with self._folder.writing(self._name, mode=0o600) as file:  # the checkpoint may be a secret
             for start, end in self._sections:
+                _check_going(ends)
                 sums.update(data[start:end].numpy())
             for start in range(0, self._size, _PIECE):
-                if ends.is_set():
-                    raise _EndedError
+                _check_going(ends)
                 file.write(data[start : min(start + _PIECE, self._size)].numpy().data)
             file.write(sums.digest())
 
@@ -135,8 +142,13 @@ class PackedFile:
             for name in self._folder.names():
                 with suppress(OSError):  # another process does so, too
                     times[name] = (self._folder.path / name).stat().st_mtime
-        for name in sorted(times, key=times.__getitem__, reverse=True)[FILES_KEPT:]:
+        for name in sorted(times, key=times.__getitem__, reverse=True)[self._kept :]:
             self._folder.remove(name)
+
+
+def _check_going(ends: threading.Event) -> None:
+    if ends.is_set():
+        raise _EndedError
 
 
 def _yield_to_others() -> None:

@@ -31,8 +31,8 @@ enough. Each recording needs its transcript: NAME.txt beside NAME.wav, or LJSpee
 
 A table says which recordings were left out and why. The folder anna-learned gets a sentence before
 and after (before.wav, after.wav), a picture of how likely the recordings became (learning.png, with
-the extra `plot`), and all figures (report.json). With the bundled voice it takes less than a minute
-or a few; with the full model it says how long before it starts.
+the extra `plot`), and all figures (report.json). It says how long it will take before it starts:
+about a minute with the bundled voice on two cores.
 """
 
 
@@ -63,7 +63,7 @@ def add_to(actions: Commands) -> None:
         "--report", metavar="FOLDER", help="for sound, picture and figures; default: NAME-learned"
     )
     add_force_option(parser)
-    add_engine_options(parser)
+    add_engine_options(parser, takes_adapters=False)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -77,8 +77,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
         checked_seed(args.seed)
     except ConfigError as error:
         raise UsageError(f"--{error}") from error
-    if args.adapter:
-        raise UsageError("a speaker is learned for the checkpoint alone: leave out --adapter")
     report = Path(args.report or f"{args.name}-learned")
     if report.exists() and not report.is_dir():
         raise UsageError(f"{report} is a file; name another folder with --report")

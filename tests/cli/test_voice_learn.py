@@ -43,7 +43,6 @@ def test_bad_input_is_refused_before_the_model_is_loaded(
         (("good", "--name", "anna", "--text", "x"), 1, "one text cannot be"),
         (("good", "--name", "anna", "--seed", "-1"), 2, "--seed must be"),
         (("good", "--name", "anna", "--report", "taken"), 2, "taken is a file"),
-        (("good", "--name", "anna", "--adapter", "good"), 2, "leave out --adapter"),
         (("good", "--name", "anna", "--model", "missing"), 1, "missing"),
     ):
         assert main(["voice", "learn", *arguments]) == status, arguments

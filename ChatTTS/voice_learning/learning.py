@@ -241,7 +241,7 @@ def checked_seed(seed: object) -> int:
     Raises:
         ConfigError: it is no whole number of 0 to 2**63 - 1.
     """
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed < 2**63:
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**63:
         raise ConfigError(f"seed must be a whole number of 0 to 2**63 - 1, not {shown(seed)}")
     return int(seed)
 

@@ -334,8 +334,8 @@ def learn(
     """Learn a speaker from recordings of one person.
 
     The recordings are checked, normalised and encoded by the checkpoint's codec. Then the speaker
-    vector alone is changed, until the codes are likeliest; see ``docs/voices.md``. Nothing is
-    saved, and the loaded model stays as it is.
+    vector alone is changed, until the codes are likeliest; see ``docs/voices.md``. Adapters have no
+    part in it. Nothing is saved, and the loaded model stays as it is.
 
     Args:
         chat: with a loaded checkpoint, on either engine. Its device is used, in float32.
@@ -355,23 +355,24 @@ def learn(
 
     Raises:
         VoiceError: the recordings cannot be used; the message names them and the remedy.
+        ConfigError: the seed is no whole number of 0 to 2**63 - 1.
         AssetError: the checkpoint has no encoder.
         NotLoadedError: no checkpoint is loaded.
     """
     from .checkpoints.assets import AssetFolder
-    from .voice_learning.learning import Learner, recordings_of
+    from .voice_learning.learning import Learner, checked_seed, recordings_of, usable_speakers
     from .voice_learning.speaker_search import SearchSettings
 
     model = chat._loaded
     width = model.config.gpt.hidden_size
-    saved = {} if library is None else {voice.name: voice for voice in library.readable()}
-    known = {n: v.speaker for n, v in saved.items() if v.speaker and v.width == width}
+    saved = [] if library is None else library.readable()
+    own = {v.name: v.speaker for v in saved if v.speaker and v.width == width}
     learner = Learner(
         model=model,
         folder=AssetFolder(chat._files, "custom"),
         normalizer=chat.normalizer,
-        known={**known, **model.config.defaults.speakers},
-        seed=seed,
+        known={**model.config.defaults.speakers, **usable_speakers(own, model.speaker)},
+        seed=checked_seed(seed),
         settings=SearchSettings(),
         say=say or logger.info,
         show_tqdm=show_tqdm,

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import AudioError
+from ..utils.untrusted import LONGEST_FILE, open_regular
 from .pcm import count_clipped, to_int16
 from .samples import SAMPLE_RATE, Samples, StrPath, check_rate, resample, to_mono
 
@@ -213,9 +214,10 @@ def _open_sound(path: Path) -> Iterator[Any]:
     """Open a ``soundfile.SoundFile``; every failure becomes an AudioError."""
     import soundfile
 
-    if path.is_dir():
-        raise AudioError(f"{path} is a folder, not a sound file")
     try:
+        if path.is_dir():
+            raise AudioError(f"{path} is a folder, not a sound file")
+        open_regular(path, LONGEST_FILE).close()  # a pipe would block until its other end opens
         with path.open("rb") as file, soundfile.SoundFile(file) as sound:
             yield sound
     except FileNotFoundError:

@@ -28,6 +28,7 @@ CONFIG, WEIGHTS, SPEAKER = "adapter_config.json", "adapter_model.safetensors", "
 MOST_RANK = 512
 _LONGEST_SPEAKER = 1 << 16
 _LARGEST_SCALE = 1e4
+_AGAIN = "train the adapter again, or copy its whole file"
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # "model." stands there where the adapter was trained on a Llama with a head.
 _TENSOR = re.compile(
@@ -35,24 +36,42 @@ _TENSOR = re.compile(
     r"\.lora_(A|B)\.weight",
     re.ASCII,
 )
-# Settings that change what is computed, with the value under which this reader's sum holds.
-_UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
-    "bias": ("none",),
-    "use_dora": (False,),
-    "lora_bias": (False,),
-    "fan_in_fan_out": (False,),
-    "modules_to_save": ([],),
-    "layer_replication": ([],),
-    "megatron_config": ({},),
-    "trainable_token_indices": ([], {}),
-    "target_parameters": ([],),
-    "alora_invocation_tokens": ([],),
-    "arrow_config": ({},),
-    "use_qalora": (False,),
-    "use_bdlora": (False,),
-}
-# Ways to begin a training that also change the weights under the adapter.
-_CHANGES_BASE = ("pissa", "olora", "loftq", "corda")
+# Settings that change nothing of what is computed, or that are read here. Every other one must be
+# off, whether it is known here or not: each release of peft brings ways to compute something else.
+_HARMLESS = frozenset(
+    {
+        "alpha_pattern",
+        "auto_mapping",
+        "base_model_name_or_path",
+        "corda_config",
+        "ensure_weight_tying",
+        "eva_config",
+        "exclude_modules",
+        "inference_mode",
+        "init_lora_weights",
+        "layers_pattern",
+        "layers_to_transform",
+        "loftq_config",
+        "lora_alpha",
+        "lora_dropout",
+        "lora_ga_config",
+        "megatron_core",
+        "peft_type",
+        "peft_version",
+        "qalora_group_size",
+        "r",
+        "rank_pattern",
+        "revision",
+        "runtime_config",
+        "target_modules",
+        "task_type",
+        "use_rslora",
+    }
+)
+_OFF: tuple[Any, ...] = (None, False, "none", [], {})
+# Ways to begin a training that change nothing but the adapter. Others also change the weights under
+# it, or are not known here.
+_BEGINNINGS = ("gaussian", "eva", "orthogonal", "mica")
 
 
 def read_adapter(folder: Path, name: str, shape: LlamaShape) -> Adapter:
@@ -93,7 +112,7 @@ def read_adapter(folder: Path, name: str, shape: LlamaShape) -> Adapter:
         rank = len(down)
         _check_rank(folder / CONFIG, config, where, rank)
         scale = _scale(folder / CONFIG, config, where, rank)
-        products[layer, projection] = LowRank(down, finite(up * scale, own["B"], file))
+        products[layer, projection] = LowRank(down, finite(up * scale, own["B"], file, _AGAIN))
     return Adapter(name, products, _speaker(folder / SPEAKER))
 
 
@@ -105,7 +124,7 @@ def _open(folder: Path) -> TensorFile:
             "and is not opened: save the adapter with safe_serialization=True"
         )
     try:
-        return TensorFile(file)
+        return TensorFile(file, _AGAIN)
     except AssetError as error:
         if not file.exists():
             raise AssetError(
@@ -141,7 +160,7 @@ def _checked(
             )
         if info.dtype not in _FLOATS:
             raise AssetError(f"{file}: lora_{part} of {where} holds {info.dtype}; it needs floats")
-    first, second = (finite(tensors[own[part]].float(), own[part], file) for part in "AB")
+    first, second = (finite(tensors[own[part]].float(), own[part], file, _AGAIN) for part in "AB")
     return first.contiguous(), second.contiguous()
 
 
@@ -163,19 +182,20 @@ def _config(path: Path) -> dict[str, Any]:
         raise AssetError(
             f"{path}: peft_type is {shown(config.get('peft_type'))}, and only LORA is known here"
         )
-    for key, allowed in _UNSUPPORTED.items():
-        value = config.get(key)
-        if value is not None and value not in allowed:
+    for key, value in config.items():
+        if key not in _HARMLESS and value not in _OFF:
             raise AssetError(
-                f"{path}: {key} is {shown(value)}, which is not supported; train without it, or "
-                "merge the adapter into a checkpoint with peft's merge_and_unload"
+                f"{path}: {shown(key)} is {shown(value)}, which is not supported; train without "
+                "it, or merge the adapter into a checkpoint with peft's merge_and_unload"
             )
     begun = config.get("init_lora_weights")
-    if isinstance(begun, str) and begun.lower().startswith(_CHANGES_BASE):
+    if isinstance(begun, str) and begun.lower() not in _BEGINNINGS:
         raise AssetError(
-            f"{path}: init_lora_weights is {shown(begun)}, which changes the weights under the "
+            f"{path}: init_lora_weights is {shown(begun)}, which may change the weights under the "
             "adapter, too; save it with path_initial_model_for_weight_conversion"
         )
+    if config.get("use_rslora") not in (None, False, True):
+        raise AssetError(f"{path}: use_rslora is {shown(config['use_rslora'])}, not true or false")
     return config
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ import torch
 
 from ..config import Config
 from ..errors import AssetError, ConfigError, VoiceError
+from ..model.adapter_names import Adapters
 from ..model.cuda.decoder import CudaStreamingDecoder
 from ..model.cuda.decoder_layers import CudaLayer, cuda_layers
 from ..model.cuda.graphs import CudaRecorder
@@ -33,6 +34,7 @@ from ..params import InferCodeParams, RefineTextParams
 from ..pipeline.decode_worker import MOST_FRAMES, MOST_FRAMES_ON_GPU, DecodeWorker
 from ..pipeline.model import Model
 from ..utils import machine
+from .adapters import SPEAKER
 from .assets import AssetFolder
 from .head_files import found_heads
 from .tensor_file import RESTORE, TensorFile
@@ -79,6 +81,7 @@ def load_model(
         options=options,
     )
     try:
+        _check_speakers_of_adapters(gpt.adapters, options.adapters, speaker, config)
         decoder, dvae, vocos = _audio_parts(config, assets, placement)
         from_hiddens, from_codes = _synthesizers(decoder, dvae, vocos, placement, options)
     except BaseException:
@@ -139,6 +142,23 @@ def _speaker(config: Config, file: Path, placement: Placement) -> Speaker:
         return Speaker(config.gpt.hidden_size, config.spk_stat, placement.device)
     except VoiceError as error:
         raise ConfigError(f"{file}: {error}; correct spk_stat, or leave it empty") from None
+
+
+def _check_speakers_of_adapters(
+    adapters: Adapters, folders: Mapping[str, Path], speaker: Speaker, config: Config
+) -> None:
+    """Raise AssetError where an adapter names no speaker of this checkpoint.
+
+    Otherwise each request for it would fail, with a message that names no file.
+    """
+    for name, info in adapters.items():
+        if info.speaker is None or info.speaker in config.defaults.speakers:
+            continue
+        try:
+            speaker.vector(info.speaker)
+        except VoiceError as error:
+            file = folders[name] / SPEAKER
+            raise AssetError(f"{file}: {error}; correct it, or remove it") from error
 
 
 def _audio_parts(

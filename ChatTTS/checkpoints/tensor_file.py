@@ -79,6 +79,9 @@ class TensorFile(Mapping[str, Tensor]):
 
     The checked file stays open, so a file that replaces it later is not read.
 
+    Args:
+        remedy: what the user can do about a damaged file; the checkpoint's by default.
+
     Attributes:
         infos: the header's description of each tensor.
 
@@ -87,8 +90,8 @@ class TensorFile(Mapping[str, Tensor]):
             The message names the file, its format if the first bytes show it, and the remedy.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, remedy: str = RESTORE) -> None:
+        self.path, self._remedy = path, remedy
         try:
             self._file = open_regular(path, LONGEST_FILE)
         except FileNotFoundError:
@@ -161,17 +164,17 @@ class TensorFile(Mapping[str, Tensor]):
             while done < len(room):
                 count = self._file.readinto(room[done:])  # type: ignore[attr-defined]
                 if not count:
-                    raise AssetError(f"{self.path} was cut off while it was read; {RESTORE}")
+                    raise AssetError(f"{self.path} was cut off while it was read; {self._remedy}")
                 done += count
 
     def _read_header(self) -> dict[str, TensorInfo]:
         size = self.status.st_size
         if not size:
-            raise AssetError(f"{self.path} is empty; {RESTORE}")
+            raise AssetError(f"{self.path} is empty; {self._remedy}")
         head = self.read(0, min(size, 512))
         foreign = _foreign_format(head)
         if foreign is not None:
-            raise AssetError(f"{self.path} is {foreign}, not a safetensors file; {RESTORE}")
+            raise AssetError(f"{self.path} is {foreign}, not a safetensors file; {self._remedy}")
         length = int.from_bytes(head[:_LENGTH_BYTES], "little")
         try:
             if length > LONGEST_HEADER:
@@ -184,7 +187,9 @@ class TensorFile(Mapping[str, Tensor]):
                 raise ValueError("its header is not all there")
             return _infos(_parsed(self.read(_LENGTH_BYTES, length)), begin, size)
         except ValueError as error:
-            raise AssetError(f"{self.path} is damaged or cut off ({error}); {RESTORE}") from error
+            raise AssetError(
+                f"{self.path} is damaged or cut off ({error}); {self._remedy}"
+            ) from error
 
 
 def _parsed(header: bytes) -> dict[str, Any]:

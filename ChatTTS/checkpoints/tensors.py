@@ -136,7 +136,7 @@ def check_tensors(
         logger.warning("%s: nothing uses the tensors %s", file, _some(map(shown, unused), ", "))
 
 
-def finite(tensor: Tensor, name: str, file: Path) -> Tensor:
+def finite(tensor: Tensor, name: str, file: Path, remedy: str = RESTORE) -> Tensor:
     """Return ``tensor``, which was read from ``file`` as ``name``, if all its values are finite.
 
     Raises:
@@ -149,7 +149,7 @@ def finite(tensor: Tensor, name: str, file: Path) -> Tensor:
             narrow = "" if tensor.dtype is torch.float32 else "load with dtype='float32', or "
             raise AssetError(
                 f"{file}: {name} holds NaN, infinity or numbers too large for {tensor.dtype}, "
-                f"and would give no speech; {narrow}{RESTORE}"
+                f"and would give no speech; {narrow}{remedy}"
             )
     return tensor
 

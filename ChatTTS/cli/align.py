@@ -29,7 +29,7 @@ _SHOWN = 10
 
 def add_to(commands: Commands) -> None:
     parser = add_command(commands, "align", run, "find the heads for word times", _DETAILS)
-    add_engine_options(parser)
+    add_engine_options(parser, takes_adapters=False)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:

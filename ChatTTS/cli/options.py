@@ -139,7 +139,7 @@ def add_force_option(parser: Parser) -> None:
     parser.add_argument("--force", action="store_true", help="replace a voice of the same name")
 
 
-def add_engine_options(parser: Parser) -> None:
+def add_engine_options(parser: Parser, *, takes_adapters: bool = True) -> None:
     """Add the options for the checkpoint and for the engine that runs it."""
     group = parser.add_argument_group("model")
     add_model_option(group)
@@ -164,14 +164,15 @@ def add_engine_options(parser: Parser) -> None:
     group.add_argument(
         "--memory", metavar="SIZE", help="size of the velocity engine's KV cache, such as 2GB"
     )
-    group.add_argument(
-        "--adapter",
-        action="append",
-        default=[],
-        metavar="[NAME=]FOLDER",
-        help="load an adapter (LoRA, as peft saves it) beside the model; its name is a voice. "
-        "Without a name it speaks where no voice is chosen; may be repeated",
-    )
+    parser.set_defaults(adapter=[])
+    if takes_adapters:
+        group.add_argument(
+            "--adapter",
+            action="append",
+            metavar="[NAME=]FOLDER",
+            help="load an adapter (LoRA, as peft saves it) beside the model; its name is a voice. "
+            "Without a name it speaks where no voice is chosen; may be repeated",
+        )
     group.add_argument(
         "--tensor-parallel-size",
         type=int,
@@ -204,7 +205,7 @@ def adapter_options(given: Sequence[str]) -> dict[str, Path]:
     folders: dict[str, Path] = {}
     for text in given:
         name, equals, folder = text.partition("=")
-        if not equals:
+        if not equals or Path(name).name != name:  # a path may have a "=", too
             name, folder = DEFAULT, text
         if not folder:
             raise UsageError(f"--adapter takes NAME=FOLDER or FOLDER, not {text!r}")

@@ -36,7 +36,7 @@ def add_to(commands: Commands) -> None:
     add_text_options(parser)
     add_refine_levels(parser)
     add_sampling_options(parser)
-    add_engine_options(parser)
+    add_engine_options(parser, takes_adapters=False)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:

@@ -77,7 +77,7 @@ def add_to(commands: Commands) -> None:
     )
     audio.add_argument("--name", required=True, help="save it under this name")
     add_force_option(audio)
-    add_engine_options(audio)
+    add_engine_options(audio, takes_adapters=False)
 
     voice_learn.add_to(actions)
 

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import ConfigError
 from ..voices import SavedVoice, VoiceLibrary, learn
 from .console import Console, UsageError, table
 from .model import choose_model, load_chat
@@ -30,8 +31,8 @@ enough. Each recording needs its transcript: NAME.txt beside NAME.wav, or LJSpee
 
 A table says which recordings were left out and why. The folder anna-learned gets a sentence before
 and after (before.wav, after.wav), a picture of how likely the recordings became (learning.png, with
-the extra `plot`), and all figures (report.json). With the bundled voice it takes less than a minute
-or a few; with the full model it says how long before it starts.
+the extra `plot`), and all figures (report.json). It says how long it will take before it starts:
+about a minute with the bundled voice on two cores.
 """
 
 
@@ -62,18 +63,20 @@ def add_to(actions: Commands) -> None:
         "--report", metavar="FOLDER", help="for sound, picture and figures; default: NAME-learned"
     )
     add_force_option(parser)
-    add_engine_options(parser)
+    add_engine_options(parser, takes_adapters=False)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Learn, speak, save, and print the speaker string."""
     from ..voice_learning.language_model import check_encoder
-    from ..voice_learning.learning import recordings_of
+    from ..voice_learning.learning import checked_seed, recordings_of
 
     library = VoiceLibrary()
     library.check_free(args.name, overwrite=args.force)
-    if not 0 <= args.seed < 2**63:
-        raise UsageError(f"--seed must be 0 or more and fit into 63 bits, not {args.seed}")
+    try:
+        checked_seed(args.seed)
+    except ConfigError as error:
+        raise UsageError(f"--{error}") from error
     report = Path(args.report or f"{args.name}-learned")
     if report.exists() and not report.is_dir():
         raise UsageError(f"{report} is a file; name another folder with --report")

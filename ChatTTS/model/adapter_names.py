@@ -10,7 +10,7 @@ from pathlib import Path
 from ..errors import ConfigError, shown
 
 BASE = "base"
-"""What a request names that wants no adapter."""
+"""The name by which a request asks for no adapter."""
 DEFAULT = "default"
 """The adapter of requests that name none, if one has this name."""
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 @dataclass(frozen=True)
 class AdapterInfo:
-    """What is known of a loaded adapter beside its numbers.
+    """A loaded adapter without its numbers.
 
     Attributes:
         speaker: the speaker string that it was trained with, if it says so.

@@ -91,7 +91,7 @@ class Adapter:
 
     @cached_property
     def info(self) -> AdapterInfo:
-        """What is known of it beside its numbers."""
+        """Its speaker and its digest."""
         digest = hashlib.sha256(repr(self.speaker).encode("utf-8"))
         for key, product in sorted(self.products.items(), key=lambda item: item[0]):
             digest.update(repr((key, product.rank)).encode("ascii"))

@@ -23,7 +23,7 @@ class FrameFeatures:
 
     Args:
         mel_decoder: the Decoder or the DVAE, with its weights.
-        channels: see above.
+        channels: features of a frame.
     """
 
     def __init__(self, mel_decoder: MelDecoder, channels: int) -> None:

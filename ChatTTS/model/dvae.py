@@ -172,7 +172,7 @@ class DVAE(MelDecoder):
         """Decode features [B, dim, T] or codes [B, num_codebooks, T] to log-mel.
 
         Args:
-            inp: see above; samples [n] or [B, n], if ``mode`` is ``encode``.
+            inp: features or codes; samples [n] or [B, n], if ``mode`` is ``encode``.
             mode: ``decode``, or ``encode`` for samples to codes.
         """
         if mode == "encode":

@@ -40,7 +40,7 @@ NO_ATTENTION = (
 
 
 class FinishReason(str, Enum):
-    """Why a request ended: the model drew the end, a length limit, or a cancellation."""
+    """The reason for an end: the model drew the end, a length limit, or a cancellation."""
 
     STOP = "stop"
     LENGTH = "length"

@@ -47,7 +47,7 @@ class EngineOptions:
 
     @property
     def is_divided(self) -> bool:
-        """Whether several ranks are wanted, or another way to run one."""
+        """Return whether several ranks are wanted, or another way to run one."""
         sizes = self.tensor_parallel_size, self.pipeline_parallel_size
         return sizes != (1, 1) or self.distributed_executor_backend is not None
 

@@ -18,7 +18,7 @@ from .llama_config import LlamaShape
 
 
 class Peers(Protocol):
-    """What a rank receives from other ranks and gives to them. All of them call alike."""
+    """The exchange of a rank with other ranks. All of them call alike."""
 
     def gather(self, own: Tensor, columns: Sequence[int]) -> Tensor:
         """Return the columns of all ranks of the stage side by side.
@@ -73,12 +73,12 @@ class Share:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is a rank of the first stage, which embeds the inputs."""
+        """Return whether this is a rank of the first stage, which embeds the inputs."""
         return self.stage == 0
 
     @property
     def is_last(self) -> bool:
-        """Whether this is a rank of the last stage, which draws."""
+        """Return whether this is a rank of the last stage, which draws."""
         return self.stage == self.stages - 1
 
     @property

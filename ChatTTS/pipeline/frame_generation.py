@@ -100,7 +100,7 @@ class _Spoken:
 
     @property
     def is_faulty(self) -> bool:
-        """Whether it is over and has faults; one that the caller ended is not judged."""
+        """Return whether it is over and has faults; one that the caller ended is not judged."""
         ended = self.deltas[-1].finish not in (None, FinishReason.ABORT)
         return ended and bool(self.faults)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..config import MOST_HEADS, AlignmentHeads
 from ..errors import GenerationError
+from ..model.adapter_names import BASE
 from ..model.generation import Cancellation, Delta, FinishReason
 from ..model.tokenizer import spoken_part
 from ..params import InferCodeParams
@@ -155,7 +156,10 @@ def _speeches(
     found = {}
     for seed in range(_SEEDS):
         params = InferCodeParams(
-            spk_emb=voices[seed % len(voices)], max_new_token=_MOST_FRAMES, show_tqdm=False
+            spk_emb=voices[seed % len(voices)],
+            max_new_token=_MOST_FRAMES,
+            show_tqdm=False,
+            adapter=BASE,  # the choice is kept for the checkpoint, whatever is loaded beside it
         )
         utterances = [Utterance(number, 0, text) for number, text in enumerate(sentences)]
         updates = speak(

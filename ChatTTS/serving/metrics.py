@@ -98,7 +98,7 @@ class RequestRecord:
 
     @property
     def retries(self) -> int:
-        """How many times utterances were generated again."""
+        """Return how many times utterances were generated again."""
         return sum(self.attempts.values()) - len(self.attempts)
 
     def add_guarded(self, piece: Piece) -> None:

@@ -223,7 +223,7 @@ class _SpokenSegment:
 
     @property
     def reason(self) -> str:
-        """How it ended."""
+        """The reason for which it ended."""
         return "stop" if self._stream is None else self._stream.finish_reason or "abort"
 
     def close(self) -> None:

@@ -248,7 +248,8 @@ class Voices:
         Raises:
             VoiceError: the name is not allowed.
             ServingError: the file cannot be written.
-            BadRequestError: consent is missing, or not exactly one of speaker and sample is given.
+            BadRequestError: the name is the server's own, consent is missing, or not exactly one
+                of speaker and sample is given.
             RequestTooLargeError: the maximum number of voices is reached.
         """
         self.check_upload(name)
@@ -285,6 +286,10 @@ class Voices:
             BadRequestError: the server itself gives the name to a voice.
         """
         key = folded(check_name(name))
+        if key in map(folded, self._adapters):
+            raise BadRequestError(
+                f"{name!r} is an adapter of this server: choose another name", param="name"
+            )
         if not self._may_shadow and (key in self._own or key in self._targets):
             raise BadRequestError(
                 f"{name!r} is a voice of this server, which other clients ask for: choose another "

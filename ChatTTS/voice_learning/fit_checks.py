@@ -1,4 +1,4 @@
-"""Whether transcripts fit their recordings, and whether one person speaks in all of them.
+"""Checks that transcripts fit their recordings, and that one person speaks in all of them.
 
 Both are seen by the model that will learn. A recording is far likelier after its own transcript
 than after the same ids in reverse order; after a wrong transcript it is not. And recordings of one
@@ -44,6 +44,8 @@ def wrong_transcripts(
 ) -> list[LeftOut]:
     """Return the recordings whose transcripts do not fit.
 
+    A transcript that is equal backwards, as one of a single id is, cannot be judged and is kept.
+
     Args:
         model: the model that will learn.
         sequences, names: of the recordings.
@@ -53,16 +55,18 @@ def wrong_transcripts(
         VoiceError: most do not fit; it names them.
     """
     own, _ = unlikelihoods(model, sequences, [speaker] * len(sequences))
-    backwards, _ = unlikelihoods(model, [_reversed(s) for s in sequences], [speaker] * len(own))
+    turned = [_reversed(s) for s in sequences]
+    backwards, _ = unlikelihoods(model, turned, [speaker] * len(own))
     gains = backwards - own
+    is_judged = [not np.array_equal(t.ids, s.ids) for t, s in zip(turned, sequences, strict=True)]
     wrong = [
         LeftOut(
             name,
             f"its transcript does not fit: it makes the sound likelier by {gain:.2f} nats a code "
             f"than the same words backwards, and a right one by {LEAST_GAIN:g} or more",
         )
-        for name, gain in zip(names, gains, strict=True)
-        if gain < LEAST_GAIN
+        for name, gain, judged in zip(names, gains, is_judged, strict=True)
+        if judged and gain < LEAST_GAIN
     ]
     if len(wrong) > _MOST_WRONG * len(names):
         raise VoiceError(
@@ -90,7 +94,7 @@ class Grouping:
 
     @property
     def is_real(self) -> bool:
-        """Whether different people speak in them."""
+        """Return whether different people speak in them."""
         return self.distance > max(_LEAST_DISTANCE, _LEAST_SEPARATION * self.spread)
 
 

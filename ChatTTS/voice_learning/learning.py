@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..checkpoints.assets import AssetFolder
-from ..errors import VoiceError
+from ..errors import ConfigError, VoiceError, shown
+from ..model.speaker import Speaker
 from ..params import InferCodeParams
 from ..pipeline.model import Model
 from ..text.normalizer import Normalizer
@@ -119,6 +121,11 @@ class Learner:
                 "there is no known voice to begin at: this checkpoint names no speakers, and none "
                 "is in the library. Leave from_sample off"
             )
+        # A caller may be in inference mode, which torch's other switches of gradients do not leave.
+        with torch.inference_mode(False):
+            return self._learned(recordings, from_sample)
+
+    def _learned(self, recordings: Recordings, from_sample: bool) -> LearnedVoice:
         check_encoder(self.folder)
         placement = replace(self.model.placement, dtype=torch.float32, quantization=None)
         space = SpeakerSpace.of(self.model.speaker, placement.device)
@@ -228,6 +235,30 @@ class Learner:
         return np.stack(found, axis=1)
 
 
+def checked_seed(seed: object) -> int:
+    """Return the seed of a search.
+
+    Raises:
+        ConfigError: it is no whole number of 0 to 2**63 - 1.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**63:
+        raise ConfigError(f"seed must be a whole number of 0 to 2**63 - 1, not {shown(seed)}")
+    return int(seed)
+
+
+def usable_speakers(strings: Mapping[str, str], speaker: Speaker) -> dict[str, str]:
+    """Return the speaker strings that a checkpoint can read, by name; others give a warning."""
+    found = {}
+    for name, string in strings.items():
+        try:
+            speaker.vector(string)
+        except VoiceError as error:
+            logger.warning("the voice %r is passed over: %s", name, error)
+        else:
+            found[name] = string
+    return found
+
+
 def recordings_of(
     source: Recordings | str | os.PathLike[str], text: str | None, seconds: float | None
 ) -> Recordings:
@@ -243,8 +274,12 @@ def recordings_of(
     """
     if isinstance(source, Recordings):
         return source
-    if seconds is not None and not 0 < seconds <= MOST_SECONDS:
-        raise VoiceError(f"seconds must be above 0 and at most {MOST_SECONDS:g}, not {seconds!r}")
+    if seconds is not None and not (
+        isinstance(seconds, Real) and 0 < float(seconds) <= MOST_SECONDS
+    ):
+        raise VoiceError(
+            f"seconds must be above 0 and at most {MOST_SECONDS:g}, not {shown(seconds)}"
+        )
     return read_recordings(source, text, limits=Limits(most_total=MOST_SECONDS, enough=seconds))
 
 

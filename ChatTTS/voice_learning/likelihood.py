@@ -1,4 +1,4 @@
-"""How likely a model finds recordings, for one speaker or for many."""
+"""The likelihood of recordings to a model, with one speaker or with many."""
 
 from __future__ import annotations
 

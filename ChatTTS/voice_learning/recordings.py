@@ -16,11 +16,13 @@ from .sound_checks import fault_of
 from .transcripts import Transcribed, find_transcribed
 
 _THRESHOLD_DB, _MARGIN_S = -40.0, 0.1  # of the silence at both ends that is cut off
+# Three times as many as in fast speech. The time that a model takes grows with their square.
+_MOST_CHARACTERS = 60  # of a transcript, a second
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What recordings may be.
+    """The limits of recordings.
 
     Attributes:
         least_seconds, most_seconds: of one recording.
@@ -41,7 +43,7 @@ class Recording:
     """A recording that can be learned from.
 
     Attributes:
-        name: the file's name within its folder.
+        name: the file's name within its folder, as it can be printed.
         path: of the file.
         text: its transcript, as it was written.
         samples: float32 [n] at 24 kHz, mono, without the silence at both ends.
@@ -181,6 +183,12 @@ def _read(each: Transcribed, bounds: Limits) -> Recording | LeftOut:
             each.name,
             f"it has {seconds:.2f} s between the silence at its ends, less than "
             f"{bounds.least_seconds:g} s",
+        )
+    if len(each.text) > _MOST_CHARACTERS * seconds:
+        return LeftOut(
+            each.name,
+            f"its transcript has {len(each.text)} characters, and nobody says so many in "
+            f"{seconds:.1f} s",
         )
     fault = fault_of(samples, wave)
     if fault is not None:

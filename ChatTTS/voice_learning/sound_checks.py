@@ -1,4 +1,4 @@
-"""What is wrong with a recording's sound: clipping, noise, music.
+"""Faults of a recording's sound: clipping, noise, music.
 
 Each measure is a number that a recording of speech keeps on one side of a bound. Silence, lengths
 and rates are checked where files are read.

@@ -23,7 +23,7 @@ from .speaker_space import SpeakerSpace
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How a vector is searched.
+    """The settings of a search.
 
     Attributes:
         starts: places that the search begins at.

@@ -49,7 +49,13 @@ class SpeakerSpace:
                 "random speakers lie (spk_stat in asset/config.json), and a vector elsewhere may "
                 "not be speakable. Take a sample prompt (`chattts voice from-audio`)"
             ) from error
-        return cls(mean.to(device, torch.float32), std.to(device, torch.float32))
+        space = cls(*(part.to(device, torch.float32, copy=True) for part in (mean, std)))
+        if not space.dimensions:
+            raise VoiceError(
+                "a speaker cannot be learned with this checkpoint: its random speakers are all "
+                "equal (spk_stat in asset/config.json has no deviations)"
+            )
+        return space
 
     @property
     def dimensions(self) -> int:

@@ -36,7 +36,7 @@ class Transcribed:
     """A sound file and what is said in it.
 
     Attributes:
-        name: the file's name within its folder.
+        name: the file's name within its folder, as it can be printed.
         path: of the file.
         text: its transcript; ``None`` where none was found.
     """
@@ -58,6 +58,14 @@ def find_transcribed(source: str | os.PathLike[str], text: str | None = None) ->
             cannot be used; the message names it.
     """
     place = Path(source)
+    try:
+        return list(_found(place, text))
+    except (OSError, RuntimeError) as error:  # a link that leads to itself is a RuntimeError
+        reason = getattr(error, "strerror", None) or error
+        raise VoiceError(f"{shown(str(place))} cannot be read: {reason}") from error
+
+
+def _found(place: Path, text: str | None) -> list[Transcribed]:
     if place.is_dir():
         if text is not None:
             raise VoiceError(
@@ -74,7 +82,7 @@ def find_transcribed(source: str | os.PathLike[str], text: str | None = None) ->
     said = _transcript(place.with_suffix(".txt"), place.parent) if text is None else text.strip()
     if not said:
         raise VoiceError(f"{place} has no transcript: give its text, or {_REMEDY}")
-    return [Transcribed(place.name, place, said)]
+    return [Transcribed(_printable(place.name), place, said)]
 
 
 def _beside(folder: Path) -> Iterator[Transcribed]:
@@ -83,14 +91,15 @@ def _beside(folder: Path) -> Iterator[Transcribed]:
     if len(files) > _MOST_FILES:
         raise VoiceError(f"{folder} has {len(files)} sound files, more than {_MOST_FILES}")
     for path in files:
-        _check_inside(path, folder, path.name)
-        yield Transcribed(path.name, path, _transcript(path.with_suffix(".txt"), folder))
+        name = _printable(path.name)
+        _check_inside(path, folder, name)
+        yield Transcribed(name, path, _transcript(path.with_suffix(".txt"), folder))
 
 
 def _transcript(file: Path, folder: Path) -> str | None:
     if not file.is_file():
         return None
-    _check_inside(file, folder, file.name)
+    _check_inside(file, folder, _printable(file.name))
     return _read_text(file, _MOST_TRANSCRIPT).strip() or None
 
 
@@ -101,7 +110,8 @@ def _listed(folder: Path) -> Iterator[Transcribed]:
     """
     table = folder / METADATA
     _check_inside(table, folder, METADATA)
-    lines = _read_text(table, _MOST_TABLE).splitlines()
+    # Other marks that Unicode counts as ends of lines may be in a text.
+    lines = _read_text(table, _MOST_TABLE).split("\n")
     if len(lines) > _MOST_FILES:
         raise VoiceError(f"{table} has {len(lines)} lines, more than {_MOST_FILES}")
     seen: set[str] = set()
@@ -116,7 +126,8 @@ def _listed(folder: Path) -> Iterator[Transcribed]:
             raise VoiceError(f"{where}: {shown(name)} stands there twice")
         seen.add(name)
         path = _sound_file(folder, name, where)
-        yield Transcribed(name, path, next((t for t in reversed(texts) if t), None))
+        said = next((t for t in reversed(texts) if t), None)
+        yield Transcribed(_printable(name), path, said)
 
 
 def _sound_file(folder: Path, name: str, where: str) -> Path:
@@ -144,6 +155,14 @@ def _check_inside(path: Path, folder: Path, where: str) -> None:
     """Raise VoiceError if a path leads out of the folder, as a link may do."""
     if not path.resolve().is_relative_to(folder.resolve()):
         raise VoiceError(f"{where}: {path} leads out of the folder {folder}: copy the file there")
+
+
+def _printable(name: str) -> str:
+    """Return a file's name on one line; what a terminal or a table could not show is escaped."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in name
+    )
 
 
 def _read_text(file: Path, most: int) -> str:

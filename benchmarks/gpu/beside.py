@@ -35,7 +35,7 @@ _SECOND_KV_MEMORY = "512MB"
 
 @dataclass(frozen=True)
 class Heard:
-    """What came out of a stream.
+    """The sound of a stream, and its gaps.
 
     Attributes:
         samples: all of them.

@@ -25,7 +25,7 @@ _MEGABYTE = 1 << 20
 
 @dataclass(frozen=True)
 class BookSettings:
-    """What is spoken, and how often it is killed.
+    """The book that is spoken, and how often its process is killed.
 
     Attributes:
         folder: for the book and its sound.

@@ -17,7 +17,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass
 class Watched:
-    """What was seen of a process.
+    """The end and the costs of a process.
 
     Attributes:
         status: of its exit; negative for a signal.

@@ -1,4 +1,4 @@
-"""What ffmpeg's own tools say of a finished work: chapters, tags, loudness and true peak."""
+"""The findings of ffmpeg's tools about a finished work: chapters, tags, loudness, true peak."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What speaker vectors that were learned from recordings are worth, with the bundled voice."""
+"""The worth of speaker vectors that were learned from recordings, with the bundled voice."""

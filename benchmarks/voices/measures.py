@@ -27,7 +27,7 @@ _SAMPLE_SECONDS = 9.0  # of the recording that a sample prompt is made from
 
 @dataclass
 class Bench:
-    """What all parts measure with.
+    """The means by which all parts measure.
 
     Attributes:
         folder: for recordings.

@@ -164,7 +164,7 @@ class SpeechChunks(tts.ChunkedStream):
 
 
 class Speech:
-    """What comes of one text.
+    """The speech of one text.
 
     Args:
         emitter: takes the sound and the words.

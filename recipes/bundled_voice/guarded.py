@@ -53,7 +53,7 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Heard:
-    """What the recogniser heard of a request.
+    """The words of a request that the recogniser heard.
 
     Attributes:
         words: of the text, as far as its dictionary has them.

@@ -54,7 +54,7 @@ class Placed:
 
     @property
     def error(self) -> float:
-        """How much later the word was found, in milliseconds."""
+        """The delay at which the word was found, in milliseconds."""
         return self.found - self.truth
 
 

@@ -117,6 +117,13 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "biases": (lambda f: change(f, bias="all"), "bias"),
     "whole modules": (lambda f: change(f, modules_to_save=["norm"]), "modules_to_save"),
     "another base": (lambda f: change(f, init_lora_weights="pissa"), "under the adapter"),
+    "a base changed by gradients": (
+        lambda f: change(f, init_lora_weights="lora_ga"),
+        "under the adapter",
+    ),
+    "a cut base": (lambda f: change(f, kasa_config={"beta": 1e-4}), "kasa_config"),
+    "a setting of the future": (lambda f: change(f, use_more=True), "use_more"),
+    "a scale of text": (lambda f: change(f, use_rslora="false"), "use_rslora"),
     "another rank": (lambda f: change(f, r=4), "do not belong together"),
     "a rank of text": (lambda f: change(f, r="3"), "do not belong together"),
     "no scale": (lambda f: change(f, lora_alpha=None), "must be a number"),
@@ -165,6 +172,23 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_refuses(folder: Path, damage: Callable[[Path], object], reason: str) -> None:
     damage(folder)
     assert reason in refusal(folder)
+
+
+@pytest.mark.parametrize("kind", ["cut", "nan"])
+def test_a_damaged_file_is_not_the_checkpoints(folder: Path, kind: str) -> None:
+    if kind == "cut":
+        os.truncate(folder / WEIGHTS, 900)
+    else:
+        put(folder, A=torch.full((3, 64), float("inf")))
+    message = refusal(folder)
+    assert "chattts download" not in message
+    assert "train the adapter again" in message
+
+
+def test_settings_that_change_nothing(folder: Path) -> None:
+    change(folder, lora_dropout=0.1, peft_version="0.99", eva_config={"rho": 2.0}, use_more=None)
+    change(folder, init_lora_weights="eva", exclude_modules=["x"], layers_to_transform=[0, 1])
+    assert read_adapter(folder, "one", SHAPE).products
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")

@@ -161,6 +161,12 @@ def test_adapters_by_their_names(serve: FakeServe, chat: FakeChat) -> None:
     assert chat.loaded["adapter"] == {"anna": Path("some/folder"), "default": Path("x")}
 
 
+@pytest.mark.parametrize("folder", ["runs/r=8/adapter", "./r=8", "/r=8"])
+def test_a_folder_may_have_an_equals_sign(serve: FakeServe, chat: FakeChat, folder: str) -> None:
+    assert main(["serve", "--adapter", folder]) == 0
+    assert chat.loaded["adapter"] == {"default": Path(folder)}
+
+
 @pytest.mark.parametrize("given", [["=x"], ["anna="], ["base=x"], ["a b=x"], ["a=x", "a=y"]])
 def test_adapters_that_cannot_be(
     serve: FakeServe, given: list[str], capfd: pytest.CaptureFixture[str]

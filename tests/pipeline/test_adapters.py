@@ -201,6 +201,13 @@ def test_an_adapter_of_another_model_is_not_loaded(tmp_path: Path, loaded: Loade
         load(folder, loaded.is_velocity)
 
 
+def test_a_speaker_that_is_none_is_told_at_loading(tmp_path: Path) -> None:
+    folder = save_adapter(tmp_path / "a", shape_of(), rank=1, speaker="nobody")
+    for use_vllm in (False, True):
+        with pytest.raises(AssetError, match=r"speaker\.txt: .*correct it, or remove it"):
+            load(folder, use_vllm)
+
+
 def test_a_divided_model_takes_none(folders: dict[str, Path]) -> None:
     chat = Chat()
     with pytest.raises(ConfigError, match="adapters need a model that is not divided"):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ChatTTS.config import AlignmentHeads
 from ChatTTS.core import Chat
 from ChatTTS.errors import EngineUnavailableError, GenerationError
+from ChatTTS.model.adapter_names import AdapterInfo
 from ChatTTS.model.generation import NO_ATTENTION, Cancellation, FinishReason
 from ChatTTS.pipeline import head_scores, head_search
 from ChatTTS.pipeline.found_heads import FoundHeads
@@ -61,6 +62,14 @@ def test_the_heads_that_follow_are_found(
     assert len(engine.requests) == len(sentences) * 3 * (1 if together == 64 else 3)
     assert len({request.key.seed for request in engine.requests}) == 3
     assert max(len(request.alignment_heads) for request in engine.requests) <= together
+
+
+def test_the_checkpoint_alone_is_searched(standard: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice is kept beside the checkpoint, for starts with other adapters and with none."""
+    monkeypatch.setattr(standard.gpt, "adapters", {"default": AdapterInfo(None, "00")})
+    with FollowingHeads(standard) as engine:
+        find(standard)
+    assert {request.adapter for request in engine.requests} == {None}
 
 
 def test_heads_are_scored_over_the_sentence_and_its_end(

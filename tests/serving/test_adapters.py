@@ -12,6 +12,8 @@ import pytest
 from benchmarks.common.random_adapter import save_adapter
 from ChatTTS.checkpoints import assets
 from ChatTTS.core import Chat
+from ChatTTS.serving.errors import BadRequestError
+from ChatTTS.serving.voices import Voices
 from ChatTTS.voices import SavedVoice, VoiceLibrary
 
 from ..support.adapter_tools import shape_of
@@ -91,6 +93,16 @@ def test_uploads_do_not_take_their_names(client: httpx.Client, server: RunningSe
     speaker = server.chat.config.defaults.speakers["rms"]
     body = {"name": "Anna", "consent": "mine", "speaker": speaker}
     assert client.post("/v1/audio/voices", json=body).status_code == 400
+    # Nor where uploads may take names that the server gives, since the adapter would speak.
+    shadowing = Voices(
+        server.chat.config,
+        VoiceLibrary(server.settings.voices),
+        adapters=server.chat.gpt.adapters,
+        may_shadow=True,
+    )
+    for name in ("anna", "Bert"):
+        with pytest.raises(BadRequestError, match="is an adapter"):
+            shadowing.check_upload(name)
     library = VoiceLibrary(server.settings.voices)
     library.save(SavedVoice("bert", server.chat.config.gpt.hidden_size, "m", speaker=speaker))
     assert server.service.voices.parameters("bert")["adapter"] == "bert"

@@ -332,8 +332,10 @@ class Machine:
         return [torch.cat(parts) for parts in self.hiddens]
 
 
-def packed_weights(team: Team, file: LlamaFile, kind: str) -> PackedWeights:
+def packed_weights(
+    team: Team, file: LlamaFile, kind: str, share: Share | None = None
+) -> PackedWeights:
     """Pack or map weights, and wait for the end of the thread that writes their file."""
-    weights = packing.packed_weights(team, file, kind)
+    weights = packing.packed_weights(team, file, kind, share)
     weights.wait_for_file()
     return weights

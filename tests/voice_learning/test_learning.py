@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,8 +16,9 @@ from ChatTTS import voices
 from ChatTTS.audio import save
 from ChatTTS.checkpoints.assets import AssetFolder, locate
 from ChatTTS.core import Chat
-from ChatTTS.errors import AssetError, VoiceError
+from ChatTTS.errors import AssetError, ConfigError, VoiceError
 from ChatTTS.model.speaker import Speaker
+from ChatTTS.voice_learning import speaker_search
 from ChatTTS.voice_learning.coded import encode_recordings
 from ChatTTS.voice_learning.fit_checks import grouping, other_speakers, wrong_transcripts
 from ChatTTS.voice_learning.language_model import (
@@ -24,6 +26,7 @@ from ChatTTS.voice_learning.language_model import (
     check_encoder,
     load_language_model,
 )
+from ChatTTS.voice_learning.learning import usable_speakers
 from ChatTTS.voice_learning.likelihood import unlikelihood, unlikelihoods
 from ChatTTS.voice_learning.recordings import LeftOut, Limits, Recordings, read_recordings
 from ChatTTS.voice_learning.sequences import CodeSequence, code_sequence
@@ -154,6 +157,14 @@ def test_wrong_transcripts_are_named(
     shifted, names = sequences_of(bundled, record(tmp_path / "shifted", waves, LINES[1:4]))
     with pytest.raises(VoiceError, match=r"3 of 3 transcripts do not fit.*0\.wav, 1\.wav, 2\.wav"):
         wrong_transcripts(language_model, shifted, names, vector)
+
+
+def test_a_single_letter_is_not_judged(bundled: Chat, language_model: LanguageModel) -> None:
+    """Backwards it is the same."""
+    vector = torch.from_numpy(bundled.speaker.vector(bundled.config.defaults.speakers["rms"]))
+    codes = np.random.default_rng(0).integers(625, size=(50, 4))
+    only = code_sequence(bundled._loaded.tokenizer, "o", codes, prompt="[speed_5]")
+    assert wrong_transcripts(language_model, [only], ["0.wav"], vector) == []
 
 
 def test_music_noise_and_hours_are_refused(tmp_path: Path) -> None:
@@ -305,3 +316,45 @@ def test_two_people_are_refused_unless_the_caller_knows_better(
         voices.learn(bundled, folder, show_tqdm=False)
     found = voices.learn(bundled, folder, show_tqdm=False, one_speaker=True, from_sample=True)
     assert len(found.recordings.kept) == 6
+
+
+# ---------------------------------------------------------------- bad arguments, odd callers
+
+
+def test_bad_seeds_and_lengths_are_told(bundled: Chat, tmp_path: Path) -> None:
+    put(tmp_path, "a")
+    for seed in (-1, 1.5, 2**63, "1", True):
+        with pytest.raises(ConfigError, match="seed must be a whole number"):
+            voices.learn(bundled, tmp_path, seed=seed)  # type: ignore[arg-type]
+    for seconds in ("60", math.nan, -1):
+        with pytest.raises(VoiceError, match="seconds must be above 0"):
+            voices.learn(bundled, tmp_path, seconds=seconds)  # type: ignore[arg-type]
+
+
+def test_damaged_voices_of_the_library_are_passed_over(
+    bundled: Chat, caplog: pytest.LogCaptureFixture
+) -> None:
+    speaker = bundled._loaded.speaker
+    good = bundled.config.defaults.speakers["slt"]
+    assert usable_speakers({"anna": good, "bert": good[:-3]}, speaker) == {"anna": good}
+    assert "'bert'" in caplog.text
+
+
+def test_speakers_that_are_all_equal_cannot_be_learned(bundled: Chat) -> None:
+    speaker = copy.copy(bundled._loaded.speaker)
+    speaker._std = torch.zeros_like(speaker.std)
+    with pytest.raises(VoiceError, match="no deviations"):
+        SpeakerSpace.of(speaker, torch.device("cpu"))
+
+
+def test_learning_in_inference_mode(
+    bundled: Chat, said: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As scripts call the published package."""
+    quick = SearchSettings(starts=1, candidates=2, most_steps=1, every=1, positions=256)
+    monkeypatch.setattr(speaker_search, "SearchSettings", lambda: quick)
+    folder = record(tmp_path, said("slt", 2))
+    with torch.inference_mode():
+        found = voices.learn(bundled, folder, from_sample=True, show_tqdm=False)
+        assert torch.is_inference_mode_enabled()
+    assert len(found.looks) == 2

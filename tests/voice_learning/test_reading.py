@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -116,3 +117,41 @@ def test_codes_of_the_checkpoint(tmp_path: Path, bundled: Chat) -> None:
     assert "does not speak this language" in reasons(found)["b.wav"]
     assert only.codes.shape == (-(-len(found.kept[0].samples) // FRAME_SAMPLES), 4)
     assert 0 <= only.codes.min() <= only.codes.max() < 625
+
+
+def test_names_are_printable(tmp_path: Path) -> None:
+    put(tmp_path, "a\nb\x1b[31m", "hello there.")
+    put(tmp_path, "c", None)
+    try:
+        (tmp_path / "c.wav").rename(tmp_path / "\udcff.wav")
+    except (OSError, UnicodeError):
+        pytest.skip("this file system takes no such name")
+    found = read_recordings(tmp_path)
+    assert [row[0] for row in found.rows()] == ["a\\nb\\x1b[31m.wav", "\\udcff.wav"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_pipes_and_links_to_themselves_are_told(tmp_path: Path) -> None:
+    put(tmp_path, "a")
+    (tmp_path / "b.txt").write_text("hello there.", "utf-8")
+    os.mkfifo(tmp_path / "b.wav")
+    assert "pipe" in reasons(read_recordings(tmp_path))["b.wav"]
+    (tmp_path / "c.wav").symlink_to("c.wav")
+    with pytest.raises(VoiceError, match=r"c\.wav|cannot be read"):
+        read_recordings(tmp_path)
+    with pytest.raises(VoiceError, match="cannot be read"):
+        read_recordings("a" * 5000, "hello.")
+
+
+def test_a_table_has_lines_and_no_other_marks(tmp_path: Path) -> None:
+    put(tmp_path, "a", None)
+    (tmp_path / "metadata.csv").write_bytes("a|hello\u2028there\x0c.\r\n".encode())
+    assert [each.text for each in find_transcribed(tmp_path)] == ["hello\u2028there\x0c."]
+
+
+def test_more_words_than_fit_into_the_sound(tmp_path: Path) -> None:
+    put(tmp_path, "a", "hello there. " * 20, seconds=2.0)
+    put(tmp_path, "b", "hello there. " * 8, seconds=2.0)
+    found = read_recordings(tmp_path)
+    assert [each.name for each in found.kept] == ["b.wav"]
+    assert "259 characters" in reasons(found)["a.wav"]

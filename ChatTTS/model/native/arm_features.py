@@ -1,4 +1,4 @@
-"""What a 64-bit ARM processor has, asked of Linux and of macOS.
+"""The features of a 64-bit ARM processor, as Linux and macOS tell them.
 
 Linux is asked by the words that it gives each process at its start, not by ``/proc/cpuinfo``, which
 under an emulator tells of the machine around it.

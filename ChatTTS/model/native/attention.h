@@ -90,28 +90,17 @@ class Blocks {
     const int block = position / shape_.block_size, slot = position % shape_.block_size;
     Stored* keys = at(block, head);
     Stored* values = at(block, shape_.heads + head);
-    // A key's numbers lie apart: it becomes one row first.
-    Stored row[kMostAtOnce];
-    const auto spread = [&](int first, int count) {
-      for (int d = 0; d < count; ++d)
-        keys[((first + d) / Cache::kStep * shape_.positions() + slot) * Cache::kStep +
-             d % Cache::kStep] = row[d];
-    };
     if constexpr (Cache::kScaled) {
       const Rounding of_key(key, shape_.head_size, kLargest);
       const Rounding of_value(value, shape_.head_size, kLargest);
       scales(keys)[slot] = of_key.scale;
       scales(values)[slot] = of_value.scale;
-      for_pieces([&](int first, int count) {
-        put_rounded(of_key, key + first, count, row);
-        spread(first, count);
+      put_key(slot, key, keys, [&](const float* from, int count, Stored* to) {
+        put_rounded(of_key, from, count, to);
       });
       put_rounded(of_value, value, shape_.head_size, values + slot * shape_.width());
     } else {
-      for_pieces([&](int first, int count) {
-        put_row(key + first, count, row);
-        spread(first, count);
-      });
+      put_key(slot, key, keys, put_row<Stored>);
       put_row(value, shape_.head_size, values + slot * shape_.width());
     }
   }
@@ -173,11 +162,18 @@ class Blocks {
     return reinterpret_cast<float*>(reinterpret_cast<char*>(numbers) + shape_.numbers<Cache>());
   }
 
-  // Calls act(first, count) for a head's numbers, as many at once as a row holds.
-  template <class Act>
-  void for_pieces(Act act) const {
-    for (int first = 0; first < shape_.head_size; first += kMostAtOnce)
-      act(first, std::min(kMostAtOnce, shape_.head_size - first));
+  // Writes the numbers of a key, which lie apart: some of them at a time become a row first, by
+  // put(from, count, row).
+  template <class Put>
+  void put_key(int slot, const float* key, Stored* keys, Put put) const {
+    Stored row[kMostAtOnce];
+    for (int first = 0; first < shape_.head_size; first += kMostAtOnce) {
+      const int count = std::min(kMostAtOnce, shape_.head_size - first);
+      put(key + first, count, row);
+      for (int d = 0; d < count; ++d)
+        keys[((first + d) / Cache::kStep * shape_.positions() + slot) * Cache::kStep +
+             d % Cache::kStep] = row[d];
+    }
   }
 
   static void put_rounded(const Rounding& rounding, const float* from, int count, Stored* to) {

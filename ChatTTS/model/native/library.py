@@ -24,7 +24,7 @@ from ...utils.machine import checked_threads
 from . import build
 from .variants import allows_amx
 
-# Weight kinds, as products.h numbers them. "wide bfloat16" are weights of bfloat16 that are widened
+# Weight kinds, as weights.h numbers them. "wide bfloat16" are weights of bfloat16 that are widened
 # for inputs in float32, whose products have the same bits in all variants of the kernels.
 KINDS = {"float32": 0, "bfloat16": 1, "int8": 2, "wide bfloat16": 3}
 ALIGNMENT = 64

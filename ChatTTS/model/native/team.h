@@ -3,8 +3,9 @@
 // A step is many short phases, so waiting between them must cost less than a microsecond. Members
 // spin at the end of a phase, but only for a while, since the machine may have other work for the
 // core. When a step is over they sleep. A phase is over when its tasks are done, not when all
-// members have come: one that the system keeps from running, and that holds no task, delays
-// nothing. The others take its tasks, and it skips the phases that it missed.
+// members have come: one that the system keeps from running, and that holds no task, delays no
+// phase. The others take its tasks, and it skips the phases that it missed. Only the end of a step
+// waits for all members that entered it.
 //
 // A team belongs to the process that made it. After a fork the child starts threads of its own.
 #pragma once
@@ -50,8 +51,8 @@ class Team {
   static constexpr unsigned kClosed = 1u << 31;
 
   // How many tasks of a member's run are taken, in the low half, and in which phase, in the high
-  // one: a member that comes late takes none of a later phase. Members write into lines of the cache
-  // of their own.
+  // one: a member that comes late takes none of a later phase. Members write into lines of the
+  // cache of their own.
   struct alignas(64) Run {
     std::atomic<uint64_t> taken{0};
   };

@@ -49,8 +49,8 @@ class Attention(Protocol):
         ...
 
 
-class TorchAttention:
-    """Attention over blocks of [layers, 2 (keys, values), kv heads, positions, head size].
+class TorchBlocks:
+    """Blocks of [layers, 2 (keys, values), kv heads, positions, head size], as torch reads them.
 
     Args:
         shape: sizes; of a rank, its own layers and heads (see ``Share.local``).
@@ -59,9 +59,8 @@ class TorchAttention:
     def __init__(
         self, shape: LlamaShape, block_size: int, dtype: torch.dtype, device: torch.device
     ) -> None:
-        self._heads = shape.num_key_value_heads
-        self._groups = shape.num_attention_heads // shape.num_key_value_heads
-        self._scale = shape.head_dim**-0.5
+        self._heads, self._kv_heads = shape.num_attention_heads, shape.num_key_value_heads
+        self._size = shape.head_dim
         self._block_size = block_size
         self._block_shape = shape.block_shape(block_size)
         self._dtype, self._device = dtype, device
@@ -74,6 +73,10 @@ class TorchAttention:
     def block_bytes(self) -> int:
         """The size of a block in bytes."""
         return torch.Size(self._block_shape).numel() * self._dtype.itemsize
+
+
+class TorchAttention(TorchBlocks):
+    """Attention over such blocks, row by row; see :class:`Attention`."""
 
     def plan(self, batch: InputBatch, pool: Tensor) -> InputBatch:
         """Return the batch: every layer looks up its positions and block tables."""
@@ -111,7 +114,7 @@ class TorchAttention:
         Args:
             keys: [kv heads, length, size].
         """
-        grouped = query.view(self._heads, self._groups, -1).float() * self._scale
+        grouped = query.view(self._kv_heads, -1, self._size).float() * self._size**-0.5
         weights: Tensor = (grouped @ keys.float().transpose(1, 2)).softmax(dim=-1)
         return weights
 

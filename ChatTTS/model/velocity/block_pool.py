@@ -119,7 +119,7 @@ class BlockPool:
 
     @property
     def _keeps_enough(self) -> bool:
-        """Whether new prompts take the blocks of old ones that came once, not fresh memory.
+        """Return whether new prompts take the blocks of old ones that came once, not fresh memory.
 
         Otherwise a process that speaks a long book would touch the whole pool, for prompts that
         never come again.

@@ -223,7 +223,7 @@ class ParallelConfig:
 
     @property
     def is_divided(self) -> bool:
-        """Whether several ranks are wanted, or another way to run one."""
+        """Return whether several ranks are wanted, or another way to run one."""
         return self.world_size > 1 or self.distributed_executor_backend is not None
 
     @property

@@ -55,7 +55,7 @@ class VelocityGenerator:
 
     @property
     def gives_attention(self) -> bool:
-        """Whether requests may have alignment heads."""
+        """Return whether requests may have alignment heads."""
         return self.engine.engine.executor.gives_attention
 
     @property

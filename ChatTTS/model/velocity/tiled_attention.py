@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from ..llama_config import LlamaShape
-from .attention import note_attention
+from .attention import TorchBlocks, note_attention
 from .batch import AttentionProbe, InputBatch
 from .matrices import in_chunks
 
@@ -52,7 +52,7 @@ class TileChunk:
 
 @dataclass(frozen=True)
 class TilePlan:
-    """Where the rows of a step write and read, in every layer.
+    """The places that the rows of a step write and read, in every layer.
 
     Attributes:
         keys: int64 [rows, kv heads], where a row's own ones go.
@@ -70,29 +70,12 @@ class TilePlan:
     probe: AttentionProbe | None
 
 
-class TiledAttention:
-    """Attention over blocks of [layers, 2 (keys, values), kv heads, positions, head size].
-
-    Args:
-        shape: sizes; of a rank, its own layers and heads (see ``Share.local``).
-    """
+class TiledAttention(TorchBlocks):
+    """Attention over such blocks on a CPU, in tiles; see :class:`~.attention.Attention`."""
 
     def __init__(self, shape: LlamaShape, block_size: int, dtype: torch.dtype) -> None:
-        self._heads, self._kv_heads = shape.num_attention_heads, shape.num_key_value_heads
-        self._size = shape.head_dim
-        self._block_size = block_size
-        self._block_shape = shape.block_shape(block_size)
-        self._dtype = dtype
+        super().__init__(shape, block_size, dtype, torch.device("cpu"))
         silence_torch()
-
-    def new_pool(self, num_blocks: int) -> Tensor:
-        """Return memory for blocks; the first dimension counts them."""
-        return torch.empty(num_blocks, *self._block_shape, dtype=self._dtype, device="cpu")
-
-    @property
-    def block_bytes(self) -> int:
-        """The size of a block in bytes."""
-        return torch.Size(self._block_shape).numel() * self._dtype.itemsize
 
     def plan(self, batch: InputBatch, pool: Tensor) -> TilePlan:
         """Return where the rows of ``batch`` write and read."""
@@ -179,18 +162,7 @@ class TiledAttention:
     def __call__(
         self, query: Tensor, key: Tensor, value: Tensor, pool: Tensor, layer: int, plan: TilePlan
     ) -> Tensor:
-        """Write the rows' keys and values into their blocks, then attend up to each row's own.
-
-        Args:
-            query: [rows, heads, head size], rotated.
-            key, value: [rows, kv heads, head size], keys rotated.
-            pool: from :meth:`new_pool`.
-            layer: index of the layer.
-            plan: of the step, from :meth:`plan`.
-
-        Returns:
-            [rows, heads, head size].
-        """
+        """See :class:`~.attention.Attention`."""
         vectors = pool.view(-1, self._size)
         apart = self._kv_heads * self._block_size  # from keys to values, and half of a layer
         count = self._count(pool)

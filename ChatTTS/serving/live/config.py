@@ -18,7 +18,7 @@ _BIT_RATES = (8_000, 256_000)  # that Opus takes for one channel
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How the text of a run is spoken and sent.
+    """The settings by which the text of a run is spoken and sent.
 
     ``SpeechRequest`` describes the fields that are not listed here.
 

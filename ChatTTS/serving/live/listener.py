@@ -1,4 +1,4 @@
-"""What comes of the text of a context, for the protocol that tells its client."""
+"""The results of a context's text, for the protocol that tells its client."""
 
 from __future__ import annotations
 

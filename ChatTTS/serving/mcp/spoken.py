@@ -20,7 +20,7 @@ CLIENT = "mcp"
 
 @dataclass(frozen=True)
 class Wish:
-    """How a text is spoken; ``SpeechRequest`` describes the fields."""
+    """The settings of a text's speech; ``SpeechRequest`` describes the fields."""
 
     voice: str | None = None
     seed: int | None = None

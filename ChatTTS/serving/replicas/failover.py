@@ -259,7 +259,7 @@ class FailoverStream:
 
 
 class _Given:
-    """What the listener has: how many samples, words and faults, and a digest of the samples."""
+    """The speech that the listener has: counts of samples, words and faults, and a digest."""
 
     def __init__(self) -> None:
         self.samples = self.words = self.faults = 0

@@ -160,7 +160,7 @@ class ReplicatedModel:
 
 
 class KnownReplicas:
-    """What replicas told of themselves; used in one asyncio loop.
+    """The last states that replicas sent; used in one asyncio loop.
 
     The counts of lost replicas stay in the sums, so that these never fall.
     """

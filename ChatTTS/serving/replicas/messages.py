@@ -44,7 +44,7 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class ReplicaState:
-    """What a replica tells of itself with its answers.
+    """The state of a replica, which it sends with its answers.
 
     Attributes:
         replica: its name, a new one for each process.

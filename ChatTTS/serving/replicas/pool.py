@@ -20,7 +20,7 @@ class ReplicaLostError(ChatTTSError):
 
 @dataclass(frozen=True)
 class Facts:
-    """What the front must know of its replicas before it takes requests.
+    """Facts of the replicas, which the front must know before it takes requests.
 
     Attributes:
         fingerprint: of the replica that answered.

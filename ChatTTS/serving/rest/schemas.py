@@ -101,7 +101,7 @@ class SpeechOptions(GenerationOptions):
 
     @property
     def word_times(self) -> bool:
-        """Whether the times of the words are wanted."""
+        """Return whether the times of the words are wanted."""
         return bool(self.timestamp_granularities)
 
     @property

@@ -110,7 +110,7 @@ class ScriptForm(ScriptOptionsBody):
 
 
 class ScriptProgress(BaseModel):
-    """How far a script is."""
+    """The progress of a script."""
 
     lines: int = Field(description="Lines that were spoken, in order.")
     lines_total: int
@@ -126,7 +126,7 @@ class ScriptResult(BaseModel):
 
 
 class ScriptError(Error):
-    """Why a script failed."""
+    """The error that ended a script."""
 
     file: str | None = None
     line: int | None = None

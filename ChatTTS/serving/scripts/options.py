@@ -26,7 +26,7 @@ SCRIPT_FORMAT_NAMES = (*SCRIPT_FORMATS, *_CUES)
 
 @dataclass(frozen=True)
 class ScriptOptions:
-    """How a script is read and what is made of it.
+    """The reading of a script, and the work that is made of it.
 
     Attributes:
         format: of the script, one of ``SCRIPT_FORMATS``; ``None`` looks at its name and text.

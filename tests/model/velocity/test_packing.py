@@ -22,6 +22,7 @@ from ChatTTS.checkpoints.tensor_file import TensorFile
 from ChatTTS.errors import OutOfThreadsError
 from ChatTTS.model.llama_weights import LlamaFile
 from ChatTTS.model.native.library import Team
+from ChatTTS.model.share import Share
 from ChatTTS.model.velocity.native import packed_files, packing
 from ChatTTS.model.velocity.native.fingerprint import PageChecksum, fingerprint
 from ChatTTS.utils.kept_files import UNFINISHED
@@ -403,6 +404,21 @@ def test_only_the_last_few_files_are_kept(team: Team, tmp_path: Path, cache: Pat
         assert len(list(cache.iterdir())) <= packed_files.FILES_KEPT
     assert always.exists()
     assert len(list(cache.iterdir())) == packed_files.FILES_KEPT
+
+
+def test_the_files_of_all_ranks_are_kept(
+    team: Team, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else ranks would remove one another's files, and each start would pack some anew."""
+    shape = make_shape(kv_heads=4)
+    file = save_llama(tmp_path, shape)
+    shares = [Share(shape, rank, 4, stage, 2) for rank in range(4) for stage in range(2)]
+    for share in shares:
+        packed_weights(team, file, "int8", share)
+    assert len(list(cache.iterdir())) == len(shares) > packed_files.FILES_KEPT
+    monkeypatch.setattr(LlamaFile, "layer", refuse)
+    for share in shares:
+        packed_weights(team, file, "int8", share)
 
 
 def test_a_use_makes_a_file_recent(team: Team, tmp_path: Path, cache: Path) -> None:

@@ -27,6 +27,7 @@ from .fingerprint import PageChecksum
 
 logger = logging.getLogger(__name__)
 
+# As many models' files stay. A model has one for each rank.
 FILES_KEPT = 4
 # What is written at once: writing may be given up between two pieces.
 _PIECE = 32 << 20
@@ -60,12 +61,18 @@ class PackedFile:
         folder: where it is kept.
         name: of the file; it identifies all that its content depends on.
         sections: where each part of the weights begins and ends, one behind another.
+        ranks: how many ranks have a file of the model each.
     """
 
     def __init__(
-        self, folder: KeptFolder, name: str, sections: tuple[tuple[int, int], ...]
+        self,
+        folder: KeptFolder,
+        name: str,
+        sections: tuple[tuple[int, int], ...],
+        ranks: int = 1,
     ) -> None:
         self._folder, self._name, self._sections = folder, name, sections
+        self._kept = FILES_KEPT * ranks
         self._size = sections[-1][1]
 
     def mapped(self) -> Tensor | None:
@@ -156,7 +163,7 @@ class PackedFile:
             for name in self._folder.names():
                 with suppress(OSError):  # another process does so, too
                     times[name] = (self._folder.path / name).stat().st_mtime
-        for name in sorted(times, key=times.__getitem__, reverse=True)[FILES_KEPT:]:
+        for name in sorted(times, key=times.__getitem__, reverse=True)[self._kept :]:
             self._folder.remove(name)
 
 

@@ -197,7 +197,8 @@ def _file(team: Team, source: _Source, layout: _Layout) -> PackedFile | None:
         kernels = team.library.source.name
         about = (fingerprint(source.file.tensors), source.share, source.kind, kernels)
         name = hashlib.sha256(repr(about).encode()).hexdigest()[:24]
-        return PackedFile(folder, name, layout.sections)
+        ranks = source.share.ranks * source.share.stages
+        return PackedFile(folder, name, layout.sections, ranks)
     except OSError as error:
         warn_not_kept(error)
         return None

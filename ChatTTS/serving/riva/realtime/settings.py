@@ -49,7 +49,7 @@ class PromptedConfig(RunConfig):
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """What the texts of a session are spoken with.
+    """The settings with which the texts of a session are spoken.
 
     Attributes:
         language_code, voice_name: as the client wrote them.

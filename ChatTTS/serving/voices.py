@@ -114,6 +114,25 @@ class Voices:
         if default is not None:
             self.parameters(default)
 
+    def listed(self, name: str, *, address: str, param: str) -> VoiceInfo:
+        """Return a voice of the list.
+
+        Args:
+            address: that lists all of them, for the error.
+            param: the part of the request's address that names the voice.
+
+        Raises:
+            UnknownVoiceError: it is not in the list.
+        """
+        for info in self.list():
+            if info.id == name:
+                return info
+        raise UnknownVoiceError(
+            f"there is no voice {name[:80]!r}; GET {address} lists all of them",
+            param=param,
+            is_address=True,
+        )
+
     def list(self) -> list[VoiceInfo]:
         """Return all voices: uploaded ones, the checkpoint's, and aliases."""
         language = self._config.defaults.language

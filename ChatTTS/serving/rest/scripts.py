@@ -6,6 +6,9 @@ import asyncio
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -75,6 +78,12 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
     def told(job: ScriptJob) -> ScriptInfo:
         return script_info(job, limits.script_age_seconds)
 
+    def file_of(job: ScriptJob, path: Path, media_types: Mapping[str, str]) -> FileAnswer:
+        ending = path.suffix.removeprefix(".")
+        name = f"{job.id}.{ending}"
+        missing = partial(UnknownScriptError, job.id)
+        return FileAnswer(service, path, media_types[ending], name, missing)
+
     @router.post(
         SCRIPTS,
         summary="Speak a script",
@@ -138,53 +147,22 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
         summary="The sound file of a script",
         operation_id="retrieveScriptAudio",
         response_class=Response,
-        responses={
-            200: {
-                "description": "The whole file, or the range of bytes that was asked for.",
-                "content": dict.fromkeys(sorted(set(_SOUND_TYPES.values())), _FILE),
-            }
-        }
-        | ERRORS
-        | NOT_FOUND
-        | _UNFINISHED,
+        responses=_files("The whole file, or the range of bytes that was asked for.", _SOUND_TYPES),
     )
     async def script_audio(id: str, request: Request) -> Response:
         job = jobs.get(id, Caller.of(request).client)
-        ending = job.response_format
-        return FileAnswer(
-            service,
-            jobs.sound(job),
-            _SOUND_TYPES[ending],
-            f"{job.id}.{ending}",
-            lambda: UnknownScriptError(id),
-        )
+        return file_of(job, jobs.sound(job), _SOUND_TYPES)
 
     @router.get(
         SCRIPTS + "/{id}/subtitles",
         summary="The subtitles of a script",
         operation_id="retrieveScriptSubtitles",
         response_class=Response,
-        responses={
-            200: {
-                "description": "In the format that was asked for with the script.",
-                "content": dict.fromkeys(sorted(set(_SUBTITLE_TYPES.values())), _FILE),
-            }
-        }
-        | ERRORS
-        | NOT_FOUND
-        | _UNFINISHED,
+        responses=_files("In the format that was asked for with the script.", _SUBTITLE_TYPES),
     )
     async def script_subtitles(id: str, request: Request) -> Response:
         job = jobs.get(id, Caller.of(request).client)
-        path = jobs.subtitles(job)
-        kind = path.suffix.removeprefix(".")
-        return FileAnswer(
-            service,
-            path,
-            _SUBTITLE_TYPES[kind],
-            f"{job.id}.{kind}",
-            lambda: UnknownScriptError(id),
-        )
+        return file_of(job, jobs.subtitles(job), _SUBTITLE_TYPES)
 
     @router.get(
         SCRIPTS + "/{id}/events",
@@ -213,6 +191,12 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
         return _Events(jobs, job, watchers, limits.script_age_seconds)
 
     return router
+
+
+def _files(about: str, media_types: Mapping[str, str]) -> dict[int | str, dict[str, Any]]:
+    """Return how OpenAPI describes the answers of a route that gives a file."""
+    content = dict.fromkeys(sorted(set(media_types.values())), _FILE)
+    return {200: {"description": about, "content": content}} | ERRORS | NOT_FOUND | _UNFINISHED
 
 
 def script_info(job: ScriptJob, age: float) -> ScriptInfo:

@@ -92,7 +92,8 @@ def make_server(ready: Ready, folder: ToolFolder | None, *, may_play: bool) -> M
         service = await ready()
         with _told(service):
             texts = await service.in_reader_thread(lambda: _needed(folder).paragraphs(document))
-            return await _save(service, texts, file, Wish(voice, seed, speed), overwrite)
+            wish = Wish(voice, seed, speed)
+            return await _save(service, texts, file, wish, overwrite, reads_ssml=False)
 
     @server.tool(structured_output=False)
     async def list_voices() -> str:
@@ -105,12 +106,18 @@ def make_server(ready: Ready, folder: ToolFolder | None, *, may_play: bool) -> M
             return "\n".join(sorted(names, key=lambda name: name != voices.default))
 
     async def _save(
-        service: SpeechService, texts: list[str], name: str, wish: Wish, overwrite: bool
+        service: SpeechService,
+        texts: list[str],
+        name: str,
+        wish: Wish,
+        overwrite: bool,
+        *,
+        reads_ssml: bool = True,
     ) -> str:
         place = _needed(folder)
         format = place.format_of(name)
         path = place.new_file(name, overwrite=overwrite)
-        data, seconds = await encoded(service, texts, wish, format)
+        data, seconds = await encoded(service, texts, wish, format, reads_ssml=reads_ssml)
         await service.in_thread(lambda: place.write(path, data))
         return f"{seconds:.1f} s of speech are in {path}"
 

@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError
+from ..http_layers import FORM
 from ..scripts import ScriptJobs
 from ..scripts.errors import UnknownScriptError
 from ..scripts.job import ScriptJob
@@ -25,6 +26,7 @@ from ..scripts.planning import ScriptSource
 from ..service import SpeechService
 from .errors import validation_error
 from .file_answer import FileAnswer
+from .head import is_head
 from .request_parsing import Caller
 from .schemas import ERRORS, NOT_FOUND, ErrorBody
 from .script_schemas import (
@@ -42,7 +44,6 @@ SCRIPTS = "/v1/audio/scripts"
 _NAME = "script"
 _MOST_NAME = 80
 _UNPRINTABLE = re.compile(r"[^\w .()\[\]-]")
-_FORM = "multipart/form-data"
 # Fields of a form whose values are objects, in JSON.
 _OBJECTS = ("pauses", "voices", "lexicon")
 _MOST_FIELDS = 64
@@ -96,7 +97,7 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
                 "required": True,
                 "content": {
                     "application/json": {"schema": _schema(ScriptBody)},
-                    _FORM: {"schema": _schema(ScriptForm)},
+                    FORM: {"schema": _schema(ScriptForm)},
                 },
             }
         },
@@ -241,7 +242,8 @@ class _Events(Response):
         self._watchers[self._job.client] += 1
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            await self._send_changes(send)
+            if not is_head(scope):
+                await self._send_changes(send)
         finally:
             self._watchers[self._job.client] -= 1
             self._watchers += Counter()  # drops the clients without streams
@@ -281,7 +283,7 @@ async def _posted(
         BadRequestError: the body cannot be read, or a field is invalid.
         RequestTooLargeError: the script is too long.
     """
-    if request.headers.get("content-type", "").startswith(_FORM):
+    if request.headers.get("content-type", "").lower().startswith(FORM):
         async with request.form(max_files=1, max_fields=_MOST_FIELDS) as form:
             source, fields = await _from_form(form)
         options = _validated(ScriptOptionsBody, fields)

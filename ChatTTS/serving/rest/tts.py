@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from ..encoding import Format
 from ..errors import BadRequestError
+from ..http_layers import FORM
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from .errors import validation_error
@@ -19,7 +20,7 @@ from .schemas import ERRORS, PlainBody
 from .speech import FORMATS, audio_answer
 from .streaming import OutputOptions, SpeechResponse
 
-_FORM = ("application/x-www-form-urlencoded", "multipart/form-data")
+_FORM = ("application/x-www-form-urlencoded", FORM)
 _JSON = "application/json"
 
 

@@ -114,6 +114,11 @@ class Voices:
         if default is not None:
             self.parameters(default)
 
+    def without_aliases(self) -> list[VoiceInfo]:
+        """Return the listed voices that are no further names of others, the default one first."""
+        own = [info for info in self.list() if info.kind != "alias"]
+        return sorted(own, key=lambda info: info.id != self.default)
+
     def listed(self, name: str, *, address: str, param: str) -> VoiceInfo:
         """Return a voice of the list.
 

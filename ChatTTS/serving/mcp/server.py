@@ -100,10 +100,8 @@ def make_server(ready: Ready, folder: ToolFolder | None, *, may_play: bool) -> M
         """List the names of the voices, a line for each; the first is the default."""
         service = await ready()
         with _told(service):
-            voices = service.voices
-            infos = await service.in_thread(voices.list)
-            names = [info.id for info in infos if info.kind != "alias"]
-            return "\n".join(sorted(names, key=lambda name: name != voices.default))
+            infos = await service.in_thread(service.voices.without_aliases)
+            return "\n".join(info.id for info in infos)
 
     async def _save(
         service: SpeechService,

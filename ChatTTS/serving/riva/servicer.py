@@ -131,10 +131,8 @@ class RivaServicer:
             response = tts.RivaSynthesisConfigResponse()
             if request.model_name not in ("", model):
                 return _serialized(response)
-            voices = self._service.voices
-            infos = await self._service.in_thread(voices.list)
-            names = [info.id for info in infos if info.kind != "alias"]
-            names.sort(key=lambda name: name != voices.default)
+            infos = await self._service.in_thread(self._service.voices.without_aliases)
+            names = [info.id for info in infos]
             for language in [defaults.language] if defaults.language else parsing.LANGUAGES:
                 parameters = {
                     "language_code": parsing.LANGUAGES[language],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -114,7 +114,7 @@ class Voices:
         if default is not None:
             self.parameters(default)
 
-    def without_aliases(self) -> list[VoiceInfo]:
+    def without_aliases(self) -> Sequence[VoiceInfo]:
         """Return the listed voices that are no further names of others, the default one first."""
         own = [info for info in self.list() if info.kind != "alias"]
         return sorted(own, key=lambda info: info.id != self.default)

@@ -118,6 +118,20 @@ class KeptLines:
             tuple(Word(**word) for word in values["words"]),
         )
 
+    def take_over(self, folder: Path, key: str) -> int:
+        """Move a line here from the folder of other kept lines, which does not keep it any more.
+
+        Returns:
+            The bytes of its file; 0 if that folder has no such line.
+        """
+        path = folder / self._path(key).name
+        try:
+            size = path.stat().st_size
+            path.replace(self._path(key))
+        except OSError:  # it may be deleted at any moment
+            return 0
+        return size
+
     def __len__(self) -> int:
         return sum(path.suffix == _ENDING for path in self.folder.iterdir())
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from starlette.datastructures import State
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -16,8 +17,9 @@ from ..errors import ChatTTSError
 from ..pipeline.results import Fault, Piece, Word
 from .encoding import Encoder
 from .errors import ServingError, as_serving_error
+from .live.config import RunConfig
 from .request_logs import log_request
-from .requests import SpeechRequest
+from .requests import SpeechRequest, new_seed
 from .service import SpeechService
 from .speech import Speech
 
@@ -35,6 +37,24 @@ class EncodedPiece:
     data: bytes
     words: tuple[Word, ...] = ()
     faults: tuple[Fault, ...] = ()
+
+
+def speech_request(
+    service: SpeechService, config: RunConfig, text: str, state: State
+) -> SpeechRequest:
+    """Return the request to speak a text that came as a whole, while its sound is streamed.
+
+    Args:
+        config: its settings.
+        state: of the HTTP request.
+    """
+    return config.request(
+        text,
+        new_seed() if config.seed is None else config.seed,
+        guard=service.guard_of(None, is_whole=False),
+        client=state.client,
+        request_id=state.request_id,
+    )
 
 
 @asynccontextmanager
@@ -113,6 +133,9 @@ class Body:
 
     media_type: str | None = None
 
+    def begin(self, speech: Speech) -> None:
+        """Note what is spoken; called before all else."""
+
     def part(self, piece: EncodedPiece) -> bytes:
         """Return what is sent of a piece; may be empty."""
         return piece.data
@@ -168,6 +191,7 @@ class SpokenResponse(Response):
         self.headers["cache-control"] = "no-cache"
         # The end of a response is sent after the request has freed its place in the queue.
         async with speaking(service, request, scope["state"], self._interface) as speech:
+            body.begin(speech)
             if self._is_streamed:
                 await self._stream(speech, encoder, send)
             else:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from .errors import BadRequestError
+from .http_layers import FORM
 from .live.messages import decode
 
 M = TypeVar("M", bound=BaseModel)
@@ -19,6 +20,8 @@ async def read_body(request: Request, model: type[M]) -> M:
     Raises:
         BadRequestError: it is no JSON object, or a field is wrong.
     """
+    if request.headers.get("content-type", "").lower().startswith(FORM):
+        raise BadRequestError("the body must be a JSON object, and not a form")
     try:
         text = (await request.body()).decode()
     except UnicodeDecodeError:

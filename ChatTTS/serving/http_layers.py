@@ -139,6 +139,10 @@ class AuthMiddleware:
         await self._app(scope, receive, send)
 
 
+FORM = "multipart/form-data"
+"""The content type of forms with files."""
+
+
 class BodyMiddleware:
     """Reads the body of a request up to a limit, and cancels the work of clients that disconnect.
 
@@ -176,7 +180,8 @@ class BodyMiddleware:
             ) from error
         if body is None:
             return
-        if not Headers(scope=scope).get("content-type", "").startswith("multipart/"):
+        # A route that gets any other kind may read it as JSON.
+        if not Headers(scope=scope).get("content-type", "").lower().startswith(FORM):
             self._check_parts(body, self._parts(scope["path"]))
         await _BufferedRequest(body, receive, send, self._patience).run(self._app, scope)
 

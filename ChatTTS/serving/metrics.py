@@ -134,6 +134,21 @@ class _CallbackCollector(Collector):
                 yield gauge
 
 
+class _CacheInfo(Collector):
+    """The shape of the KV cache as labels, under the name that vLLM and llm-d use."""
+
+    def __init__(self, engine: Callable[[], Metrics]) -> None:
+        self._engine = engine
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        metrics = self._engine()
+        labels = {"block_size": metrics.block_positions, "num_gpu_blocks": metrics.blocks}
+        about = "The KV cache: positions of a block, and blocks on the device."
+        gauge = GaugeMetricFamily("vllm:cache_config_info", about, labels=list(labels))
+        gauge.add_metric([str(value) for value in labels.values()], 1)
+        yield gauge
+
+
 class ServerMetrics:
     """All metrics of one server, in a registry of its own: servers of one process do not mix."""
 
@@ -243,6 +258,8 @@ class ServerMetrics:
             yield "vllm:kv_cache_usage_perc", "As chattts_kv_usage, 0 to 1.", used
             size = metrics.block_bytes
             yield "chattts_kv_bytes", "Memory of the KV cache at most.", metrics.blocks * size
+            positions = metrics.block_positions
+            yield "chattts_kv_block_positions", "Positions of a block.", positions
             touched = metrics.touched_blocks * size
             yield "chattts_kv_touched_bytes", "Of that, what was ever used.", touched
             prompt, hits = metrics.prompt_positions, metrics.cached_positions
@@ -258,6 +275,7 @@ class ServerMetrics:
                 yield f"chattts_{name}_cache_weight", f"Kept now, {name}.", counts.weight
 
         self.registry.register(_CallbackCollector(read))
+        self.registry.register(_CacheInfo(engine))
 
     def render(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

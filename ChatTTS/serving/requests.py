@@ -18,6 +18,8 @@ SEED_LIMIT = 2**63
 GUARDS = ("retry", "report", "none")
 """Values of the field ``guard`` of every interface."""
 _ID_LENGTH = 12
+# A header has at most some kB. A character may take 12 bytes in it.
+_SHOWN_WARNINGS, _LONGEST_WARNING = 5, 100
 
 
 class Priority(IntEnum):
@@ -92,6 +94,8 @@ class SpeechRequest:
         request_id: its name in logs and answers.
         first_utterance: index of the text's first utterance; above 0 if the text continues an
             earlier one.
+        reads_ssml: whether a text that begins with ``<speak`` is a document of SSML.
+        strict: whether what would be left out of SSML is an error.
         segments: the parts of an SSML text, which ``text`` has as lines; empty for other texts.
         warnings: what was left out of the SSML.
         continues: whether it belongs to a text that was accepted before; then a server that shuts
@@ -127,6 +131,8 @@ class SpeechRequest:
     client: str = ""
     request_id: str = field(default_factory=new_request_id)
     first_utterance: int = 0
+    reads_ssml: bool = True
+    strict: bool = False
     segments: tuple[Segment, ...] = ()
     warnings: tuple[str, ...] = ()
     continues: bool = False
@@ -151,6 +157,11 @@ class SpeechRequest:
         self._require("guard", self.guard in (None, "retry", "report"), "retry or report")
         both = self.sample is not None and self.voice is not None
         self._require("voice", not both, "left out where a sample says who speaks")
+
+    @property
+    def shown_warnings(self) -> list[str]:
+        """The first warnings, each of bounded length, as an answer has them."""
+        return [warning[:_LONGEST_WARNING] for warning in self.warnings[:_SHOWN_WARNINGS]]
 
     def _require(self, name: str, holds: bool, rule: str) -> None:
         if not holds:

@@ -26,6 +26,7 @@ from .errors import BadRequestError
 from .model import PieceStream, SpeechJob
 
 _SSML = re.compile(r"\s*(<\?xml[^>]*>\s*)?<speak[\s>/]", re.IGNORECASE)
+_ENDING = re.compile(r"</speak\s*>|<speak[^<>]*/>", re.IGNORECASE)
 _REASONS = ("stop", "length", "abort")  # from the best end to the worst
 
 M = TypeVar("M", Word, Fault)
@@ -53,6 +54,8 @@ class Segment:
 @dataclass(frozen=True)
 class MarkedText:
     """The text of an SSML document.
+
+    The attributes are those of ``SpeechRequest``.
 
     Attributes:
         text: what is spoken, a line for each segment.
@@ -85,7 +88,8 @@ def read_marked(text: str, *, strict: bool = False) -> MarkedText:
             script.check_strict()
         script = expanded(script)
     except ScriptError as error:
-        raise BadRequestError(str(error), param="input") from error
+        rest = "" if _ENDING.search(text) else "; its end, </speak>, has not come"
+        raise BadRequestError(f"{error}{rest}", param="input") from error
     lines = script.lines
     if not any(is_speakable(line.text) for line in lines):
         raise BadRequestError("input: there is nothing to speak in it", param="input")

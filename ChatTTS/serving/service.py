@@ -30,7 +30,7 @@ from .errors import (
 from .metrics import ServerMetrics
 from .model import PieceStream, RefineJob, SpeechJob, SpeechModel
 from .requests import SpeechRequest
-from .segments import SegmentStream
+from .segments import SegmentStream, is_ssml, read_marked
 from .settings import Settings
 from .speech import ResultCache, Speech
 from .tickets import Ticket
@@ -241,6 +241,19 @@ class SpeechService:
         return await _run_in(self._readers, work)
 
     # -- what Speech uses ------------------------------------------------------------------
+
+    async def with_segments(self, request: SpeechRequest) -> SpeechRequest:
+        """Return the request with the text, segments and warnings of its SSML, if it is SSML.
+
+        Raises:
+            BadRequestError: it begins as SSML and cannot be read.
+        """
+        if not request.reads_ssml or request.segments or not is_ssml(request.text):
+            return request
+        marked = await self.in_thread(lambda: read_marked(request.text, strict=request.strict))
+        return replace(
+            request, text=marked.text, segments=marked.segments, warnings=marked.warnings
+        )
 
     def check(self, request: SpeechRequest) -> dict[str, str]:
         """Return the fields of ``InferCodeParams`` of the request's voice.

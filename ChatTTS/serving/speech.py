@@ -48,6 +48,9 @@ class SpeechBackend(Protocol):
     admission: Admission
     results: ResultCache
 
+    async def with_segments(self, request: SpeechRequest) -> SpeechRequest:
+        """Return the request with the segments of its SSML; raise ServingError if it has errors."""
+
     def check(self, request: SpeechRequest) -> dict[str, str]:
         """Return the parameters of the request's voice; raise ServingError on a bad request."""
 
@@ -87,7 +90,7 @@ class Speech(AsyncIterator[Piece]):
         request: the text to speak.
 
     Attributes:
-        request: as above.
+        request: as above; once entered, with the text and the segments of its SSML.
         record: times and counts, up to now.
         finish_reason: ``stop``, ``length`` or ``abort``; ``None`` before the end.
         faults: those that the guard found in the pieces up to now.
@@ -117,7 +120,8 @@ class Speech(AsyncIterator[Piece]):
         self._delivered: list[Piece] = []
 
     async def __aenter__(self) -> Speech:
-        backend, request = self._backend, self.request
+        backend = self._backend
+        request = self.request = self.record.request = await backend.with_segments(self.request)
         self._voice = backend.check(request)
         self.record.adapter = self._voice.get("adapter", "")
         self.lexicon_uses = await backend.find_lexicon_uses(request)
@@ -210,7 +214,10 @@ class Speech(AsyncIterator[Piece]):
 
     @property
     def utterances(self) -> int:
-        """The number of utterances of the text; known once the speech is entered."""
+        """The number of utterances of the text; known once the speech is entered.
+
+        Of SSML, those of the segments that were begun; all of them at the end.
+        """
         if self._stream is not None:
             return len(self._stream.utterances)
         return 1 + max((piece.utterance for piece in self._cached or ()), default=-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -113,6 +113,30 @@ class Voices:
                 ) from error
         if default is not None:
             self.parameters(default)
+
+    def without_aliases(self) -> Sequence[VoiceInfo]:
+        """Return the listed voices that are no further names of others, the default one first."""
+        own = [info for info in self.list() if info.kind != "alias"]
+        return sorted(own, key=lambda info: info.id != self.default)
+
+    def listed(self, name: str, *, address: str, param: str) -> VoiceInfo:
+        """Return a voice of the list.
+
+        Args:
+            address: that lists all of them, for the error.
+            param: the part of the request's address that names the voice.
+
+        Raises:
+            UnknownVoiceError: it is not in the list.
+        """
+        for info in self.list():
+            if info.id == name:
+                return info
+        raise UnknownVoiceError(
+            f"there is no voice {name[:80]!r}; GET {address} lists all of them",
+            param=param,
+            is_address=True,
+        )
 
     def list(self) -> list[VoiceInfo]:
         """Return all voices: uploaded ones, the checkpoint's, and aliases."""

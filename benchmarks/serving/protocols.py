@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,88 @@ Ask = Callable[[int], Awaitable[float]]
 """Returns the seconds to the first sound of the sentence with a seed, after all of it has come."""
 
 
+@dataclass(frozen=True)
+class SocketWay:
+    """How a protocol on a WebSocket is asked.
+
+    Attributes:
+        path: with a place for the seed.
+        settings: returns the messages that are sent before the time runs.
+        text: returns those with the sentence.
+        is_sound, is_end: whether a message has sound, or ends the speech.
+    """
+
+    path: str
+    settings: Callable[[int], Sequence[Mapping[str, Any]]]
+    text: Callable[[int], Sequence[Mapping[str, Any]]]
+    is_sound: Callable[[str | bytes], bool]
+    is_end: Callable[[str | bytes], bool]
+
+
+def _fields(message: str | bytes) -> dict[str, Any]:
+    """Return the fields of a message of JSON; none of a binary frame."""
+    fields: dict[str, Any] = {} if isinstance(message, bytes) else json.loads(message)
+    return fields
+
+
+def _is(kind: str) -> Callable[[str | bytes], bool]:
+    return lambda message: _fields(message).get("type") == kind
+
+
+def _is_binary(message: str | bytes) -> bool:
+    return isinstance(message, bytes)
+
+
+_PLAIN_WAY = SocketWay(
+    "/v1/audio/speech/stream",
+    lambda seed: [{"type": "session.config", "voice": VOICE, "seed": seed}],
+    lambda _: [{"type": "input.text", "text": TEXT}, {"type": "input.done"}],
+    _is_binary,
+    _is("session.done"),
+)
+_REALTIME = SocketWay(
+    "/v1/realtime?intent=synthesis&seed={seed}",
+    lambda _: [
+        {
+            "type": "synthesize_session.update",
+            "session": {"input_text_synthesis": {"voice_name": VOICE}},
+        }
+    ],
+    lambda _: [{"type": "input_text.append", "text": TEXT}, {"type": "input_text.done"}],
+    _is("conversation.item.speech.data"),
+    _is("conversation.item.speech.completed"),
+)
+_ELEVENLABS = SocketWay(
+    f"/v1/text-to-speech/{VOICE}/stream-input?output_format=pcm_24000&seed={{seed}}",
+    lambda _: [{"text": " "}],
+    lambda _: [{"text": TEXT}, {"text": ""}],
+    lambda message: bool(_fields(message).get("audio")),
+    lambda message: _fields(message).get("isFinal") is True,
+)
+_DEEPGRAM = SocketWay(
+    f"/v1/speak?model={VOICE}&seed={{seed}}",
+    lambda _: [],
+    lambda _: [{"type": "Speak", "text": TEXT}, {"type": "Flush"}],
+    _is_binary,
+    _is("Flushed"),
+)
+_CARTESIA = SocketWay(
+    "/tts/websocket",
+    lambda _: [],
+    lambda seed: [
+        {
+            "transcript": TEXT,
+            "voice": VOICE,
+            "output_format": _RAW,
+            "seed": seed,
+            "context_id": "a",
+        }
+    ],
+    _is("chunk"),
+    _is("done"),
+)
+
+
 class Asker:
     """Opens connections, asks, and reads each answer to its end.
 
@@ -57,7 +140,7 @@ class Asker:
         """Return how each protocol is asked; the plain WebSocket is the first."""
         eleven = f"/v1/text-to-speech/{VOICE}"
         return {
-            PLAIN: self._plain,
+            PLAIN: self._by_socket(_PLAIN_WAY),
             "REST": self._posted("/v1/audio/speech", "input", voice=VOICE, response_format="pcm"),
             "REST, events": self._posted(
                 "/v1/audio/speech",
@@ -75,16 +158,16 @@ class Asker:
                 return_timestamps=False,
             ),
             "Riva, gRPC": self._riva,
-            "Riva, realtime": self._realtime,
+            "Riva, realtime": self._by_socket(_REALTIME),
             "Wyoming": self._wyoming,
             "ElevenLabs": self._posted(f"{eleven}/stream?output_format=pcm_24000", "text"),
-            "ElevenLabs, WebSocket": self._elevenlabs,
+            "ElevenLabs, WebSocket": self._by_socket(_ELEVENLABS),
             "Deepgram": self._posted(
                 f"/v1/speak?model={VOICE}&encoding=linear16&container=none", "text", in_query=True
             ),
-            "Deepgram, WebSocket": self._deepgram,
+            "Deepgram, WebSocket": self._by_socket(_DEEPGRAM),
             "Cartesia": self._posted("/tts/bytes", "transcript", voice=VOICE, output_format=_RAW),
-            "Cartesia, WebSocket": self._cartesia,
+            "Cartesia, WebSocket": self._by_socket(_CARTESIA),
         }
 
     def _posted(self, path: str, name: str, *, in_query: bool = False, **fields: Any) -> Ask:
@@ -103,78 +186,19 @@ class Asker:
 
         return ask
 
-    def _socket(self, path: str) -> connect:
-        return connect(self._url.replace("http", "ws", 1) + path, proxy=None)
+    def _by_socket(self, way: SocketWay) -> Ask:
+        async def ask(seed: int) -> float:
+            url = self._url.replace("http", "ws", 1) + way.path.format(seed=seed)
+            async with connect(url, proxy=None) as client:
+                for message in way.settings(seed):
+                    await _say(client, message)
+                await asyncio.sleep(_PAUSE_SECONDS)
+                begin = time.monotonic()
+                for message in way.text(seed):
+                    await _say(client, message)
+                return await _heard(client, begin, way)
 
-    async def _plain(self, seed: int) -> float:
-        async with self._socket("/v1/audio/speech/stream") as client:
-            await _say(client, type="session.config", voice=VOICE, seed=seed)
-            await asyncio.sleep(_PAUSE_SECONDS)
-            begin = time.monotonic()
-            await _say(client, type="input.text", text=TEXT)
-            await _say(client, type="input.done")
-            return await _heard(
-                client,
-                begin,
-                is_sound=lambda message: isinstance(message, bytes),
-                is_end=lambda message: _kind(message) == "session.done",
-            )
-
-    async def _realtime(self, seed: int) -> float:
-        async with self._socket(f"/v1/realtime?intent=synthesis&seed={seed}") as client:
-            session = {"input_text_synthesis": {"voice_name": VOICE}}
-            await _say(client, type="synthesize_session.update", session=session)
-            await asyncio.sleep(_PAUSE_SECONDS)
-            begin = time.monotonic()
-            await _say(client, type="input_text.append", text=TEXT)
-            await _say(client, type="input_text.done")
-            return await _heard(
-                client,
-                begin,
-                is_sound=lambda message: _kind(message) == "conversation.item.speech.data",
-                is_end=lambda message: _kind(message) == "conversation.item.speech.completed",
-            )
-
-    async def _elevenlabs(self, seed: int) -> float:
-        path = f"/v1/text-to-speech/{VOICE}/stream-input?output_format=pcm_24000&seed={seed}"
-        async with self._socket(path) as client:
-            await _say(client, text=" ")
-            await asyncio.sleep(_PAUSE_SECONDS)
-            begin = time.monotonic()
-            await _say(client, text=TEXT)
-            await _say(client, text="")
-            return await _heard(
-                client,
-                begin,
-                is_sound=lambda message: bool(_fields(message).get("audio")),
-                is_end=lambda message: _fields(message).get("isFinal") is True,
-            )
-
-    async def _deepgram(self, seed: int) -> float:
-        async with self._socket(f"/v1/speak?model={VOICE}&seed={seed}") as client:
-            await asyncio.sleep(_PAUSE_SECONDS)
-            begin = time.monotonic()
-            await _say(client, type="Speak", text=TEXT)
-            await _say(client, type="Flush")
-            return await _heard(
-                client,
-                begin,
-                is_sound=lambda message: isinstance(message, bytes),
-                is_end=lambda message: _kind(message) == "Flushed",
-            )
-
-    async def _cartesia(self, seed: int) -> float:
-        async with self._socket("/tts/websocket") as client:
-            await asyncio.sleep(_PAUSE_SECONDS)
-            begin = time.monotonic()
-            fields = {"voice": VOICE, "output_format": _RAW, "seed": seed, "context_id": "a"}
-            await _say(client, transcript=TEXT, **fields)
-            return await _heard(
-                client,
-                begin,
-                is_sound=lambda message: _kind(message) == "chunk",
-                is_end=lambda message: _kind(message) == "done",
-            )
+        return ask
 
     async def _wyoming(self, seed: int) -> float:
         from wyoming.client import AsyncTcpClient
@@ -278,34 +302,18 @@ def _free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-async def _say(connection: ClientConnection, **fields: Any) -> None:
+async def _say(connection: ClientConnection, fields: Mapping[str, Any]) -> None:
     await connection.send(json.dumps(fields))
 
 
-def _fields(message: str | bytes) -> dict[str, Any]:
-    """Return the fields of a message of JSON; none of a binary frame."""
-    fields: dict[str, Any] = {} if isinstance(message, bytes) else json.loads(message)
-    return fields
-
-
-def _kind(message: str | bytes) -> object:
-    return _fields(message).get("type")
-
-
-async def _heard(
-    connection: ClientConnection,
-    begin: float,
-    *,
-    is_sound: Callable[[str | bytes], bool],
-    is_end: Callable[[str | bytes], bool],
-) -> float:
+async def _heard(connection: ClientConnection, begin: float, way: SocketWay) -> float:
     """Read up to the end of the speech; return the seconds to its first sound."""
     first = None
     async for message in connection:
         now = time.monotonic()
-        if first is None and is_sound(message):
+        if first is None and way.is_sound(message):
             first = now - begin
-        if is_end(message):
+        if way.is_end(message):
             break
     assert first is not None
     return first

@@ -442,6 +442,19 @@ def test_metrics(client: httpx.Client) -> None:
         assert after[f"vllm:{name}"] == 0
 
 
+def test_the_shape_of_the_cache_is_told_as_vllm_tells_it(client: httpx.Client) -> None:
+    text = client.get("/metrics").text
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    (sample,) = families["vllm:cache_config_info"].samples
+    told = figures(client)
+    assert sample.value == 1
+    assert sample.labels == {
+        "block_size": f"{told['chattts_kv_block_positions']:.0f}",
+        "num_gpu_blocks": f"{told['chattts_kv_blocks']:.0f}",
+    }
+    assert told["chattts_kv_block_positions"] > 1
+
+
 def test_results_are_kept(client: httpx.Client, server: RunningServer) -> None:
     first = ask(client, seed=11)
     hits = server.service.results.counts.hits

@@ -211,8 +211,8 @@ def test_ids_and_seeds_are_told(client: Client, offline: Any) -> None:
     assert not same(samples(response.audio), offline)
 
 
-def test_of_ssml_the_text_is_spoken(client: Client, offline: Any) -> None:
-    ssml = '<speak>The <prosody rate="slow">sun</prosody> is<!-- not > --> up.<break/></speak>'
+def test_a_document_of_ssml_is_spoken(client: Client, offline: Any) -> None:
+    ssml = "<speak version='1.1'>The sun is<!-- not > --> up.</speak>"
     response = client.speech.synthesize(ssml, **NATIVE)
     assert response.meta.text == TEXT
     assert same(samples(response.audio), offline)

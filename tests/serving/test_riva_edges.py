@@ -27,7 +27,6 @@ from ChatTTS.serving.riva import serve_grpc
 from ChatTTS.serving.riva.generated import riva_tts_pb2 as ours
 from ChatTTS.serving.riva.request_parsing import merge_settings
 from ChatTTS.serving.riva.servicer import RivaServicer
-from ChatTTS.serving.riva.ssml import plain_text
 
 from ..support.riva_tools import LONG, NATIVE, PCM, SPEECH, TEXT, Client, ask, connected, zero_shot
 from ..support.serving_tools import PATIENCE, RunningServer, eventually, running_server
@@ -419,27 +418,3 @@ def test_tls(server: RunningServer, tmp_path: Path) -> None:
     finally:
         auth.channel.close()
         server.run(listening.stop(0))
-
-
-# -- SSML ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "spoken"),
-    [
-        ("a < b > c &amp;", "a < b > c &amp;"),
-        ("<speaker>a</speaker>", "<speaker>a</speaker>"),
-        ("<speak>a &lt; b &amp; c</speak>", "a < b & c"),
-        ("<speak>one<break time='1s'/>two</speak>", "one two"),
-        ("<speak>un<emphasis>believ</emphasis>able</speak>", "unbelievable"),
-        ("<speak><p>a</p><p>b</p></speak>", "a  b"),
-        ("<?xml version='1.0'?><speak version='1.1'>a</speak>", "a"),
-        ("<speak>a<![CDATA[ <b> ]]>c<!-- > --></speak>", "a <b> c"),
-        ("<speak>1 < 2</speak>", "1 < 2"),
-        ("<speak>a<unfinished", "a"),
-        ("<speak>a<!-- unfinished", "a"),
-        ("<SPEAK>a</SPEAK>", "a"),
-    ],
-)
-def test_the_text_of_ssml(text: str, spoken: str) -> None:
-    assert plain_text(text) == spoken

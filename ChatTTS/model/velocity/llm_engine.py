@@ -286,6 +286,7 @@ class LLMEngine:
             model_seconds=self._model_seconds,
             engine_seconds=self._engine_seconds,
             block_bytes=self._cache.block_bytes,
+            block_positions=self._cache.block_size,
         )
 
     def reset(self) -> None:

@@ -33,6 +33,7 @@ class Metrics:
             evicted when room is needed.
         touched_blocks: blocks that have been used at least once; on a CPU no others take memory.
         block_bytes: the size of a block.
+        block_positions: how many positions a block has.
     """
 
     requests_stopped: int = 0
@@ -56,3 +57,4 @@ class Metrics:
     cached_blocks: int = 0
     touched_blocks: int = 0
     block_bytes: int = 0
+    block_positions: int = 0

@@ -14,14 +14,14 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import Scope
 
-from ..answers import Body, EncodedPiece, SpokenResponse
+from ..answers import Body, EncodedPiece, SpokenResponse, speech_request
 from ..auth import Authenticator
 from ..bodies import read_body
 from ..errors import ServingError
 from ..http_protocol import HttpProtocol, add_protocol
 from ..live.door import SocketDoor
 from ..live.session import host_of
-from ..requests import SpeechRequest, new_seed
+from ..requests import SpeechRequest
 from ..service import SpeechService
 from ..settings import Settings
 from ..speech import Speech
@@ -46,13 +46,7 @@ def add_to(
         config = body.config()
         if config.word_times:
             service.check_word_times("add_timestamps")
-        asked = config.request(
-            body.transcript,
-            new_seed() if config.seed is None else config.seed,
-            guard=service.guard_of(None, is_whole=False),
-            client=request.state.client,
-            request_id=request.state.request_id,
-        )
+        asked = speech_request(service, config, body.transcript, request.state)
         is_float = body.output_format.is_float
         form = EventBody(asked, body.context_id, is_float=is_float) if as_events else Body()
         if is_float and not as_events:
@@ -109,8 +103,11 @@ class EventBody(Body):
         self._request_id, self._is_float = request.request_id, is_float
         self._context = {} if context_id is None else {"context_id": context_id}
         self._words = MarkedWords(request.speed)
-        self._words.append(request.text)
         self._since = time.monotonic()
+
+    def begin(self, speech: Speech) -> None:
+        """Note the text, whose words follow."""
+        self._words.append(speech.request.text)
 
     def part(self, piece: EncodedPiece) -> bytes:
         """Return the events of a piece."""

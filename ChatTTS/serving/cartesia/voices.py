@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ..errors import UnknownVoiceError
 from ..service import SpeechService
 from ..voices import VoiceInfo
 
@@ -40,14 +40,8 @@ def voice_routes(service: SpeechService) -> list[Route]:
 
     async def one(request: Request) -> Response:
         name = request.path_params["voice"]
-        for info in await service.in_thread(service.voices.list):
-            if info.id == name:
-                return JSONResponse(_voice(info))
-        raise UnknownVoiceError(
-            f"there is no voice {name[:80]!r}; GET /voices lists all of them",
-            param="id",
-            is_address=True,
-        )
+        listed = partial(service.voices.listed, name, address="/voices", param="id")
+        return JSONResponse(_voice(await service.in_thread(listed)))
 
     return [Route("/voices", listed), Route("/voices/{voice}", one)]
 

@@ -12,13 +12,12 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import Scope
 
-from ..answers import Body, SpokenResponse
+from ..answers import Body, SpokenResponse, speech_request
 from ..auth import Authenticator
 from ..bodies import read_body
 from ..http_protocol import HttpProtocol, add_protocol
 from ..live.door import SocketDoor
 from ..live.session import host_of
-from ..requests import new_seed
 from ..service import SpeechService
 from ..settings import Settings
 from .config import parse_query
@@ -48,13 +47,7 @@ def add_to(
     async def speak(request: Request) -> Response:
         config = parse_query(request.query_params, is_socket=False)
         body = await read_body(request, SpeakBody)
-        asked = config.request(
-            body.text,
-            new_seed() if config.seed is None else config.seed,
-            guard=service.guard_of(None, is_whole=False),
-            client=request.state.client,
-            request_id=request.state.request_id,
-        )
+        asked = speech_request(service, config, body.text, request.state)
         voice = config.voice or service.voices.default
         headers = {
             "dg-request-id": asked.request_id,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ..errors import UnknownVoiceError
 from ..service import SpeechService
 from ..voices import VoiceInfo
 
@@ -55,15 +55,8 @@ def catalogue_routes(service: SpeechService) -> list[Route]:
 
     async def one_voice(request: Request) -> Response:
         name = request.path_params["voice"]
-        found = await service.in_thread(service.voices.list)
-        for info in found:
-            if info.id == name:
-                return JSONResponse(_voice(info))
-        raise UnknownVoiceError(
-            f"there is no voice {name[:80]!r}; GET /v1/voices lists all of them",
-            param="voice_id",
-            is_address=True,
-        )
+        listed = partial(service.voices.listed, name, address="/v1/voices", param="voice_id")
+        return JSONResponse(_voice(await service.in_thread(listed)))
 
     async def settings(request: Request) -> Response:
         return JSONResponse(_SETTINGS)

@@ -131,9 +131,12 @@ class TimedBody(Body):
         self._is_streamed = is_streamed
         self._speed = request.speed
         self._times = CharacterTimes(request.speed)
-        self._times.append(request.text)
         self._held = b""
         self._timed: list[TimedCharacter] = []
+
+    def begin(self, speech: Speech) -> None:
+        """Note the text, whose characters follow."""
+        self._times.append(speech.request.text)
 
     def part(self, piece: EncodedPiece) -> bytes:
         """Return the line of a piece.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from ..live.config import RunConfig
 from ..live.context import Context
 from ..live.messages import MAX_ID_CHARACTERS, is_id, is_text
 from ..live.send_queue import SocketClose
-from ..live.session import NORMAL, SocketSession, host_of
+from ..live.session import SocketSession
 from ..service import SpeechService
 from .alignment import SocketAlignment
 from .bodies import language_of, parse_seed, parse_settings, speed_of
@@ -22,7 +21,7 @@ from .errors import INTERFACE, key_of
 from .formats import OutputFormat
 from .sender import ContextSender
 
-_AUTH_SECONDS = 10.0
+_MISSING = "an API key is needed: send it as xi-api-key"
 # ElevenLabs' own: seconds without a message after which a context ends.
 _INACTIVITY, _MOST_INACTIVITY = 20.0, 180.0
 _DEFAULT = "default"  # the name of a context that has none, on a socket with many
@@ -50,30 +49,19 @@ class Session(SocketSession):
         self.context_seconds = _inactivity(websocket.query_params.get("inactivity_timeout"))
         # The client says that each of its texts is a sentence or a phrase.
         self._is_automatic = websocket.query_params.get("auto_mode") == "true"
-        self._is_closing = False
         self._has_ended = False  # with one context: its end was said
 
     async def authenticate(self) -> SocketClose | None:
         """Look for a valid key in the client's request, and then in its first message."""
         socket = self.websocket
         key = key_of(socket.headers) or socket.query_params.get("xi-api-key")
-        first: str | None = None
         try:
-            if key is None and not self._authenticator.is_open:
-                data = await asyncio.wait_for(self.receive(), _AUTH_SECONDS)
-                if not isinstance(data, str):
-                    return data or SocketClose()
-                first, fields = data, await self.decode(data)
-                given = fields.get("xi_api_key") or fields.get("authorization")
-                key = given if is_text(given) else None
-            self.client = self._authenticator.client(key, host_of(socket))
-        except (AuthenticationError, BadRequestError, asyncio.TimeoutError) as error:
-            refusal = error
-            if not isinstance(refusal, AuthenticationError):
-                refusal = AuthenticationError("an API key is needed: send it as xi-api-key")
-            self.refused(refusal)
-            await self._sender(None, is_only=True).send_error(refusal)
+            first = await self.identify(self._authenticator, key, _key_in, _MISSING)
+        except AuthenticationError as error:
+            await self._sender(None, is_only=True).send_error(error)
             return None
+        if isinstance(first, SocketClose):
+            return first
         try:
             self._config = await self._first_config()
         except Exception as error:  # told to the client
@@ -94,12 +82,6 @@ class Session(SocketSession):
         except Exception as error:  # told to the client
             await self._sender(name).send_error(self.noted(error))
         return None
-
-    async def remove_context(self, name: str | None) -> None:
-        """Forget a context; the socket is closed after the last one, if the client asked so."""
-        await super().remove_context(name)
-        if self._is_closing and not self.contexts:
-            await self.send_queue.close(SocketClose(NORMAL, "all was said"))
 
     async def _first_config(self) -> RunConfig:
         query = self.websocket.query_params
@@ -131,9 +113,9 @@ class Session(SocketSession):
 
     async def _handle_many(self, fields: dict[str, Any], name: str | None) -> None:
         if fields.get("close_socket") is True:
-            await self._close()
+            await self.close_when_said()
             return
-        if self._is_closing:
+        if self.is_closing:
             raise BadRequestError("close_socket was said: nothing may follow")
         text, context = _text_of(fields), self.contexts.get(name)
         if text and context is None:
@@ -160,14 +142,6 @@ class Session(SocketSession):
             config = replace(config, speed=speed_of(settings))
             config.check()
         return self.open_context(name, config, self._sender(name))
-
-    async def _close(self) -> None:
-        self._is_closing = True
-        for context in self.contexts.values():
-            if not context.is_done:
-                context.done()
-        if not self.contexts:
-            await self.send_queue.close(SocketClose(NORMAL, "all was said"))
 
     def _sender(self, name: str | None, *, is_only: bool = False) -> ContextSender:
         is_absolute = self.websocket.query_params.get("sync_alignment") == "true"
@@ -203,3 +177,8 @@ def _text_of(fields: dict[str, Any]) -> str | None:
     if text is not None and not is_text(text):
         raise BadRequestError("text must be a string", param="text")
     return text
+
+
+def _key_in(fields: dict[str, Any]) -> str | None:
+    given = fields.get("xi_api_key") or fields.get("authorization")
+    return given if is_text(given) else None

@@ -8,9 +8,9 @@ import time
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError, UnavailableError
 from ..service import ENGINE_STOPPED, SpeechService
 from .config import RunConfig
+from .document_buffer import DocumentBuffer, TextPart
 from .run import QueuedUtterance, Run, RunEnd, SeedState
 from .speech_queue import SpeechQueue
-from .text_buffer import TextBuffer
 
 # Flushes that may wait for their text to be spoken; a client with more of them misbehaves.
 _MAX_WAITING_ENDS = 64
@@ -38,7 +38,7 @@ class Context:
         self._service, self._speech_queue = service, speech_queue
         self._config = config
         self._seed_state = _seed_state(config)
-        self._buffer = TextBuffer(service.model.config.defaults.max_utterance_characters)
+        self._buffer = DocumentBuffer(service.model.config.defaults.max_utterance_characters)
         self._run: Run | None = None  # the run that new text belongs to
         self._flush_timer: asyncio.TimerHandle | None = None
 
@@ -70,7 +70,7 @@ class Context:
             self._seed_state = _seed_state(config)
 
     async def append(self, text: str) -> None:
-        """Add text, and have the utterances spoken that are complete.
+        """Add text, and have the utterances and documents spoken that are complete.
 
         Raises:
             ServingError: it is too much, or comes too late.
@@ -80,14 +80,13 @@ class Context:
         run = self._current_run()
         run.has_text = run.has_text or bool(text.strip())
         if self._buffer.waiting + len(text) > _LONG_TEXT:
-            utterances = await self._service.in_thread(lambda: self._buffer.push(text))
+            parts = await self._service.in_thread(lambda: self._buffer.push(text))
         else:
-            utterances = self._buffer.push(text)
-        for utterance in utterances:
-            self._speech_queue.put(QueuedUtterance(run, utterance))
+            parts = self._buffer.push(text)
+        self._speak_parts(run, parts)
         if run.config.flush_after is not None:
             loop = asyncio.get_running_loop()
-            self._flush_timer = loop.call_later(run.config.flush_after / 1000, self._end_run)
+            self._flush_timer = loop.call_later(run.config.flush_after / 1000, self._on_timer)
 
     def append_whole(self, text: str) -> None:
         """Add a text as one utterance, which the library divides; for text that is complete.
@@ -98,13 +97,11 @@ class Context:
         self._check_room_for(text)
         run = self._current_run()
         run.has_text = True
-        self._speech_queue.put(QueuedUtterance(run, text))
+        self._speech_queue.put(QueuedUtterance(run, text, reads_ssml=True))
 
     def speak_rest(self) -> None:
         """Have all text spoken that has come; the run goes on."""
-        run = self._current_run()
-        for utterance in self._buffer.flush():
-            self._speech_queue.put(QueuedUtterance(run, utterance))
+        self._speak_parts(self._current_run(), self._buffer.flush())
 
     def flush(self) -> None:
         """Have all text spoken that has come; the run's end follows.
@@ -146,6 +143,15 @@ class Context:
         self.speak_rest()
         run, self._run = self._current_run(), None
         self._speech_queue.put(RunEnd(run, is_requested, is_last))
+
+    def _on_timer(self) -> None:
+        """Flush, unless a document is not complete: no part of it can be spoken alone."""
+        if not self._buffer.is_in_document:
+            self._end_run()
+
+    def _speak_parts(self, run: Run, parts: list[TextPart]) -> None:
+        for part in parts:
+            self._speech_queue.put(QueuedUtterance(run, part.text, reads_ssml=part.is_document))
 
     def _current_run(self) -> Run:
         if self._run is None:

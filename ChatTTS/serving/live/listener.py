@@ -18,13 +18,15 @@ class Utterance:
 
     Attributes:
         number: of the context's utterances; a long one counts as several.
-        text: as it was written.
+        text: as it was written; of a document of SSML, what is spoken.
         lexicon_uses: where a lexicon replaced words, by characters of the run's text.
+        warnings: what was left out of the document.
     """
 
     number: int
     text: str
     lexicon_uses: Sequence[LexiconUse] = ()
+    warnings: Sequence[str] = ()
 
 
 class Listener(Protocol):

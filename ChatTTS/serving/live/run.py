@@ -117,10 +117,17 @@ class Run:
 
 @dataclass(frozen=True)
 class QueuedUtterance:
-    """An utterance that is to be spoken in a run."""
+    """An utterance that is to be spoken in a run.
+
+    Attributes:
+        run: the run.
+        text: as it was written.
+        reads_ssml: whether it is a document of SSML, if it begins as one.
+    """
 
     run: Run
     text: str
+    reads_ssml: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,14 @@ from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
 
-from ..errors import OverloadedError, ServingError, as_serving_error
+from ..auth import Authenticator
+from ..errors import (
+    AuthenticationError,
+    BadRequestError,
+    OverloadedError,
+    ServingError,
+    as_serving_error,
+)
 from ..request_logs import log_failure, log_refusal
 from ..service import SpeechService
 from .config import RunConfig
@@ -25,7 +32,8 @@ from .speech_queue import SpeechQueue
 
 NORMAL, TOO_BIG, TRY_LATER, IDLE = 1000, 1009, 1013, 4408
 """Codes of the closing frame. Those from 4000 on are application-defined; these echo HTTP's."""
-_CLOSING_SECONDS = 5.0
+_AUTH_SECONDS, _CLOSING_SECONDS = 10.0, 5.0
+_ALL_SAID = SocketClose(NORMAL, "all was said")
 _REASON_BYTES = 123  # of a closing frame
 # Longer JSON is parsed in a thread, since it would block the event loop for too long.
 _LONG_MESSAGE = 1 << 16
@@ -43,6 +51,7 @@ class SocketSession(ABC):
         send_queue: writes to the socket.
         client: name of the client, once it is known.
         contexts: what speaks on this socket, by name.
+        is_closing: whether the socket is closed after its last context.
         context_seconds: time after which a context ends that speaks nothing and gets no message;
             ``None`` for never.
     """
@@ -53,6 +62,7 @@ class SocketSession(ABC):
         self.send_queue = SendQueue(websocket)
         self.client = ""
         self.contexts: dict[str | None, Context] = {}
+        self.is_closing = False
         self.context_seconds: float | None = None
         self._last_received = time.monotonic()
 
@@ -122,6 +132,44 @@ class SocketSession(ABC):
         self.service.metrics.count_refusal(error)
         log_refusal(error, self.interface, client=host_of(self.websocket))
 
+    async def identify(
+        self,
+        authenticator: Authenticator,
+        key: str | None,
+        key_of: Callable[[dict[str, Any]], str | None],
+        missing: str,
+    ) -> str | SocketClose | None:
+        """Set the client by the key of its request or, where it gave none, of its first message.
+
+        Args:
+            authenticator: knows the keys; without any, no message is read.
+            key: of the request.
+            key_of: returns the key of a message's fields; may raise BadRequestError.
+            missing: says how to send a key.
+
+        Returns:
+            The first message, if it was read; or how to close the socket if none came.
+
+        Raises:
+            AuthenticationError: there is no valid key; it is logged and counted.
+        """
+        first: str | SocketClose | None = None
+        try:
+            if key is None and not authenticator.is_open:
+                first = await asyncio.wait_for(self.receive(), _AUTH_SECONDS)
+                if not isinstance(first, str):
+                    return first or SocketClose()
+                key = key_of(await self.decode(first))
+            self.client = authenticator.client(key, host_of(self.websocket))
+        except AuthenticationError as error:
+            self.refused(error)
+            raise
+        except (BadRequestError, asyncio.TimeoutError) as error:
+            refusal = AuthenticationError(missing)
+            self.refused(refusal)
+            raise refusal from error
+        return first
+
     async def check_voice(self, config: RunConfig) -> None:
         """Raise ServingError if there is no such voice; reads a file."""
         if config.voice is not None:
@@ -162,8 +210,19 @@ class SocketSession(ABC):
         return context
 
     async def remove_context(self, name: str | None) -> None:
-        """Forget a context that has ended."""
+        """Forget a context that has ended; the socket is closed if it waits for the last one."""
         self.contexts.pop(name, None)
+        if self.is_closing and not self.contexts:
+            await self.send_queue.close(_ALL_SAID)
+
+    async def close_when_said(self) -> None:
+        """End all contexts, and close the socket after the last one."""
+        self.is_closing = True
+        for context in self.contexts.values():
+            if not context.is_done:
+                context.done()
+        if not self.contexts:
+            await self.send_queue.close(_ALL_SAID)
 
     async def _read(self) -> SocketClose:
         closing = await self.authenticate()

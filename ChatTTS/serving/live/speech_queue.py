@@ -160,9 +160,9 @@ class SpeechQueue:
             self._started_run = run
             await self._listener.run_started(run)
         run.seed_state.next_utterance = generation.next_number
-        run.timeline.begin(utterance.text, run.source_samples)
+        run.timeline.begin(generation.text, run.source_samples)
         uses = run.timeline.placed_uses(generation.lexicon_uses)
-        began = Utterance(generation.number, utterance.text, uses)
+        began = Utterance(generation.number, generation.text, uses, generation.warnings)
         await self._listener.utterance_started(run, began)
 
     async def _fail(self, run: Run, error: Exception) -> None:
@@ -187,7 +187,10 @@ class SpeechQueue:
     # -- prefetching -----------------------------------------------------------------------
 
     def _prefetch(self) -> None:
-        """Begin to generate the next queued utterance, once the current one has begun."""
+        """Begin to generate the next queued utterance, once the current one has begun.
+
+        After a document of SSML, whose utterances are counted at its end, it is not begun ahead.
+        """
         if self._prefetched is not None or self._current is None:
             return
         utterance, generation = self._current
@@ -195,6 +198,8 @@ class SpeechQueue:
         if following is None or following.run.is_abandoned or not generation.has_begun:
             return
         is_same_seed = following.run.seed_state is utterance.run.seed_state
+        if is_same_seed and not generation.is_counted:
+            return
         number = generation.next_number if is_same_seed else None
         self._prefetched = (following, self._generate(following, number, is_prefetched=True))
 
@@ -214,6 +219,7 @@ class SpeechQueue:
             first_utterance=number,
             continues=True,
             may_be_silent=self._skips_silence,
+            reads_ssml=utterance.reads_ssml,
             guard=self._service.guard_of(run.config.guard, is_whole=False),
         )
         interface = self._listener.interface

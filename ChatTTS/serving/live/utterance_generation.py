@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from ...pipeline.results import Piece
 from ...text.lexicon import LexiconUse
@@ -10,6 +11,7 @@ from ..errors import ServingError, as_serving_error
 from ..request_logs import log_request
 from ..requests import SpeechRequest
 from ..service import SpeechService
+from ..speech import Speech
 
 
 class UtteranceGeneration:
@@ -24,7 +26,10 @@ class UtteranceGeneration:
 
     Attributes:
         number: of its first utterance; a long one is spoken in several.
-        count: how many these are, once generation has begun.
+        count: how many these are, once generation has begun; of SSML, those that were begun.
+        text: what is spoken; of SSML, once generation has begun.
+        warnings: what was left out of SSML, likewise.
+        is_counted: whether ``count`` is final.
         has_begun: whether the engine has accepted the request.
         samples: number of samples generated so far, at 24 kHz.
         lexicon_uses: where a lexicon replaced its words, once generation has begun.
@@ -36,6 +41,9 @@ class UtteranceGeneration:
         self.number = request.first_utterance
         self.is_prefetched = is_prefetched
         self.count = 0
+        self.text = request.text
+        self.warnings: Sequence[str] = ()
+        self.is_counted = False
         self.has_begun = False
         self.samples = 0
         self.lexicon_uses: tuple[LexiconUse, ...] = ()
@@ -83,7 +91,8 @@ class UtteranceGeneration:
         speech = service.speak(self._request)
         try:
             async with speech:
-                self.count = 0 if speech.is_silent else speech.utterances
+                self._note_count(speech, is_final=not speech.request.segments)
+                self.text, self.warnings = speech.request.text, speech.request.shown_warnings
                 self.lexicon_uses = speech.lexicon_uses
                 self.has_begun = True
                 self._begun_or_failed.set()
@@ -92,7 +101,12 @@ class UtteranceGeneration:
                         continue
                     self.samples += len(piece.samples)
                     await self._pieces.put(piece)
+                self._note_count(speech, is_final=True)
         finally:
             if self.has_begun:
                 with_text = service.settings.log_texts
                 log_request(speech.record, self._interface, with_text=with_text)
+
+    def _note_count(self, speech: Speech, *, is_final: bool) -> None:
+        self.count = 0 if speech.is_silent else speech.utterances
+        self.is_counted = is_final

@@ -92,25 +92,30 @@ def make_server(ready: Ready, folder: ToolFolder | None, *, may_play: bool) -> M
         service = await ready()
         with _told(service):
             texts = await service.in_reader_thread(lambda: _needed(folder).paragraphs(document))
-            return await _save(service, texts, file, Wish(voice, seed, speed), overwrite)
+            wish = Wish(voice, seed, speed)
+            return await _save(service, texts, file, wish, overwrite, reads_ssml=False)
 
     @server.tool(structured_output=False)
     async def list_voices() -> str:
         """List the names of the voices, a line for each; the first is the default."""
         service = await ready()
         with _told(service):
-            voices = service.voices
-            infos = await service.in_thread(voices.list)
-            names = [info.id for info in infos if info.kind != "alias"]
-            return "\n".join(sorted(names, key=lambda name: name != voices.default))
+            infos = await service.in_thread(service.voices.without_aliases)
+            return "\n".join(info.id for info in infos)
 
     async def _save(
-        service: SpeechService, texts: list[str], name: str, wish: Wish, overwrite: bool
+        service: SpeechService,
+        texts: list[str],
+        name: str,
+        wish: Wish,
+        overwrite: bool,
+        *,
+        reads_ssml: bool = True,
     ) -> str:
         place = _needed(folder)
         format = place.format_of(name)
         path = place.new_file(name, overwrite=overwrite)
-        data, seconds = await encoded(service, texts, wish, format)
+        data, seconds = await encoded(service, texts, wish, format, reads_ssml=reads_ssml)
         await service.in_thread(lambda: place.write(path, data))
         return f"{seconds:.1f} s of speech are in {path}"
 

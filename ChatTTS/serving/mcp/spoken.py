@@ -28,7 +28,12 @@ class Wish:
 
 
 async def speak(
-    service: SpeechService, texts: Sequence[str], wish: Wish, take: Callable[[Samples], None]
+    service: SpeechService,
+    texts: Sequence[str],
+    wish: Wish,
+    take: Callable[[Samples], None],
+    *,
+    reads_ssml: bool = True,
 ) -> float:
     """Speak texts one after another, with pauses between them.
 
@@ -36,6 +41,7 @@ async def speak(
 
     Args:
         take: called in a worker thread with each piece of sound, float32 (n,) at 24 kHz.
+        reads_ssml: whether a text that begins with ``<speak`` is SSML.
 
     Returns:
         The seconds of sound, before the tempo.
@@ -55,6 +61,7 @@ async def speak(
                 is_seeded=wish.seed is not None,
                 guard=service.guard_of(None, is_whole=True),
                 may_be_silent=True,
+                reads_ssml=reads_ssml,
                 client=CLIENT,
                 request_id=f"{request_id}.{index}",
                 first_utterance=number,
@@ -66,11 +73,11 @@ async def speak(
                     if index:
                         count += len(_PAUSE)
                         await service.in_thread(partial(take, _PAUSE))
-                    number += 0 if speech.is_silent else speech.utterances
                     async for piece in speech:
                         count += len(piece.samples)
                         await service.in_thread(partial(take, piece.samples))
                 speech.check_complete()
+                number += 0 if speech.is_silent else speech.utterances
             finally:
                 if speech.record.latency is not None:
                     with_text = service.settings.log_texts
@@ -79,12 +86,21 @@ async def speak(
 
 
 async def encoded(
-    service: SpeechService, texts: Sequence[str], wish: Wish, format: Format
+    service: SpeechService,
+    texts: Sequence[str],
+    wish: Wish,
+    format: Format,
+    *,
+    reads_ssml: bool = True,
 ) -> tuple[bytes, float]:
     """Return a sound file of texts, and its seconds; raises as :func:`speak`."""
     encoder = await service.in_thread(partial(Encoder, format, speed=wish.speed))
     parts: list[bytes] = []
-    seconds = await speak(service, texts, wish, lambda samples: parts.append(encoder.push(samples)))
+
+    def take(samples: Samples) -> None:
+        parts.append(encoder.push(samples))
+
+    seconds = await speak(service, texts, wish, take, reads_ssml=reads_ssml)
 
     def whole() -> bytes:
         parts.append(encoder.finish())

@@ -178,8 +178,9 @@ class KnownReplicas:
         self._metrics[replica] = replace(known, **dict.fromkeys(_HELD, 0))
 
     def total(self) -> Metrics:
-        """Return the sums; the size of a block is that of the largest."""
+        """Return the sums; the sizes of a block are those of the largest."""
         known = list(self._metrics.values())
         sums = {field.name: sum(getattr(m, field.name) for m in known) for field in fields(Metrics)}
-        sums["block_bytes"] = max((m.block_bytes for m in known), default=0)
+        for name in ("block_bytes", "block_positions"):
+            sums[name] = max((getattr(m, name) for m in known), default=0)
         return Metrics(**sums)

@@ -18,7 +18,7 @@ from ..errors import BadRequestError
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from ..speech import Speech
-from .request_parsing import Caller, spoken_fields
+from .request_parsing import Caller
 from .schemas import ERRORS, NOT_FOUND, CaptionedBody, CaptionedSpeech, WordTimestamp
 from .streaming import (
     OutputOptions,
@@ -58,7 +58,7 @@ def captioned_routes(service: SpeechService) -> APIRouter:
         for each piece of sound, and times count from the beginning of the speech."""
         caller = Caller.of(request)
         asked = SpeechRequest(
-            **await spoken_fields(service, body.input),
+            body.input,
             voice=body.voice_name,
             speed=body.speed,
             seed=new_seed() if body.seed is None else body.seed,

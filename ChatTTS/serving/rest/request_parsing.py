@@ -14,7 +14,6 @@ from ..encoding import Format
 from ..errors import BadRequestError
 from ..recordings import sample_prompt
 from ..requests import Priority, SpeechRequest, new_seed, parse_lexicon
-from ..segments import is_ssml, read_marked
 from ..service import SpeechService
 from .schemas import GenerationOptions, SpeechBody, SpeechOptions
 from .streaming import OutputOptions
@@ -61,8 +60,9 @@ async def speech_request(
         sample = await sample_prompt(service, data, "ref_audio")
         voice = {"sample": sample, "transcript": body.ref_text}
     fields = {"may_be_silent": True} | voice | generation_fields(body, caller) | changes
-    fields |= await spoken_fields(service, body.input, strict=body.strict)
     return SpeechRequest(
+        body.input,
+        strict=body.strict,
         speed=body.speed,
         refine=body.refine,
         low_latency=body.low_latency,
@@ -71,23 +71,6 @@ async def speech_request(
         adapter=body.adapter,
         **fields,
     )
-
-
-async def spoken_fields(
-    service: SpeechService, text: str, *, strict: bool = False
-) -> dict[str, Any]:
-    """Return the fields of ``SpeechRequest`` of a text, which may be SSML.
-
-    Args:
-        strict: whether what would be left out of SSML is an error.
-
-    Raises:
-        BadRequestError: it begins as SSML and cannot be read.
-    """
-    if not is_ssml(text):
-        return {"text": text}
-    marked = await service.in_thread(partial(read_marked, text, strict=strict))
-    return {"text": marked.text, "segments": marked.segments, "warnings": marked.warnings}
 
 
 def generation_fields(options: GenerationOptions, caller: Caller) -> dict[str, Any]:

@@ -6,6 +6,9 @@ import asyncio
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -15,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError
+from ..http_layers import FORM
 from ..scripts import ScriptJobs
 from ..scripts.errors import UnknownScriptError
 from ..scripts.job import ScriptJob
@@ -22,6 +26,7 @@ from ..scripts.planning import ScriptSource
 from ..service import SpeechService
 from .errors import validation_error
 from .file_answer import FileAnswer
+from .head import is_head
 from .request_parsing import Caller
 from .schemas import ERRORS, NOT_FOUND, ErrorBody
 from .script_schemas import (
@@ -39,7 +44,6 @@ SCRIPTS = "/v1/audio/scripts"
 _NAME = "script"
 _MOST_NAME = 80
 _UNPRINTABLE = re.compile(r"[^\w .()\[\]-]")
-_FORM = "multipart/form-data"
 # Fields of a form whose values are objects, in JSON.
 _OBJECTS = ("pauses", "voices", "lexicon")
 _MOST_FIELDS = 64
@@ -75,6 +79,12 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
     def told(job: ScriptJob) -> ScriptInfo:
         return script_info(job, limits.script_age_seconds)
 
+    def file_of(job: ScriptJob, path: Path, media_types: Mapping[str, str]) -> FileAnswer:
+        ending = path.suffix.removeprefix(".")
+        name = f"{job.id}.{ending}"
+        missing = partial(UnknownScriptError, job.id)
+        return FileAnswer(service, path, media_types[ending], name, missing)
+
     @router.post(
         SCRIPTS,
         summary="Speak a script",
@@ -87,7 +97,7 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
                 "required": True,
                 "content": {
                     "application/json": {"schema": _schema(ScriptBody)},
-                    _FORM: {"schema": _schema(ScriptForm)},
+                    FORM: {"schema": _schema(ScriptForm)},
                 },
             }
         },
@@ -138,53 +148,22 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
         summary="The sound file of a script",
         operation_id="retrieveScriptAudio",
         response_class=Response,
-        responses={
-            200: {
-                "description": "The whole file, or the range of bytes that was asked for.",
-                "content": dict.fromkeys(sorted(set(_SOUND_TYPES.values())), _FILE),
-            }
-        }
-        | ERRORS
-        | NOT_FOUND
-        | _UNFINISHED,
+        responses=_files("The whole file, or the range of bytes that was asked for.", _SOUND_TYPES),
     )
     async def script_audio(id: str, request: Request) -> Response:
         job = jobs.get(id, Caller.of(request).client)
-        ending = job.response_format
-        return FileAnswer(
-            service,
-            jobs.sound(job),
-            _SOUND_TYPES[ending],
-            f"{job.id}.{ending}",
-            lambda: UnknownScriptError(id),
-        )
+        return file_of(job, jobs.sound(job), _SOUND_TYPES)
 
     @router.get(
         SCRIPTS + "/{id}/subtitles",
         summary="The subtitles of a script",
         operation_id="retrieveScriptSubtitles",
         response_class=Response,
-        responses={
-            200: {
-                "description": "In the format that was asked for with the script.",
-                "content": dict.fromkeys(sorted(set(_SUBTITLE_TYPES.values())), _FILE),
-            }
-        }
-        | ERRORS
-        | NOT_FOUND
-        | _UNFINISHED,
+        responses=_files("In the format that was asked for with the script.", _SUBTITLE_TYPES),
     )
     async def script_subtitles(id: str, request: Request) -> Response:
         job = jobs.get(id, Caller.of(request).client)
-        path = jobs.subtitles(job)
-        kind = path.suffix.removeprefix(".")
-        return FileAnswer(
-            service,
-            path,
-            _SUBTITLE_TYPES[kind],
-            f"{job.id}.{kind}",
-            lambda: UnknownScriptError(id),
-        )
+        return file_of(job, jobs.subtitles(job), _SUBTITLE_TYPES)
 
     @router.get(
         SCRIPTS + "/{id}/events",
@@ -213,6 +192,12 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
         return _Events(jobs, job, watchers, limits.script_age_seconds)
 
     return router
+
+
+def _files(about: str, media_types: Mapping[str, str]) -> dict[int | str, dict[str, Any]]:
+    """Return how OpenAPI describes the answers of a route that gives a file."""
+    content = dict.fromkeys(sorted(set(media_types.values())), _FILE)
+    return {200: {"description": about, "content": content}} | ERRORS | NOT_FOUND | _UNFINISHED
 
 
 def script_info(job: ScriptJob, age: float) -> ScriptInfo:
@@ -257,7 +242,8 @@ class _Events(Response):
         self._watchers[self._job.client] += 1
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            await self._send_changes(send)
+            if not is_head(scope):
+                await self._send_changes(send)
         finally:
             self._watchers[self._job.client] -= 1
             self._watchers += Counter()  # drops the clients without streams
@@ -297,7 +283,7 @@ async def _posted(
         BadRequestError: the body cannot be read, or a field is invalid.
         RequestTooLargeError: the script is too long.
     """
-    if request.headers.get("content-type", "").startswith(_FORM):
+    if request.headers.get("content-type", "").lower().startswith(FORM):
         async with request.form(max_files=1, max_fields=_MOST_FIELDS) as form:
             source, fields = await _from_form(form)
         options = _validated(ScriptOptionsBody, fields)

@@ -28,8 +28,6 @@ from ..speech import Speech
 from ..words import cue_fields, fault_fields, lexicon_fields, word_fields
 from .schemas import TimedSpeech, TimedWord
 
-# A header has at most some kB. A character may take 12 bytes in it.
-_MOST_WARNINGS, _MOST_WARNING = 5, 100
 _SAMPLES_PER_FRAME = int(SAMPLE_RATE / FRAMES_PER_SECOND)
 
 
@@ -122,11 +120,8 @@ def model_name(service: SpeechService) -> str:
 
 def warning_headers(speech: Speech) -> dict[str, str]:
     """Return the header with what was left out of SSML, a list in JSON; none if nothing was."""
-    warnings = speech.request.warnings
-    if not warnings:
-        return {}
-    shown = [warning[:_MOST_WARNING] for warning in warnings[:_MOST_WARNINGS]]
-    return {"x-warnings": json.dumps(shown)}  # of ASCII alone
+    shown = speech.request.shown_warnings
+    return {"x-warnings": json.dumps(shown)} if shown else {}  # of ASCII alone
 
 
 def guard_headers(speech: Speech) -> dict[str, str]:
@@ -212,7 +207,7 @@ class SpeechResponse(Response):
             **lexicon_uses(speech),
         }
         if request.word_times:
-            cues = partial(cue_fields, words, request.text, request.speed)
+            cues = partial(cue_fields, words, speech.request.text, request.speed)
             done["cues"] = await self._service.in_thread(cues)
         await _send_event(done, send)
 
@@ -241,7 +236,7 @@ class SpeechResponse(Response):
                 "duration": round(speech.record.seconds / request.speed, 3),
                 "finish_reason": speech.finish_reason,
                 "words": timed_words(whole.words, request.speed),
-                "cues": cue_fields(whole.words, request.text, request.speed),
+                "cues": cue_fields(whole.words, speech.request.text, request.speed),
                 **guard_fields(speech),
                 **lexicon_uses(speech),
             }

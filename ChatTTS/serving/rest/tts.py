@@ -10,16 +10,17 @@ from starlette.responses import Response
 
 from ..encoding import Format
 from ..errors import BadRequestError
+from ..http_layers import FORM
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from .errors import validation_error
 from .head import is_head
-from .request_parsing import Caller, spoken_fields
+from .request_parsing import Caller
 from .schemas import ERRORS, PlainBody
 from .speech import FORMATS, audio_answer
 from .streaming import OutputOptions, SpeechResponse
 
-_FORM = ("application/x-www-form-urlencoded", "multipart/form-data")
+_FORM = ("application/x-www-form-urlencoded", FORM)
 _JSON = "application/json"
 
 
@@ -33,7 +34,7 @@ def plain_routes(service: SpeechService) -> APIRouter:
         if is_head(request.scope):  # players ask for the type before they ask for the sound
             return Response(media_type=Format.parse(body.format).media_type)
         asked = SpeechRequest(
-            **await spoken_fields(service, body.text),
+            body.text,
             voice=body.voice,
             speed=body.speed,
             seed=new_seed() if body.seed is None else body.seed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import unquote
 
@@ -11,7 +12,7 @@ from ..auth import Authenticator
 from ..errors import as_serving_error
 from ..metrics import ServerMetrics
 from ..request_logs import log_failure, log_refusal
-from ..requests import new_request_id
+from ..requests import SpeechRequest, new_request_id
 from ..speech import Speech
 
 
@@ -51,12 +52,17 @@ class RpcCall:
         seconds: float | None = self.context.time_remaining()
         return None if seconds is None else max(0.0, seconds)
 
-    async def send_metadata(self, seed: int) -> None:
-        """Send the request id and the seed as initial metadata; only the first call does it."""
+    async def send_metadata(self, request: SpeechRequest) -> None:
+        """Send the request id, and the seed and the warnings of the call's first text.
+
+        Later calls of this method send nothing: they are initial metadata.
+        """
         if not self._is_metadata_sent:
             self._is_metadata_sent = True
-            metadata = (("x-request-id", self.request_id), ("x-seed", str(seed)))
-            await self.context.send_initial_metadata(metadata)
+            metadata = [("x-request-id", self.request_id), ("x-seed", str(request.seed))]
+            if request.warnings:
+                metadata.append(("x-warnings", json.dumps(request.shown_warnings)))
+            await self.context.send_initial_metadata(tuple(metadata))
 
     async def refuse(self, error: Exception, metrics: ServerMetrics) -> None:
         """End the call with the status of ``error``; always raises."""

@@ -22,7 +22,6 @@ from . import request_parsing as parsing
 from .generated import riva_tts_pb2 as tts
 from .prompts import PARAM, raw_audio_format
 from .rpc_call import RpcCall
-from .ssml import plain_text
 from .stream_encoder import StreamEncoder
 
 NAME = "nvidia.riva.tts.RivaSpeechSynthesis"
@@ -132,10 +131,8 @@ class RivaServicer:
             response = tts.RivaSynthesisConfigResponse()
             if request.model_name not in ("", model):
                 return _serialized(response)
-            voices = self._service.voices
-            infos = await self._service.in_thread(voices.list)
-            names = [info.id for info in infos if info.kind != "alias"]
-            names.sort(key=lambda name: name != voices.default)
+            infos = await self._service.in_thread(self._service.voices.without_aliases)
+            names = [info.id for info in infos]
             for language in [defaults.language] if defaults.language else parsing.LANGUAGES:
                 parameters = {
                     "language_code": parsing.LANGUAGES[language],
@@ -232,13 +229,12 @@ class _CallSynthesizer:
         call = self._call
         call.speech = speech = self._service.speak(request)
         self._response.id.CopyFrom(message.id)
-        self._response.meta.text = request.text
         begin = self._num_samples
         try:
             async with speech:
                 # Not before: clients retry a refused call only if it has no initial metadata.
-                await call.send_metadata(request.seed)
-                utterances = speech.utterances
+                await call.send_metadata(speech.request)
+                self._response.meta.text = speech.request.text
                 current = -1
                 async for piece in speech:
                     if piece.utterance != current:
@@ -253,7 +249,7 @@ class _CallSynthesizer:
                 log_request(speech.record, "grpc", with_text=self._settings.log_texts)
         call.speech = None
         self._last_request, self._num_texts = request, self._num_texts + 1
-        self._num_utterances += utterances
+        self._num_utterances += speech.utterances
         await self._send_audio(await encoder.end_text())
 
     async def finish(self) -> None:
@@ -313,7 +309,7 @@ class _CallSynthesizer:
         else:
             settings["voice"] = parsing.resolve_voice(message.voice_name, self._service.voices)
         return SpeechRequest(
-            plain_text(message.text),
+            message.text,
             language=parsing.parse_language(message.language_code),
             word_times=message.enable_word_time_offsets,
             lexicon=parsing.parse_dictionary(message.custom_dictionary),

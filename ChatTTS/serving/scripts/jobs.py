@@ -8,7 +8,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from ...audio.samples import SAMPLE_RATE
 from ...errors import ChatTTSError, ConfigError
 from ...longform.line_speaker import InterruptedReadingError, LineSpeaker
+from ...longform.planned import PlannedLine
 from ...longform.recording import Recording, SpokenPiece
 from ...utils.folders import data_folder
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError, ServingError
@@ -373,6 +374,7 @@ class ScriptJobs:
         script = store.source(job, self._limits.script_bytes).read(options, self._limits)
         voices = VoiceFinder(self._service, options, job.voices)
         plan = self._planner(job, options, voices).plan(script)
+        self._take_over(store, job, plan)
         speaker = LineSpeaker(voice, kept, self._side_by_side, job.interrupt)
         recording = Recording(script, plan, speaker, kept, options.reading(), warn=job.warn)
 
@@ -389,6 +391,15 @@ class ScriptJobs:
             "bytes": sound.stat().st_size,
             "chapters": len(chapters),
         }
+
+    def _take_over(self, store: JobStore, job: ScriptJob, plan: Sequence[PlannedLine]) -> None:
+        """Take the lines that failed scripts of the same client have spoken before."""
+        others = list(self._jobs.values())
+        failed = [other for other in others if other.state == FAILED and other.client == job.client]
+        if failed:
+            keys = [planned.key for planned in plan if planned.key is not None]
+            count = store.take_over(job, failed, keys)
+            logger.info("script=%s has %d lines of failed scripts", job.id, count)
 
     # -- forgetting --------------------------------------------------------------------------
 

@@ -237,6 +237,7 @@ class ScriptPlanner:
         parameters = self._voices.parameters(role.voice)
         request = SpeechRequest(
             "line",  # each line has its own text
+            reads_ssml=False,
             **_voice_fields(parameters),
             seed=options.seed if style.seed is None else style.seed,
             is_seeded=False,  # a book would drive all other results out of their cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...errors import ConfigError
@@ -124,6 +125,25 @@ class JobStore:
         """Return the spoken lines of a job."""
         return _CountedLines(self, job)
 
+    def take_over(self, job: ScriptJob, failed: Sequence[ScriptJob], keys: Iterable[str]) -> int:
+        """Move the lines to a job that failed jobs have spoken before, each under an equal key.
+
+        A failed job never goes on, so nothing else needs its lines.
+
+        Returns:
+            How many there were.
+        """
+        lines, count = KeptLines(self.folder_of_lines(job)), 0
+        for key in dict.fromkeys(keys):
+            for other in () if key in lines else failed:
+                size = lines.take_over(self.folder_of_lines(other), key)
+                if size:
+                    self._add(job.id, size)
+                    self._add(other.id, -size)
+                    count += 1
+                    break
+        return count
+
     def remove_lines(self, job: ScriptJob) -> None:
         """Delete the spoken lines of a job that is done."""
         KeptLines(self._of(job) / _LINES).remove()
@@ -181,7 +201,8 @@ class JobStore:
 
     def _add(self, name: str, size: int) -> None:
         with self._counts:
-            self._used[name] = self._used.get(name, 0) + size
+            if size > 0 or name in self._used:  # not one that was just removed
+                self._used[name] = self._used.get(name, 0) + size
 
 
 class _CountedLines(KeptLines):

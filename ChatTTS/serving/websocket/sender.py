@@ -70,6 +70,7 @@ class ContextSender:
             text=utterance.text,
             position=run.sent_samples,
             **({"lexicon": uses} if uses else {}),
+            **({"warnings": list(utterance.warnings)} if utterance.warnings else {}),
         )
 
     async def words_known(self, run: Run, words: Sequence[Word]) -> None:

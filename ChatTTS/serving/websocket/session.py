@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from ..errors import AuthenticationError, BadRequestError
 from ..live.context import Context
 from ..live.run import Run
 from ..live.send_queue import SocketClose
-from ..live.session import NORMAL, SocketSession, host_of
+from ..live.session import SocketSession, host_of
 from ..service import SpeechService
 from ..words import word_fields
 from .config import ContextConfig
@@ -32,8 +31,7 @@ from .messages import (
 from .sender import INTERFACE, ContextSender
 
 UNAUTHORIZED = 4401  # a closing code, which echoes HTTP's
-_AUTH_SECONDS = 10.0
-_ALL_SAID = SocketClose(NORMAL, "all was said")
+_MISSING = "the first message must be session.auth"
 
 
 class Session(SocketSession):
@@ -52,26 +50,17 @@ class Session(SocketSession):
         # The last run of each context: the client may still play it after all of it was sent.
         self._last_runs: OrderedDict[str | None, Run] = OrderedDict()
         self._has_named_contexts = False
-        self._is_closing = False
 
     async def authenticate(self) -> SocketClose | None:
         """Look for a valid key in the client's request, and then in its first message."""
         socket = self.websocket
         key = socket.headers.get("authorization") or socket.query_params.get("api_key")
         try:
-            if key is None and not self._authenticator.is_open:
-                data = await asyncio.wait_for(self.receive(), _AUTH_SECONDS)
-                message = parse(await self.decode(data)) if isinstance(data, str) else None
-                key = message.api_key if isinstance(message, Auth) else None
-            self.client = self._authenticator.client(key, host_of(socket))
-        except (AuthenticationError, BadRequestError, asyncio.TimeoutError) as error:
-            refusal = error
-            if not isinstance(refusal, AuthenticationError):
-                refusal = AuthenticationError("the first message must be session.auth")
-            self.refused(refusal)
+            first = await self.identify(self._authenticator, key, _key_of, _MISSING)
+        except AuthenticationError:
             reason = "an API key is needed, and was not given or is wrong"
             return SocketClose(UNAUTHORIZED, reason)
-        return None
+        return first if isinstance(first, SocketClose) else None
 
     async def handle(self, data: str) -> SocketClose | None:
         """Handle a message; errors are sent to the client, and the socket goes on."""
@@ -90,7 +79,7 @@ class Session(SocketSession):
             self._authenticator.client(message.api_key, host_of(self.websocket))
         elif isinstance(message, Cancel):
             await self._cancel(name, message.played_samples)
-        elif self._is_closing:
+        elif self.is_closing:
             raise BadRequestError("session.close was said: only input.cancel may follow")
         elif isinstance(message, Configure):
             await self._configure(name, message)
@@ -101,7 +90,7 @@ class Session(SocketSession):
         elif isinstance(message, Done):
             self._context(name).done()
         else:
-            await self._close()
+            await self.close_when_said()
 
     async def _configure(self, name: str | None, message: Configure) -> None:
         """Change a context's settings; those of the default context also apply to new ones."""
@@ -141,14 +130,6 @@ class Session(SocketSession):
             await sender.send("session.done")
             await self.remove_context(name)
 
-    async def _close(self) -> None:
-        self._is_closing = True
-        for context in self.contexts.values():
-            if not context.is_done:
-                context.done()
-        if not self.contexts:
-            await self.send_queue.close(_ALL_SAID)
-
     # -- contexts --------------------------------------------------------------------------
 
     def _context(self, name: str | None) -> Context:
@@ -177,8 +158,7 @@ class Session(SocketSession):
         if len(self._last_runs) > self.limits.contexts:
             self._last_runs.popitem(last=False)
 
-    async def remove_context(self, name: str | None) -> None:
-        """Forget a context; the socket is closed after the last one, if the client asked so."""
-        await super().remove_context(name)
-        if self._is_closing and not self.contexts:
-            await self.send_queue.close(_ALL_SAID)
+
+def _key_of(fields: dict[str, Any]) -> str | None:
+    message = parse(fields)
+    return message.api_key if isinstance(message, Auth) else None

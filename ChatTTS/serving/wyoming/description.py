@@ -16,10 +16,7 @@ def describe(service: SpeechService) -> Info:
 
     OpenAI's names are left out: they are further names of the same voices.
     """
-    default = service.voices.default
-    infos = [info for info in service.voices.list() if info.kind != "alias"]
-    infos.sort(key=lambda info: info.id != default)  # clients take the first by default
-    voices = [
+    voices = [  # clients take the first by default
         TtsVoice(
             name=info.id,
             attribution=_ATTRIBUTION,
@@ -28,7 +25,7 @@ def describe(service: SpeechService) -> Info:
             version=None,
             languages=[info.language] if info.language else list(_LANGUAGES),
         )
-        for info in infos
+        for info in service.voices.without_aliases()
     ]
     program = TtsProgram(
         name="ChatTTS",

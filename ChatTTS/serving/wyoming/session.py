@@ -12,7 +12,6 @@ from wyoming.tts import (
     SynthesizeChunk,
     SynthesizeStart,
     SynthesizeStop,
-    SynthesizeTextFormat,
 )
 
 from ..connections import Connection
@@ -137,8 +136,6 @@ def _config(event: Event) -> RunConfig:
     context = event.data.get("context") or {}
     if not (isinstance(voice, dict) and isinstance(context, dict)):
         raise BadRequestError("voice and context must be objects", param="voice")
-    if event.data.get("text_format") == SynthesizeTextFormat.SSML.value:
-        raise BadRequestError("SSML is not spoken here: send text", param="text_format")
     seed = context.get("seed")
     if seed is not None and type(seed) is not int:
         raise BadRequestError("seed must be a whole number", param="seed")

@@ -17,6 +17,7 @@ from ChatTTS.audio.pcm import to_int16
 from ...support.proxy_tools import ProxiedServer
 from ...support.riva_tools import TEXT
 from ..test_riva import (
+    test_a_document_of_ssml_is_spoken,
     test_a_recording_sets_the_voice,
     test_a_stream_gives_them_too,
     test_a_stream_keeps_its_audio_settings,
@@ -27,7 +28,6 @@ from ..test_riva import (
     test_flac_is_lossless,
     test_g711,
     test_ids_and_seeds_are_told,
-    test_of_ssml_the_text_is_spoken,
     test_opus_of_several_texts_is_one_file,
     test_other_rates_have_the_same_length,
     test_reflection_describes_all_services,

@@ -312,9 +312,10 @@ def test_the_front_ends_all_its_streams() -> None:
 
 def test_counts_of_lost_replicas_stay_and_their_memory_goes() -> None:
     known = KnownReplicas()
-    known.told(ReplicaState("a", Metrics(steps=5, blocks=7, block_bytes=64)))
-    known.told(ReplicaState("b", Metrics(steps=2, blocks=7, block_bytes=64)))
-    known.told(ReplicaState("a", Metrics(steps=6, blocks=7, block_bytes=64)))
-    assert known.total() == Metrics(steps=8, blocks=14, block_bytes=64)
+    sizes = {"block_bytes": 64, "block_positions": 32}
+    known.told(ReplicaState("a", Metrics(steps=5, blocks=7, **sizes)))
+    known.told(ReplicaState("b", Metrics(steps=2, blocks=7, **sizes)))
+    known.told(ReplicaState("a", Metrics(steps=6, blocks=7, **sizes)))
+    assert known.total() == Metrics(steps=8, blocks=14, **sizes)
     known.lost("a")
-    assert known.total() == Metrics(steps=8, blocks=7, block_bytes=64)
+    assert known.total() == Metrics(steps=8, blocks=7, **sizes)

@@ -6,11 +6,12 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from ChatTTS.errors import EngineDeadError
+from ChatTTS.errors import EngineDeadError, TextError
 from ChatTTS.serving.scripts.job import ScriptJob
 from ChatTTS.serving.scripts.store import JobStore
 from ChatTTS.serving.settings import Limits
@@ -259,6 +260,45 @@ def test_a_dead_engine_leaves_the_script_to_the_next_server(tmp_path: Path) -> N
         assert post(server, "More.").status_code == 503
     with tone_server(tmp_path) as (server, _):
         assert settled(server, name)["state"] == "done"
+
+
+def test_a_script_takes_the_lines_of_a_failed_one_of_its_client(tmp_path: Path) -> None:
+    text = "One.\n\nTwo.\n\nThree."
+    everything = ["One.", "Three.", "Two."]
+    with tone_server(tmp_path, api_keys=("anna", "bob")) as (server, model):
+
+        def state_of(name: str, key: str) -> str:
+            return str(get(server, f"/{name}", key).json()["state"])
+
+        def said(script: str, key: str, **fields: Any) -> tuple[str, list[str]]:
+            """Return how a script ended, and what was spoken for it."""
+            model.jobs.clear()
+            name = post(server, script, key, **fields).json()["id"]
+            assert eventually(lambda: state_of(name, key) in ("done", "failed"))
+            return state_of(name, key), sorted(model.said)
+
+        model.fails["Two."] = TextError("this text is too long for the model")
+        assert said(text, "anna") == ("failed", everything)
+        model.fails.clear()
+        # What another client, or another setting, would have to speak is not hers.
+        assert said(text, "bob") == ("done", everything)
+        assert said(text, "anna", seed=8) == ("done", everything)
+        assert said(text, "anna", voice="echo") == ("done", everything)
+        assert said("Three.\n\nFour.", "anna", loudness=-19) == ("done", ["Four."])
+        assert said(text, "anna") == ("done", ["Three.", "Two."])
+        assert said(text, "anna") == ("done", everything)  # a line is kept by one script
+        assert eventually(lambda: stored(tmp_path, ".line") == [])
+        store = server.scripts._store
+        assert store is not None
+        # The two lines that moved are not counted twice; of each some kB are estimated.
+        left = store.used - sum(path.stat().st_size for path in stored(tmp_path, ""))
+        assert 0 <= left <= 2 * 2048
+
+
+def stored(folder: Path, ending: str) -> list[Path]:
+    """Return the files of all scripts whose names have this ending."""
+    found = (folder / "scripts").glob("script-*/**/*")
+    return [path for path in found if path.is_file() and path.name.endswith(ending)]
 
 
 def test_what_is_damaged_or_half_deleted_does_not_stop_a_server(tmp_path: Path) -> None:

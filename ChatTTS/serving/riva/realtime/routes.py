@@ -55,9 +55,9 @@ def add_to(
     @app.get("/v1/audio/list_voices", include_in_schema=False)
     async def list_voices() -> dict[str, Any]:
         """List the voices by language, for Riva's realtime client."""
-        infos = await service.in_thread(service.voices.list)
+        infos = await service.in_thread(service.voices.without_aliases)
         own = service.model.config.defaults.language
-        names = [info.id for info in infos if info.kind != "alias"]
+        names = [info.id for info in infos]
         codes = [LANGUAGES[own]] if own else list(LANGUAGES.values())
         return {code: {"voices": names} for code in codes}
 

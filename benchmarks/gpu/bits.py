@@ -10,6 +10,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -90,13 +91,13 @@ def _products(given: Inputs, name: str, *, adapted: bool = False) -> Iterator[Ou
 
     def compute(config: KernelConfig, ranks: low_rank.RowRanks | None) -> Tensor:
         out = residual.clone() if kind.added else torch.empty_like(residual)
-        how = {"norm": norm_of, "gated": kind.gated, "added": kind.added}
+        how: dict[str, Any] = {"norm": norm_of, "gated": kind.gated, "added": kind.added}
         products.compute(config, x, weight, out, **how, ranks=ranks)
         return out
 
     def multiply(count: int) -> Tensor:
         sums = residual[:count].clone() if kind.added else None
-        how = {"norm": norm_of, "gated": kind.gated, "residual": sums}
+        how: dict[str, Any] = {"norm": norm_of, "gated": kind.gated, "residual": sums}
         return products.product(x[:count], weight, **how, ranks=ranks(count))
 
     configs: list[KernelConfig] = []

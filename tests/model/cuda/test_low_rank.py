@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ChatTTS.model.cuda.kernels.low_rank import LowRanks, RowRanks, to_ranks, to_ranks_torch
-from ChatTTS.model.cuda.kernels.products import compute, product, product_torch
+from ChatTTS.model.cuda.kernels.products import KernelConfig, compute, product, product_torch
 
 from ...support.kernel_tools import DEVICE
 from .test_products import CONFIGS, EPS, ERRORS, assert_near, normal, weights
@@ -92,7 +92,7 @@ def test_products_as_the_twin(dtype: torch.dtype, stack: str) -> None:
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.slow_for("qkv-configs*", "gate*-configs1", "one-configs1")
 def test_every_config_keeps_the_bits_of_rows_without(
-    dtype: torch.dtype, configs: list, stack: str
+    dtype: torch.dtype, configs: list[KernelConfig], stack: str
 ) -> None:
     rows, inputs, parts = 21, 300, STACKS[stack]
     x, weight = normal(rows, inputs, dtype=dtype), weights(sum(parts), inputs, dtype)

@@ -282,13 +282,15 @@ def from_ranks(
 
 
 @triton.jit
-def with_ranks(found: tl.tensor, other: tl.tensor, extra: tl.tuple) -> tl.tuple:
+def with_ranks(
+    found: tl.tensor, other: tl.tensor, extra: tl.tuple, gated: tl.constexpr
+) -> tl.tuple:
     """Return both products of a tile with what :func:`from_ranks` found.
 
-    Without a second product, ``other`` is the first one.
+    Only a gated product has another one.
     """
     found = tl.where(extra[1], found + extra[0], found)
-    if len(extra) > 2:
+    if gated:
         other = tl.where(extra[3], other + extra[2], other)
     return found, other
 

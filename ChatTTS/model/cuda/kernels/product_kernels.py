@@ -149,7 +149,7 @@ def product_at_once(
     if gated:
         other = joined(other_sums, tile_rows, tile_outputs)
     if stacked > 0:
-        found, other = with_ranks(found, other, extra)
+        found, other = with_ranks(found, other, extra, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 
@@ -214,7 +214,7 @@ def product_in_turns(
     if gated:
         other = joined(other_sums, tile_rows, tile_outputs)
     if stacked > 0:
-        found, other = with_ranks(found, other, extra)
+        found, other = with_ranks(found, other, extra, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 
@@ -285,7 +285,7 @@ def product_in_tiles(
                 other += other_sums
                 other_sums = zero
     if stacked > 0:
-        found, other = with_ranks(found, other, extra)
+        found, other = with_ranks(found, other, extra, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 
@@ -350,7 +350,7 @@ def product_by_lanes(
     if gated:
         other = tl.sum(other_sums, axis=2)
     if stacked > 0:
-        found, other = with_ranks(found, other, extra)
+        found, other = with_ranks(found, other, extra, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 

@@ -24,7 +24,7 @@ from ChatTTS.model.velocity.worker import Worker
 
 from ....support.adapter_tools import MODEL, shape_of
 from ....support.cuda_twins import use_twins
-from ....support.kernel_tools import DEVICE
+from ....support.kernel_tools import DEVICE, EMULATED
 from ....support.recorder_tools import ForgetfulRecorder
 from ....support.velocity_driver import STEPS, Driver, Told, alone, everything, make_data
 from ....support.velocity_fakes import Joined, run_all
@@ -217,6 +217,8 @@ def test_bits_beside_adapters(
     monkeypatch: pytest.MonkeyPatch, adapters: dict[str, Path], dtype: str
 ) -> None:
     """On the kernels themselves: together, alone, and on an engine without adapters."""
+    if not (EMULATED or torch.cuda.is_available()):
+        pytest.skip("needs compiled kernels: tests/ptx runs it")
     datas = with_adapters([make_data(i, length=5 + 3 * i, codes=2 * (i % 2)) for i in range(3)])
     sizes: dict[str, Any] = {"dtype": dtype, "device": str(DEVICE)}
     sizes |= {"max_num_batched_tokens": 32, "max_num_seqs": 3}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -105,7 +106,7 @@ def test_every_config_keeps_the_bits_of_rows_without(
     for config in configs:
         out, plain = torch.empty_like(expected), torch.empty_like(expected)
         norm = (torch.ones_like(x[0]), EPS) if config.norms else None
-        given = {"norm": norm, "gated": gated, "added": False}
+        given: dict[str, Any] = {"norm": norm, "gated": gated, "added": False}
         compute(config, x, weight, out, **given, ranks=ranks)
         compute(config, x, weight, plain, **given)
         assert torch.equal(out[without], plain[without])

@@ -292,7 +292,7 @@ KERNELS = ("ChatTTS.model.cuda.kernels",)
 # Modules built on the kernels, which are imported only where kernels can run.
 ON_KERNELS = (
     *KERNELS,
-    *within("ChatTTS.model.cuda", "layers te_llama text_draws"),
+    *within("ChatTTS.model.cuda", "adapters layers te_llama text_draws"),
     f"{VELOCITY}.cuda",
 )
 

@@ -277,7 +277,7 @@ def _accelerated(
         else f"the accelerated Llama needs CUDA, not {placement.device.type}"
     )
     if reason is None and options.adapters:
-        reason = "its kernels take no adapters"
+        reason = "the accelerated Llama takes no adapters"
     if reason is None:
         from .cuda.te_llama import load_te_llama
 

@@ -83,6 +83,7 @@ GROUPS: tuple[tuple[Part, ...], ...] = (
         *(_check(f"kernels {dtype}", "kernels", 100, dtype=dtype) for dtype in _DTYPES),
         _check("tests", "cuda_tests", 110),
     ),
+    (_of("adapters", 60, "bfloat16", is_check=True),),
     (_of("engine", 50, "bfloat16"),),
     (_of("products", 40, "bfloat16"),),
     (_of("steps", 50, "float32"),),

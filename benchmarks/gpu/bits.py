@@ -10,15 +10,17 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ChatTTS.model.cuda.kernels import attention, output_product, products, rotary
+from ChatTTS.model.cuda.kernels import attention, low_rank, output_product, products, rotary
 from ChatTTS.model.cuda.kernels.products import KernelConfig
 
 from .inputs import Inputs
 from .kernels import NewRows, paged_cache
+from .low_ranks import adapters_of, on_device, random_ranks
 from .products import kinds
 from .scale import Task
 
@@ -43,6 +45,10 @@ def measure(task: Task, dtype: str) -> None:
     checks: dict[str, Callable[[], Iterator[Outcome]]] = {
         f"product {name}": partial(_products, given, name) for name in kinds(task.scale.gpt)
     }
+    checks |= {
+        f"product {name} with adapters": partial(_products, given, name, adapted=True)
+        for name in kinds(task.scale.gpt)
+    }
     checks["attention"] = partial(_attention, given)
     checks["new rows"] = partial(_new_rows, given)
     task.record.put(dtype=dtype, right=0, wrong=[])
@@ -60,8 +66,13 @@ def measure(task: Task, dtype: str) -> None:
         raise RuntimeError(f"other bits in {dtype}: {'; '.join(wrong)}")
 
 
-def _products(given: Inputs, name: str) -> Iterator[Outcome]:
-    """Compare the kernels and tiles that are in use for any number of rows, then the numbers."""
+def _products(given: Inputs, name: str, *, adapted: bool = False) -> Iterator[Outcome]:
+    """Compare the kernels and tiles that are in use for any number of rows, then the numbers.
+
+    Args:
+        adapted: two of three rows have an adapter. The others are also compared with products
+            without adapters.
+    """
     kind, device = kinds(given.scale.gpt)[name], given.device
     most = given.scale.bit_rows
     x = given.normal(most, kind.inputs).to(device)
@@ -69,28 +80,40 @@ def _products(given: Inputs, name: str) -> Iterator[Outcome]:
     weight, gain = weight.to(device), given.normal(kind.inputs).to(device)
     residual = given.normal(most, kind.outputs).to(device)
     norm_of = (gain, _EPS) if kind.normed else None
+    low, own = on_device(random_ranks(given, kind), device), adapters_of(most, device)
     if device.type == "cuda":  # a product reads its weights before the launch before it is done
         torch.cuda.synchronize(device)
 
-    def compute(config: KernelConfig) -> Tensor:
+    def ranks(count: int) -> low_rank.RowRanks | None:
+        if not adapted:
+            return None
+        return low_rank.to_ranks(x[:count], low, own[:count], norm=norm_of)
+
+    def compute(config: KernelConfig, ranks: low_rank.RowRanks | None) -> Tensor:
         out = residual.clone() if kind.added else torch.empty_like(residual)
-        products.compute(config, x, weight, out, norm=norm_of, gated=kind.gated, added=kind.added)
+        how: dict[str, Any] = {"norm": norm_of, "gated": kind.gated, "added": kind.added}
+        products.compute(config, x, weight, out, **how, ranks=ranks)
         return out
 
     def multiply(count: int) -> Tensor:
         sums = residual[:count].clone() if kind.added else None
-        return products.product(x[:count], weight, norm=norm_of, residual=sums, gated=kind.gated)
+        how: dict[str, Any] = {"norm": norm_of, "gated": kind.gated, "residual": sums}
+        return products.product(x[:count], weight, **how, ranks=ranks(count))
 
     configs: list[KernelConfig] = []
     for count in range(1, most + 1):
         config = products.choose_config(weight, count, normed=kind.normed, gated=kind.gated)
         configs += [] if config in configs else [config]
     first, *others = configs
-    whole = compute(first)
+    whole = compute(first, ranks(most))
     yield "its numbers", bool(whole.isfinite().all())
+    if adapted:
+        plain = compute(first, None)
+        yield "rows without", torch.equal(whole[own < 0], plain[own < 0])
+        yield "rows with", not bool((whole == plain)[own >= 0].all(dim=1).any())
     for config in others:
         name = f"{config.kernel.fn.__name__} {config.tile_rows} x {config.tile_outputs}"
-        yield name, torch.equal(compute(config), whole)
+        yield name, torch.equal(compute(config, ranks(most)), whole)
     for count in (count for count in _ROWS if count <= most):
         yield f"{count} rows", torch.equal(multiply(count), whole[:count])
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from ChatTTS.model.cuda.kernels import (
     attention,
     embedding,
+    low_rank,
     norm,
     output_product,
     prefill,
@@ -32,6 +33,7 @@ from ChatTTS.model.sampling import Draw
 from ChatTTS.model.velocity.configs import CacheConfig
 
 from .inputs import Inputs, error, spoil
+from .low_ranks import adapters_of, on_device, random_ranks
 from .model import key
 from .products import kinds
 from .scale import Task
@@ -72,7 +74,16 @@ def measure(task: Task, dtype: str) -> None:
 def checks(given: Inputs) -> Iterator[Check]:
     """Yield the checks of every kernel at every number of rows."""
     for rows in given.scale.check_rows:
-        for part in (_small, _rotary, _attention, _new_rows, _products, _draws, _results):
+        for part in (
+            _small,
+            _rotary,
+            _attention,
+            _new_rows,
+            _products,
+            _adapters,
+            _draws,
+            _results,
+        ):
             for name, check in part(given, rows):
                 yield f"{name}, {rows} rows", check
     yield "prompt attention", lambda: _prompts(given)
@@ -348,6 +359,39 @@ def _products(given: Inputs, rows: int) -> Iterator[Check]:
     for name in kinds(gpt):
         yield f"product {name}", partial(check, name)
     yield "product of the heads", head
+
+
+def _adapters(given: Inputs, rows: int) -> Iterator[Check]:
+    """Check products of rows of which two of three have an adapter."""
+
+    def check(name: str) -> tuple[float, float]:
+        kind = kinds(given.scale.gpt)[name]
+        low = random_ranks(given, kind)
+        x, gain = given.normal(rows, kind.inputs), given.normal(kind.inputs)
+        weight = given.normal(kind.outputs * (1 + kind.gated), kind.inputs) * kind.inputs**-0.5
+        residual = given.normal(rows, kind.outputs)
+
+        def multiply(reduce: Callable[..., Any], way: Callable[..., Tensor]) -> Callable[..., Any]:
+            def both(x: Tensor, weight: Tensor, gain: Tensor, residual: Tensor) -> Tensor:
+                own = adapters_of(rows, x.device)
+                norm_of = (gain, _EPS) if kind.normed else None
+                return way(
+                    x,
+                    weight,
+                    norm=norm_of,
+                    residual=residual if kind.added else None,
+                    gated=kind.gated,
+                    ranks=reduce(x, on_device(low, x.device), own, norm=norm_of),
+                )
+
+            return both
+
+        kernels = multiply(low_rank.to_ranks, products.product)
+        twins = multiply(low_rank.to_ranks_torch, products.product_torch)
+        return given.on_both(kernels, twins, x, weight, gain, residual), given.allowed
+
+    for name in kinds(given.scale.gpt):
+        yield f"product {name} with adapters", partial(check, name)
 
 
 def _draws(given: Inputs, rows: int) -> Iterator[Check]:

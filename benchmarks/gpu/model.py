@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -52,7 +52,13 @@ def language_model(task: Task) -> Path:
     return folder
 
 
-def engine_args(task: Task, dtype: str, *, batch_invariant: bool = True) -> EngineArgs:
+def engine_args(
+    task: Task,
+    dtype: str,
+    *,
+    batch_invariant: bool = True,
+    adapters: Mapping[str, Path] | None = None,
+) -> EngineArgs:
     """Return an engine's settings for that model and the most streams, otherwise the defaults."""
     return EngineArgs(
         language_model(task),
@@ -62,6 +68,7 @@ def engine_args(task: Task, dtype: str, *, batch_invariant: bool = True) -> Engi
         kv_memory=task.scale.kv_memory,
         max_num_seqs=max(task.scale.streams),
         max_num_batched_tokens=task.scale.batched_tokens,
+        adapters=adapters,
     )
 
 

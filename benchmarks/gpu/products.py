@@ -28,22 +28,23 @@ _WAYS = ("kernel", "library", "bare")
 
 @dataclass(frozen=True)
 class Kind:
-    """One of a layer's products."""
+    """One of a layer's products, whose matrix stacks some projections."""
 
     inputs: int
     outputs: int
     normed: bool = False
     gated: bool = False
     added: bool = False
+    stacked: int = 1
 
 
 def kinds(gpt: GPTConfig) -> dict[str, Kind]:
     """Return the products of a layer, by the names of their matrices."""
     hidden, inner = gpt.hidden_size, gpt.intermediate_size
     return {
-        "qkv": Kind(hidden, 3 * hidden, normed=True),
+        "qkv": Kind(hidden, 3 * hidden, normed=True, stacked=3),
         "out": Kind(hidden, hidden, added=True),
-        "gate_up": Kind(hidden, inner, normed=True, gated=True),
+        "gate_up": Kind(hidden, inner, normed=True, gated=True, stacked=2),
         "down": Kind(inner, hidden, added=True),
     }
 

@@ -213,6 +213,17 @@ def _products(found: Found) -> Iterator[str]:
         )
 
 
+def _adapters(found: Found) -> Iterator[str]:
+    for what, is_right in found.get("is_right", {}).items():
+        yield f"  {'yes' if is_right else 'NO '}  {what}"
+    for streams, own in found.get("streams", {}).items():
+        cells = ", ".join(f"{name} {ms['median']:.3f}" for name, ms in own.items())
+        yield f"{streams:>4} streams, ms a step with adapters of rank {found['rank']}: {cells}"
+    for name, own in found.get("prompt_ms", {}).items():
+        cells = ", ".join(f"{rows}: {ms['median']:.2f}" for rows, ms in own.items())
+        yield f"ms of a prompt, {name}: {cells}"
+
+
 def _attention(found: Found) -> Iterator[str]:
     for streams, own in found.get("streams", {}).items():
         yield f"{streams:>4} streams: {own['us']:.1f} us a layer, {own['gb_s']:.0f} GB/s"
@@ -259,6 +270,7 @@ _LINES: dict[str, Callable[[Found], Iterator[str]]] = {
     "joins": _joins,
     "beside": _beside,
     "attention": _attention,
+    "adapters": _adapters,
     "standard": _standard,
     "peer": _peer,
     "sound": _sound,

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 from unittest.mock import patch
@@ -49,16 +51,19 @@ class Loaded:
     blocks: int
     scale: Scale
 
-    def record(self) -> None:
-        """Record the steps of all numbers of streams."""
+    def record(self, *, adapted: bool = False) -> None:
+        """Record the steps of all numbers of streams, of rows with adapters or without."""
         buckets = self.steps.buckets
         wanted = {next(b for b in buckets if b >= count) for count in self.scale.streams}
         with ieee_float32():
             for rows in sorted(wanted, reverse=True):
-                self.steps.record(rows)
+                self.steps.record(rows, adapted=adapted)
 
-    def lay_out(self, streams: int) -> list[tuple[int, ...]]:
+    def lay_out(self, streams: int, adapters: Sequence[int] = (-1,)) -> list[tuple[int, ...]]:
         """Put ``streams`` sequences on the device, each shortly before the timed position.
+
+        Args:
+            adapters: the numbers of their adapters, by turns; -1 for none.
 
         Returns:
             Their block tables; the blocks are in random order.
@@ -70,7 +75,13 @@ class Loaded:
         end = scale.gpt.num_audio_tokens - 1
         self.steps.lay_out(
             [
-                DecodeInput(row, position, window[-1], Draw(settings, key(row), 100, window, end))
+                DecodeInput(
+                    row,
+                    position,
+                    window[-1],
+                    Draw(settings, key(row), 100, window, end),
+                    adapter=adapters[row % len(adapters)],
+                )
                 for row in range(streams)
             ]
         )
@@ -78,10 +89,17 @@ class Loaded:
         return [tuple(row) for row in places.reshape(streams, self.blocks).tolist()]
 
 
-def load(task: Task, dtype: str, *, batch_invariant: bool = True) -> Loaded:
+def load(
+    task: Task,
+    dtype: str,
+    *,
+    batch_invariant: bool = True,
+    adapters: Mapping[str, Path] | None = None,
+) -> Loaded:
     """Load the model and record the CUDA graphs of the timed steps; both times are recorded."""
     scale, record = task.scale, task.record
-    config = engine_args(task, dtype, batch_invariant=batch_invariant).create_engine_config()
+    args = engine_args(task, dtype, batch_invariant=batch_invariant, adapters=adapters)
+    config = args.create_engine_config()
     began = time.perf_counter()
     model = ModelLoader(config).load()
     synchronize(task.device)
@@ -123,7 +141,7 @@ def measure(task: Task, dtype: str, batch_invariant: bool = True, details: bool 
         expected = json.loads(expectation(task).read_text(encoding="utf-8"))
     results: dict[str, Any] = {}
     for streams in scale.streams:
-        results[str(streams)] = _measure(loaded, streams, task.device)
+        results[str(streams)] = step_times(loaded, streams, task.device)
         step = results[str(streams)]["step_ms"]["median"]
         read = work.weight_bytes + streams * scale.positions * work.position_bytes
         floor = 1000 * read / rate
@@ -139,7 +157,7 @@ def measure(task: Task, dtype: str, batch_invariant: bool = True, details: bool 
         record.put(peak_gb=torch.cuda.max_memory_allocated() / 1e9)
     prompts = {}
     for rows in scale.prompts:
-        prompts[str(rows)] = _prompt(loaded, rows, task.device)
+        prompts[str(rows)] = prompt_times(loaded, rows, task.device)
         record.put(prompt_ms=prompts)
     if not details:
         return
@@ -150,26 +168,32 @@ def measure(task: Task, dtype: str, batch_invariant: bool = True, details: bool 
     with patch.dict(os.environ, {dependent_launch.OVERLAP_VARIABLE: "0"}):
         loaded.record()
         for streams in scale.streams:
-            apart = _measure(loaded, streams, task.device)["step_ms"]
+            apart = step_times(loaded, streams, task.device)["step_ms"]
             results[str(streams)]["without_overlap_ms"] = apart["median"]
             record.put(streams=results)
 
 
-def _measure(loaded: Loaded, streams: int, device: torch.device) -> dict[str, Any]:
+def step_times(
+    loaded: Loaded, streams: int, device: torch.device, adapters: Sequence[int] = (-1,)
+) -> dict[str, Any]:
     """Return the times of a step.
 
     They are milliseconds on the device, microseconds of the host to launch it, and microseconds
     to read its results.
+
+    Args:
+        adapters: see :meth:`Loaded.lay_out`.
     """
+    adapted = max(adapters) >= 0
     steps, count = loaded.steps, loaded.scale.steps
     on_device, launching, reading = [], [], []
     for _ in range(loaded.scale.rounds + 2):
-        tables = loaded.lay_out(streams)
-        steps.run(tables, 1)()
+        tables = loaded.lay_out(streams, adapters)
+        steps.run(tables, 1, adapted=adapted)()
         synchronize(device)
         span = DeviceSpan(device)
         began = time.perf_counter()
-        pending = steps.run(tables, count)
+        pending = steps.run(tables, count, adapted=adapted)
         launching.append((time.perf_counter() - began) / count)
         on_device.append(span.seconds() / count)
         began = time.perf_counter()
@@ -183,8 +207,14 @@ def _measure(loaded: Loaded, streams: int, device: torch.device) -> dict[str, An
     }
 
 
-def _prompt(loaded: Loaded, rows: int, device: torch.device) -> dict[str, float]:
-    """Time a step that reads a prompt of ``rows`` positions, hidden state to the host included."""
+def prompt_times(
+    loaded: Loaded, rows: int, device: torch.device, adapter: int = -1
+) -> dict[str, float]:
+    """Time a step that reads a prompt of ``rows`` positions, hidden state to the host included.
+
+    Args:
+        adapter: the number of the prompt's adapter, or -1.
+    """
     scale, model = loaded.scale, loaded.model
     blocks = -(-rows // loaded.pool.shape[4])
     if blocks > len(loaded.pool):
@@ -197,6 +227,7 @@ def _prompt(loaded: Loaded, rows: int, device: torch.device) -> dict[str, float]
         tables=np.arange(blocks, dtype=np.int32).reshape(1, blocks),
         table_of=np.zeros(rows, dtype=np.int32),
         draws=np.array([rows - 1], dtype=np.int32),
+        adapter_of=None if adapter < 0 else np.full(rows, adapter, dtype=np.int32),
     )
     assert isinstance(model.llama, TritonLlama)
     assert model.recorder is not None
@@ -211,7 +242,7 @@ def _prompt(loaded: Loaded, rows: int, device: torch.device) -> dict[str, float]
         max_positions=scale.gpt.max_position_embeddings,
     )
     with ieee_float32():
-        recorded.record(rows)
+        recorded.record(rows, adapted=adapter >= 0)
     return spread(wall_seconds(lambda: recorded.forward(batch, loaded.pool), device, 5))
 
 

@@ -120,6 +120,34 @@ def test_steps_are_timed_where_they_should_be(folder: Path, on_triton: None) -> 
     assert first < TINY.positions <= first + 1 + TINY.steps
 
 
+def test_adapters(folder: Path, on_triton: None) -> None:
+    found = do("adapters", folder, dtype="float32")
+
+    assert list(found["is_right"].values()) == [True] * 3
+    for own in found["streams"].values():
+        assert list(own) == ["not loaded", "none", "one", "two and none"]
+        assert all(spread["min"] > 0 for spread in own.values())
+    assert set(found["prompt_ms"]) == {"not loaded", "one"}
+    lines = shown("adapters float32", found)
+    assert "yes  rows without are as on an engine without" in lines
+    assert "rank 16" in lines
+
+
+def test_rows_that_adapters_change_are_found(folder: Path, on_triton: None) -> None:
+    """Rows without an adapter that would get one."""
+    from ChatTTS.model.cuda import layers
+
+    right: Any = vars(layers)["to_ranks"]
+
+    def wrong(x: Any, low: Any, adapter_of: Any, **given: Any) -> Any:
+        return right(x, low, adapter_of.clamp_min(0), **given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layers, "to_ranks", wrong)
+        with pytest.raises(RuntimeError, match="lone run; rows without"):
+            do("adapters", folder, dtype="float32")
+
+
 def test_engine(folder: Path, on_triton: None) -> None:
     found = do("engine", folder, dtype="float32")
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from ChatTTS.model.cuda.kernels import (
     attention,
     embedding,
+    low_rank,
     norm,
     output_product,
     prefill,
@@ -68,6 +69,29 @@ def _tiles() -> None:
     config = products.KernelConfig(product_in_tiles, 64, 32, 4, 4)
     products.compute(config, x, weight, out, norm=None, gated=False, added=False)
     _check(out, products.product_torch(x, weight))
+
+
+def _adapters() -> None:
+    """Multiply rows of two adapters and of none; stacked matrices that end within a tile."""
+    x, own = _random(5, 136), torch.tensor([1, -1, 0, 0, 1], dtype=torch.int32)
+    ranks = torch.tensor([0, 3, 3, 8, 9, 11, 12])
+    low = low_rank.LowRanks(
+        _random(12, 136, dtype=torch.float32, seed=1) * 0.1,
+        _random(12, 20, dtype=torch.float32, seed=2),
+        ranks.int(),
+        3,
+        5,
+    )
+    norm_of = _random(136, seed=3), 1e-5
+    weight = _random(20 + 2 * 12, 136, seed=4) * 0.1
+    found = low_rank.to_ranks(x, low, own, norm=norm_of)
+    expected = low_rank.to_ranks_torch(x, low, own, norm=norm_of)
+    is_own = ~expected.values.isnan()
+    torch.testing.assert_close(found.values[is_own], expected.values[is_own], rtol=0.02, atol=0.02)
+    _check(
+        products.product(x, weight, norm=norm_of, ranks=expected),
+        products.product_torch(x, weight, norm=norm_of, ranks=expected),
+    )
 
 
 def _attention() -> None:
@@ -139,6 +163,7 @@ SCENARIOS: dict[str, Scenario] = {
     "product-turns": partial(_product, 70, 520, torch.bfloat16),
     "product-lanes": partial(_product, 5, 136, torch.float32),
     "product-tiles": _tiles,
+    "adapters": _adapters,
     "attention": _attention,
     "new-rows": _new_rows,
     "prompts": _prompts,

@@ -124,6 +124,7 @@ _WAITS_TWICE = ("product_in_tiles", "wait")
         ("product-turns", {"barrier": 5, "wait": 2, "mask": 1}),
         ("product-lanes", {"barrier": 5, "wait": 2, "mask": 1}),
         ("product-tiles", {"barrier": 4, "wait": 4, "mask": 1}),
+        ("adapters", {"barrier": 5, "mask": 2}),
         ("attention", {"barrier": 15}),
         ("new-rows", {"barrier": 20, "mask": 1}),
         ("prompts", {"barrier": 5, "wait": 2, "mask": 1}),

@@ -34,6 +34,18 @@ def test_no_bit_of_the_whole_engine_depends_on_the_batch() -> None:
 
 
 @pytest.mark.slow
+def test_products_of_rows_with_adapters() -> None:
+    assert _launches(run_tests(90, "tests/model/cuda/test_low_rank.py")) > 100
+
+
+@pytest.mark.slow
+def test_no_bit_of_the_whole_engine_depends_on_adapters() -> None:
+    file = "tests/model/velocity/cuda/test_adapters.py"
+    printed = run_tests(90, file, "-k", "test_bits_beside_adapters", races=False)
+    assert _launches(printed) > 500
+
+
+@pytest.mark.slow
 def test_no_bit_depends_on_the_number_of_ranks() -> None:
     printed = run_tests(90, "tests/model/velocity/ranks/test_triton.py", races=False)
     assert _launches(printed) > 500

@@ -31,6 +31,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from ChatTTS.config import EmbedConfig
+from ChatTTS.model.adapters import Adapter, LowRank, projections
 from ChatTTS.model.cuda import kernels
 from ChatTTS.model.cuda.kernels.product_kernels import product_in_turns
 from ChatTTS.model.cuda.kernels.products import product
@@ -199,6 +200,7 @@ TEXT_IDS, CODEBOOKS, CODES = 21178, 4, 626
 def launch_little(dtype: torch.dtype) -> None:
     """Launch each kernel at least once, in the published model's size."""
     _steps(PUBLISHED, 32, dtype, (1,), batch_invariant=True)
+    _steps(PUBLISHED, 32, dtype, (1,), batch_invariant=True, adapted=True)
     _products(dtype)
     _standard_path(PUBLISHED, dtype, (20,))
 
@@ -206,6 +208,7 @@ def launch_little(dtype: torch.dtype) -> None:
 def launch_published(dtype: torch.dtype) -> None:
     """Launch all kernels in every way that the package uses for the published model."""
     _engine(PUBLISHED, 32, dtype)
+    _steps(PUBLISHED, 32, dtype, ROWS, batch_invariant=True, adapted=True)
     _standard_path(PUBLISHED, dtype, (1, 3, 40))
     _draws()
 
@@ -216,6 +219,8 @@ def launch_sizes(dtype: torch.dtype) -> None:
         _engine(replace(PUBLISHED, num_key_value_heads=kv_heads), 32, dtype)
     for shape, block_size in ((SMALL, 8), (SMALL, 64), (WIDE, 16)):
         _engine(shape, block_size, dtype)
+    grouped = replace(SMALL, num_key_value_heads=1)
+    _steps(grouped, 32, dtype, ROWS[:3], batch_invariant=True, adapted=True)
 
 
 def _engine(shape: LlamaShape, block_size: int, dtype: torch.dtype) -> None:
@@ -234,8 +239,9 @@ def _steps(
     rows: tuple[int, ...],
     *,
     batch_invariant: bool,
+    adapted: bool = False,
 ) -> tuple[TritonLlama, Embed]:
-    """Launch the engine's decode steps with each number of rows."""
+    """Launch the engine's decode steps with each number of rows, all with adapters or none."""
     embed = _embed(shape, dtype)
     llama = TritonLlama(
         shape,
@@ -245,6 +251,7 @@ def _steps(
         rotary_tables(shape),
         block_size,
         batch_invariant=batch_invariant,
+        adapters=[_adapter(shape)] if adapted else (),
     )
     pool = llama.new_pool(4)
     steps = DecodeSteps(
@@ -256,9 +263,21 @@ def _steps(
         max_positions=shape.max_position_embeddings,
     )
     for count in rows:
-        steps._step(count)
+        steps._step(count, adapted)
     TextAttention(llama, pool, 1).prepare(steps._places(1))
     return llama, embed
+
+
+def _adapter(shape: LlamaShape) -> Adapter:
+    """Return an adapter of 16 ranks on all projections of the first layer."""
+    sizes = projections(shape).items()
+    return Adapter(
+        "some",
+        {
+            (0, name): LowRank(torch.zeros(16, inputs), torch.zeros(outputs, 16))
+            for name, (outputs, inputs) in sizes
+        },
+    )
 
 
 def _standard_path(shape: LlamaShape, dtype: torch.dtype, batches: tuple[int, ...]) -> None:

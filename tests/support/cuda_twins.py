@@ -20,6 +20,7 @@ from ChatTTS.model.cuda import layers, te_llama  # isort: skip
 from ChatTTS.model.cuda.kernels import (  # isort: skip
     attention,
     embedding,
+    low_rank,
     norm,
     output_product,
     prefill,
@@ -46,6 +47,7 @@ KERNELS = {
     "rotate_and_store": rotary,
     "store_results": step_results,
     "swiglu": swiglu,
+    "to_ranks": low_rank,
 }
 
 

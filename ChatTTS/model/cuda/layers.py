@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +14,9 @@ from ...errors import ConfigError
 from ..llama_config import LlamaShape
 from ..llama_weights import LayerWeights
 from ..share import Peers, Share
-from .kernels.attention import ContextSplits, attend_new_rows, attend_rows
+from .adapters import NO_ADAPTERS, LayerAdapters
+from .kernels.attention import attend_new_rows, attend_rows
+from .kernels.low_rank import LowRanks, RowRanks, to_ranks
 from .kernels.norm import rms_norm
 from .kernels.output_product import product_of_splits
 from .kernels.prefill import attend_chunks
@@ -85,6 +87,7 @@ class Product(Protocol):
         residual: Tensor | None = None,
         gated: bool = False,
         out: Tensor | None = None,
+        ranks: RowRanks | None = None,
     ) -> Tensor: ...
 
 
@@ -96,8 +99,14 @@ def library_product(
     residual: Tensor | None = None,
     gated: bool = False,
     out: Tensor | None = None,
+    ranks: RowRanks | None = None,
 ) -> Tensor:
-    """Compute :func:`~.kernels.products.product` with torch's matrix product, for many rows."""
+    """Compute :func:`~.kernels.products.product` with torch's matrix product, for many rows.
+
+    Products that adapters add to are left to the kernels.
+    """
+    if ranks is not None:
+        return product(x, weight, norm=norm, residual=residual, gated=gated, out=out, ranks=ranks)
     if norm is not None:
         x = rms_norm(x, *norm)
     if gated:
@@ -114,7 +123,8 @@ class TritonLayers:
     embedding, storing keys and values, and attention over the splits; their merge, output
     projection and residual; norm and gate and up projections; down projection and residual. With
     more than 16 rows the merge is a launch of its own; with more than 64, and in float32, each of
-    the two norms.
+    the two norms. In a step of rows with adapters the merge is a launch of its own, too, and
+    another one before each product takes these rows to the ranks of their adapters.
 
     Args:
         shape: sizes and constants.
@@ -123,6 +133,7 @@ class TritonLayers:
         row_independent: whether every bit of a row's result must be independent of the other rows
             of the step, and of how a prompt was cut into chunks.
         share, peers: the rank, and how it reaches the others; by default it is the only one.
+        adapters: those of each layer; none if there are several ranks.
 
     Attributes:
         rotary: these tables, on the device.
@@ -140,6 +151,7 @@ class TritonLayers:
         row_independent: bool,
         share: Share | None = None,
         peers: Peers | None = None,
+        adapters: Sequence[LayerAdapters] = (),
     ) -> None:
         if shape.head_dim > _LARGEST_HEAD:
             raise ConfigError(
@@ -154,9 +166,15 @@ class TritonLayers:
         cosines, sines = (table.to(device).contiguous() for table in rotary)
         self.rotary = cosines, sines
         self._is_row_independent = row_independent
+        self._adapters = tuple(adapters)
 
     def __call__(
-        self, x: Tensor, rows: AttentionMetadata, pool: Tensor, kept: Tensor | None = None
+        self,
+        x: Tensor,
+        rows: AttentionMetadata,
+        pool: Tensor,
+        kept: Tensor | None = None,
+        adapter_of: Tensor | None = None,
     ) -> Tensor:
         """Apply all layers to the rows, and write their keys and values into the pool.
 
@@ -166,6 +184,8 @@ class TritonLayers:
             pool: [blocks, layers, 2, kv heads, block size, head size].
             kept: [layers, at least as many rows, (heads + 2 * kv heads) * head size], contiguous;
                 receives the queries, keys and values of each layer before the rotation.
+            adapter_of: int32 [rows], contiguous, the number of each row's adapter, or -1; ``None``
+                if no row has one.
 
         Returns:
             ``x``, which holds the hidden states before the final norm.
@@ -174,20 +194,30 @@ class TritonLayers:
         heads = len(self._share.heads)
         multiply = self.product_for(len(x))
         for index, layer in enumerate(self._layers):
+            low = NO_ADAPTERS if adapter_of is None else self._adapters[index]
             own = None if kept is None else kept[index, : len(x)]
-            qkv = multiply(x, layer.qkv, norm=(layer.attention_norm, eps), out=own)
+            norm = layer.attention_norm, eps
+            ranks = _reduced(x, low.qkv, adapter_of, norm)
+            qkv = multiply(x, layer.qkv, norm=norm, out=own, ranks=ranks)
+            columns = self._share.query_columns()
             if rows.tiles is None:
                 where = rows.tables, rows.table_of, rows.positions
                 splits = attend_new_rows(
                     qkv, self.rotary, pool, index, *where, heads=heads, most=rows.most
                 )
-                self._project(splits, layer.out, x)
+                if low.out is None and self._peers is None and multiply is product:
+                    product_of_splits(splits, layer.out, x)
+                else:
+                    mixed = splits.merged(layer.out.dtype).flatten(1)
+                    self._add(mixed, columns, layer.out, x, low.out, adapter_of)
             else:
-                mixed = self._attend(qkv, rows, rows.tiles, pool, index)
-                self._add(mixed.flatten(1), self._share.query_columns(), layer.out, x)
-            gated = multiply(x, layer.gate_up, norm=(layer.mlp_norm, eps), gated=True)
+                mixed = self._attend(qkv, rows, rows.tiles, pool, index).flatten(1)
+                self._add(mixed, columns, layer.out, x, low.out, adapter_of)
+            norm = layer.mlp_norm, eps
+            ranks = _reduced(x, low.gate_up, adapter_of, norm)
+            gated = multiply(x, layer.gate_up, norm=norm, gated=True, ranks=ranks)
             columns = self._share.columns(self._shape.intermediate_size)
-            self._add(gated, columns, layer.down, x)
+            self._add(gated, columns, layer.down, x, low.down, adapter_of)
         return x
 
     def product_for(self, rows: int) -> Product:
@@ -205,27 +235,40 @@ class TritonLayers:
             return attend_rows(query, pool, layer, tables, table_of, positions, most=rows.most)
         return attend_chunks(query, pool, layer, tables, positions, tiles)
 
-    def _project(self, splits: ContextSplits, weight: Tensor, x: Tensor) -> None:
-        """Add the output projection of the merged splits to ``x``."""
-        if self._peers is None and self.product_for(len(x)) is product:
-            product_of_splits(splits, weight, x)
-        else:
-            mixed = splits.merged(weight.dtype).flatten(1)
-            self._add(mixed, self._share.query_columns(), weight, x)
-
-    def _add(self, inputs: Tensor, columns: list[int], weight: Tensor, x: Tensor) -> None:
+    def _add(
+        self,
+        inputs: Tensor,
+        columns: list[int],
+        weight: Tensor,
+        x: Tensor,
+        low: LowRanks | None,
+        adapter_of: Tensor | None,
+    ) -> None:
         """Add the product of ``inputs`` and ``weight`` to ``x``.
 
         Args:
             inputs: the rank's own columns of the rows.
             columns: how many columns each rank of the stage has.
             weight: of the rank's own outputs.
+            low, adapter_of: what adapters add to the product, and the adapter of each row.
         """
         multiply = self.product_for(len(x))
         if self._peers is None:
-            multiply(inputs, weight, residual=x)
+            multiply(inputs, weight, residual=x, ranks=_reduced(inputs, low, adapter_of))
             return
         inputs = self._peers.gather(inputs, columns)
         own, hidden = self._share.own(x.shape[1]), self._share.columns(x.shape[1])
         part = x[:, own.start : own.stop].contiguous()
         x.copy_(self._peers.gather(multiply(inputs, weight, residual=part), hidden))
+
+
+def _reduced(
+    x: Tensor,
+    low: LowRanks | None,
+    adapter_of: Tensor | None,
+    norm: tuple[Tensor, float] | None = None,
+) -> RowRanks | None:
+    """Return rows at the ranks of their adapters, if any adapter adds to their product."""
+    if low is None or adapter_of is None:
+        return None
+    return to_ranks(x, low, adapter_of, norm=norm)

@@ -217,11 +217,6 @@ class ModelLoader:
         if self._placement.device.type != "cuda":
             return False
         reason = why_no_kernels(self._placement.device)
-        if reason is None and self._adapters:
-            reason = (
-                "its CUDA kernels take no adapters; merge one into a checkpoint of its own to have "
-                "them (python -m recipes.fine_tune merge)"
-            )
         if reason is not None:
             logger.warning("velocity computes with torch alone, which is slower: %s", reason)
         return reason is None
@@ -251,6 +246,7 @@ class ModelLoader:
             batch_invariant=self._config.model.batch_invariant,
             share=self._share,
             peers=self._peers,
+            adapters=self._adapters,
         )
         if self._peers is not None:
             return llama, TritonSampler(), None

@@ -10,15 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks.common.random_adapter import save_adapter
 from ChatTTS.model.adapters import Adapter
 from ChatTTS.model.llama_config import LlamaShape
 from ChatTTS.model.llama_weights import LlamaFile
-from ChatTTS.model.velocity import model_loader
-from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.llama import LlamaModel
 
-from ...support.adapter_tools import MODEL, make_adapter, merged_tensors, shape_of
+from ...support.adapter_tools import make_adapter, merged_tensors
 from ...support.velocity_models import (
     Inputs,
     Machine,
@@ -120,23 +117,6 @@ def test_on_smaller_weights(
         assert error_of(found, expected[: len(found)]) < error
         alone = Machine(llama, 32, [own], seed=5)
         assert torch.equal(alone.run(7)[0][: len(found)], found)
-
-
-def test_cuda_kernels_are_left_for_torch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """They take no adapters; the message names the way to have both."""
-    monkeypatch.setattr(model_loader, "why_no_kernels", lambda device: None)
-    found = []
-    for adapters in (save_adapter(tmp_path / "a", shape_of()), None):
-        args = EngineArgs(MODEL, device="cpu", adapters=adapters)
-        loader = model_loader.ModelLoader(args.create_engine_config())
-        loader.load()
-        gpu = replace(loader._placement, device=torch.device("cuda"))
-        monkeypatch.setattr(loader, "_placement", gpu)
-        found.append(loader._has_triton())
-    assert found == [False, True]
-    assert "merge" in caplog.text
 
 
 @pytest.mark.parametrize("threads", [1, 3])

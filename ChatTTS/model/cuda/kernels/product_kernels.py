@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 
 from .dependent_launch import follow
+from .low_rank import from_ranks, with_ranks
 
 # Parts of a product in 16 bits, and the inputs of one part in each round. ``joined`` relies on
 # there being four parts.
@@ -60,7 +61,7 @@ def norm_rows(
     tl.store(out + place, part, mask=mask)
 
 
-@triton.jit(do_not_specialize=["rows"])
+@triton.jit(do_not_specialize=["rows", "most"])
 def product_at_once(
     x: tl.tensor,
     weight: tl.tensor,
@@ -68,6 +69,11 @@ def product_at_once(
     out: tl.tensor,
     rows: tl.tensor,
     eps: tl.tensor,
+    ranks: tl.tensor,
+    up: tl.tensor,
+    starts: tl.tensor,
+    adapter_of: tl.tensor,
+    most: tl.tensor,
     inputs: tl.constexpr,
     outputs: tl.constexpr,
     tile_rows: tl.constexpr,
@@ -77,6 +83,8 @@ def product_at_once(
     added: tl.constexpr,
     overlap: tl.constexpr,
     widen: tl.constexpr,
+    stacked: tl.constexpr,
+    wide: tl.constexpr,
 ) -> None:
     """Compute all parts at once, for few rows.
 
@@ -106,6 +114,22 @@ def product_at_once(
         at = turn * PARTS * DEPTH + lane
         parts += (_load_rows(x, row, row < rows, at, at < inputs, inputs),)
     before = before_product(out, row, rows, column, outputs, added)
+    extra: tl.tuple = ()
+    if stacked > 0:
+        extra = from_ranks(
+            ranks,
+            up,
+            starts,
+            adapter_of,
+            row,
+            rows,
+            column,
+            outputs,
+            most,
+            stacked,
+            wide,
+            tile_outputs,
+        )
     if normed:
         squares = tl.zeros([PARTS, tile_rows, DEPTH], tl.float32)
         for turn in tl.static_range(turns):
@@ -124,15 +148,22 @@ def product_at_once(
     other = found
     if gated:
         other = joined(other_sums, tile_rows, tile_outputs)
+    if stacked > 0:
+        found, other = with_ranks(found, other, extra, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 
-@triton.jit(do_not_specialize=["rows"])
+@triton.jit(do_not_specialize=["rows", "most"])
 def product_in_turns(
     x: tl.tensor,
     weight: tl.tensor,
     out: tl.tensor,
     rows: tl.tensor,
+    ranks: tl.tensor,
+    up: tl.tensor,
+    starts: tl.tensor,
+    adapter_of: tl.tensor,
+    most: tl.tensor,
     inputs: tl.constexpr,
     outputs: tl.constexpr,
     tile_rows: tl.constexpr,
@@ -141,6 +172,8 @@ def product_in_turns(
     added: tl.constexpr,
     overlap: tl.constexpr,
     widen: tl.constexpr,
+    stacked: tl.constexpr,
+    wide: tl.constexpr,
 ) -> None:
     """Compute all parts at once, round by round, for more rows or inputs than fit in memory."""
     column = tl.program_id(0) * tile_outputs + tl.arange(0, tile_outputs)
@@ -151,6 +184,22 @@ def product_in_turns(
     if overlap:
         follow()
     before = before_product(out, row, rows, column, outputs, added)
+    extra: tl.tuple = ()
+    if stacked > 0:
+        extra = from_ranks(
+            ranks,
+            up,
+            starts,
+            adapter_of,
+            row,
+            rows,
+            column,
+            outputs,
+            most,
+            stacked,
+            wide,
+            tile_outputs,
+        )
     for first in range(0, inputs, PARTS * DEPTH):
         at = first + lane
         inside = at < inputs
@@ -164,15 +213,22 @@ def product_in_turns(
     other = found
     if gated:
         other = joined(other_sums, tile_rows, tile_outputs)
+    if stacked > 0:
+        found, other = with_ranks(found, other, extra, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 
-@triton.jit(do_not_specialize=["rows"])
+@triton.jit(do_not_specialize=["rows", "most"])
 def product_in_tiles(
     x: tl.tensor,
     weight: tl.tensor,
     out: tl.tensor,
     rows: tl.tensor,
+    ranks: tl.tensor,
+    up: tl.tensor,
+    starts: tl.tensor,
+    adapter_of: tl.tensor,
+    most: tl.tensor,
     inputs: tl.constexpr,
     outputs: tl.constexpr,
     tile_rows: tl.constexpr,
@@ -182,6 +238,8 @@ def product_in_tiles(
     added: tl.constexpr,
     overlap: tl.constexpr,
     widen: tl.constexpr,
+    stacked: tl.constexpr,
+    wide: tl.constexpr,
 ) -> None:
     """Compute one part after another, for many rows: all warps share what is read."""
     column = tl.program_id(0) * tile_outputs + tl.arange(0, tile_outputs)
@@ -192,6 +250,22 @@ def product_in_tiles(
     if overlap:
         follow()
     before = before_product(out, row, rows, column, outputs, added)
+    extra: tl.tuple = ()
+    if stacked > 0:
+        extra = from_ranks(
+            ranks,
+            up,
+            starts,
+            adapter_of,
+            row,
+            rows,
+            column,
+            outputs,
+            most,
+            stacked,
+            wide,
+            tile_outputs,
+        )
     for step in range(PARTS * turns):
         turn = step % turns
         at = (turn * PARTS + step // turns) * DEPTH + tl.arange(0, DEPTH)
@@ -210,15 +284,22 @@ def product_in_tiles(
             if gated:
                 other += other_sums
                 other_sums = zero
+    if stacked > 0:
+        found, other = with_ranks(found, other, extra, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 
-@triton.jit(do_not_specialize=["rows"])
+@triton.jit(do_not_specialize=["rows", "most"])
 def product_by_lanes(
     x: tl.tensor,
     weight: tl.tensor,
     out: tl.tensor,
     rows: tl.tensor,
+    ranks: tl.tensor,
+    up: tl.tensor,
+    starts: tl.tensor,
+    adapter_of: tl.tensor,
+    most: tl.tensor,
     inputs: tl.constexpr,
     outputs: tl.constexpr,
     tile_rows: tl.constexpr,
@@ -226,6 +307,8 @@ def product_by_lanes(
     gated: tl.constexpr,
     added: tl.constexpr,
     overlap: tl.constexpr,
+    stacked: tl.constexpr,
+    wide: tl.constexpr,
 ) -> None:
     """Compute the product without matrix units, for float32."""
     column = tl.program_id(0) * tile_outputs + tl.arange(0, tile_outputs)
@@ -235,6 +318,22 @@ def product_by_lanes(
     if overlap:
         follow()
     before = before_product(out, row, rows, column, outputs, added)
+    extra: tl.tuple = ()
+    if stacked > 0:
+        extra = from_ranks(
+            ranks,
+            up,
+            starts,
+            adapter_of,
+            row,
+            rows,
+            column,
+            outputs,
+            most,
+            stacked,
+            wide,
+            tile_outputs,
+        )
     for first in tl.range(0, inputs, LANES, num_stages=AHEAD):
         at = first + tl.arange(0, LANES)
         inside = (at < inputs)[None, None, :]
@@ -250,6 +349,8 @@ def product_by_lanes(
     other = found
     if gated:
         other = tl.sum(other_sums, axis=2)
+    if stacked > 0:
+        found, other = with_ranks(found, other, extra, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ....errors import ConfigError
 from .dependent_launch import TRITON, capability, launch_options, overlaps
+from .low_rank import RowRanks, add_ranks_torch, rank_arguments
 from .norm import rms_norm_torch
 from .product_kernels import (
     DEPTH,
@@ -82,6 +83,7 @@ def product(
     gated: bool = False,
     out_dtype: torch.dtype | None = None,
     out: Tensor | None = None,
+    ranks: RowRanks | None = None,
 ) -> Tensor:
     """Multiply ``x`` by the transposed ``weight``, with sums in float32.
 
@@ -97,6 +99,8 @@ def product(
             is silu(gate) * other.
         out_dtype: dtype of the result, by default that of ``x``. A ``residual`` keeps its dtype.
         out: [rows, outputs], contiguous; receives the result of a product without ``residual``.
+        ranks: the rows at the ranks of their adapters, which add to each product what the ranks
+            give. Rows without an adapter keep their bits.
 
     Returns:
         [rows, outputs], which is ``residual`` or ``out`` if given. Each product, the silu, the
@@ -115,7 +119,8 @@ def product(
         out = x.new_empty(rows, outputs, dtype=out_dtype) if residual is None else residual
     if rows:
         config = choose_config(weight, rows, normed=norm is not None, gated=gated)
-        compute(config, x, weight, out, norm=norm, gated=gated, added=residual is not None)
+        added = residual is not None
+        compute(config, x, weight, out, norm=norm, gated=gated, added=added, ranks=ranks)
     return out
 
 
@@ -177,6 +182,7 @@ def compute(
     norm: tuple[Tensor, float] | None,
     gated: bool,
     added: bool,
+    ranks: RowRanks | None = None,
 ) -> None:
     """Compute :func:`product` into ``out`` as ``config`` says.
 
@@ -188,6 +194,7 @@ def compute(
         norm: weight and eps of the RMSNorm to apply to ``x``.
         gated: whether the first half of ``weight`` is a gate.
         added: whether to add to ``out`` instead of overwriting it.
+        ranks: what adapters add to; ``None`` if no row has one.
     """
     rows, inputs = x.shape
     outputs = out.shape[1]
@@ -212,6 +219,7 @@ def compute(
         "gated": gated,
         "added": added,
         "overlap": overlap,
+        **rank_arguments(ranks, x),
     }
     if config.kernel is product_at_once:
         given |= {"norm_weight": norm_weight, "eps": eps, "normed": config.norms}
@@ -233,12 +241,14 @@ def product_torch(
     gated: bool = False,
     out_dtype: torch.dtype | None = None,
     out: Tensor | None = None,
+    ranks: RowRanks | None = None,
 ) -> Tensor:
     """Compute :func:`product` in plain torch."""
     if norm is not None:
         x = rms_norm_torch(x, *norm)
     dtype = (out_dtype or x.dtype) if residual is None else residual.dtype
-    found = (x.float() @ weight.float().T).to(dtype)
+    wide = x.float() @ weight.float().T
+    found = (wide if ranks is None else add_ranks_torch(wide, ranks)).to(dtype)
     if gated:
         found = swiglu_torch(found)
     if out is not None:

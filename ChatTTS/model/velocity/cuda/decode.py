@@ -49,6 +49,7 @@ class DecodeInput:
         draw: how to draw the next ids.
         kind: what the input is embedded from.
         vector: float32 [hidden], the input if ``kind`` is ``VECTOR``.
+        adapter: the number of the sequence's adapter, or -1.
     """
 
     seq_id: int
@@ -57,6 +58,7 @@ class DecodeInput:
     draw: Draw
     kind: RowKind = RowKind.CODE
     vector: NDArray[np.float32] | None = None
+    adapter: int = -1
 
 
 class DecodeSteps:
@@ -104,6 +106,7 @@ class DecodeSteps:
         self._positions = torch.zeros(rows, **whole)
         self._tables = torch.zeros(rows, width, **whole)
         self._table_of = torch.full((rows,), -1, **whole)
+        self._adapter_of = torch.full((rows,), -1, **whole)
         # 1 for a row with a sequence. Steps would advance the counters of all other rows until they
         # overflow, in a server that never fills a bucket.
         self._active = torch.zeros(rows, **whole)
@@ -129,6 +132,7 @@ class DecodeSteps:
                 "vectors": self._vectors,
                 "positions": self._positions,
                 "table_of": self._table_of,
+                "adapter_of": self._adapter_of,
                 "active": self._active,
             }
             | {each.name: getattr(self._state, each.name) for each in fields(DrawState)}
@@ -136,13 +140,17 @@ class DecodeSteps:
         self._table_rows = SlotRows({"tables": self._tables})
         # For each slot, the block table that the device has.
         self._known: list[tuple[int, ...]] = [()] * max_rows
-        self._recordings: dict[int, Recording[None]] = {}
+        # By the number of rows, and by whether any row has an adapter.
+        self._recordings: dict[tuple[int, bool], Recording[None]] = {}
         self._records_writes = True
         self.buckets = buckets(max_rows)
         self._slots = SlotMap(self.buckets)
 
-    def record(self, rows: int) -> None:
+    def record(self, rows: int, *, adapted: bool = False) -> None:
         """Record the step of a bucket; with the first one, the writes of joins and leaves too.
+
+        Args:
+            adapted: the step of rows with adapters.
 
         Raises:
             ConfigError: the device has not enough memory.
@@ -151,7 +159,8 @@ class DecodeSteps:
             self._records_writes = False
             self._rows.record(self._recorder)
             self._table_rows.record(self._recorder)
-        self._recordings[rows] = self._recorder.record(partial(self._step, rows))
+        step = partial(self._step, rows, adapted)
+        self._recordings[rows, adapted] = self._recorder.record(step)
         self._turn.zero_()  # the recorder has run some steps
         if self._attention is not None:
             self._attention.prepare(self._places(rows))
@@ -193,6 +202,8 @@ class DecodeSteps:
         tables: Sequence[tuple[int, ...]],
         steps: int,
         heads: Sequence[HeadSet | None] = (),
+        *,
+        adapted: bool = False,
     ) -> Pending:
         """Submit steps of the batch; the device carries them out after the earlier ones.
 
@@ -203,11 +214,12 @@ class DecodeSteps:
             tables: the block table of each sequence, for all of these steps.
             steps: how many.
             heads: those whose attention each sequence gives; ``None`` for a sequence without.
+            adapted: whether any sequence has an adapter.
         """
         assert 2 * steps <= _KEPT_STEPS, f"the results of {steps} steps may be lost"
         slots = [self._slots.slot_of[seq_id] for seq_id in self._slots.position_of]
         self._update(dict(zip(slots, tables, strict=True)))
-        recording = self._recordings[self._slots.bucket(self._slots.rows)]
+        recording = self._recordings[self._slots.bucket(self._slots.rows), adapted]
         wanted = sorted(
             ((slot, own) for slot, own in zip(slots, heads, strict=False) if own is not None),
             key=itemgetter(0),
@@ -254,6 +266,7 @@ class DecodeSteps:
             "vectors": vectors,
             "positions": np.array([each.position for each in inputs]),
             "table_of": np.array(slots),
+            "adapter_of": np.array([each.adapter for each in inputs]),
             "active": np.ones(count),
             **pack_draws([each.draw for each in inputs], self._drawn_width),
         }
@@ -268,6 +281,7 @@ class DecodeSteps:
             "vectors": np.zeros((count, self._vectors.shape[1])),
             "positions": np.zeros(count),
             "table_of": np.full(count, -1),
+            "adapter_of": np.full(count, -1),
             "active": np.zeros(count),
             **state,
         }
@@ -282,12 +296,15 @@ class DecodeSteps:
                 self._known[slot] = tables[slot]
             self._table_rows.write(changed, {"tables": values})
 
-    def _step(self, rows: int) -> None:
+    def _step(self, rows: int, adapted: bool = False) -> None:
         """Compute one step of the first ``rows`` rows, all on the device."""
         ids, logprobs, finite = self._drawn[:rows], self._logprobs[:rows], self._finite[:rows]
         inputs = self._kinds[:rows], self._ids[:rows], self._vectors
         kept = None if self._attention is None else self._attention.kept
-        hiddens = self._llama.hiddens(*inputs, self._places(rows), self._pool, kept=kept)
+        adapter_of = self._adapter_of[:rows] if adapted else None
+        hiddens = self._llama.hiddens(
+            *inputs, self._places(rows), self._pool, kept=kept, adapter_of=adapter_of
+        )
         if self._is_code:
             logits = self._embed.code_logits(hiddens).contiguous()
             draw_ids_of(logits, self._state, self._end, ids, logprobs, finite)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...adapters import Adapter
+from ...cuda.adapters import pack_adapters
 from ...cuda.kernels.embedding import embed_rows
 from ...cuda.kernels.norm import rms_norm
 from ...cuda.kernels.prefill import tiles_of
@@ -36,9 +38,11 @@ class TritonLlama:
         block_size: positions of a block.
         batch_invariant: no bit of a row depends on the other rows.
         share, peers: the rank, and how it reaches the others; by default it is the only one.
+        adapters: those that rows may have; none if there are several ranks.
 
     Attributes:
         gives_attention: a rank of several does not.
+        has_adapters: whether rows may have any.
 
     Raises:
         ConfigError: the attention heads are too large for the kernels.
@@ -56,14 +60,22 @@ class TritonLlama:
         batch_invariant: bool,
         share: Share | None = None,
         peers: Peers | None = None,
+        adapters: Sequence[Adapter] = (),
     ) -> None:
         self._shape = shape
+        self.has_adapters = bool(adapters)
         self._share = share or Share(shape)
         self.gives_attention = self._share.ranks == self._share.stages == 1
         self._device, self._dtype = final_norm.device, final_norm.dtype
         self._block_shape = self._share.local.block_shape(block_size)
         self._layers = TritonLayers(
-            shape, layers, rotary, row_independent=batch_invariant, share=share, peers=peers
+            shape,
+            layers,
+            rotary,
+            row_independent=batch_invariant,
+            share=share,
+            peers=peers,
+            adapters=tuple(pack_adapters(adapters, shape, self._device)),
         )
         self._final_norm = final_norm
         self._embed = embed
@@ -89,9 +101,11 @@ class TritonLlama:
         )
         inputs = (self._put(each) for each in (batch.kinds, batch.ids, batch.vectors))
         x = self._embedded(*inputs) if batch.given is None else batch.given.contiguous()
+        adapter_of = None if batch.adapter_of is None else self._put(batch.adapter_of)
+        x = self._layers(x, rows, pool, adapter_of=adapter_of)
         if not self._share.is_last:
-            return self._layers(x, rows, pool)
-        return self._drawn(self._layers(x, rows, pool)[self._put(batch.draws)]).cpu()
+            return x
+        return self._drawn(x[self._put(batch.draws)]).cpu()
 
     def hiddens(
         self,
@@ -102,6 +116,7 @@ class TritonLlama:
         pool: Tensor,
         draws: Tensor | None = None,
         kept: Tensor | None = None,
+        adapter_of: Tensor | None = None,
     ) -> Tensor:
         """Return the hidden states of rows after the final norm, on the device.
 
@@ -113,8 +128,10 @@ class TritonLlama:
             pool: the KV cache's blocks.
             draws: int [n], the rows whose states are wanted; ``None`` for all.
             kept: receives what :meth:`attend_text` needs; see :meth:`new_kept`.
+            adapter_of: int32 [rows], the number of each row's adapter, or -1; ``None`` if no row
+                has one.
         """
-        x = self._layers(self._embedded(kinds, ids, vectors), rows, pool, kept)
+        x = self._layers(self._embedded(kinds, ids, vectors), rows, pool, kept, adapter_of)
         return self._drawn(x if draws is None else x[draws])
 
     def _embedded(self, kinds: Tensor, ids: Tensor, vectors: Tensor) -> Tensor:

@@ -64,20 +64,26 @@ class RecordedLlama:
         self._vectors = whole(max_sequences, hidden, dtype=torch.float32)
         self._positions = whole(max_rows)
         self._table_of = whole(max_rows) - 1
+        self._adapter_of = whole(max_rows) - 1
         self._tiles = whole(max_rows, 3)
         self._tables = whole(max_sequences, -(-max_positions // pool.shape[4]))
         self._draws = whole(max_sequences, dtype=torch.int64)
-        self._recordings: dict[int, Recording[Tensor]] = {}
+        # By the number of rows, and by whether any row has an adapter.
+        self._recordings: dict[tuple[int, bool], Recording[Tensor]] = {}
         self._recorder = recorder
         self.buckets = buckets(max_rows, _LEAST_ROWS)
 
-    def record(self, rows: int) -> None:
+    def record(self, rows: int, *, adapted: bool = False) -> None:
         """Record the step of a bucket.
+
+        Args:
+            adapted: the step of rows with adapters.
 
         Raises:
             ConfigError: the device has not enough memory.
         """
-        self._recordings[rows] = self._recorder.record(partial(self._step, rows))
+        step = partial(self._step, rows, adapted)
+        self._recordings[rows, adapted] = self._recorder.record(step)
 
     def new_pool(self, num_blocks: int) -> Tensor:
         return self._llama.new_pool(num_blocks)
@@ -112,7 +118,10 @@ class RecordedLlama:
         # Indices that a longer step left behind may be outside this step's rows.
         unused = len(self._draws) - len(batch.draws)
         self._fill(self._draws, np.pad(batch.draws.astype(np.int64), (0, unused)))
-        recording = self._recordings[bucket]
+        adapted = batch.adapter_of is not None
+        if batch.adapter_of is not None:
+            self._fill(self._adapter_of, np.pad(batch.adapter_of, (0, rest), constant_values=-1))
+        recording = self._recordings[bucket, adapted]
         recording.replay()
         return recording.result[: len(batch.draws)]
 
@@ -123,7 +132,7 @@ class RecordedLlama:
         own = tuple(slice(size) for size in values.shape)
         target[own].copy_(given, non_blocking=True)
 
-    def _step(self, rows: int) -> Tensor:
+    def _step(self, rows: int, adapted: bool) -> Tensor:
         """Return the hidden states [max_sequences, hidden] of the rows that draw."""
         places = AttentionMetadata(
             self._positions[:rows],
@@ -133,4 +142,5 @@ class RecordedLlama:
             self._tiles[:rows],
         )
         inputs = self._kinds[:rows], self._ids[:rows], self._vectors
-        return self._llama.hiddens(*inputs, places, self._pool, self._draws)
+        adapter_of = self._adapter_of[:rows] if adapted else None
+        return self._llama.hiddens(*inputs, places, self._pool, self._draws, adapter_of=adapter_of)

@@ -72,7 +72,9 @@ class GraphRunner(ModelRunner):
                 decode.place({work.seq_id: _last(work) for work in own}, self._entry)
                 tables = [work.block_table for work in own]
                 heads = [states[place].heads for place in places]
-                parts.append((places, decode.run(tables, plan.steps, heads)))
+                adapted = any(states[place].adapter >= 0 for place in places)
+                pending = decode.run(tables, plan.steps, heads, adapted=adapted)
+                parts.append((places, pending))
         if len(parts) == 1 and states[0].data.key.kind is Pass.CODE:
             [(_, pending)] = parts
             return lambda: _noted(pending(), states)
@@ -91,6 +93,7 @@ class GraphRunner(ModelRunner):
             state.draw(self.ends[state.data.key.kind]),
             RowKind(int(state.kinds[last])),
             state.data.prompt.speaker,
+            state.adapter,
         )
 
     def _empty(self, steps: int, draws: int) -> StepResult:
@@ -182,11 +185,15 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
     }
     # The largest first: the others fit into its memory.
     parts: tuple[RecordedLlama | DecodeSteps, ...] = (prompts, *decode.values())
-    work = [(part, size) for part in parts for size in reversed(part.buckets)]
+    # Steps without adapters take no longer for the adapters that are loaded.
+    kinds = (True, False) if llama.has_adapters else (False,)
+    work = [
+        (part, size, kind) for part in parts for size in reversed(part.buckets) for kind in kinds
+    ]
     recording = progress("recording", "step", total=len(work))
     with ieee_float32(), on_device(pool.device), recording as bar:
-        for part, size in work:
-            part.record(size)
+        for part, size, adapted in work:
+            part.record(size, adapted=adapted)
             bar.update()
     if pool.is_cuda:
         # Wait for this stream alone: waiting for the whole device would break a recording that

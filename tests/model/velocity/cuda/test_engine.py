@@ -171,7 +171,7 @@ def test_only_rows_with_a_sequence_count(bare: DecodeSteps) -> None:
 def test_results_of_steps_lie_on_the_host(bare: DecodeSteps) -> None:
     """The default device of the caller's thread makes no difference."""
     recording: Any = SimpleNamespace(replay=lambda: None)
-    bare._recordings[1] = recording
+    bare._recordings[1, False] = recording
     with torch.device("meta"):
         decoded = bare.run([(3,)], 2)()
     assert decoded.ids.shape == (2, 4)

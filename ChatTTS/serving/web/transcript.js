@@ -4,7 +4,7 @@
  */
 
 import { sentences } from "./sentences.js";
-import { split, tagChip } from "./tags.js";
+import { split } from "./tags.js";
 
 // What the guard's kinds of faults mean to a listener.
 const MEANINGS = {
@@ -17,6 +17,7 @@ const MEANINGS = {
 
 export class Transcript {
   #root;
+  #tags;
   #faults; // the line that names them
   #characters = []; // of the text; the server counts code points
   #leaves = []; // {node, from, to, sentence}: text without words yet, in order
@@ -29,10 +30,12 @@ export class Transcript {
   /**
    * @param {HTMLElement} root
    * @param {HTMLElement} faults
+   * @param {import("./tags.js").Tags} tags
    * @param {(seconds: number) => void} play called with the start of a word that was clicked.
    */
-  constructor(root, faults, play) {
+  constructor(root, faults, tags, play) {
     this.#root = root;
+    this.#tags = tags;
     this.#faults = faults;
     root.addEventListener("click", ({ target }) => {
       const word = this.#words.find(({ element }) => element === target);
@@ -82,7 +85,7 @@ export class Transcript {
     sentence.className = "sentence";
     for (const { text, isTag } of split(this.#characters.slice(from, to).join(""))) {
       const end = from + [...text].length;
-      const node = isTag ? tagChip(text) : document.createTextNode(text);
+      const node = isTag ? this.#tags.chip(text) : document.createTextNode(text);
       if (!isTag) this.#leaves.push({ node, from, to: end, sentence });
       sentence.append(node);
       from = end;

@@ -9,18 +9,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from ..support.page_browser import (
-    CHROMIUM,
-    chromium,
-    new_context,
-    opened_page,
-    running_stand_in,
-    speak,
-    wait_for,
-)
-from ..support.page_stand_in import StandIn, tone
+from ...support.page_browser import new_context, opened_page, speak, wait_for
+from ...support.page_stand_in import StandIn, tone
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+pytestmark = pytest.mark.slow  # a browser costs a second of a core for each
 
 SECONDS = 80
 TEXT = "😀 Early <b>or</b> late, we go."
@@ -60,12 +52,6 @@ def timed_words() -> list[dict[str, Any]]:
     return found
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[StandIn]:
-    with running_stand_in() as stand_in:
-        yield stand_in
-
-
 @pytest.fixture
 def server(running: StandIn) -> StandIn:
     running.reset()
@@ -73,12 +59,6 @@ def server(running: StandIn) -> StandIn:
     running.status["word_times"] = True
     running.words, running.cues = timed_words(), CUES
     return running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

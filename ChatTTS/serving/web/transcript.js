@@ -15,6 +15,8 @@ const MEANINGS = {
   wordless: "sound without words",
 };
 
+const MOST_TOLD = 5; // faults; all are underlined
+
 export class Transcript {
   #root;
   #tags;
@@ -122,7 +124,9 @@ export class Transcript {
       }
       return text ? `“${text}” ${MEANINGS[kind]}` : MEANINGS[kind];
     });
-    const line = `${told.join("; ")}. Speak it again: it comes out differently.`;
+    const more = told.length - MOST_TOLD;
+    const named = more > 0 ? [...told.slice(0, MOST_TOLD), `and ${more} more`] : told;
+    const line = `${named.join("; ")}. Speak it again: it comes out differently.`;
     if (this.#faults.textContent !== line) this.#faults.textContent = line;
     this.#faults.hidden = false;
   }

@@ -146,6 +146,19 @@ def test_forced_colours_and_low_windows(page: Page) -> None:
     assert page.locator("#transport").evaluate("e => getComputedStyle(e).position") == "static"
 
 
+def test_a_text_without_words_is_told(server: StandIn, page: Page) -> None:
+    async def silence(body: dict[str, Any], request: Request) -> Response:
+        answer = server.stream([bytes(9600)], body)
+        answer.headers["x-silence"] = "nothing to speak"
+        return answer
+
+    server.answer = silence
+    speak(page, "!!!")
+    expect(page.get_by_role("alert").first).to_contain_text("nothing in this text")
+    expect(page.locator("#stage")).to_be_hidden()
+    expect(page.locator(".entry")).to_have_count(0)
+
+
 def test_a_fault_in_a_pause_is_told(server: StandIn, page: Page) -> None:
     async def refuse(body: dict[str, Any], request: Request) -> Response:
         message = "'[pause:x]' is no pause: write [pause:1.5s] or [pause:300ms], at most 600 s"

@@ -150,9 +150,12 @@ def test_words_with_faults_are_marked_and_named(server: StandIn, page: Page) -> 
         "more sound follows the last word. Speak it again: it comes out differently."
     )
     assert server.spoken[0]["guard"] == "report"
+    server.faults = [fault("skipped", "we")] * 9
+    speak(page, TEXT)
+    expect(told).to_contain_text("; and 4 more. Speak")
     server.faults = []
     speak(page, "Hello there.")
-    expect(page.locator(".entry")).to_have_count(2)
+    expect(page.locator(".entry")).to_have_count(3)
     expect(told).to_be_hidden()
     page.locator(".entry").last.get_by_role("button", name="Play").click()  # kept with the sound
     expect(told).to_be_visible()

@@ -195,11 +195,12 @@ class Voices:
     def _meant(self, alias: str, uploaded: Collection[str]) -> str | None:
         """Return the listed voice that an alias means; ``None`` if that has no name."""
         name = self._targets.get(folded(alias), alias)
-        if name not in {*uploaded, *self._speakers, *ALIASES}:
+        listed = {*self._adapters, *uploaded, *self._speakers}
+        if name not in listed | {*ALIASES}:
             key = folded(name)
             saved = next((other for other in uploaded if folded(other) == key), None)
             name = saved or self._own.get(key, name)
-        if name in uploaded or name in self._speakers:
+        if name in listed:
             return name
         return self._speaker_of(name) if name in ALIASES else None
 
@@ -210,6 +211,11 @@ class Voices:
             shown = name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}..."
             raise UnknownVoiceError(
                 f"there is no voice {shown!r} to blend; GET /v1/audio/voices lists all of them"
+            )
+        if "adapter" in found:
+            raise VoiceError(
+                f"the voice {name!r} is an adapter, whose weights cannot be blended: take voices "
+                "that are speakers"
             )
         return found
 

@@ -63,6 +63,20 @@ def test_each_name_is_a_voice_of_its_own(client: httpx.Client, server: RunningSe
     assert {v["id"] for v in listed if v["kind"] == "adapter"} == {"anna", "bert"}
 
 
+def test_an_alias_may_stand_for_one(server: RunningServer) -> None:
+    model, library = server.service.model, VoiceLibrary(server.settings.voices)
+    aliases = {"assistant": "Anna"}
+    voices = Voices(model.config, library, adapters=model.adapters, aliases=aliases)
+    assert {v.id: v.stands_for for v in voices.list()}["assistant"] == "anna"
+    assert voices.parameters("assistant")["adapter"] == "anna"
+
+
+def test_a_blend_does_not_drop_one(client: httpx.Client) -> None:
+    answer = ask(client, voice="slt:0.5,Anna:0.5")
+    assert answer.status_code == 400
+    assert "'Anna' is an adapter" in answer.json()["error"]["message"]
+
+
 def test_requests_are_counted_by_their_adapter(client: httpx.Client) -> None:
     def count(name: str) -> float:
         lines = client.get("/metrics").text.splitlines()

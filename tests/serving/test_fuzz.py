@@ -57,6 +57,7 @@ WITHOUT_RULES = (
     "GET /v1/audio/scripts/{id}/events",
     "GET /v1/models",
     "GET /v1/audio/models",
+    "GET /v1/audio/tags",
     "GET /v1/test",
     "GET /health",
     "GET /ready",

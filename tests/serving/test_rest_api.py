@@ -333,6 +333,15 @@ def test_a_recording_becomes_a_voice(client: httpx.Client, server: RunningServer
     assert client.delete("/v1/audio/voices/friend").status_code == 200
 
 
+def test_tags_have_names(client: httpx.Client, server: RunningServer) -> None:
+    tags = client.get("/v1/audio/tags").json()["tags"]
+    assert {"tag": "[laugh]", "name": "laughter", "kind": "sound"} in tags
+    listed = {tag["tag"] for tag in tags}
+    control = server.chat.tokenizer.control_tokens
+    assert listed < control
+    assert not {"[Stts]", "[spk_emb]", "[CLS]"} & listed
+
+
 @pytest.mark.parametrize(
     ("changes", "param"),
     [

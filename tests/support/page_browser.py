@@ -84,3 +84,8 @@ def speak(page: Page, text: str = "Hello there.") -> None:
 def wait_for(page: Page, state: str) -> None:
     """Wait until the player is in a state."""
     expect(page.locator("#stage")).to_have_attribute("data-state", state)
+
+
+def figure(page: Page, name: str) -> float:
+    """Return a figure of the page: received, underruns, position or clock."""
+    return float(page.locator("#stage").get_attribute(f"data-{name}") or "nan")

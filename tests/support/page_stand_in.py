@@ -7,15 +7,19 @@ import base64
 import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from ChatTTS.serving.rest.operations import PUBLIC
 from ChatTTS.serving.rest.page import page_routes
+from ChatTTS.text.tag_names import named_tags
 
 RATE = 24000
+TAGS = ("[uv_break]", "[llbreak]", "[laugh]", *(f"[speed_{n}]" for n in range(10)))
 Answer = Callable[[dict[str, Any], Request], Awaitable[Response]]
 
 
@@ -64,6 +68,7 @@ class StandIn:
         self.key: str | None = None
         self.voices: list[dict[str, Any]] = [{"id": "anna", "name": "Anna"}]
         self.default: str | None = "anna"
+        self.tags = [asdict(tag) for tag in named_tags(TAGS)]
         self.status: dict[str, Any] = {"running": 0, "waiting": 0, "limit": 4}
         self.words: list[dict[str, Any]] = []  # of requests that ask for them
         self.cues: list[dict[str, Any]] = []
@@ -137,7 +142,7 @@ class StandIn:
         path, headers = scope["path"], dict(scope["headers"])
         allowed = not self.key or headers.get(b"authorization") == f"Bearer {self.key}".encode()
         answer = self.app
-        if path.startswith("/v1") and not allowed:
+        if path.startswith("/v1") and path not in PUBLIC and not allowed:
             answer = refusal(401, "Give an API key.", "invalid_api_key")
         await answer(scope, receive, send)
 
@@ -153,6 +158,10 @@ class StandIn:
         @app.get("/v1/audio/voices")
         async def voices() -> dict[str, Any]:
             return {"voices": self.voices, "default": self.default}
+
+        @app.get("/v1/audio/tags")
+        async def tags() -> dict[str, Any]:
+            return {"tags": self.tags}
 
         @app.post("/v1/audio/voices")
         async def upload(request: Request) -> Response:

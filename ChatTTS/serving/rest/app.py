@@ -28,6 +28,7 @@ from .page import is_page, page_routes
 from .refine import refine_routes
 from .scripts import SCRIPTS, script_routes
 from .speech import speech_routes
+from .tags import tag_routes
 from .tts import plain_routes
 from .voices import voice_routes
 
@@ -87,6 +88,7 @@ def create_app(
         voice_routes(service),
         kokoro_routes(service),
         model_routes(),
+        tag_routes(service),
     ):
         app.include_router(router, dependencies=keyed)
     if scripts is not None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...audio.tempo import FASTEST, SLOWEST
+from ...text.tag_names import TagKind
 from ..encoding.formats import HIGHEST_RATE, LOWEST_RATE
 from ..requests import SEED_LIMIT
 
@@ -386,6 +387,22 @@ class VoiceList(BaseModel):
 
     voices: list[VoiceEntry]
     default: str | None
+
+
+class TagEntry(BaseModel):
+    """A control tag that texts may have."""
+
+    tag: str = Field(description="As it is written, such as `[laugh]`.")
+    name: str = Field(description="For readers, in English.")
+    kind: TagKind = Field(
+        description="A pause, a sound between words, or a setting: how the speech is."
+    )
+
+
+class TagList(BaseModel):
+    """All control tags that the checkpoint knows in a text."""
+
+    tags: list[TagEntry]
 
 
 class DeletedVoice(BaseModel):

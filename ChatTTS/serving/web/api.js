@@ -39,6 +39,12 @@ export class Server {
     return (await this.#ask("v1/audio/voices")).json();
   }
 
+  /** The control tags that the voice knows: [{tag, name, kind}]; the kind is pause, sound or setting. */
+  async tags() {
+    const { tags } = await (await this.#ask("v1/audio/tags")).json();
+    return tags;
+  }
+
   /** The state of the queue: {running, waiting, limit}. */
   async status() {
     const status = await (await this.#ask("v1/status")).json();
@@ -58,8 +64,8 @@ export class Server {
   }
 
   /** @param {FormData} form name and consent; audio_sample and ref_text, or speaker (a blend). */
-  async addVoice(form) {
-    await this.#ask("v1/audio/voices", { method: "POST", body: form });
+  async addVoice(form, signal) {
+    await this.#ask("v1/audio/voices", { method: "POST", body: form, signal });
   }
 
   async deleteVoice(id) {

@@ -13,24 +13,27 @@ import { Settings } from "./settings.js";
 import { Speaking } from "./speaking.js";
 import { Stage } from "./stage.js";
 import { subtitles } from "./subtitles.js";
+import { Tags } from "./tags.js";
 import { Voices } from "./voices.js";
 import { fileName, save } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 
 const server = new Server();
-const keys = new Keys(server, () => load());
+const keys = new Keys(server, () => voices.load());
 const notices = new Notices(keys);
 const previews = new Previews(server, (error, again) => notices.show(error, again));
-const voices = new Voices(server, notices, previews);
+const tags = new Tags();
+const voices = new Voices(server, notices, previews, learnTags);
 const settings = new Settings();
-const editor = new Editor();
+const editor = new Editor(tags);
 const player = new Player();
-const queue = new Queue(server, $("queue"), $("queue-text"), () => {
+const queue = new Queue(server, $("queue"), $("queue-text"), (isBack) => {
   editor.limit = server.longest;
+  if (isBack) voices.load(); // a server that was started again may have others
 });
-const stage = new Stage(player, new Figures());
-const history = new History({ play: replay, again: putBack, save: saveEntry });
+const stage = new Stage(player, new Figures(), tags);
+const history = new History({ play: replay, again: putBack, save: saveEntry }, tags);
 let current = null; // the Speaking that is running, or whose sound is shown
 
 /** Request speech; `entry` is a history entry whose sound is generated again. */
@@ -160,9 +163,12 @@ function tooLong() {
   return new ServerError("The text is too long.", 0, { help });
 }
 
-function load() {
-  queue.watch();
-  voices.load();
+async function learnTags() {
+  try {
+    tags.learn(await server.tags());
+  } catch {
+    // Without names the tags are shown as they are written.
+  }
 }
 
 $("composer").addEventListener("submit", (event) => {
@@ -186,4 +192,5 @@ window.addEventListener("pagehide", halt);
 
 previews.addEventListener("begin", () => player.pause());
 player.addEventListener("change", () => player.state === "playing" && previews.stop());
-load();
+queue.watch();
+voices.load();

@@ -4,7 +4,7 @@ import { isolated } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const MOST_UNFILTERED = 8;
-const KINDS = { sample: "From a recording", speaker: "Saved voice" }; // of voices that were saved
+const ORIGINS = { sample: "From a recording", adapter: "Trained voice" };
 
 export class Cards {
   #hooks;
@@ -97,7 +97,7 @@ export function showHearing(button, state, name) {
 }
 
 function note({ kind, uploaded, isUsual }) {
-  const origin = uploaded ? (KINDS[kind] ?? KINDS.speaker) : "Built in";
+  const origin = ORIGINS[kind] ?? (uploaded ? "Saved voice" : "Built in");
   return isUsual ? `${origin} · usual voice` : origin;
 }
 

@@ -1,25 +1,30 @@
 /** The field for the text: its marks and its end are shown behind it, its length and its limit below. */
 
-import { split, tagName } from "./tags.js";
+import { split } from "./tags.js";
 
 const $ = (id) => document.getElementById(id);
 const NEARLY = 0.9; // of the limit
+const MOST_NAMED = 12; // tags below the text
 
 export class Editor {
   #text = $("text");
   #shade = $("shade"); // the same text, invisible, with a tint behind tags and what is too much
   #limit = Infinity;
+  #tags;
 
-  constructor() {
+  /** @param {import("./tags.js").Tags} tags */
+  constructor(tags) {
+    this.#tags = tags;
+    tags.addEventListener("change", () => this.#offer());
     this.#text.addEventListener("input", () => this.#changed());
     this.#text.addEventListener("scroll", () => this.#align());
     new ResizeObserver(() => this.#align()).observe(this.#text);
-    for (const button of document.querySelectorAll("[data-tag]")) {
-      button.addEventListener("click", () => this.#insert(button.dataset.tag));
-    }
+    $("tags").addEventListener("click", ({ target }) => {
+      if (target.dataset.tag) this.#insert(target.dataset.tag);
+    });
     for (const button of document.querySelectorAll("[data-example]")) {
       button.addEventListener("click", () => {
-        this.text = button.dataset.example;
+        this.text = this.#tags.known(button.dataset.example);
         this.focus();
       });
     }
@@ -66,7 +71,7 @@ export class Editor {
     const lead = value.length - value.trimStart().length;
     const whole = [...value];
     const fits = Number.isFinite(this.#limit) ? whole.slice(0, lead + this.#limit).join("") : value;
-    const tinted = split(fits).map(({ text, isTag }) => (isTag ? tinge(text, tagName(text) ? "tinge" : "tinge unknown") : text));
+    const tinted = split(fits).map(({ text, isTag }) => (isTag ? tinge(text, this.#tags.isIdle(text) ? "tinge unknown" : "tinge") : text));
     const beyond = this.excess ? [tinge(value.slice(fits.length), "tinge over")] : [];
     // A text that ends with a line end has one more line, which the shade would not have.
     this.#shade.replaceChildren(...tinted, ...beyond, "\n");
@@ -93,21 +98,40 @@ export class Editor {
       const item = document.createElement("li");
       const code = document.createElement("code");
       code.textContent = tag;
-      const meaning = tagName(tag) || "means nothing to a voice, and is left out";
-      item.append(code, ` ${meaning}`);
+      item.append(code, ` ${this.#tags.meaning(tag)}`);
       return item;
     };
-    const shown = tags.join();
+    const shown = tags.map((tag) => tag + this.#tags.meaning(tag)).join();
     if ($("legend").dataset.tags === shown) return; // a screen reader need not hear it again
     $("legend").dataset.tags = shown;
-    $("legend").replaceChildren(...tags.map(entry));
+    $("legend").replaceChildren(...tags.slice(0, MOST_NAMED).map(entry));
     $("legend").hidden = tags.length === 0;
+  }
+
+  /** Offer the pauses and sounds of the voice. */
+  #offer() {
+    const buttons = (kind) => this.#tags.insertable.filter((tag) => tag.kind === kind).map(insertButton);
+    $("tags").replaceChildren(...buttons("pause"), $("silence"), ...buttons("sound"));
+    for (const example of document.querySelectorAll("[data-needs]")) {
+      example.hidden = this.#tags.isIdle(example.dataset.needs);
+    }
+    this.#changed();
   }
 
   #align() {
     this.#shade.style.width = `${this.#text.clientWidth}px`;
     this.#shade.scrollTop = this.#text.scrollTop;
   }
+}
+
+function insertButton({ tag, name }) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "tag";
+  button.dataset.tag = button.title = tag;
+  button.textContent = name[0].toUpperCase() + name.slice(1);
+  button.setAttribute("aria-label", `Insert ${name}`);
+  return button;
 }
 
 function tinge(text, className) {

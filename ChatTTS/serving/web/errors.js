@@ -2,6 +2,8 @@
 
 const AGAIN = "Try again in a moment.";
 
+const PAUSE = ["A pause in the text can't be made.", "Write it as [pause:1.5s] or [pause:300ms]; all together take up to ten minutes."];
+
 // By what the server's message says of a recording: the codes do not tell these apart.
 const RECORDINGS = [
   [/too short/, "The recording is too short.", "Speak for at least one second; ten seconds are best."],
@@ -68,6 +70,7 @@ function otherwise(status, param, message, wait) {
       ? ["Another voice of this server has this name.", "Choose another name."]
       : ["This can't be the name of a voice.", "Use up to 64 letters and digits, with single spaces, - or . between them."];
   }
+  if (param === "input" && /pause/.test(message)) return PAUSE;
   if (param === "input") return ["There is nothing in this text that can be spoken.", "Add some words."];
   if (param === "voice" || param === "speaker") return ["This voice can't be used.", "Choose another voice or another mix."];
   if (status === 429 || status === 503) return ["The server is busy.", wait];

@@ -1,12 +1,12 @@
 /** The speech of this tab. The tab stores all texts; sounds are kept in memory, and only the latest. */
 
 import { recall, remember } from "./storage.js";
-import { withNames } from "./tags.js";
 import { clock, isolated } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const KEPT = "history";
 const MOST_ENTRIES = 50;
+const DOUBLE_MS = 400; // between the clicks of a double click
 const MOST_BYTES = 64 << 20; // of sound: about twenty minutes
 
 /**
@@ -14,13 +14,21 @@ const MOST_BYTES = 64 << 20; // of sound: about twenty minutes
  */
 export class History {
   #hooks;
+  #tags;
   #entries = recall(KEPT, []);
   #tracks = new Map(); // by id, least recently used first
+  #deleted = -Infinity; // when an entry was
 
-  /** @param hooks {play(entry, track), again(entry), save(entry, track)}; a track may be undefined. */
-  constructor(hooks) {
+  /**
+   * @param hooks {play(entry, track), again(entry), save(entry, track)}; a track may be undefined.
+   * @param {import("./tags.js").Tags} tags
+   */
+  constructor(hooks, tags) {
     this.#hooks = hooks;
-    $("history-clear").addEventListener("click", () => {
+    this.#tags = tags;
+    tags.addEventListener("change", () => this.#show());
+    $("history-clear").addEventListener("click", ({ timeStamp }) => {
+      if (this.#isSecond(timeStamp)) return;
       this.#entries = [];
       this.#tracks.clear();
       this.#changed();
@@ -57,6 +65,11 @@ export class History {
     return track;
   }
 
+  /** Whether a click is the second one of a double click: after a deletion it meets another button. */
+  #isSecond(timeStamp) {
+    return timeStamp - this.#deleted < DOUBLE_MS;
+  }
+
   #delete(id) {
     const at = this.#entries.findIndex((entry) => entry.id === id);
     this.#entries = this.#entries.filter((entry) => entry.id !== id);
@@ -82,7 +95,7 @@ export class History {
     const item = $("entry").content.cloneNode(true);
     const part = (name) => item.querySelector(`.entry-${name}`);
     const { input } = entry.fields;
-    part("text").replaceChildren(...withNames(input));
+    part("text").replaceChildren(...this.#tags.withNames(input));
     part("meta").textContent = [isolated(entry.voiceName), clock(entry.seconds)].join(" · ");
     const about = isolated(input.length > 40 ? `${input.slice(0, 40)}…` : input);
     const act = (name, label, action) => {
@@ -93,7 +106,11 @@ export class History {
     act("play", "Play", () => this.#hooks.play(entry, this.#use(entry.id)));
     act("again", "Put the text and its settings back into the form", () => this.#hooks.again(entry));
     act("save", "Download as wav", () => this.#hooks.save(entry, this.#use(entry.id)));
-    act("delete", "Delete", () => this.#delete(entry.id));
+    act("delete", "Delete", ({ timeStamp }) => {
+      if (this.#isSecond(timeStamp)) return;
+      this.#deleted = timeStamp;
+      this.#delete(entry.id);
+    });
     return item;
   }
 }

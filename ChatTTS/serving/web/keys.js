@@ -1,6 +1,8 @@
 /** Asks for the API key of a server that needs one. */
 
 const $ = (id) => document.getElementById(id);
+const UNKNOWN = "The server doesn't know this key. Check it for typing errors.";
+const NO_HEADER = /[^\x20-\x7e]/; // no request can carry these, so no server has them in a key
 
 export class Keys {
   #server;
@@ -31,7 +33,7 @@ export class Keys {
   /** @param {(() => void) | null} again is called once a key was given. */
   ask(again) {
     if (again) this.#again.push(again);
-    $("key-error").textContent = this.#server.key ? "The server doesn't know this key. Check it for typing errors." : "";
+    $("key-error").textContent = this.#server.key ? UNKNOWN : "";
     if (!$("key-dialog").open) $("key-dialog").showModal();
     $("key").focus();
   }
@@ -39,6 +41,10 @@ export class Keys {
   #use() {
     const key = $("key").value.trim();
     if (!key) return;
+    if (NO_HEADER.test(key)) {
+      $("key-error").textContent = UNKNOWN;
+      return;
+    }
     const waiting = this.#again;
     this.#server.key = key;
     $("key-dialog").close();

@@ -7,6 +7,7 @@ import { isolated } from "./words.js";
 const $ = (id) => document.getElementById(id);
 const MOST_PARTS = 8; // that the server takes
 const USUAL_WEIGHT = 50;
+const UNMIXED = { sample: "recordings", adapter: "trained voices" }; // by kind
 const SPECIAL = /[,+:=()]/; // these stand between the names and weights of a mix
 
 export class Mix {
@@ -45,7 +46,8 @@ export class Mix {
     for (const { id } of this.#offered) if (this.#weights.size < 2) this.#weights.set(id, this.#weights.get(id) ?? USUAL_WEIGHT);
     $("mix-card").hidden = this.#offered.length < 2;
     if ($("mix-card").hidden) $("mix").checked = false;
-    $("mix-recordings").hidden = !voices.some(({ kind }) => kind === "sample");
+    const kept = Object.keys(UNMIXED).filter((kind) => voices.some((voice) => voice.kind === kind));
+    $("mix-unmixed").textContent = kept.length ? `; ${kept.map((kind) => UNMIXED[kind]).join(" and ")} cannot be mixed` : "";
     $("mix-parts").replaceChildren(...this.#offered.map((voice) => this.#part(voice)));
     this.#showParts();
   }

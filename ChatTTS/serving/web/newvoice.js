@@ -18,6 +18,7 @@ export class NewVoice {
   #silence;
   #recorder = new Recorder((seconds, level) => this.#showLevel(seconds, level));
   #recording = null; // {file, seconds, loudest}
+  #sending = null; // the request that is going on: it ends with the dialog
   #address = ""; // of the recording, for the player
   #transcripts = { record: TO_READ, file: "" };
 
@@ -137,12 +138,15 @@ export class NewVoice {
     form.delete("source");
     form.set("name", $("voice-name").value.trim());
     if (isRecord) form.set("audio_sample", this.#recording.file, this.#recording.file.name);
+    const sending = new AbortController();
+    this.#sending = sending;
     $("voice-send").disabled = true;
     $("voice-send").setAttribute("aria-busy", "true");
     this.#tell("");
     try {
-      await this.#server.addVoice(form);
+      await this.#server.addVoice(form, sending.signal);
     } catch (error) {
+      if (sending.signal.aborted) return;
       const { text, help } = explain(error);
       this.#tell(`${text} ${help}`);
       return;
@@ -157,6 +161,7 @@ export class NewVoice {
   }
 
   #forget() {
+    this.#sending?.abort();
     this.#recorder.cancel();
     this.#take(null);
   }

@@ -11,7 +11,10 @@ export class Queue {
   #timer = 0;
   #isAsking = false;
 
-  /** @param {() => void} told called when the server has told its state. */
+  /**
+   * @param {(isBack: boolean) => void} told called when the server has told its state; it is back if it was out of
+   *   reach before.
+   */
   constructor(server, label, text, told) {
     this.#server = server;
     this.#label = label;
@@ -20,7 +23,7 @@ export class Queue {
     document.addEventListener("visibilitychange", () => this.watch());
   }
 
-  /** Start asking; start again after a key was entered. */
+  /** Start asking, if that does not go on already. */
   watch() {
     clearTimeout(this.#timer);
     if (!document.hidden && !this.#isAsking) this.#ask();
@@ -31,18 +34,17 @@ export class Queue {
     let next = EVERY_MS;
     try {
       const { running, waiting } = await this.#server.status();
-      this.#told();
+      this.#told(this.#label.dataset.state === "away");
       const state = waiting > 0 ? "full" : running > 0 ? "busy" : "idle";
       this.#tell(state, state === "idle" ? "Ready" : said(running, waiting));
     } catch (error) {
-      next = error.status === 401 ? 0 : AFTER_FAILURE_MS;
-      if (error.status === 401) this.#tell("unknown", "Key needed");
-      else if (error.isBusy) this.#tell("full", "Busy");
+      next = AFTER_FAILURE_MS;
+      if (error.isBusy) this.#tell("full", "Busy");
       else this.#tell("away", "Not reachable");
     } finally {
       this.#isAsking = false;
     }
-    if (next && !document.hidden) this.#timer = setTimeout(() => this.#ask(), next);
+    if (!document.hidden) this.#timer = setTimeout(() => this.#ask(), next);
   }
 
   #tell(state, text) {

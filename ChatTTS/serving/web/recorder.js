@@ -1,9 +1,12 @@
 /** Records the microphone: sound as a file, with its length and level while it goes on. */
 
+import { Track } from "./track.js";
+
 export const MOST_SECONDS = 29; // the server takes 30
 const TYPES = ["audio/webm;codecs=opus", "audio/mp4", "audio/ogg;codecs=opus", "audio/webm"];
 const ENDINGS = { "audio/webm": "webm", "audio/mp4": "m4a", "audio/ogg": "ogg" };
 const REPORT_MS = 60;
+const WAV_RATE = 24000; // of the model
 const WINDOW = 4096; // samples: longer than the time between reports
 // What browsers do for calls would become a part of the voice.
 const CONSTRAINTS = { channelCount: 1, echoCancellation: false, noiseSuppression: false };
@@ -81,8 +84,8 @@ export class Recorder {
     await done;
     this.cancel();
     const type = recorder.mimeType.split(";")[0];
-    const file = new File(parts, `recording.${ENDINGS[type] ?? "webm"}`, { type });
-    return { file, seconds, loudest };
+    const recorded = new File(parts, `recording.${ENDINGS[type] ?? "webm"}`, { type });
+    return { file: type === "audio/mp4" ? await asWav(recorded) : recorded, seconds, loudest };
   }
 
   /** Let the microphone go, and forget what was recorded. */
@@ -113,6 +116,24 @@ export class Recorder {
     const level = samples.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);
     this.#loudest = Math.max(this.#loudest, level);
     return level;
+  }
+}
+
+/** WebKitGTK writes an MP4 that it reads itself, but whose later parts other programs don't find. */
+async function asWav(recorded) {
+  try {
+    const sound = await new OfflineAudioContext(1, 1, WAV_RATE).decodeAudioData(await recorded.arrayBuffer());
+    const channels = Array.from({ length: sound.numberOfChannels }, (_, i) => sound.getChannelData(i));
+    const bytes = new DataView(new ArrayBuffer(2 * sound.length));
+    for (let i = 0; i < sound.length; i++) {
+      const mean = channels.reduce((sum, channel) => sum + channel[i], 0) / channels.length;
+      bytes.setInt16(2 * i, Math.max(-1, Math.min(1, mean)) * 32767, true);
+    }
+    const track = new Track(WAV_RATE);
+    track.append(new Uint8Array(bytes.buffer));
+    return new File([track.wav()], "recording.wav", { type: "audio/wav" });
+  } catch {
+    return recorded; // the server may read it
   }
 }
 

@@ -45,6 +45,10 @@ export class Speaking {
       // The guard costs the server little, and changes no sample.
       if (server.knowsWords) Object.assign(asked, { timestamp_granularities: ["word"], guard: "report" });
       const response = await server.speech(asked, "pcm", this.#abort.signal);
+      if (response.headers.has("x-silence")) {
+        response.body.cancel();
+        throw wordless();
+      }
       this.#take(response.headers);
       began(this);
       for await (const event of events(response.body)) this.#follow(event, grew);
@@ -86,6 +90,11 @@ export class Speaking {
 function broken() {
   const help = "What you have heard is kept. Speak it again to hear all of it.";
   return new ServerError("The connection broke before the end.", 0, { help });
+}
+
+/** The server answers with a short silence, since programs take a refusal for a failure. */
+function wordless() {
+  return new ServerError("There is nothing in this text that can be spoken.", 0, { help: "Add some words." });
 }
 
 function silent() {

@@ -17,12 +17,12 @@ export class Stage {
   #isStreaming = false;
   #frame = 0;
 
-  constructor(player, figures) {
+  constructor(player, figures, tags) {
     this.#player = player;
     this.#figures = figures;
     this.#wave = new Waveform($("wave"), () => this.#animate());
     const playFrom = (seconds) => this.#player.playFrom(Math.floor(seconds * this.#wave.track.rate));
-    this.#transcript = new Transcript($("transcript"), $("faults"), playFrom);
+    this.#transcript = new Transcript($("transcript"), $("faults"), tags, playFrom);
     player.addEventListener("change", () => this.#changed());
     player.addEventListener("first", () => this.#sounded());
     $("pause").addEventListener("click", () => this.#player.toggle());

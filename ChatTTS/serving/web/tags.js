@@ -1,35 +1,61 @@
-/** Control tags such as [laugh], by names that a reader understands. */
+/** Control tags such as [laugh], by the names that the server gives them. */
 
-const TAG = /\[(?:\w+|pause:\s*\d+(?:\.\d+)?\s*m?s)\]/g;
-const PAUSE = /^\[pause:\s*(\d+(?:\.\d+)?)\s*(m?s)\]$/;
-const LEVEL = /^\[(speed|oral|laugh|break)_(\d)\]$/;
+// As the server reads them: word characters of any script in brackets, or silence of a given length.
+const TAG = /\[(?:[\p{L}\p{N}_]+|pause:[^[\]]*)\]/gu;
+const PAUSE = /^\[pause:\s*(\d{1,6}(?:\.\d{1,6})?)\s*(m?s)\s*\]$/;
+const LONGEST_PAUSE = 600; // seconds
 
-const NAMES = {
-  "[uv_break]": "short pause",
-  "[v_break]": "short pause",
-  "[lbreak]": "long pause",
-  "[llbreak]": "longer pause",
-  "[laugh]": "laughter",
-  "[music]": "music",
-  "[pure]": "clean speech",
-  "[undefine]": "other sound",
-};
-// Of each kind of level its name and its highest step.
-const LEVELS = {
-  speed: ["pace", 9],
-  oral: ["casual", 9],
-  laugh: ["laughter", 2],
-  break: ["pauses", 7],
-};
+/** The tags that the server's voice knows. Event: `change`, once the server told them. */
+export class Tags extends EventTarget {
+  #known = null; // {tag, name, kind} by tag; null until the server told them
 
-/** The name of a tag; an empty string for one that no voice knows. */
-export function tagName(tag) {
-  const pause = PAUSE.exec(tag);
-  if (pause) return `silence, ${Number(pause[1]).toLocaleString("en")} ${pause[2]}`;
-  const level = LEVEL.exec(tag);
-  if (!level) return Object.hasOwn(NAMES, tag) ? NAMES[tag] : "";
-  const [name, most] = LEVELS[level[1]];
-  return Number(level[2]) <= most ? `${name} ${level[2]} of ${most}` : "";
+  /** @param {{tag: string, name: string, kind: "pause" | "sound" | "setting"}[]} tags */
+  learn(tags) {
+    this.#known = new Map(tags.map((known) => [known.tag, known]));
+    this.dispatchEvent(new Event("change"));
+  }
+
+  /** Those that stand between words, in the server's order, of several with one name the first. */
+  get insertable() {
+    const between = [...this.#known.values()].filter(({ kind }) => kind !== "setting");
+    return between.filter(({ name }, i) => between.findIndex((other) => other.name === name) === i);
+  }
+
+  /** A text without the tags that have no effect. */
+  known(text) {
+    const pieces = split(text).filter((piece) => !piece.isTag || !this.isIdle(piece.text));
+    return pieces.map((piece) => piece.text).join("").replace(/ {2,}/g, " ");
+  }
+
+  /** Whether a tag has no effect: false as long as that is not known. */
+  isIdle(tag) {
+    return isPause(tag) ? !lengthOf(tag) : this.#known !== null && !this.#known.has(tag);
+  }
+
+  /** The name of a tag; the tag itself if it has none. */
+  name(tag) {
+    return (isPause(tag) ? lengthOf(tag) : this.#known?.get(tag)?.name) || tag;
+  }
+
+  /** What a tag does, in words. */
+  meaning(tag) {
+    if (!this.isIdle(tag)) return this.name(tag);
+    return isPause(tag) ? "is no pause: write [pause:1.5s] or [pause:300ms]" : "means nothing to a voice, and is left out";
+  }
+
+  /** A small label with the name of a tag. */
+  chip(tag) {
+    const chip = document.createElement("span");
+    chip.className = this.isIdle(tag) ? "tag-chip unknown" : "tag-chip";
+    chip.textContent = this.name(tag);
+    chip.title = tag;
+    return chip;
+  }
+
+  /** Nodes that show a text with the names of its tags. */
+  withNames(text) {
+    return split(text).map((piece) => (piece.isTag ? this.chip(piece.text) : document.createTextNode(piece.text)));
+  }
 }
 
 /**
@@ -49,17 +75,13 @@ export function split(text) {
   return pieces;
 }
 
-/** A small label with the name of a tag; one without a name shows the tag itself. */
-export function tagChip(tag) {
-  const chip = document.createElement("span");
-  const name = tagName(tag);
-  chip.className = name ? "tag-chip" : "tag-chip unknown";
-  chip.textContent = name || tag;
-  chip.title = tag;
-  return chip;
+function isPause(tag) {
+  return tag.startsWith("[pause:");
 }
 
-/** Nodes that show a text with the names of its tags. */
-export function withNames(text) {
-  return split(text).map((piece) => (piece.isTag ? tagChip(piece.text) : document.createTextNode(piece.text)));
+/** The length of a pause in words; "" if it is none. */
+function lengthOf(tag) {
+  const [, number, unit] = PAUSE.exec(tag) ?? [];
+  if (!unit || number / (unit === "ms" ? 1000 : 1) > LONGEST_PAUSE) return "";
+  return `silence, ${Number(number).toLocaleString("en")} ${unit}`;
 }

@@ -4,7 +4,7 @@
  */
 
 import { sentences } from "./sentences.js";
-import { split, tagChip } from "./tags.js";
+import { split } from "./tags.js";
 
 // What the guard's kinds of faults mean to a listener.
 const MEANINGS = {
@@ -15,8 +15,11 @@ const MEANINGS = {
   wordless: "sound without words",
 };
 
+const MOST_TOLD = 5; // faults; all are underlined
+
 export class Transcript {
   #root;
+  #tags;
   #faults; // the line that names them
   #characters = []; // of the text; the server counts code points
   #leaves = []; // {node, from, to, sentence}: text without words yet, in order
@@ -29,10 +32,12 @@ export class Transcript {
   /**
    * @param {HTMLElement} root
    * @param {HTMLElement} faults
+   * @param {import("./tags.js").Tags} tags
    * @param {(seconds: number) => void} play called with the start of a word that was clicked.
    */
-  constructor(root, faults, play) {
+  constructor(root, faults, tags, play) {
     this.#root = root;
+    this.#tags = tags;
     this.#faults = faults;
     root.addEventListener("click", ({ target }) => {
       const word = this.#words.find(({ element }) => element === target);
@@ -82,7 +87,7 @@ export class Transcript {
     sentence.className = "sentence";
     for (const { text, isTag } of split(this.#characters.slice(from, to).join(""))) {
       const end = from + [...text].length;
-      const node = isTag ? tagChip(text) : document.createTextNode(text);
+      const node = isTag ? this.#tags.chip(text) : document.createTextNode(text);
       if (!isTag) this.#leaves.push({ node, from, to: end, sentence });
       sentence.append(node);
       from = end;
@@ -119,7 +124,9 @@ export class Transcript {
       }
       return text ? `“${text}” ${MEANINGS[kind]}` : MEANINGS[kind];
     });
-    const line = `${told.join("; ")}. Speak it again: it comes out differently.`;
+    const more = told.length - MOST_TOLD;
+    const named = more > 0 ? [...told.slice(0, MOST_TOLD), `and ${more} more`] : told;
+    const line = `${named.join("; ")}. Speak it again: it comes out differently.`;
     if (this.#faults.textContent !== line) this.#faults.textContent = line;
     this.#faults.hidden = false;
   }

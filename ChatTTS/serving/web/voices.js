@@ -17,13 +17,16 @@ export class Voices {
   #previews;
   #cards;
   #mix;
+  #loaded;
   #voices = []; // with names of their own
   #known = new Map(); // every name, with the voice that it means
 
-  constructor(server, notices, previews) {
+  /** @param {() => void} loaded called when the server told its voices. */
+  constructor(server, notices, previews, loaded) {
     this.#server = server;
     this.#notices = notices;
     this.#previews = previews;
+    this.#loaded = loaded;
     const hear = (voice, language) => previews.toggle(voice, language);
     this.#cards = new Cards({ hear, remove: (voice) => this.#remove(voice) });
     this.#mix = new Mix(server, { hear, changed: () => this.#chose(), saved: (id) => this.#added(id) });
@@ -65,12 +68,15 @@ export class Voices {
       return;
     }
     $("voices-failed").hidden = true;
+    this.#loaded();
+    const hadFocus = $("voice-list").contains(document.activeElement);
     this.#take(list);
     const wanted = recall(CHOSEN, null);
     this.choose(list.default);
     if (wanted !== null) this.choose(wanted);
     if (!this.chosen && this.#voices.length) this.choose(this.#voices[0].id);
     this.#showPreview();
+    if (hadFocus) this.#cards.focus();
   }
 
   #take({ voices, default: usual }) {

@@ -29,10 +29,12 @@ export class Waveform {
       this.#measure();
       changed();
     }).observe(canvas);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-      this.#readColours();
-      changed();
-    });
+    for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
+      matchMedia(query).addEventListener("change", () => {
+        this.#readColours();
+        changed();
+      });
+    }
     this.#readColours();
   }
 

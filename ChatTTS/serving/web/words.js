@@ -31,7 +31,8 @@ export function isolated(name) {
 /** Download a blob as a file. */
 export function save(blob, name) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
+  // Firefox replaces an ending that is not its own for the type, such as .opus.
+  link.href = URL.createObjectURL(blob.slice(0, blob.size, "application/octet-stream"));
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);

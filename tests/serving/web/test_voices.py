@@ -11,31 +11,17 @@ import pytest
 from fastapi import Request, Response
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from ..support.page_browser import (
-    CHROMIUM,
-    chromium,
-    new_context,
-    opened_page,
-    running_stand_in,
-    speak,
-    wait_for,
-)
-from ..support.page_stand_in import StandIn, refusal
+from ...support.page_browser import new_context, opened_page, speak, wait_for
+from ...support.page_stand_in import StandIn, refusal
 
 EVIL = "<img src=x onerror=\"document.title='taken'\">"
 TURNED = "\u202eevil"  # would turn the words around it
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+pytestmark = pytest.mark.slow  # a browser costs a second of a core for each
 
 
 def voice(name: str, kind: str = "speaker", **more: Any) -> dict[str, Any]:
     usual = {"uploaded": False, "language": "en", "stands_for": None}
     return {"id": name, "name": name, "kind": kind, **usual, **more}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[StandIn]:
-    with running_stand_in() as stand_in:
-        yield stand_in
 
 
 @pytest.fixture
@@ -48,12 +34,6 @@ def server(running: StandIn) -> StandIn:
     ]
     running.default = "nova"
     return running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

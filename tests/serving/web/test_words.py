@@ -9,18 +9,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from ..support.page_browser import (
-    CHROMIUM,
-    chromium,
-    new_context,
-    opened_page,
-    running_stand_in,
-    speak,
-    wait_for,
-)
-from ..support.page_stand_in import StandIn, tone
+from ...support.page_browser import new_context, opened_page, speak, wait_for
+from ...support.page_stand_in import StandIn, tone
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+pytestmark = pytest.mark.slow  # a browser costs a second of a core for each
 
 SECONDS = 80
 TEXT = "😀 Early <b>or</b> late, we go."
@@ -60,12 +52,6 @@ def timed_words() -> list[dict[str, Any]]:
     return found
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[StandIn]:
-    with running_stand_in() as stand_in:
-        yield stand_in
-
-
 @pytest.fixture
 def server(running: StandIn) -> StandIn:
     running.reset()
@@ -73,12 +59,6 @@ def server(running: StandIn) -> StandIn:
     running.status["word_times"] = True
     running.words, running.cues = timed_words(), CUES
     return running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture
@@ -170,9 +150,12 @@ def test_words_with_faults_are_marked_and_named(server: StandIn, page: Page) -> 
         "more sound follows the last word. Speak it again: it comes out differently."
     )
     assert server.spoken[0]["guard"] == "report"
+    server.faults = [fault("skipped", "we")] * 9
+    speak(page, TEXT)
+    expect(told).to_contain_text("; and 4 more. Speak")
     server.faults = []
     speak(page, "Hello there.")
-    expect(page.locator(".entry")).to_have_count(2)
+    expect(page.locator(".entry")).to_have_count(3)
     expect(told).to_be_hidden()
     page.locator(".entry").last.get_by_role("button", name="Play").click()  # kept with the sound
     expect(told).to_be_visible()

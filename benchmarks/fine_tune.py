@@ -1,6 +1,6 @@
 """Fine-tune the bundled voice on a voice that it never heard, and measure how near it comes.
 
-    python -m benchmarks.fine_tune --minutes 8 --json out.json
+    python -m benchmarks.fine_tune --minutes 8 --decoder-steps 600 --json out.json
 
 The voice is one of flite's with another throat: its speech, resampled. README.md explains each
 figure. It needs flite, peft and pocketsphinx.
@@ -23,16 +23,23 @@ from numpy.typing import NDArray
 
 import ChatTTS
 from ChatTTS.audio import save
+from ChatTTS.config import Config
 from recipes.bundled_voice import texts
 from recipes.bundled_voice.speech import speak
+from recipes.bundled_voice.subject import Subject
 from recipes.bundled_voice.training import Budget
 from recipes.bundled_voice.types import SAMPLE_RATE
-from recipes.fine_tune import corpus, evaluate, export, task
+from recipes.fine_tune import corpus, decoder, evaluate, export, task
 from recipes.fine_tune.run import Run, Settings
 
 from .common.command import check_at_least_one, new_parser, origin, write_json
+from .voices.codes import compared
 
-_SETTINGS = ("voice", "factor", "seconds", "rank", "tokens", "rate", "minutes", "steps", "threads")
+_SETTINGS = (
+    "voice", "factor", "seconds", "rank", "tokens", "rate", "minutes", "steps", "decoder_steps",
+    "decoder_rate", "threads",
+)  # fmt: skip
+_COMPARED = 3  # sentences of each speaker, with the published package
 # Slower speech, which resampling makes as fast as ordinary speech again.
 _SPEEDS = {True: 3, False: 7}  # for a higher and for a lower voice
 
@@ -71,14 +78,18 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         alpha=2.0 * args.rank,
         tokens=args.tokens,
         rate=args.rate,
+        decoder_rate=args.decoder_rate,
     )
     budget = Budget(steps=args.steps, minutes=None if args.steps else args.minutes)
-    run = Run(folder / "run", settings, torch.device("cpu"), budget)
+    tuning = Budget(steps=args.decoder_steps)
+    run = Run(folder / "run", settings, torch.device("cpu"), budget, decoder_budget=tuning)
     took: dict[str, float] = {}
     results: dict[str, Any] = {}
+    tuned = (("decoder", decoder.main),) if args.decoder_steps else ()
     for name, stage in (
         ("prepare", corpus.main),
         ("train", task.main),
+        *tuned,
         ("export", export.main),
         ("evaluate", evaluate.main),
         ("merge", export.merge),
@@ -89,6 +100,8 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         if name == "evaluate":
             assert isinstance(found, dict)
             results = found
+    if args.peer_python is not None:
+        results["published"] = published(run, args.peer_python)
     return {
         **origin(),
         "versions": {
@@ -96,23 +109,22 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             "python": platform.python_version(),
             "torch": torch.__version__,
         },
-        "settings": {
-            name: getattr(args, name)
-            for name in (
-                "voice",
-                "factor",
-                "seconds",
-                "rank",
-                "tokens",
-                "rate",
-                "minutes",
-                "steps",
-                "threads",
-            )
-        },
+        "settings": {name: getattr(args, name) for name in _SETTINGS},
         "seconds": {name: round(value, 1) for name, value in took.items()},
         "results": results,
     }
+
+
+def published(run: Run, peer: Path) -> dict[str, Any]:
+    """Compare codes of the merged checkpoint with those that the published package gives.
+
+    The new voice and the base's own ones speak recordings' texts.
+    """
+    merged = Subject(run.out / export.MERGED)
+    known = Config.from_file(merged.asset / "config.json").defaults.speakers
+    found = corpus.Corpus.read(corpus.path_of(run))
+    lines = [line.text for line in (*found.own_held, *found.own)][:_COMPARED]
+    return compared(merged, lines, list(known.values()), peer, run.out / "float32")
 
 
 def table(report: dict[str, Any]) -> str:
@@ -130,6 +142,9 @@ def table(report: dict[str, Any]) -> str:
         f"likeness to their copies through the codec: {results['likeness_to_copies']}",
         f"word error rate: {results['word_error_rate']}",
     ]
+    for name in ("mel_distance", "published"):
+        if name in results:
+            lines.append(f"{name.replace('_', ' ')}: {results[name]}")
     lines += [f"old voice {name}: {found}" for name, found in results["old_voices"].items()]
     return "\n".join(lines)
 
@@ -144,6 +159,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=2e-3, help="of learning")
     parser.add_argument("--minutes", type=float, default=8, help="of training")
     parser.add_argument("--steps", type=int, help="of training, in place of minutes")
+    parser.add_argument("--decoder-steps", type=int, help="tune the Decoder too, for so many steps")
+    parser.add_argument("--decoder-rate", type=float, default=3e-4, help="of that")
+    parser.add_argument("--peer-python", type=Path, help="one that has the published package")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--folder", type=Path, help="keep everything here")
     parser.add_argument("--json", type=Path, help="write the whole report here")

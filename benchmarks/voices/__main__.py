@@ -24,6 +24,7 @@ from .codes import compared
 from .measures import Bench, person, recovered
 from .people import strangers, teachers
 
+_COMPARED = 3  # sentences of each speaker
 PARTS = ("teachers", "random", "strangers", "published")
 
 
@@ -57,7 +58,9 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             found[f"learned from {max(args.seconds):g} s"]["speaker"]
             for found in results.get("teachers", {}).values()
         ]
-        keep("published", "codes", compared(bench, speakers, args.peer_python))
+        lines, copy = bench.lines[:_COMPARED], folder / "float32"
+        found = compared(bench.subject, lines, speakers, args.peer_python, copy)
+        keep("published", "codes", found)
     return report(args, results)
 
 

@@ -94,6 +94,17 @@ def speech_batch(
     )
 
 
+def frame_states(hidden: Tensor, batch: CodeBatch) -> list[Tensor]:
+    """Return the states from which each sequence's own frames are drawn, float32 [frames, hidden].
+
+    Args:
+        hidden: of all positions of the batch, [B, L, hidden].
+    """
+    is_predicting = batch.targets[..., 0] != IGNORED
+    # The last state predicts the end, and gives no sound.
+    return [h[p][:-1].float() for h, p in zip(hidden, is_predicting, strict=True)]
+
+
 def text_batch(sequences: Items[Sequence]) -> TextBatch:
     """Lay out sequences of the refine pass."""
     shape = len(sequences), max(map(len, sequences))

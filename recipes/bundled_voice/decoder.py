@@ -31,6 +31,8 @@ NAME = "decoder"
 # Maps utterances to the hidden states [T, H] from which their code frames were drawn, frame 0
 # first. The states must not require gradients.
 Hiddens = Callable[[Sequence[Spoken]], Sequence[Tensor]]
+# Hidden states [B, H, T], log-mels [B, n_mels, 2 T] and a mask [B, 2 T], 1 where a frame counts.
+Pieces = tuple[Tensor, Tensor, Tensor]
 _REMEMBERED = 2 << 30  # bytes of hidden states to keep
 
 
@@ -132,51 +134,74 @@ class DecoderTask:
         """Return the utterances, and the begin of each one's piece, from 0 (first) to 1 (last)."""
         generator = generator_for(torch.device("cpu"), self.seed, step)
         chosen = list(window(step, self.settings.batch, self.corpus))
-        # Drawn from beyond both ends, since beginnings and ends would be too rare otherwise.
-        places = (torch.rand(len(chosen), generator=generator) * 1.4 - 0.2).clamp(0.0, 1.0)
-        return chosen, places.tolist()
+        return chosen, drawn_places(len(chosen), generator)
 
     def objectives(
         self, batch: tuple[list[Spoken], list[float]], moment: Moment
     ) -> Iterator[Objective]:
-        settings = self.settings
-        hiddens, wanted, weight = self.cut(*batch)
-        with autocast(self.device):
-            found = self.decoder(hiddens)
-        found = found.float()
-        coef = self.decoder.coef
-        steady = weight[:, 1:] * weight[:, :-1]
-        change = mel_distance((found / coef).diff(dim=2), (wanted / coef).diff(dim=2), steady)
-        yield Objective(
-            {
-                "mel": mel_distance(found / coef, wanted / coef, weight),
-                "change": settings.change * change,
-            },
-            metrics={"mel_l1": mel_distance(found, wanted, weight)},
-            counts={"frames": hiddens.shape[0] * hiddens.shape[2]},
-        )
+        yield decoder_objective(self.decoder, self.cut(*batch), self.settings, self.device)
 
-    def cut(
-        self, utterances: Sequence[Spoken], places: Sequence[float]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return hidden states [B, H, T], log-mels [B, n_mels, 2 T] and a mask [B, 2 T].
+    def cut(self, utterances: Sequence[Spoken], places: Sequence[float]) -> Pieces:
+        """Return a piece of each utterance, by the places where they begin."""
+        hiddens = self.hiddens(utterances)
+        wholes = [fitted(u.samples, len(h)) for u, h in zip(utterances, hiddens, strict=True)]
+        mels = [self.mel(whole[None].to(self.device))[0] for whole in wholes]
+        return cut_pieces(hiddens, mels, places, self.settings.frames, self.device)
 
-        The mask is 1 where a frame counts.
-        """
-        inputs, mels = [], []
-        for spoken, hidden, place in zip(utterances, self.hiddens(utterances), places, strict=True):
-            whole = fitted(spoken.samples, len(hidden)).to(self.device)
-            mel = self.mel(whole[None])[0]
-            begin = round(place * max(0, len(hidden) - self.settings.frames))
-            end = begin + self.settings.frames
-            inputs.append(hidden[begin:end].to(self.device, torch.float32))
-            mels.append(mel[:, 2 * begin : 2 * end].T)
-        weights = [torch.ones(len(mel), device=self.device) for mel in mels]
-        return (
-            pad_sequence(inputs, batch_first=True).transpose(1, 2),
-            pad_sequence(mels, batch_first=True).transpose(1, 2),
-            pad_sequence(weights, batch_first=True),
-        )
+
+def drawn_places(count: int, generator: torch.Generator) -> list[float]:
+    """Return where pieces of so many utterances begin, from 0 (first) to 1 (last)."""
+    # Drawn from beyond both ends, since beginnings and ends would be too rare otherwise.
+    return (torch.rand(count, generator=generator) * 1.4 - 0.2).clamp(0.0, 1.0).tolist()
+
+
+def cut_pieces(
+    hiddens: Sequence[Tensor],
+    mels: Sequence[Tensor],
+    places: Sequence[float],
+    frames: int,
+    device: torch.device,
+) -> Pieces:
+    """Cut a piece of at most so many code frames out of each utterance.
+
+    Args:
+        hiddens: hidden states [T, H] of whole utterances.
+        mels: their log-mels [n_mels, 2 T].
+        places: where each piece begins, from 0 (first) to 1 (last).
+    """
+    inputs, wanted = [], []
+    for hidden, mel, place in zip(hiddens, mels, places, strict=True):
+        begin = round(place * max(0, len(hidden) - frames))
+        end = begin + frames
+        inputs.append(hidden[begin:end].to(device, torch.float32))
+        wanted.append(mel[:, 2 * begin : 2 * end].T.to(device, torch.float32))
+    weights = [torch.ones(len(mel), device=device) for mel in wanted]
+    return (
+        pad_sequence(inputs, batch_first=True).transpose(1, 2),
+        pad_sequence(wanted, batch_first=True).transpose(1, 2),
+        pad_sequence(weights, batch_first=True),
+    )
+
+
+def decoder_objective(
+    decoder: MelDecoder, pieces: Pieces, settings: DecoderSettings, device: torch.device
+) -> Objective:
+    """Return the update that brings a decoder's mels of some pieces nearer to the wanted ones."""
+    hiddens, wanted, weight = pieces
+    with autocast(device):
+        found = decoder(hiddens)
+    found = found.float()
+    coef = decoder.coef
+    steady = weight[:, 1:] * weight[:, :-1]
+    change = mel_distance((found / coef).diff(dim=2), (wanted / coef).diff(dim=2), steady)
+    return Objective(
+        {
+            "mel": mel_distance(found / coef, wanted / coef, weight),
+            "change": settings.change * change,
+        },
+        metrics={"mel_l1": mel_distance(found, wanted, weight)},
+        counts={"frames": hiddens.shape[0] * hiddens.shape[2]},
+    )
 
 
 def load_decoder(run: Run, hidden: int) -> MelDecoder:

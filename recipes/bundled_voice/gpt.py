@@ -24,7 +24,7 @@ from ChatTTS.voice_learning.sequences import (
     groups_of_similar_length,
 )
 
-from .batches import Mixture, SpeechBatch, Steps, TextBatch, speech_batch
+from .batches import Mixture, SpeechBatch, Steps, TextBatch, frame_states, speech_batch
 from .checkpoints import checksum, load_average, read_origin, read_position
 from .codec import NAME as CODEC_NAME
 from .codec import load_codec
@@ -187,9 +187,7 @@ class SpeechModel(nn.Module):
         These are the states from which the sequence's own frames, not the sample's, are drawn.
         """
         hidden, _, _ = self.speech(batch)
-        is_predicting = batch.targets[..., 0] != IGNORED
-        # The last state predicts the end, and gives no sound.
-        return [h[p][:-1].float() for h, p in zip(hidden, is_predicting, strict=True)]
+        return frame_states(hidden, batch)
 
 
 B = TypeVar("B", bound=CodeBatch)

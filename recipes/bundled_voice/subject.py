@@ -56,6 +56,12 @@ class Subject:
     _spoken: dict[tuple[str, str], Samples] = field(default_factory=dict, repr=False)
     _recognised: dict[tuple[str, str], list[str]] = field(default_factory=dict, repr=False)
 
+    @property
+    def asset(self) -> Path:
+        """The folder of the checkpoint's files."""
+        source = "bundled" if self.checkpoint is None else "custom"
+        return locate(source, self.checkpoint).asset
+
     @cached_property
     def chat(self) -> Chat:
         """The checkpoint on the velocity engine, in float32."""
@@ -135,10 +141,8 @@ class Subject:
     @cached_property
     def checksum(self) -> str:
         """A checksum of all files of the checkpoint."""
-        source = "bundled" if self.checkpoint is None else "custom"
-        asset = locate(source, self.checkpoint).asset
         value = 0
-        for file in sorted(path for path in asset.rglob("*") if path.is_file()):
+        for file in sorted(path for path in self.asset.rglob("*") if path.is_file()):
             value = zlib.crc32(file.read_bytes(), value)
         return f"{value:08x}"
 

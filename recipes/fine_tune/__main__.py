@@ -16,23 +16,26 @@ from ChatTTS.errors import ChatTTSError, ConfigError
 from ChatTTS.model.placement import choose_placement
 
 from ..bundled_voice.training import Budget
-from . import corpus, evaluate, export, task
-from .run import PROJECTIONS, Run, Settings, read_settings
+from . import corpus, decoder, evaluate, export, task
+from .run import DECODER_MINUTES, PROJECTIONS, Run, Settings, read_settings
 
 logger = logging.getLogger(__name__)
 
 _DESCRIPTION = """\
-Fine-tune a checkpoint on recordings of a voice: low-rank products on its Llama, by peft.
+Fine-tune a checkpoint on recordings of a voice: low-rank products on its Llama, by peft, and with
+--decoder also its Decoder.
 
   python -m recipes.fine_tune all --recordings recordings/ --out build/anna --name anna
   chattts say "hello there." --adapter build/anna/adapter
   python -m recipes.fine_tune merge --out build/anna      a checkpoint of its own, in merged/
 
-Stages: prepare (recordings to codes), train, export (adapter/), evaluate, merge (merged/asset).
-`all` is the first four. A run that was stopped goes on where it was when the same command is given
-again; its settings are kept in the folder, so that later commands need only --out."""
+Stages: prepare (recordings to codes), train, decoder (tune the Decoder too), export (adapter/, and
+decoder/asset with a tuned Decoder), evaluate, merge (merged/asset). `all` is all but the last, and
+has the stage `decoder` with --decoder. A run that was stopped goes on where it was when the same
+command is given again; its settings are kept in the folder, so that later commands need only
+--out."""
 _MINUTES = 20.0
-STAGES = ("prepare", "train", "export", "evaluate", "merge", "all")
+STAGES = ("prepare", "train", "decoder", "export", "evaluate", "merge", "all")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,6 +67,10 @@ def run_stage(stage: str, run: Run) -> None:
     if stage in ("train", "all") and not task.main(run):
         logger.info("train: not finished yet; the same command goes on")
         return
+    is_asked = stage == decoder.NAME or (stage == "all" and run.with_decoder)
+    if is_asked and not decoder.main(run):
+        logger.info("%s: not finished yet; the same command goes on", decoder.NAME)
+        return
     if stage in ("export", "all"):
         export.main(run)
     if stage in ("evaluate", "all"):
@@ -88,8 +95,17 @@ def run_of(args: argparse.Namespace) -> Run:
     values["targets"] = tuple(values.get("targets", PROJECTIONS))
     minutes = _MINUTES if args.steps is None and args.minutes is None else args.minutes
     budget = Budget(args.steps, minutes, args.run_minutes)
-    device = choose_placement(args.device).audio_device
-    return Run(args.out, Settings(**values), device, budget, args.workers)
+    is_default = args.decoder_steps is None and args.decoder_minutes is None
+    decoder_minutes = DECODER_MINUTES if is_default else args.decoder_minutes
+    return Run(
+        args.out,
+        Settings(**values),
+        choose_placement(args.device).audio_device,
+        budget,
+        args.workers,
+        Budget(args.decoder_steps, decoder_minutes, args.run_minutes),
+        args.decoder,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -118,10 +134,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--own-frames", type=float, help="largest share of the model's own frames")
     parser.add_argument("--own-temperature", type=float, help="at which these are drawn")
     parser.add_argument("--seed", type=int, help="of everything (default 1)")
-    parser.add_argument("--steps", type=int, help="of training, over all runs")
+    parser.add_argument("--decoder", action="store_true", help="let `all` tune the Decoder too")
     parser.add_argument(
-        "--minutes", type=float, help=f"of training, over all runs (default {_MINUTES:g})"
+        "--decoder-rate", type=float, help="learning rate of the Decoder (default 0.0003)"
     )
+    parser.add_argument("--decoder-steps", type=int, help="of its training, over all runs")
+    parser.add_argument(
+        "--decoder-minutes",
+        type=float,
+        help=f"of its training, over all runs (default {DECODER_MINUTES:g})",
+    )
+    parser.add_argument("--steps", type=int, help="of the adapter's training, over all runs")
+    parser.add_argument("--minutes", type=float, help=f"of that (default {_MINUTES:g})")
     parser.add_argument("--run-minutes", type=float, help="save and stop after so many minutes")
     parser.add_argument("--device", help="such as cpu or cuda:0; the best there is by default")
     parser.add_argument("--threads", type=int, help="of torch on the CPU")

@@ -6,7 +6,7 @@ import logging
 import os
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -44,11 +44,13 @@ class Line:
         text: what is said, as the model reads it.
         codes: int64 [frames, num_codebooks].
         speaker: the vector in its prompt, float32 [hidden].
+        name: of the recording; empty where there is none.
     """
 
     text: str
     codes: NDArray[np.int64]
     speaker: NDArray[np.float32]
+    name: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +78,7 @@ class Corpus:
             width = lines[0].codes.shape[1] if lines else 1
             arrays |= {
                 f"{name}.texts": np.array([line.text for line in lines], dtype=np.str_),
+                f"{name}.names": np.array([line.name for line in lines], dtype=np.str_),
                 f"{name}.frames": np.array([len(line.codes) for line in lines], dtype=np.int64),
                 f"{name}.codes": np.concatenate(
                     [np.zeros((0, width), np.int64), *(line.codes for line in lines)]
@@ -113,9 +116,10 @@ def _lines(found: dict[str, NDArray[np.generic]], name: str) -> tuple[Line, ...]
     frames = found[f"{name}.frames"].astype(np.int64)
     codes = np.split(found[f"{name}.codes"].astype(np.int64), np.cumsum(frames)[:-1])
     texts, speakers = found[f"{name}.texts"], found[f"{name}.speakers"].astype(np.float32)
+    names = found[f"{name}.names"]
     return tuple(
-        Line(str(text), own, speaker)
-        for text, own, speaker in zip(texts, codes, speakers, strict=False)
+        Line(str(text), own, speaker, str(recording))
+        for text, own, speaker, recording in zip(texts, codes, speakers, names, strict=False)
         if len(frames)
     )
 
@@ -149,11 +153,11 @@ def main(run: Run) -> None:
     held = min(_MOST_HELD_OUT, max(1, round(_HELD_OUT * len(coded)))) if len(coded) > 1 else 0
     texts = [each.text for each in coded]
     language_model = run.language_model()
-    lines = [Line(each.text, each.codes, np.zeros(0, np.float32)) for each in coded]
+    lines = [Line(each.text, each.codes, np.zeros(0, np.float32), each.name) for each in coded]
     chosen = [lines[index] for index in order]
     speaker = choose_speaker(run, chat, language_model, chosen[held:][:_COMPARED])
     vector = chat.speaker.vector(speaker)
-    own = [Line(line.text, line.codes, vector) for line in chosen]
+    own = [replace(line, speaker=vector) for line in chosen]
     base = rehearsal(chat, [*texts, *sample_sentences(chat.config.defaults.language)], run)
     kept = max(1, round(_HELD_OUT * len(base)))
     corpus = Corpus(speaker, *map(tuple, (own[held:], own[:held], base[kept:], base[:kept])))

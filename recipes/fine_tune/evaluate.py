@@ -2,7 +2,8 @@
 
 Word error rates are those of the recogniser of the bundled voice's recipe, which knows English.
 Likeness is the cosine of voice prints, scaled over the recordings and the base's own voices. The
-recordings through the codec are the most that a language model can learn.
+recordings through the codec are the most that a language model can learn; a tuned Decoder learns
+from the recordings themselves.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ChatTTS.core import Chat
+from ChatTTS.model.dvae import MelDecoder
 from ChatTTS.voice_learning.likelihood import unlikelihood
 from ChatTTS.voice_learning.recordings import read_recordings
 
@@ -28,8 +30,18 @@ from ..bundled_voice.speech_metrics import (
     word_errors,
 )
 from ..bundled_voice.subject import through_codec
-from .corpus import Corpus, path_of, sequences_of
-from .export import ADAPTER, trained_adapter
+from .corpus import Corpus, Line, path_of, sequences_of
+from .decoder import (
+    Example,
+    base_examples,
+    hiddens_of,
+    is_tuned,
+    load_base_decoder,
+    load_tuned_decoder,
+    mel_of,
+    own_examples,
+)
+from .export import ADAPTER, DECODER, trained_adapter
 from .run import Run
 from .task import load_tuned
 
@@ -40,6 +52,7 @@ Result = dict[str, Any]
 _SENTENCES = 12  # of the held-out recordings; fewer are filled up with those that were learned
 _OLD_VOICES = 3
 _VOICE, _COPIES = "recordings", "copies"  # the copies are the recordings through the codec
+_ADAPTER, _DECODER, _READ = "adapter", "decoder", "read_by_decoder"
 
 
 def main(run: Run) -> Result:
@@ -51,6 +64,7 @@ def main(run: Run) -> Result:
         "held_out": len(corpus.own_held),
         "rank": run.settings.rank,
         "nats_per_code": _likelihoods(run, corpus),
+        **({"mel_distance": _mel_distances(run, corpus)} if is_tuned(run) else {}),
         **_speech(run, corpus),
     }
     path = run.out / "evaluation.json"
@@ -78,19 +92,46 @@ def _likelihoods(run: Run, corpus: Corpus) -> Result:
     return found
 
 
+def _mel_distances(run: Run, corpus: Corpus) -> Result:
+    """Return mean absolute differences of log-mels: to held-out recordings, and to the base's own.
+
+    For recordings the states are the adapter's. For speech of the base they are those of the base
+    (``base``) and of the adapter (``merged``).
+    """
+    chat, tuned = run.load(), load_tuned(run)
+    untuned, decoder = load_base_decoder(run), load_tuned_decoder(run, tuned)
+    own = own_examples(run, chat, tuned, corpus.own_held or corpus.own)
+    base = base_examples(run, chat, tuned, untuned, corpus.base_held)
+    chat.unload()
+    half = len(base) // 2
+    return {
+        name: {
+            when: round(float(np.mean([_distance(each, part) for part in parts])), 3)
+            for when, each in (("before", untuned), ("after", decoder))
+        }
+        for name, parts in (("recordings", own), ("base", base[:half]), ("merged", base[half:]))
+    }
+
+
+def _distance(decoder: MelDecoder, example: Example) -> float:
+    return float((mel_of(decoder, example.hidden) - example.mel).abs().mean())
+
+
 def _speech(run: Run, corpus: Corpus) -> Result:
     plain, name = run.load(), run.settings.name
-    chat = run.load(adapter={name: run.out / ADAPTER})
+    chats = {_ADAPTER: run.load(adapter={name: run.out / ADAPTER})}
+    if is_tuned(run):
+        chats[_DECODER] = run.load(run.out / DECODER, adapter={name: run.out / ADAPTER})
     kept = read_recordings(run.settings.recordings, run.settings.transcript).kept
     recorded = [each.samples for each in kept]
     copied = [through_codec(plain, wave) for wave in recorded]
     lines = [line.text for line in (*corpus.own_held, *corpus.own)][:_SENTENCES]
     old = _old_voices(plain, corpus)
     before = {voice: _say(plain, lines, spk_emb=string) for voice, string in old.items()}
-    waves = {
-        "base": _say(plain, lines, spk_emb=corpus.speaker),
-        "adapter": _say(chat, lines, adapter=name),
-    }
+    waves = {"base": _say(plain, lines, spk_emb=corpus.speaker)}
+    waves |= {kind: _say(chat, lines, adapter=name) for kind, chat in chats.items()}
+    if is_tuned(run):
+        waves[_READ] = _read_aloud(run, chats[_DECODER], (*corpus.own_held, *corpus.own))
     prints = {
         voice: [voice_print(wave) for wave in own]
         for voice, own in ((_VOICE, recorded), (_COPIES, copied))
@@ -116,20 +157,28 @@ def _speech(run: Run, corpus: Corpus) -> Result:
         "old_voices": {},
     }
     for voice, string in old.items():
-        beside = _say(chat, lines, spk_emb=string)  # the adapter is loaded, and not asked for
-        through = _say(chat, lines, spk_emb=string, adapter=name)
+        beside = _say(chats[_ADAPTER], lines, spk_emb=string)  # it is loaded, and not asked for
+        said = {"": before[voice]}
+        said["_through_adapter"] = _say(chats[_ADAPTER], lines, spk_emb=string, adapter=name)
+        if is_tuned(run):
+            said["_with_decoder"] = _say(chats[_DECODER], lines, spk_emb=string)
+            said["_merged"] = _say(chats[_DECODER], lines, spk_emb=string, adapter=name)
         results["old_voices"][voice] = {
             "equal_without_adapter": all(
                 np.array_equal(a, b) for a, b in zip(before[voice], beside, strict=True)
             ),
-            "likeness": _likeness(scale, before[voice], voice),
-            "likeness_through_adapter": _likeness(scale, through, voice),
-            "word_error_rate": _errors(run, lines, before[voice]),
-            "word_error_rate_through_adapter": _errors(run, lines, through),
+            **{f"likeness{how}": _likeness(scale, each, voice) for how, each in said.items()},
+            **{f"word_error_rate{how}": _errors(run, lines, each) for how, each in said.items()},
         }
-    plain.unload()
-    chat.unload()
+    for chat in (plain, *chats.values()):
+        chat.unload()
     return results
+
+
+def _read_aloud(run: Run, chat: Chat, lines: Sequence[Line]) -> list[Samples]:
+    """Return recordings as the tuned Decoder renders them, of the states that read their codes."""
+    hiddens = hiddens_of(load_tuned(run).language_model, chat, lines[:_SENTENCES])
+    return [chat._loaded.from_hiddens.samples(hidden).numpy() for hidden in hiddens]
 
 
 def _old_voices(chat: Chat, corpus: Corpus) -> dict[str, str]:

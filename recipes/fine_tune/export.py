@@ -1,4 +1,4 @@
-"""The stage ``export``: the adapter by itself, or merged into a checkpoint of its own."""
+"""The stages ``export`` and ``merge``: the adapter by itself, and checkpoints of what was tuned."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +22,54 @@ from ChatTTS.config import Config
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError
 from ChatTTS.model.adapters import Adapter, module_of
+from ChatTTS.model.dvae import MelDecoder
 from ChatTTS.model.llama_config import read_llama_shape
 
 from .corpus import Corpus, path_of
+from .decoder import is_tuned, load_tuned_decoder
 from .run import Run
 from .task import load_tuned
 
 logger = logging.getLogger(__name__)
 
-ADAPTER, MERGED = "adapter", "merged"
+ADAPTER, DECODER, MERGED = "adapter", "decoder", "merged"
 
 
 def main(run: Run) -> None:
-    """Write ``adapter/`` in the run's folder, as ``load(adapter=...)`` takes it."""
-    folder = run.out / ADAPTER
-    load_tuned(run).save(folder, Corpus.read(path_of(run)).speaker)
+    """Write ``adapter/`` in the run's folder, as ``load(adapter=...)`` takes it.
+
+    Where the Decoder was tuned, also ``decoder/asset``: the base with that Decoder, for use with
+    and without the adapter.
+
+    Raises:
+        AssetError: nothing is trained yet, or the Decoder has learned from another adapter.
+    """
+    folder, tuned = run.out / ADAPTER, load_tuned(run)
+    tuned.save(folder, Corpus.read(path_of(run)).speaker)
     adapter = trained_adapter(run)
     logger.info("%s: %d products, digest %s", folder, len(adapter.products), adapter.info.digest)
+    if is_tuned(run):
+        whole = run.out / DECODER
+        with written(run.folder, whole / "asset") as partial:
+            write_decoder(partial, load_tuned_decoder(run, tuned))
+        logger.info("%s: the base with the tuned Decoder", whole)
 
 
 def merge(run: Run) -> None:
     """Write ``merged/asset``: the base with the adapter in its weights, and the voice by its name.
 
+    Where the Decoder was tuned, it is that one.
+
     Raises:
-        AssetError: there is no adapter, or the checkpoint cannot be loaded.
+        AssetError: there is no adapter, the Decoder has learned from another one, or the checkpoint
+            cannot be loaded.
     """
     adapter = trained_adapter(run)
     folder = run.out / MERGED
-    write_merged(run.folder, adapter, folder / "asset", run.settings.name)
+    with written(run.folder, folder / "asset") as partial:
+        write_merged(partial, adapter, run.settings.name)
+        if is_tuned(run):
+            write_decoder(partial, load_tuned_decoder(run, load_tuned(run)))
     Chat().load_or_raise("custom", custom_path=folder, device="cpu")
     logger.info("%s can be loaded: Chat().load('custom', custom_path=...)", folder)
 
@@ -64,24 +85,49 @@ def trained_adapter(run: Run) -> Adapter:
     return read_adapter(run.out / ADAPTER, run.settings.name, shape)
 
 
-def write_merged(base: AssetFolder, adapter: Adapter, asset: Path, name: str) -> None:
-    """Write a checkpoint in the published layout.
-
-    Weights keep the base's dtypes. The adapter's speaker becomes the default one, ``name``.
+@contextmanager
+def written(base: AssetFolder, asset: Path) -> Iterator[AssetFolder]:
+    """Yield a copy of a checkpoint to change, which becomes ``asset`` once it is complete.
 
     Args:
-        asset: an earlier folder is removed once the new one is complete.
+        asset: an earlier folder is removed then.
     """
     partial = asset.with_name(asset.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(base.asset, partial)
-    weights = partial / "gpt" / "model.safetensors"
+    yield AssetFolder(partial, "custom")
+    shutil.rmtree(asset, ignore_errors=True)
+    os.replace(partial, asset)
+
+
+def write_merged(folder: AssetFolder, adapter: Adapter, name: str) -> None:
+    """Add an adapter to the weights of a checkpoint, in place; they keep their dtypes.
+
+    The adapter's speaker becomes the default one, ``name``.
+
+    Raises:
+        AssetError: see :func:`merged_tensors`.
+    """
+    weights = folder.gpt
     tensors = merged_tensors(read_tensors(weights), adapter, weights)
     save_file(tensors, weights, metadata={"format": "pt"})
     if adapter.speaker is not None:
-        _add_speaker(partial / "config.json", name, adapter.speaker)
-    shutil.rmtree(asset, ignore_errors=True)
-    os.replace(partial, asset)
+        _add_speaker(folder.config, name, adapter.speaker)
+
+
+def write_decoder(folder: AssetFolder, decoder: MelDecoder) -> None:
+    """Replace the Decoder of a checkpoint, in place; its tensors keep their dtypes.
+
+    Raises:
+        AssetError: a weight does not fit into its dtype.
+    """
+    file = folder.decoder
+    known, tuned = read_tensors(file), decoder.state_dict()
+    tensors = {name: tuned.get(name, value).to(value.dtype) for name, value in known.items()}
+    for name, value in tensors.items():
+        if not bool(torch.isfinite(value).all()):
+            raise AssetError(f"{name} of the tuned Decoder does not fit into {value.dtype}")
+    save_file(tensors, file, metadata={"format": "pt"})
 
 
 def merged_tensors(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,9 @@ from ChatTTS.voice_learning.language_model import LanguageModel, load_language_m
 from ..bundled_voice.training import Budget
 
 PROJECTIONS: tuple[str, ...] = tuple(part for parts in MATRICES.values() for part in parts)
+DECODER_MINUTES = 10.0
+"""Of the Decoder's training, where nothing else is said."""
+
 _MOST_RANK = 256
 
 
@@ -46,6 +49,7 @@ class Settings:
         tokens: positions of a step, padding included.
         corruption, own_frames, own_temperature: as in ``bundled_voice.gpt.GPTSettings`` and
             ``batches.Mixture``: how much the frames that are read differ from the spoken ones.
+        decoder_rate: learning rate of the Decoder, where that is tuned.
         seed: of everything.
 
     Raises:
@@ -67,6 +71,7 @@ class Settings:
     corruption: float = 0.1
     own_frames: float = 0.5
     own_temperature: float = 0.3
+    decoder_rate: float = 3e-4
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -75,6 +80,7 @@ class Settings:
             ("rank", 1 <= self.rank <= _MOST_RANK, f"from 1 to {_MOST_RANK}"),
             ("alpha", self.alpha > 0, "above 0"),
             ("rate", self.rate > 0, "above 0"),
+            ("decoder_rate", self.decoder_rate > 0, "above 0"),
             ("rehearsal", 0 <= self.rehearsal < 1, "at least 0 and below 1"),
             ("rehearsed", self.rehearsed >= 2, "at least 2"),
             ("tokens", self.tokens >= 1, "at least 1"),
@@ -85,6 +91,9 @@ class Settings:
                 raise ConfigError(f"{name} must be {rule}, not {getattr(self, name)!r}")
 
 
+_DEFAULTS = {f.name: f.default for f in fields(Settings) if f.default is not MISSING}
+
+
 @dataclass(frozen=True)
 class Run:
     """A run of the recipe.
@@ -92,9 +101,11 @@ class Run:
     Attributes:
         out: the folder of all results.
         settings: what decides the weights.
-        device: on which the language model is trained.
-        budget: of the training.
+        device: on which networks are trained.
+        budget: of the adapter's training.
         workers: processes of the recogniser; None takes one for each core.
+        decoder_budget: of the Decoder's training.
+        with_decoder: whether the stage ``all`` tunes the Decoder too.
     """
 
     out: Path
@@ -102,6 +113,8 @@ class Run:
     device: torch.device
     budget: Budget
     workers: int | None = None
+    decoder_budget: Budget = field(default_factory=lambda: Budget(minutes=DECODER_MINUTES))
+    with_decoder: bool = False
 
     @cached_property
     def folder(self) -> AssetFolder:
@@ -114,10 +127,10 @@ class Run:
         given = self.settings.checkpoint
         return (given, None) if given in ("bundled", "huggingface") else ("custom", Path(given))
 
-    def load(self, **options: Any) -> Chat:
-        """Load the base on the velocity engine, in float32."""
+    def load(self, checkpoint: Path | None = None, **options: Any) -> Chat:
+        """Load the base, or a checkpoint that was made of it, on velocity in float32."""
         chat = Chat()
-        source, path = self.source
+        source, path = self.source if checkpoint is None else ("custom", checkpoint)
         chat.load_or_raise(source, custom_path=path, device="cpu", use_vllm=True, **options)
         return chat
 
@@ -138,7 +151,8 @@ class Run:
             self.out.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(mine, indent=1) + "\n", encoding="utf-8")
             return
-        known = json.loads(path.read_text(encoding="utf-8"))
+        # Settings that a run began without have their defaults: it began before there were any.
+        known = {**_DEFAULTS, **json.loads(path.read_text(encoding="utf-8"))}
         other = [name for name in mine if mine[name] != known.get(name)]
         if other:
             raise ConfigError(

@@ -29,20 +29,10 @@ from recipes.fine_tune.run import Run, Settings
 
 from ..support.adapter_tools import MODEL
 from ..support.chat_tools import TEXT, speak
+from ..support.fine_tune_tools import CPU, make_corpus, make_run
 
 if importlib.util.find_spec("peft") is None:
     pytest.skip("peft is not installed", allow_module_level=True)
-
-CPU = torch.device("cpu")
-
-
-def make_lines(count: int, speaker: np.ndarray, seed: int) -> tuple[Line, ...]:
-    """Utterances with few different codes, which are quickly learned."""
-    rng = np.random.default_rng(seed)
-    return tuple(
-        Line("hello the world.", rng.integers(3, size=(int(n), 4)), speaker)
-        for n in rng.integers(8, 20, count)
-    )
 
 
 @pytest.fixture(scope="module")
@@ -54,22 +44,7 @@ def chat() -> Chat:
 
 @pytest.fixture(scope="module")
 def small(chat: Chat) -> Corpus:
-    torch.manual_seed(0)
-    speaker = chat.sample_random_speaker()
-    vector = chat.speaker.vector(speaker)
-    sets = [make_lines(n, vector, seed) for seed, n in enumerate((6, 2, 4, 2))]
-    return Corpus(speaker, *sets)
-
-
-def make_run(out: Path, steps: int = 6, **settings: Any) -> Run:
-    given: dict[str, Any] = {
-        "checkpoint": str(MODEL),
-        "tokens": 200,
-        "rank": 2,
-        "alpha": 4.0,
-        "rate": 1e-2,
-    }
-    return Run(out, Settings("nowhere", **given | settings), CPU, Budget(steps=steps), workers=0)
+    return make_corpus(chat)
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +126,8 @@ def test_adapter_and_merged_checkpoint_speak_alike(
 ) -> None:
     adapter = export.trained_adapter(run)
     assert adapter.speaker == small.speaker
-    export.write_merged(assets.locate("custom", MODEL), adapter, tmp_path / "asset", "anna")
+    with export.written(assets.locate("custom", MODEL), tmp_path / "asset") as partial:
+        export.write_merged(partial, adapter, "anna")
     merged, tuned = Chat(), Chat()
     merged.load_or_raise("custom", custom_path=tmp_path, device="cpu", use_vllm=True)
     tuned.load_or_raise(
@@ -177,7 +153,8 @@ def test_peft_computes_what_the_reader_adds(
             parameter.add_(0.1 * torch.randn_like(parameter))
     tuned.save(run.out / "adapter", small.speaker)
     adapter = export.trained_adapter(run)
-    export.write_merged(assets.locate("custom", MODEL), adapter, tmp_path / "asset", "anna")
+    with export.written(assets.locate("custom", MODEL), tmp_path / "asset") as partial:
+        export.write_merged(partial, adapter, "anna")
     merged = make_run(tmp_path / "other", checkpoint=str(tmp_path)).language_model()
     batch = code_batch(sequences_of(chat, small.own), merged.end)
     vectors = torch.from_numpy(np.stack([line.speaker for line in small.own]))
@@ -205,6 +182,17 @@ def test_a_training_goes_on_where_it_was(tmp_path: Path, small: Corpus) -> None:
         task.main(replace(longer, settings=replace(longer.settings, rank=3)))
 
 
+def test_a_run_goes_on_that_began_before_a_setting_was_known(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    run.keep_settings()
+    path = tmp_path / "settings.json"
+    older = {k: v for k, v in json.loads(path.read_text("utf-8")).items() if k != "decoder_rate"}
+    path.write_text(json.dumps(older), "utf-8")
+    run.keep_settings()
+    with pytest.raises(ConfigError, match="another decoder_rate"):
+        replace(run, settings=replace(run.settings, decoder_rate=1.0)).keep_settings()
+
+
 # ---------------------------------------------------------------- the command
 
 
@@ -214,10 +202,11 @@ def test_a_training_goes_on_where_it_was(tmp_path: Path, small: Corpus) -> None:
         ([], "say where the recordings are"),
         (["--recordings", "x", "--rank", "0"], "rank must be"),
         (["--recordings", "x", "--rehearsal", "1"], "rehearsal must be"),
+        (["--recordings", "x", "--decoder-rate", "0"], "decoder_rate must be"),
         (["--recordings", "x", "--name", "a/b"], "name must have"),
         (["--recordings", "missing", "--checkpoint", "bundled"], "missing"),
     ],
-    ids=["no recordings", "rank", "rehearsal", "name", "missing"],
+    ids=["no recordings", "rank", "rehearsal", "decoder", "name", "missing"],
 )
 def test_what_is_refused(
     tmp_path: Path, options: list[str], message: str, caplog: pytest.LogCaptureFixture
@@ -235,6 +224,10 @@ def test_later_commands_need_the_folder_alone(tmp_path: Path) -> None:
     later = command.run_of(parser.parse_args(["train", "--out", str(tmp_path), "--steps", "3"]))
     assert (later.settings.rank, later.settings.recordings) == (3, "x")
     assert later.budget == Budget(steps=3)
+    assert (later.decoder_budget, later.with_decoder) == (Budget(minutes=10.0), False)
+    both = ["all", "--out", str(tmp_path), "--decoder", "--decoder-steps", "4"]
+    tuned = command.run_of(parser.parse_args(both))
+    assert (tuned.decoder_budget, tuned.with_decoder) == (Budget(steps=4), True)
 
 
 # ---------------------------------------------------------------- the whole
@@ -261,12 +254,17 @@ def test_a_voice_from_recordings_to_an_evaluation(tmp_path: Path) -> None:
         (folder / f"{name}.txt").write_text(text, "utf-8")
     chat.unload()
     settings = Settings(str(folder), name="anna", rehearsed=4, speaker="rms", tokens=1500)
-    run = Run(tmp_path / "out", settings, CPU, Budget(steps=2), workers=0)
+    steps = Budget(steps=2)
+    run = Run(tmp_path / "out", settings, CPU, steps, 0, decoder_budget=steps, with_decoder=True)
     command.run_stage("all", run)
     command.run_stage("merge", run)
     found = json.loads((tmp_path / "out" / "evaluation.json").read_text("utf-8"))
     assert found["held_out"] == 1
     assert all(voice["equal_without_adapter"] for voice in found["old_voices"].values())
     assert 0 <= found["word_error_rate"]["adapter"] < 100
+    assert found["mel_distance"]["base"]["before"] < 0.01
+    assert 0 < found["mel_distance"]["recordings"]["after"] < 2
+    for name in ("adapter", "decoder", "read_by_decoder"):
+        assert -1 <= found["likeness_to_recordings"][name] <= 1
     assert corpus.path_of(run).exists()
     assert (tmp_path / "out" / "merged" / "asset" / "config.json").exists()

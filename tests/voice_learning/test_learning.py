@@ -33,6 +33,8 @@ from ChatTTS.voice_learning.sequences import CodeSequence, code_sequence
 from ChatTTS.voice_learning.speaker_search import SearchSettings, SpeakerSearch, divided
 from ChatTTS.voice_learning.speaker_space import SpeakerSpace
 from ChatTTS.voices import SavedVoice, VoiceLibrary
+from recipes.bundled_voice.speech_metrics import voice_print
+from recipes.bundled_voice.texts import everyday_heldout
 
 from .test_reading import RATE, put, voice
 
@@ -316,6 +318,40 @@ def test_two_people_are_refused_unless_the_caller_knows_better(
         voices.learn(bundled, folder, show_tqdm=False)
     found = voices.learn(bundled, folder, show_tqdm=False, one_speaker=True, from_sample=True)
     assert len(found.recordings.kept) == 6
+
+
+@pytest.mark.slow
+def test_a_speaker_between_two_voices_is_told_and_its_sound_agrees(
+    bundled: Chat, language_model: LanguageModel, tmp_path: Path
+) -> None:
+    """A random speaker that says one sentence in one voice and the next one in another.
+
+    Voice prints know nothing of the model, and divide its sentences as the likelihoods do.
+    """
+    torch.manual_seed(1000)
+    between = bundled.sample_random_speaker()
+    texts = tuple(everyday_heldout()[60:68])
+    params = {"spk_emb": between, "manual_seed": 1, "show_tqdm": False}
+    waves = [
+        bundled.infer([text], skip_refine_text=True, params_infer_code=params)[0] for text in texts
+    ]
+    made, _ = sequences_of(bundled, record(tmp_path, waves, texts))
+    speaker = bundled._loaded.speaker
+    space = SpeakerSpace.of(speaker, language_model.device)
+    known = bundled.config.defaults.speakers.values()
+    places = [space.place(speaker.vector(string)) for string in known]
+    profiles = [
+        unlikelihoods(language_model, made, [space.vectors(place)] * len(made))[0]
+        for place in (*places, *space.drawn(12, 0))
+    ]
+    found = grouping(np.stack(profiles, axis=1))
+    assert found is not None
+    assert found.is_real
+    prints = np.stack([voice_print(each.samples) for each in read_recordings(tmp_path).kept])
+    prints = (prints - prints.mean(axis=0)) / prints.std(axis=0)
+    is_second = np.isin(np.arange(len(waves)), found.second)
+    apart = prints @ (prints[is_second].mean(axis=0) - prints[~is_second].mean(axis=0))
+    assert apart[is_second].min() > apart[~is_second].max() + apart.std()
 
 
 # ---------------------------------------------------------------- bad arguments, odd callers

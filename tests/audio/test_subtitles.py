@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ChatTTS.audio import SUBTITLE_FORMATS, Cue, make_cues, save_subtitles, subtitles
@@ -104,6 +104,7 @@ def test_words_that_were_not_spoken_are_left_out() -> None:
     assert make_cues([], TEXT) == []
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(["a", "bread,", "lighthouse.", "(so)", "x" * 50, "[laugh]"]), min_size=1

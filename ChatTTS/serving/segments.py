@@ -92,7 +92,7 @@ def read_marked(text: str, *, strict: bool = False) -> MarkedText:
         raise BadRequestError(f"{error}{rest}", param="input") from error
     lines = script.lines
     if not any(is_speakable(line.text) for line in lines):
-        raise BadRequestError("input: there is nothing to speak in it", param="input")
+        raise BadRequestError("there is nothing to speak in the SSML document", param="input")
     segments: list[Segment] = []
     start = 0
     for number, line in enumerate(lines):

@@ -31,11 +31,12 @@ ask /metrics --output metrics.txt
 ask /openapi.json --output openapi.json
 ask / --output page.html
 
-# Its models and voices.
+# Its models, voices and tags.
 ask /v1/models
 ask /v1/models/tts-1
 ask /v1/audio/models
 ask /v1/audio/voices
+ask /v1/audio/tags
 ask /v1/test
 
 # A blend of voices as a file; requests may name the blend itself.

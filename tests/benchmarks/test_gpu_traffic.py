@@ -208,14 +208,19 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
     from benchmarks.gpu.scale import TINY
     from ChatTTS.model.cuda.kernels import attention, output_product, products, rotary
 
+    def row_of(ranks: Any, row: int) -> Any:
+        own = slice(row, row + 1)
+        return replace(ranks, values=ranks.values[own], adapter_of=ranks.adapter_of[own])
+
     # Twins whose rows are computed one by one stand in for the kernels.
     def product(x: torch.Tensor, weight: torch.Tensor, **given: Any) -> torch.Tensor:
-        residual = given.pop("residual", None)
+        residual, ranks = given.pop("residual", None), given.pop("ranks", None)
         rows = [
             products.product_torch(
                 x[row : row + 1],
                 weight,
                 residual=None if residual is None else residual[row : row + 1],
+                ranks=None if ranks is None else row_of(ranks, row),
                 **given,
             )
             for row in range(len(x))

@@ -1,4 +1,4 @@
-"""REST beside the speech itself: errors, keys, limits, voices, models, metrics, the page."""
+"""REST beside the speech itself: errors, keys, limits, voices, models, the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from ChatTTS.serving.requests import Priority
 from ChatTTS.serving.rest.page import WEB
@@ -407,7 +406,7 @@ def test_no_more_voices_than_the_limit(strict: RunningServer, keyed: httpx.Clien
     assert keyed.post("/v1/audio/voices", data=form | {"name": "two"}).status_code == 413
 
 
-# ------------------------------------------------------------------ models, metrics, the page
+# ------------------------------------------------------------------ models, the page
 
 
 def test_models(client: httpx.Client) -> None:
@@ -426,42 +425,6 @@ def test_readiness(client: httpx.Client, strict: RunningServer) -> None:
     status = client.get("/v1/status").json()
     assert (status["state"], status["running"], status["waiting"]) == ("ready", 0, 0)
     assert (status["limit"], status["max_characters"]) == (16, 10_000)
-
-
-def figures(client: httpx.Client) -> dict[str, float]:
-    """Return the sum of the samples of each name."""
-    sums: dict[str, float] = {}
-    for family in text_string_to_metric_families(client.get("/metrics").text):
-        for sample in family.samples:
-            sums[sample.name] = sums.get(sample.name, 0) + sample.value
-    return sums
-
-
-def test_metrics(client: httpx.Client) -> None:
-    before = figures(client)
-    ask(client)
-    ask(client, voice="nobody")
-    ask(client, speed=9)
-    after = figures(client)
-    assert after["chattts_requests_total"] == before["chattts_requests_total"] + 1
-    assert after["chattts_refused_total"] == before.get("chattts_refused_total", 0) + 2
-    assert after["chattts_audio_seconds_total"] > before["chattts_audio_seconds_total"]
-    assert after["chattts_running"] == 0
-    for name in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc"):
-        assert after[f"vllm:{name}"] == 0
-
-
-def test_the_shape_of_the_cache_is_told_as_vllm_tells_it(client: httpx.Client) -> None:
-    text = client.get("/metrics").text
-    families = {family.name: family for family in text_string_to_metric_families(text)}
-    (sample,) = families["vllm:cache_config_info"].samples
-    told = figures(client)
-    assert sample.value == 1
-    assert sample.labels == {
-        "block_size": f"{told['chattts_kv_block_positions']:.0f}",
-        "num_gpu_blocks": f"{told['chattts_kv_blocks']:.0f}",
-    }
-    assert told["chattts_kv_block_positions"] > 1
 
 
 def test_results_are_kept(client: httpx.Client, server: RunningServer) -> None:

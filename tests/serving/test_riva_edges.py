@@ -76,7 +76,7 @@ def test_data_that_is_no_recording_is_refused(
     [
         ({"text": ""}, "text"),
         ({"text": "..."}, "nothing to speak"),
-        ({"text": "<speak><break/></speak>"}, "text"),
+        ({"text": "<speak><break/></speak>"}, "nothing to speak"),
         ({"text": "word " * 3000}, "15000 characters"),
         ({"language_code": "de-DE"}, "de-DE"),
         ({"voice_name": "English-US.nobody"}, "nobody"),

@@ -26,7 +26,7 @@ from ....support.adapter_tools import MODEL, shape_of
 from ....support.cuda_twins import use_twins
 from ....support.kernel_tools import DEVICE, EMULATED
 from ....support.recorder_tools import ForgetfulRecorder
-from ....support.velocity_driver import STEPS, Driver, Told, alone, everything, make_data
+from ....support.velocity_driver import Driver, Told, alone, everything, make_data
 from ....support.velocity_fakes import Joined, run_all
 from ....support.velocity_models import Machine, make_embed, save_llama
 from ..test_adapters import SHAPES, expected_of, sequences, two_adapters
@@ -37,6 +37,7 @@ from ChatTTS.model.velocity.cuda.llama import TritonLlama  # isort: skip
 
 # The adapters of sequences, by turns.
 NAMES = ("anna", None, "bert")
+STEPS = 6
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +90,7 @@ def assert_near(told: Mapping[int, Told], expected: Mapping[int, Told]) -> None:
 
 
 @pytest.mark.parametrize("chunk", [3, 10_000])
+@pytest.mark.slow_for("10000")
 def test_the_ids_of_the_reference(
     monkeypatch: pytest.MonkeyPatch, adapters: dict[str, Path], chunk: int
 ) -> None:
@@ -103,7 +105,7 @@ def test_the_ids_of_the_reference(
     assert_near(told, expected)
     for data in datas:
         assert (told[data.seq_id].ids == plain[data.seq_id].ids) == (data.adapter is None)
-    assert_near({data.seq_id: alone(worker, data) for data in datas[:3]}, expected)
+    assert_near({data.seq_id: alone(worker, data, STEPS) for data in datas[:3]}, expected)
 
 
 def test_steps_without_adapters_are_the_usual_ones(
@@ -167,9 +169,10 @@ def test_requests_join_and_leave(
         replace(
             request,
             adapter=NAMES[number % 3],
+            sampling=replace(request.sampling, max_new=min(request.sampling.max_new, 7)),
             alignment_heads=((1, 0), (0, 1)) if number % 2 else (),
         )
-        for number, request in enumerate(make_requests(9))
+        for number, request in enumerate(make_requests(6))
     ]
 
     def run() -> tuple[Joined, dict[tuple[str, int], Tensor]]:

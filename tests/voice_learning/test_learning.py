@@ -349,7 +349,7 @@ def test_a_speaker_between_two_voices_is_told_and_its_sound_agrees(
     assert found.is_real
     prints = np.stack([voice_print(each.samples) for each in read_recordings(tmp_path).kept])
     prints = (prints - prints.mean(axis=0)) / prints.std(axis=0)
-    is_second = np.isin(np.arange(len(waves)), found.second)
+    is_second = np.isin(np.arange(len(prints)), found.second)
     apart = prints @ (prints[is_second].mean(axis=0) - prints[~is_second].mean(axis=0))
     assert apart[is_second].min() > apart[~is_second].max() + apart.std()
 

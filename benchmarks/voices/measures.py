@@ -100,7 +100,10 @@ def person(bench: Bench, who: Person, lengths: Sequence[float], built_in: bool) 
     if built_in:
         result["built-in vector"] = bench.judged(bench.spoken(spk_emb=who.name), centre)
     else:
-        nearest = bench.learn(who, max(lengths), from_sample=True)
+        try:
+            nearest = bench.learn(who, max(lengths), from_sample=True)
+        except VoiceError as error:
+            return {**result, "refused": str(error)}
         result["nearest built-in vector"] = {
             "name": nearest.began_at,
             "nats": round(nearest.held_before, 4),

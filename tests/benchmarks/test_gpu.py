@@ -120,6 +120,7 @@ def test_steps_are_timed_where_they_should_be(folder: Path, on_triton: None) -> 
     assert first < TINY.positions <= first + 1 + TINY.steps
 
 
+@pytest.mark.slow
 def test_adapters(folder: Path, on_triton: None) -> None:
     found = do("adapters", folder, dtype="float32")
 

@@ -119,6 +119,7 @@ def test_every_config_keeps_the_bits_of_rows_without(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.slow_for("*-dtype1", "qkv of whole tiles-*", "gate*")
 def test_no_bit_depends_on_the_rows_beside_it(dtype: torch.dtype, stack: str) -> None:
     rows, inputs, parts = 19, 300, STACKS[stack]
     x, weight = normal(rows, inputs, dtype=dtype), weights(sum(parts), inputs, dtype)

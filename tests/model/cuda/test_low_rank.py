@@ -18,7 +18,7 @@ from .test_products import CONFIGS, EPS, ERRORS, assert_near, normal, weights
 # Queries, keys and values; both halves of a gated MLP; a matrix alone. The outputs of the parts.
 STACKS = {
     "qkv": (24, 8, 8),
-    "qkv of whole tiles": (64, 32, 32),
+    "whole tiles": (32, 32, 32),
     "gate and up": (40, 40),
     "one": (40,),
 }
@@ -58,6 +58,7 @@ def is_own(ranks: RowRanks) -> Tensor:
 @pytest.mark.parametrize("dtype", ERRORS)
 @pytest.mark.parametrize("normed", [False, True])
 @pytest.mark.parametrize("inputs", [33, 300, 2500])
+@pytest.mark.slow_for("2500-True*", "300-False*")
 def test_ranks_as_the_twin(dtype: torch.dtype, normed: bool, inputs: int) -> None:
     x, low = 3 * normal(7, inputs, dtype=dtype), some_adapters(STACKS["qkv"], inputs)
     norm = (1 + 0.1 * normal(inputs, dtype=dtype, seed=2), EPS) if normed else None
@@ -71,6 +72,7 @@ def test_ranks_as_the_twin(dtype: torch.dtype, normed: bool, inputs: int) -> Non
 
 @pytest.mark.parametrize("dtype", ERRORS)
 @pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.slow_for("whole*-dtype[12]")
 def test_products_as_the_twin(dtype: torch.dtype, stack: str) -> None:
     rows, inputs, parts = 9, 272, STACKS[stack]
     x, weight = normal(rows, inputs, dtype=dtype), weights(sum(parts), inputs, dtype)
@@ -91,7 +93,7 @@ def test_products_as_the_twin(dtype: torch.dtype, stack: str) -> None:
 
 @pytest.mark.parametrize(("dtype", "configs"), CONFIGS)
 @pytest.mark.parametrize("stack", STACKS)
-@pytest.mark.slow_for("qkv-configs*", "gate*-configs1", "one-configs1")
+@pytest.mark.slow_for("*-configs[01]", "whole*")
 def test_every_config_keeps_the_bits_of_rows_without(
     dtype: torch.dtype, configs: list[KernelConfig], stack: str
 ) -> None:
@@ -119,7 +121,7 @@ def test_every_config_keeps_the_bits_of_rows_without(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("stack", STACKS)
-@pytest.mark.slow_for("*-dtype1", "qkv of whole tiles-*", "gate*")
+@pytest.mark.slow_for("whole*", "qkv-dtype1", "gate*-dtype0", "one*")
 def test_no_bit_depends_on_the_rows_beside_it(dtype: torch.dtype, stack: str) -> None:
     rows, inputs, parts = 19, 300, STACKS[stack]
     x, weight = normal(rows, inputs, dtype=dtype), weights(sum(parts), inputs, dtype)
@@ -131,7 +133,7 @@ def test_no_bit_depends_on_the_rows_beside_it(dtype: torch.dtype, stack: str) ->
         return product(x, weight, norm=norm, gated=gated, ranks=ranks)
 
     together = multiply(x, own)
-    for row in (0, 1, 2, 3, 4, 16, 18):
+    for row in (0, 2, 18):
         alone = multiply(x[row : row + 1].clone(), own[row : row + 1].clone())
         assert torch.equal(alone, together[row : row + 1])
     x[1] = torch.nan

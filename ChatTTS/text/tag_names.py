@@ -56,7 +56,7 @@ def named_tags(control_tokens: Collection[str]) -> list[NamedTag]:
         control_tokens: those of the checkpoint, as ``Tokenizer.control_tokens`` lists them.
     """
     tags = {tag for tag in control_tokens if TAG.fullmatch(tag) and not _STRUCTURE.fullmatch(tag)}
-    steps = {tag: (step[1], int(step[2])) for tag in tags if (step := _STEP.fullmatch(tag))}
+    steps = {tag: (found[1], int(found[2])) for tag in tags if (found := _STEP.fullmatch(tag))}
     highest: dict[str, int] = {}
     for scale, step in steps.values():
         highest[scale] = max(step, highest.get(scale, step))

@@ -114,7 +114,7 @@ def test_a_closed_dialog_sends_nothing_more(server: StandIn, page: Page) -> None
     dialog = page.get_by_role("dialog", name="Add a voice")
     dialog.locator(".choice").get_by_text("Choose a file").click()
     file = {"name": "a.wav", "mimeType": "audio/wav", "buffer": b"RIFF"}
-    dialog.get_by_label("Sound file").set_input_files(file)  # type: ignore[arg-type]
+    dialog.get_by_label("Sound file").set_input_files(file)
     dialog.get_by_label("What it says").fill("Hello.")
     dialog.get_by_label("Name of the voice").fill("zoe")
     dialog.get_by_label("The speaker agreed").check()

@@ -54,6 +54,8 @@ KERNELS = {
 def use_twins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the twins in the kernels' place until the test ends, and record on CPUs too."""
     record_anywhere(monkeypatch)
+    splits = attention.ContextSplits
+    monkeypatch.setattr(splits, "merged", splits.merged_torch)
     # `products` itself, since the loader imports from it where it makes the heads.
     for user in (layers, te_llama, decode, llama, sampler, products):
         for name, home in KERNELS.items():

@@ -23,7 +23,7 @@ _STACKED = {
 
 @dataclass(frozen=True)
 class LayerAdapters:
-    """What adapters add to the matrices of a layer; ``None`` where none adds anything."""
+    """The additions of adapters to the matrices of a layer; ``None`` where there are none."""
 
     qkv: LowRanks | None = None
     out: LowRanks | None = None

@@ -1,4 +1,4 @@
-"""What adapters (LoRA, Hu et al. 2021) add to products: down to some ranks, and up again.
+"""Additions of adapters (LoRA, Hu et al. 2021) to products: down to some ranks, and up again.
 
 Each row has the number of its adapter, or none. A launch of its own takes rows to the ranks of
 their adapters; then the kernels of ``product_kernels.py`` add what the ranks give to a product,
@@ -33,7 +33,7 @@ _AHEAD = tl.constexpr(4)
 
 @dataclass(frozen=True)
 class LowRanks:
-    """What all adapters add to a matrix, which may stack several projections.
+    """The additions of all adapters to a matrix, which may stack several projections.
 
     An adapter has ranks of its own for each projection. They stand adapter after adapter, and
     projection after projection.
@@ -253,6 +253,8 @@ def from_ranks(
 ) -> tl.tuple:
     """Return what adapters add to a tile of a product, for :func:`with_ranks`.
 
+    It is empty where ``stacked`` is 0: no row of the step has an adapter.
+
     Args:
         ranks: the ``values`` of :class:`RowRanks`.
         up, starts, adapter_of, most, stacked: see :class:`RowRanks` and :class:`LowRanks`.
@@ -260,38 +262,45 @@ def from_ranks(
         rows, outputs: of the product.
         wide: outputs of the widest projection.
     """
-    own = tl.load(adapter_of + row, mask=row < rows, other=-1)[:, None]
-    given = ranks + row[:, None] * stacked * most
-    exists = (column < outputs)[None, :]
-    place = up + column[None, :]
-    if stacked == 3:
-        second: tl.constexpr = (wide + outputs) // 2
-        # Where tiles end with the projections, a number tells that of a whole tile.
-        if wide % tile_outputs == 0 and second % tile_outputs == 0:
-            at = tl.program_id(0) * tile_outputs
+    found: tl.tuple = ()
+    if stacked > 0:
+        own = tl.load(adapter_of + row, mask=row < rows, other=-1)[:, None]
+        given = ranks + row[:, None] * stacked * most
+        exists = (column < outputs)[None, :]
+        place = up + column[None, :]
+        if stacked == 3:
+            second: tl.constexpr = (wide + outputs) // 2
+            # Where tiles end with the projections, a number tells that of a whole tile.
+            if wide % tile_outputs == 0 and second % tile_outputs == 0:
+                at = tl.program_id(0) * tile_outputs
+            else:
+                at = column[None, :]
+            which = (at >= wide).to(tl.int32) + (at >= second).to(tl.int32)
+            place -= tl.where(which == 2, second, tl.where(which == 1, wide, 0))
+            found = _projected(given, place, starts, own, exists, most, which, stacked, wide)
         else:
-            at = column[None, :]
-        which = (at >= wide).to(tl.int32) + (at >= second).to(tl.int32)
-        place -= tl.where(which == 2, second, tl.where(which == 1, wide, 0))
-        found = _projected(given, place, starts, own, exists, most, which, stacked, wide)
-    else:
-        found = _projected(given, place, starts, own, exists, most, 0, stacked, wide)
-    if stacked == 2:
-        found += _projected(given, place, starts, own, exists, most, 1, stacked, wide)
+            found = _projected(given, place, starts, own, exists, most, 0, stacked, wide)
+        if stacked == 2:
+            found += _projected(given, place, starts, own, exists, most, 1, stacked, wide)
     return found
 
 
 @triton.jit
 def with_ranks(
-    found: tl.tensor, other: tl.tensor, extra: tl.tuple, gated: tl.constexpr
+    found: tl.tensor,
+    other: tl.tensor,
+    extra: tl.tuple,
+    stacked: tl.constexpr,
+    gated: tl.constexpr,
 ) -> tl.tuple:
     """Return both products of a tile with what :func:`from_ranks` found.
 
     Only a gated product has another one.
     """
-    found = tl.where(extra[1], found + extra[0], found)
-    if gated:
-        other = tl.where(extra[3], other + extra[2], other)
+    if stacked > 0:
+        found = tl.where(extra[1], found + extra[0], found)
+        if gated:
+            other = tl.where(extra[3], other + extra[2], other)
     return found, other
 
 

@@ -114,22 +114,9 @@ def product_at_once(
         at = turn * PARTS * DEPTH + lane
         parts += (_load_rows(x, row, row < rows, at, at < inputs, inputs),)
     before = before_product(out, row, rows, column, outputs, added)
-    extra: tl.tuple = ()
-    if stacked > 0:
-        extra = from_ranks(
-            ranks,
-            up,
-            starts,
-            adapter_of,
-            row,
-            rows,
-            column,
-            outputs,
-            most,
-            stacked,
-            wide,
-            tile_outputs,
-        )
+    extra = from_ranks(
+        ranks, up, starts, adapter_of, row, rows, column, outputs, most, stacked, wide, tile_outputs
+    )
     if normed:
         squares = tl.zeros([PARTS, tile_rows, DEPTH], tl.float32)
         for turn in tl.static_range(turns):
@@ -148,8 +135,7 @@ def product_at_once(
     other = found
     if gated:
         other = joined(other_sums, tile_rows, tile_outputs)
-    if stacked > 0:
-        found, other = with_ranks(found, other, extra, gated)
+    found, other = with_ranks(found, other, extra, stacked, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 
@@ -184,22 +170,9 @@ def product_in_turns(
     if overlap:
         follow()
     before = before_product(out, row, rows, column, outputs, added)
-    extra: tl.tuple = ()
-    if stacked > 0:
-        extra = from_ranks(
-            ranks,
-            up,
-            starts,
-            adapter_of,
-            row,
-            rows,
-            column,
-            outputs,
-            most,
-            stacked,
-            wide,
-            tile_outputs,
-        )
+    extra = from_ranks(
+        ranks, up, starts, adapter_of, row, rows, column, outputs, most, stacked, wide, tile_outputs
+    )
     for first in range(0, inputs, PARTS * DEPTH):
         at = first + lane
         inside = at < inputs
@@ -213,8 +186,7 @@ def product_in_turns(
     other = found
     if gated:
         other = joined(other_sums, tile_rows, tile_outputs)
-    if stacked > 0:
-        found, other = with_ranks(found, other, extra, gated)
+    found, other = with_ranks(found, other, extra, stacked, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 
@@ -250,22 +222,9 @@ def product_in_tiles(
     if overlap:
         follow()
     before = before_product(out, row, rows, column, outputs, added)
-    extra: tl.tuple = ()
-    if stacked > 0:
-        extra = from_ranks(
-            ranks,
-            up,
-            starts,
-            adapter_of,
-            row,
-            rows,
-            column,
-            outputs,
-            most,
-            stacked,
-            wide,
-            tile_outputs,
-        )
+    extra = from_ranks(
+        ranks, up, starts, adapter_of, row, rows, column, outputs, most, stacked, wide, tile_outputs
+    )
     for step in range(PARTS * turns):
         turn = step % turns
         at = (turn * PARTS + step // turns) * DEPTH + tl.arange(0, DEPTH)
@@ -284,8 +243,7 @@ def product_in_tiles(
             if gated:
                 other += other_sums
                 other_sums = zero
-    if stacked > 0:
-        found, other = with_ranks(found, other, extra, gated)
+    found, other = with_ranks(found, other, extra, stacked, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 
@@ -318,22 +276,9 @@ def product_by_lanes(
     if overlap:
         follow()
     before = before_product(out, row, rows, column, outputs, added)
-    extra: tl.tuple = ()
-    if stacked > 0:
-        extra = from_ranks(
-            ranks,
-            up,
-            starts,
-            adapter_of,
-            row,
-            rows,
-            column,
-            outputs,
-            most,
-            stacked,
-            wide,
-            tile_outputs,
-        )
+    extra = from_ranks(
+        ranks, up, starts, adapter_of, row, rows, column, outputs, most, stacked, wide, tile_outputs
+    )
     for first in tl.range(0, inputs, LANES, num_stages=AHEAD):
         at = first + tl.arange(0, LANES)
         inside = (at < inputs)[None, None, :]
@@ -349,8 +294,7 @@ def product_by_lanes(
     other = found
     if gated:
         other = tl.sum(other_sums, axis=2)
-    if stacked > 0:
-        found, other = with_ranks(found, other, extra, gated)
+    found, other = with_ranks(found, other, extra, stacked, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
 

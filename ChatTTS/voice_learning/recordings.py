@@ -187,7 +187,7 @@ def _read(each: Transcribed, bounds: Limits) -> Recording | LeftOut:
     if len(each.text) > _MOST_CHARACTERS * seconds:
         return LeftOut(
             each.name,
-            f"its transcript has {len(each.text)} characters, and nobody says so many in "
+            f"its transcript has {len(each.text)} characters, too many to be said in "
             f"{seconds:.1f} s",
         )
     fault = fault_of(samples, wave)

@@ -27,7 +27,7 @@ class SearchSettings:
 
     Attributes:
         starts: places that the search begins at.
-        candidates: random speakers, of whom the likeliest become starts.
+        candidates: random speakers, of which the likeliest become starts.
         most_steps: of each start.
         rate: of the first step, in standard deviations of random speakers; it falls to a tenth.
         every: steps between two looks at the held-out sentences.

@@ -48,7 +48,7 @@ def origin() -> dict[str, Any]:
 def command_line() -> str:
     """Return how this program was called, for its report.
 
-    Of absolute paths only the last two parts are told: where folders are concerns no reader.
+    Of absolute paths only the last two parts are told: the folders above mean nothing elsewhere.
     """
     main = sys.modules["__main__"].__spec__
     called = ["-m", main.name.removesuffix(".__main__")] if main else sys.argv[:1]

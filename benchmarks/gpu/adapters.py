@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ChatTTS.model.velocity.request import EngineRequest
 from ChatTTS.model.velocity.sampling_params import SamplingParams
 
 from ..common.random_adapter import save_adapter
-from .codes import Answer
+from .codes import Answer, answers_of
 from .inputs import ALLOWED, error
 from .model import engine_args, key, language_model, prompt, sampling
 from .scale import Task
@@ -76,7 +76,7 @@ def _prompts(loaded: Loaded, task: Task, adapter: int = -1) -> dict[str, Any]:
 
 
 def _compare(task: Task, dtype: str, adapters: Mapping[str, Path]) -> dict[str, bool]:
-    """Return what holds for requests of two adapters and of none in one batch."""
+    """Return which promises hold for requests of two adapters and of none in one batch."""
     names = (None, *NAMES)
     settings = sampling(task.scale.gpt, _FRAMES)
     wanted = SamplingParams(**{f.name: getattr(settings, f.name) for f in fields(Sampling)})
@@ -96,11 +96,11 @@ def _compare(task: Task, dtype: str, adapters: Mapping[str, Path]) -> dict[str, 
         return LLMEngine.from_engine_args(args)
 
     loaded = engine(adapters=adapters)
-    together = _answers(loaded, requests)
-    alone = [_answers(loaded, [request])[0] for request in requests]
+    together = answers_of(loaded, requests)
+    alone = [answers_of(loaded, [request])[0] for request in requests]
     loaded.close()
     plain = engine()
-    without = _answers(plain, [replace(request, adapter=None) for request in requests])
+    without = answers_of(plain, [replace(request, adapter=None) for request in requests])
     plain.close()
     is_plain = [request.adapter is None for request in requests]
     kept = zip(together, without, is_plain, strict=True)
@@ -129,18 +129,3 @@ def _equal(ours: Answer, theirs: Answer, near: float | None) -> bool:
     if near is not None:
         return error(ours.hiddens[:1], theirs.hiddens[:1]) <= near
     return np.array_equal(ours.ids, theirs.ids) and torch.equal(ours.hiddens, theirs.hiddens)
-
-
-def _answers(engine: LLMEngine, requests: Sequence[EngineRequest]) -> list[Answer]:
-    """Run requests side by side; return results in their order."""
-    ids: dict[str, list[Any]] = {request.request_id: [] for request in requests}
-    hiddens: dict[str, list[torch.Tensor]] = {request.request_id: [] for request in requests}
-    engine.add(list(requests))
-    while engine.has_unfinished_requests():
-        for output in engine.step():
-            if output.error is not None:
-                raise RuntimeError(output.error)
-            for delta in output.deltas:
-                ids[output.request_id].append(delta.ids.numpy())
-                hiddens[output.request_id].append(delta.hiddens.float())
-    return [Answer(np.concatenate(ids[r]), torch.cat(hiddens[r])) for r in ids]

@@ -132,9 +132,20 @@ def _answers(name: str, requests: list[EngineRequest], **settings: Any) -> list[
         **{"kv_memory": "64MB", "max_num_seqs": len(requests), "num_threads": 2, **settings},
     )
     engine = LLMEngine.from_engine_args(args)
+    answers = answers_of(engine, requests)
+    engine.close()
+    return answers
+
+
+def answers_of(engine: LLMEngine, requests: Sequence[EngineRequest]) -> list[Answer]:
+    """Run requests side by side; return results in their order.
+
+    Raises:
+        RuntimeError: a request failed.
+    """
     ids: dict[str, list[np.ndarray]] = {request.request_id: [] for request in requests}
     hiddens: dict[str, list[Tensor]] = {request.request_id: [] for request in requests}
-    engine.add(requests)
+    engine.add(list(requests))
     while engine.has_unfinished_requests():
         for output in engine.step():
             if output.error is not None:
@@ -142,7 +153,6 @@ def _answers(name: str, requests: list[EngineRequest], **settings: Any) -> list[
             for delta in output.deltas:
                 ids[output.request_id].append(delta.ids.numpy())
                 hiddens[output.request_id].append(delta.hiddens.float())
-    engine.close()
     return [Answer(np.concatenate(ids[r]), torch.cat(hiddens[r])) for r in ids]
 
 

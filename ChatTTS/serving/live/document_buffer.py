@@ -17,7 +17,7 @@ _ENCLOSED = (("<!--", "-->"), ("<![CDATA[", "]]>"))
 
 @dataclass(frozen=True)
 class TextPart:
-    """What is spoken as one.
+    """A part of a text that is spoken as one.
 
     Attributes:
         text: an utterance as it was written, or a document.
@@ -116,7 +116,7 @@ class DocumentBuffer:
 
 
 def _kind(text: str) -> _State:
-    """Return what a text is, as far as its beginning tells."""
+    """Return the kind of a text, as far as its beginning tells."""
     beginning = text.lstrip()
     if beginning[: len(_DECLARATION)] == _DECLARATION[: len(beginning)]:
         beginning = beginning.partition(">")[2].lstrip()

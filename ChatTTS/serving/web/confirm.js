@@ -1,14 +1,15 @@
 /** Asks before something is deleted. */
 
 const $ = (id) => document.getElementById(id);
-const DOUBLE_MS = 400; // the second click of two that opened the dialog is no answer
+/** The time between the clicks of a double click, at most. */
+export const DOUBLE_MS = 400;
 
 /** @returns {Promise<boolean>} whether the user agrees. */
 export function confirmed(question) {
   const dialog = $("confirm-dialog");
   $("confirm-text").textContent = question;
   dialog.returnValue = "no";
-  $("confirm-yes").disabled = true;
+  $("confirm-yes").disabled = true; // the second click of two that opened the dialog is no answer
   setTimeout(() => ($("confirm-yes").disabled = false), DOUBLE_MS);
   dialog.showModal();
   return new Promise((resolve) => {

@@ -1,12 +1,12 @@
 /** The speech of this tab. The tab stores all texts; sounds are kept in memory, and only the latest. */
 
+import { DOUBLE_MS } from "./confirm.js";
 import { recall, remember } from "./storage.js";
 import { clock, isolated } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const KEPT = "history";
 const MOST_ENTRIES = 50;
-const DOUBLE_MS = 400; // between the clicks of a double click
 const MOST_BYTES = 64 << 20; // of sound: about twenty minutes
 
 /**

@@ -84,7 +84,7 @@ struct Matrix {
         const Stored weight = stored(row[k], scale);
         at[(k / Weights::kStep * kPanel + n % kPanel) * Weights::kStep + k % Weights::kStep] =
             weight;
-        total += uint32_t(int64_t(weight));
+        if constexpr (Weights::kQuantised) total += uint32_t(int64_t(weight));
       }
       if constexpr (Weights::kQuantised) {
         const uint32_t offset = -total * Weights::kOffset;

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from .numbers import chinese_number, english_number
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
-_NUMERAL = r"(?=[IVXLCDM])M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
+# Each part may be empty, but not all of them: "ID" begins with a numeral's letter and is none.
+_NUMERAL = (
+    r"(?=[IVXLCDM])M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?<=[IVXLCDM])"
+)
 # Without the single letters, which are initials or words.
 _LONGER = rf"(?=[IVXLCDM]{{2}}){_NUMERAL}"
 

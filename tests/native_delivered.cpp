@@ -11,6 +11,7 @@
 
 #include "../ChatTTS/model/native/llama.h"
 #include "../ChatTTS/model/native/sampler.h"
+#include "native_amx.h"
 
 #ifdef _WIN32
 #include <windows.h>
@@ -231,6 +232,7 @@ uint64_t speak(const Kernels& kernels) {
 }  // namespace
 
 int main(int count, char** arguments) {
+  ask_for_amx();
   for (int i = 1; i < count; ++i) {
     void* library = open_library(arguments[i]);
     check(library != nullptr, arguments[i]);

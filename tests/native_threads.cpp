@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../ChatTTS/model/native/velocity.cpp"
+#include "native_amx.h"
 
 namespace {
 
@@ -69,6 +70,7 @@ void check_absent_members() {
 }  // namespace
 
 int main() {
+  ask_for_amx();
   check_absent_members();
   const Case given;
   for (int kind : {kFloat32, kBfloat16, kInt8}) {

@@ -77,7 +77,8 @@ class PackedMatrix:
 
     def __init__(self, weight: Tensor, piece: int) -> None:
         self._outputs = len(weight)
-        self._packed = _ONEDNN._reorder_linear_weight(weight.contiguous(), _PACKED_FOR)
+        if self._outputs:  # a rank may own none of a small matrix, and oneDNN packs no empty one
+            self._packed = _ONEDNN._reorder_linear_weight(weight.contiguous(), _PACKED_FOR)
 
     def __call__(self, rows: Tensor) -> Tensor:
         return self._product(rows, "none")
@@ -93,8 +94,8 @@ class PackedMatrix:
 
     def _few(self, rows: Tensor, function: str) -> Tensor:
         count = len(rows)
-        if not count:
-            return rows.new_empty(0, self._outputs)
+        if not count or not self._outputs:
+            return rows.new_empty(count, self._outputs)
         size = next(size for size in SIZES if size >= count)
         padded = rows.contiguous() if size == count else pad(rows, (0, 0, 0, size - count))
         out: Tensor = _ONEDNN._linear_pointwise(padded, self._packed, None, function, [], "")

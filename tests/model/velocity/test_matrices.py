@@ -93,6 +93,12 @@ def test_rows_that_are_part_of_others() -> None:
     assert matrix(wide[:, 3:67]).equal(matrix(wide[:, 3:67].contiguous()))
 
 
+def test_the_share_of_a_rank_without_outputs() -> None:
+    skip_without_packed_rows()
+    matrix = PackedMatrix(numbers(0, 64), 0)
+    assert matrix(numbers(3, 64)).shape == matrix.activated(numbers(3, 64)).shape == (3, 0)
+
+
 def test_chunks_of_an_elementwise_function() -> None:
     x = numbers(3, 5000)
     found = in_chunks(torch.exp, x)

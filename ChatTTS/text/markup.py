@@ -1,10 +1,11 @@
-"""Remove markdown: its marks are for reading and must not be spoken."""
+"""Remove the marks of markdown and HTML: they are for reading and must not be spoken."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
 
+from .html_marks import strip_html
 from .tags import map_plain
 
 _LINK = re.compile(r"!?(\[([^\[\]\n]+)\])\((?:https?:|mailto:|www\.|[./#])[^\s()\[\]]*\)")
@@ -23,7 +24,7 @@ _INLINE_MARKS = (
 
 
 def strip_markup(text: str, known_tags: Collection[str] | None = None) -> str:
-    """Return ``text`` without markdown marks; a link keeps its label, and control tags stay.
+    """Return ``text`` without markdown and HTML; a link keeps its label, and control tags stay.
 
     ``[label](address)`` is a link unless ``[label]`` is among ``known_tags``.
     """
@@ -32,7 +33,7 @@ def strip_markup(text: str, known_tags: Collection[str] | None = None) -> str:
         # without spaces, the label and its neighbours could form a control tag
         return match[0] if known_tags and match[1] in known_tags else f" {match[2]} "
 
-    text = _LINK.sub(label, text)
+    text = _LINK.sub(label, strip_html(text))
     for pattern, replacement in _LINE_MARKS:
         text = pattern.sub(replacement, text)
     return map_plain(text, _without_inline_marks)

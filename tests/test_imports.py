@@ -438,7 +438,7 @@ def run(code: str) -> str:
     return done.stdout
 
 
-HEAVY = ("transformers", "matplotlib", "vocos", "wetext", "torchaudio", "sounddevice", "triton")
+HEAVY = ("transformers", "matplotlib", "vocos", "torchaudio", "sounddevice", "triton")
 
 
 @pytest.mark.parametrize("module", ["ChatTTS", "ChatTTS.cli"])

@@ -67,7 +67,6 @@ REQUIRED = (
     Package("pybase16384>=0.3.6", "speaker strings"),
     Package("huggingface-hub>=0.25,<3", "downloads"),
     Package("tqdm>=4.62", "progress bars"),
-    Package("wetext>=0.1.3", "reads out numbers"),
     *([Package("tomli>=2", "reads lexicons")] if sys.version_info < (3, 11) else []),
 )
 OPTIONAL = (

@@ -28,10 +28,13 @@ _PUBLISHED_MAP = str.maketrans(
 )
 
 _IDEOGRAPH = re.compile(r"[\u4e00-\u9fff]")
-# Units behind digits are no words of a language; nor are addresses in a Chinese text.
-_WORD = re.compile(r"(?<![0-9A-Za-z])[A-Za-z]+(?:['’][A-Za-z]+)*")
+# Letters beside digits are units or codes, and no words of a language; nor are addresses in a
+# Chinese text.
+_WORD = re.compile(r"(?<![0-9A-Za-z])[A-Za-z]+(?:['’][A-Za-z]+)*(?![0-9A-Za-z])")
 _ADDRESS = re.compile(
-    r"(?:https?://|www\.)[!-~]+|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.ASCII
+    r"(?:https?://|www\.)[!-~]+|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+    r"|(?<![\w.-])[A-Za-z][\w-]*\.[a-z]{2,5}(?!\w)",
+    re.ASCII,
 )
 
 _FULL_WIDTH = str.maketrans(
@@ -50,7 +53,7 @@ _SHOWN_LETTERS = 60
 _FOLDED = (
     dict.fromkeys("‘’‛ʼ`´", "'")
     | dict.fromkeys("“”„‟«»", '"')
-    | {"−": "-", "〇": "零", "℃": "°C", "℉": "°F", "№": "No. ", "⁄": "/", "￥": "¥"}
+    | {"−": "-", "〇": "零", "℃": "°C", "℉": "°F", "№": "No. ", "º": "°", "⁄": "/", "￥": "¥"}
     | {"ß": "ss", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ø": "o", "Ø": "O", "ł": "l",
        "Ł": "L", "đ": "d", "Đ": "D", "ð": "d", "þ": "th", "ı": "i"}
 )  # fmt: skip
@@ -67,7 +70,7 @@ _CONTRACTIONS = (
     (re.compile(r"\bI'm\b"), "I am"),
     (re.compile(r"\b([Oo])'(?=[A-Za-z])"), r"\1 "),
 )
-_TRAILING_OFF = re.compile(r"(?:\.{2,}|…+)(?=\s*[a-z])")
+_TRAILING_OFF = re.compile(r"(?:(?<!\.)\.{2,}|(?<!…)…+)(?=\s{0,9}[a-z])")
 
 
 def language_of(text: str) -> str | None:
@@ -205,6 +208,8 @@ def _fold(char: str) -> str:
         return str(unicodedata.digit(char))
     if category in ("No", "Nl") and any(part.isascii() and part.isalnum() for part in plain):
         return " " + plain.replace("⁄", "/") if "⁄" in plain else plain
+    if "\u3371" <= char <= "\u33df":  # units in one square, such as "㎡"
+        return plain
     if category.startswith("L"):
         letters = "".join(part for part in plain if not unicodedata.combining(part))
         return letters if letters.isascii() and letters.isalpha() else char

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
@@ -30,7 +29,6 @@ from .punctuation import join_lines, tidy
 from .signs import mark_powers
 from .splitter import split_sentences
 from .tags import drop_unknown, map_plain
-from .wetext_reader import WeText
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +46,7 @@ _SPELLINGS = {
     "cn": "zh",
     "chinese": "zh",
 }
+_BUILT_IN: Mapping[str, TextFunction] = {"en": read_english, "zh": read_chinese}
 _PROBE = "1 test. 测试2。"
 
 
@@ -80,11 +79,6 @@ class Normalizer:
         self._knows = knows
         self._lock = new_lock()
         self._registered: Mapping[str, TextFunction] = dict(registered or {})
-        grammars = WeText()
-        self._built_in: Mapping[str, TextFunction] = {
-            "en": partial(read_english, ask=partial(grammars.read, language="en")),
-            "zh": partial(read_chinese, ask=partial(grammars.read, language="zh")),
-        }
 
     @property
     def normalizers(self) -> dict[str, TextFunction]:
@@ -200,7 +194,7 @@ class Normalizer:
     def _words(self, text: str, language: str) -> str:
         registered = self._registered.get(language)
         if registered is None:
-            return self._built_in[language](text)
+            return _BUILT_IN[language](text)
         try:
             words = fold(registered(text), self._characters)
         except Exception as error:  # a registered function may raise anything

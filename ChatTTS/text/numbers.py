@@ -1,7 +1,7 @@
-"""Numbers as words, in English and Chinese, where the grammars of ``wetext`` read none.
+"""Numbers as words, in English and Chinese.
 
-The functions take digits as text, so leading zeros and decimals are kept as written. ``english.py``
-and ``quantities.py`` decide which notation is read how.
+The functions take digits as text, so leading zeros and decimals are kept as written. The readers of
+``english/`` and ``chinese/`` decide which notation is read how.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ _TENS = (
     "zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
 )  # fmt: skip
 _THOUSANDS = ("", "thousand", "million", "billion", "trillion")
+
+_ORDINALS = {
+    "one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth",
+    "nine": "ninth", "twelve": "twelfth",
+}  # fmt: skip
 
 _HAN = "零一二三四五六七八九"
 _HAN_PLACES = ("", "十", "百", "千")
@@ -44,6 +49,27 @@ def english_number(written: str) -> str:
 def english_digits(digits: str) -> str:
     """Return digits one by one: "105" is "one zero five"; other characters are skipped."""
     return " ".join(_ONES[int(digit)] for digit in digits if digit in "0123456789")
+
+
+def english_ordinal(written: str) -> str:
+    """Return an ordinal in words: "21" and "21st" are "twenty first"."""
+    *before, last = english_number("".join(filter(str.isdigit, written)) or "0").split(" ")
+    if last in _ORDINALS:
+        last = _ORDINALS[last]
+    else:
+        last = f"{last[:-1]}ieth" if last.endswith("y") else f"{last}th"
+    return " ".join([*before, last])
+
+
+def english_year(written: str) -> str:
+    """Return a year of four digits in words: 1905 is "nineteen o five"."""
+    century, rest = written[:2], written[2:]
+    if (century[1] == "0" and rest[0] == "0") or written == "2000":
+        return english_number(written)  # two thousand five
+    if rest == "00":
+        return f"{english_number(century)} hundred"
+    o = "o " if rest[0] == "0" else ""
+    return f"{english_number(century)} {o}{english_number(rest.lstrip('0'))}"
 
 
 def chinese_number(written: str) -> str:
@@ -92,7 +118,10 @@ def _chinese_cardinal(value: int) -> str:
         group = value // 10_000**myriad % 10_000
         if group:
             gap = "零" if words and (skipped or group < 1000) else ""
-            words += gap + _below_myriad(group) + _HAN_MYRIADS[myriad]
+            said = _below_myriad(group)
+            if gap and myriad and 10 <= group < 20:
+                said = said.removeprefix("一")  # 零十万, as in 十万
+            words += gap + said + _HAN_MYRIADS[myriad]
         skipped = not group
     return words.removeprefix("一") if words.startswith("一十") else words
 

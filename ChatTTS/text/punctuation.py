@@ -8,8 +8,8 @@ from .tags import TAG
 
 _STRONGEST_FIRST = "?？!！.。;；:：,，、"
 _CLOSING = "?？!！.。"
-_MARKS = re.compile(rf"\s*([{_STRONGEST_FIRST}](?:\s*[{_STRONGEST_FIRST}])*)(\s*)")
-_TAG_AT_END = re.compile(rf"\s*{TAG.pattern}\s*$")
+_MARKS = re.compile(rf"\s?([{_STRONGEST_FIRST}](?:\s?[{_STRONGEST_FIRST}])*)(\s?)")
+_TAG_AT_END = re.compile(rf"\s?{TAG.pattern}\s?$")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _FULL_WIDTH = {".": "。", ",": "，"}
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from .numbers import chinese_number, english_number
+from .numbers import chinese_number, english_number, english_ordinal
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 # Each part may be empty, but not all of them: "ID" begins with a numeral's letter and is none.
@@ -20,7 +19,11 @@ _RULERS = (
     "Benedict|Francis|Leo|Innocent|Clement|Gregory|Napoleon|Alexander|Nicholas|Catherine|Peter|"
     "Ivan|Frederick|Wilhelm|Ramses|Ptolemy|Carlos|Alfonso|Ferdinand|Rudolf|Maximilian|Otto|"
     "Constantine|Harald|Haakon|Gustav|Christian|Emmanuel|Darius|Xerxes|Urban|Boniface|Sixtus|"
-    "Robert|Margaret|Leopold|Albert|Joseph|Julius|Cleopatra|Mehmed|Selim|Murad"
+    "Robert|Margaret|Leopold|Albert|Joseph|Julius|Cleopatra|Mehmed|Selim|Murad|John|Thomas|Sam|David|"
+    "Michael|Daniel|Walter|Erik|Eric|Stephen|Matthew|Andrew|Simon|Anne|Isabella|Juan|Pedro|Umberto|"
+    "Victor|Hugh|Theodore|Conrad|Sigismund|Ludwig|Baldwin|Martin|Adrian|Eugene|Honorius|Justinian|"
+    "Valentinian|Theodosius|Amenhotep|Thutmose|Cyrus|Artaxerxes|Vladimir|Casimir|Stanislaw|Ahmed|"
+    "Mustafa|Osman|Abdul|Hassan|Rama|Chlothar|Childebert|Lothair"
 )
 _TITLES = "King|Queen|Pope|Emperor|Empress|Tsar|Czar|Prince|Sultan|Kaiser|Pharaoh"
 _NUMBERED = (
@@ -36,6 +39,7 @@ _RULER = re.compile(
 _NUMBERED_PART = re.compile(rf"\b(?:{_NUMBERED}|{_NUMBERED.upper()})\s({_LONGER}|[IVX])\b")
 _AGE = re.compile(rf"\b({_LONGER}|[VX])(?=\s(?:century|centuries|dynasty|Olympiad)\b)")
 _AFTER_NAME = re.compile(rf"\b([A-Z][a-z]+) ({_LONGER})\b")
+_ALONE = re.compile(rf"(?=[IVX]{{2}}){_NUMERAL}")
 _MOST_AFTER_NAME = 20  # beyond it a word of these letters is rather an abbreviation
 
 
@@ -45,30 +49,14 @@ _CHINESE = re.compile(
 )
 
 
-def read_roman(text: str, ordinal: Callable[[str], str]) -> str:
-    """Return ``text`` with its roman numerals as words.
-
-    Args:
-        text: English.
-        ordinal: returns the words of an ordinal, such as "8th".
-    """
-
-    def ruler(match: re.Match[str]) -> str:
-        name, _, numeral = match[0].rpartition(" ")
-        return f"{name} the {ordinal(with_ending(_value(numeral)))}"
-
-    def numbered(match: re.Match[str]) -> str:
-        return match[0][: -len(match[1])] + _number(match[1])
-
-    def after_name(match: re.Match[str]) -> str:
-        if _value(match[2]) > _MOST_AFTER_NAME:
-            return match[0]
-        return f"{match[1]} {_number(match[2])}"
-
-    text = _RULER.sub(ruler, text)
-    text = _NUMBERED_PART.sub(numbered, text)
-    text = _AGE.sub(lambda match: ordinal(with_ending(_value(match[1]))), text)
-    return _AFTER_NAME.sub(after_name, text)
+def read_roman(text: str) -> str:
+    """Return English ``text`` with its roman numerals as words."""
+    if _ALONE.fullmatch(alone := text.strip()):
+        return _number(alone)
+    text = _RULER.sub(_ruler, text)
+    text = _NUMBERED_PART.sub(lambda match: match[0][: -len(match[1])] + _number(match[1]), text)
+    text = _AGE.sub(lambda match: english_ordinal(str(_value(match[1]))), text)
+    return _AFTER_NAME.sub(_after_name, text)
 
 
 def read_chinese_roman(text: str) -> str:
@@ -76,10 +64,15 @@ def read_chinese_roman(text: str) -> str:
     return _CHINESE.sub(lambda match: chinese_number(str(_value(match[1]))), text)
 
 
-def with_ending(number: int) -> str:
-    """Return the ordinal of a number in digits: 8 is "8th"."""
-    last, teens = number % 10, number % 100 // 10 == 1
-    return f"{number}{'th' if teens else {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th')}"
+def _ruler(match: re.Match[str]) -> str:
+    name, _, numeral = match[0].rpartition(" ")
+    return f"{name} the {english_ordinal(str(_value(numeral)))}"
+
+
+def _after_name(match: re.Match[str]) -> str:
+    if _value(match[2]) > _MOST_AFTER_NAME:
+        return match[0]
+    return f"{match[1]} {_number(match[2])}"
 
 
 def _number(numeral: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from ..errors import ConfigError
-from .abbreviations import ends_sentence
+from .english.abbreviations import ends_sentence
 from .tags import BREAK_SECONDS, LAUGH, TAG, without_tags
 
 _HAN = r"\u3040-\u30ff\u3400-\u9fff"
@@ -31,8 +31,8 @@ _END = re.compile(
 )
 _SPACE_OR_END = re.compile(r"\s|$")
 _TAG_NEXT = re.compile(TAG.pattern)
-_LAUGH_NEXT = re.compile(rf"\s*{_LAUGH}")
-_LOWER_CASE = re.compile(r"\s*[a-z]")
+_LAUGH_NEXT = re.compile(rf"\s{{0,64}}{_LAUGH}")
+_LOWER_CASE = re.compile(r"\s{0,64}[a-z]")
 _HAN_NEXT = re.compile(rf"[{_HAN}]")
 
 _UNIT = re.compile(rf"[{_HAN}]|[^\W_{_HAN}]+(?:['’-][^\W_{_HAN}]+)*")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import logging
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -168,27 +167,6 @@ def test_a_registered_function_that_fails_later_is_named() -> None:
     normalize.register("en", lambda text: {"1 test. 测试2。": "fine"}[text])
     with pytest.raises(TextError, match=r"'en' failed on 'hello'.*KeyError"):
         normalize("hello")
-
-
-def test_without_wetext_one_warning_tells_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    real_import = builtins.__import__
-
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.partition(".")[0] == "wetext":
-            raise ImportError("no module named wetext")
-        return real_import(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    normalize = Normalizer()
-    with caplog.at_level(logging.WARNING):
-        assert normalize("In 1984 at 3:30. 我有3只猫。") == (
-            "In one thousand nine hundred eighty four at three thirty. 我有三只猫。"
-        )
-        normalize("in 1985")
-    assert len(caplog.records) == 1
-    assert "pip install wetext" in caplog.text
 
 
 def test_threads_share_a_normalizer() -> None:

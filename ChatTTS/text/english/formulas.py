@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import re
 
-from .numbers import english_number
+from ..numbers import english_number
+from ..readers import Rule, rewrite
 
 _POWERS = {"2": " squared", "3": " cubed"}
 _POWER = re.compile(r"\s?\^\s?(?P<exponent>-?\d+|[a-z]\b)")
-_COMPARISONS = (
+_SIGNS: list[Rule] = [
     (re.compile(r"(?<=\d)\s?/\s?(?=\d+\s*=)"), " divided by "),
+    (re.compile(r"==+"), "="),
     (re.compile(r"\s?(?:>=|=>)\s?"), " ≥ "),
     (re.compile(r"\s?<=\s?"), " ≤ "),
     (re.compile(r"\s?(?:!=|<>)\s?"), " ≠ "),
     (re.compile(r"(?<=\d)\s?[x×]\s?(?=\d+\s*=)"), " times "),
-)
+    # Two letters that are multiplied: E=mc² and F = ma.
+    (re.compile(r"(?<=\b[A-Za-z])(\s?=\s?)([a-z])([a-z])(?![A-Za-z])"), r"\1\2 \3"),
+    # 1e-5 and 2.5E6
+    (
+        re.compile(
+            r"(?<![\w.])(\d+(?:\.\d+)?)(?:e(?=[+-]?\d)|E(?=[+-]\d)|(?<=\.\d)E(?=\d))\+?(-?\d{1,3})\b"
+        ),
+        r"\1 times ten to the power of \2",
+    ),
+]
 
 _ELEMENTS = (
     "Ag|Al|Ar|As|Au|Ba|Be|Br|Ca|Cl|Co|Cr|Cu|Fe|Ga|He|Hg|Li|Mg|Mn|Na|Ne|Ni|Pb|Pt|Ra|Rb|Se|Si|Sn|Sr|"
@@ -32,9 +43,7 @@ _PIECE = re.compile(r"[A-Z][a-z]?|\d+")
 
 def read_formulas(text: str) -> str:
     """Return ``text`` with powers, comparisons and chemical formulas as words."""
-    for pattern, words in _COMPARISONS:
-        text = pattern.sub(words, text)
-    text = _POWER.sub(_power, text)
+    text = _POWER.sub(_power, rewrite(text, _SIGNS))
     return _FORMULA.sub(_formula, text)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .numbers import english_digits, english_number
+from ..numbers import english_digits, english_number
 
 # A word always follows these, so their full stop never ends a sentence.
 _LEADING = {
@@ -34,27 +34,29 @@ MONTHS = {
 _NUMBERED = {
     "no": "number", "nos": "numbers", "vol": "volume", "p": "page", "pp": "pages",
     "fig": "figure", "ch": "chapter", "sec": "section", "tel": "telephone", "ext": "extension",
-    "ca": "circa", "c": "circa", **MONTHS,
+    "ca": "circa", "c": "circa", "apt": "apartment", "ste": "suite", "art": "article",
+    **MONTHS,
 }  # fmt: skip
 
 _READINGS = {**_LEADING, **_TRAILING, **_NUMBERED}
 _ABBREVIATION = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, _READINGS))})\.", re.IGNORECASE)
 _TITLE_WITHOUT_STOP = re.compile(r"\b(Mr|Mrs|Ms|Dr|Prof)(?= [A-Z])")
 _DOTTED = re.compile(r"(?<![A-Za-z.])(?:[A-Za-z]\.){2,}")
-_INITIAL = re.compile(r"(?<![A-Za-z.])[A-HJ-Z]\.(?=\s)")
+_INITIAL = re.compile(r"(?<![A-Za-z.°])[A-HJ-Z]\.(?=\s)")
 
 # Kinds of streets behind a name: "1428 Elm St. It was", "on Elm Dr." and "Elm Ave, Town".
 _STREETS = {
     "St": "street", "Ave": "avenue", "Blvd": "boulevard", "Rd": "road", "Dr": "drive",
     "Ln": "lane", "Ct": "court", "Pl": "place", "Sq": "square", "Hwy": "highway",
-    "Expy": "expressway", "Pkwy": "parkway",
+    "Expy": "expressway", "Pkwy": "parkway", "Ter": "terrace", "Cir": "circle",
 }  # fmt: skip
 _KIND = "|".join(_STREETS)
+_FULL_KIND = "|".join(map(str.title, _STREETS.values())) + "|Way|Row"
 _DIRECTIONS = {"N": "North", "S": "South", "E": "East", "W": "West"}
 _ADDRESS = re.compile(
     rf"(?<![\w.,])(?P<number>\d{{1,5}})(?P<letter>[A-Z]?)\s(?:(?P<way>[NSEW]\.?)\s)?"
     rf"(?P<rest>(?:(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s){{1,3}})"
-    rf"(?P<kind>{_KIND})\b(?P<stop>\.?)(?!\w)"
+    rf"(?P<kind>(?i:{_KIND})|{_FULL_KIND})\b(?P<stop>\.?)(?!\w)"
 )
 _STATES = {
     "AL": "Alabama", "AK": "Alaska", "AZ": "Arizona", "AR": "Arkansas", "CA": "California",
@@ -67,14 +69,16 @@ _STATES = {
     "ND": "North Dakota", "OH": "Ohio", "OK": "Oklahoma", "OR": "Oregon", "PA": "Pennsylvania",
     "RI": "Rhode Island", "SC": "South Carolina", "SD": "South Dakota", "TN": "Tennessee",
     "TX": "Texas", "UT": "Utah", "VT": "Vermont", "VA": "Virginia", "WA": "Washington",
-    "WV": "West Virginia", "WI": "Wisconsin", "WY": "Wyoming",
+    "WV": "West Virginia", "WI": "Wisconsin", "WY": "Wyoming", "DC": "D C",
 }  # fmt: skip
 _STATE = re.compile(
-    r"(?<=[a-z], )(?!IN|OR|ME|OK|HI|OH|PA|MA|ID|AL|DE)"
-    rf"({'|'.join(_STATES)})(?=$|[.,])"
+    r"((?:\b[A-Z][a-z]{3,}|[a-z](?!, (?:PA|MA|ID|AL|DE))), )(?!IN|OR|ME|OK|HI|OH)"
+    rf"({'|'.join(_STATES)})(?=$|[.,;:)])"
 )
 _ERA = re.compile(r"(?<=\d )([AB])\.([DC])\b(?!\.)")
-_PLACE = re.compile(rf"(?<=, )({'|'.join(_STATES)})\.?,?\s(\d{{5}})(?![\d,.]*\d)")
+_PLACE = re.compile(
+    rf"(?:(?<=, )|(?<=[a-z] ))({'|'.join(_STATES)})\.?,?\s(\d{{5}})(?:-(\d{{4}}))?(?![\d,.]*\d)"
+)
 # A capital after it would make it "saint" or "doctor" of the next name.
 _STREET = re.compile(
     rf"\b((?!Mount|Fort|Port|The|And|But|So)(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s)"
@@ -102,8 +106,8 @@ _WITH = re.compile(r"(?<![\w/])w/o?(?=\s)")
 _DEGREE = re.compile(r"\bPhD\b")
 
 _LAST_WORD = re.compile(r"(?<![0-9A-Za-z])[A-Za-z](?:[A-Za-z.]*[A-Za-z])?$")
-_LIST_NUMBER = re.compile(r"\s*\d{1,3}")  # with nothing before it on its line
-_NEXT = re.compile(r"[\s\"'“‘(]*(\S)")
+_LIST_NUMBER = re.compile(r"\s{0,32}\d{1,3}")  # with nothing before it on its line
+_NEXT = re.compile(r"[\s\"'“‘(]{0,64}(\S)")
 _LOOK_BACK = 32  # characters; longer than any abbreviation
 
 
@@ -134,7 +138,7 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
 def expand_abbreviations(text: str) -> str:
     """Write abbreviations out; a full stop stays where it ends a sentence."""
     text = _PLACE.sub(_place, _ADDRESS.sub(_address, text))
-    text = _ERA.sub(r"\1 \2", _STATE.sub(lambda match: _STATES[match[1]], text))
+    text = _ERA.sub(r"\1 \2", _STATE.sub(lambda match: match[1] + _STATES[match[2]], text))
     text = _STREET.sub(_street, text)
     text = _WEEK.sub(
         lambda match: f"{_WEEKDAYS[match[1].lower()]} to {_WEEKDAYS[match[2].lower()]}", text
@@ -154,7 +158,7 @@ def _read(match: re.Match[str]) -> str:
     key, after = match[1].lower(), match.string[match.end() :].lstrip()
     if key in MONTHS and match[1].istitle() and _BESIDE_MONTH.match(after):
         return MONTHS[key]
-    if key in _NUMBERED and not after[:1].isdigit():
+    if key in _NUMBERED and not after.lstrip("(+")[:1].isdigit():
         return match[0]
     reading = "street" if key == "st" and not after[:1].isupper() else _READINGS[key]
     return reading + _kept_stop(match)
@@ -172,13 +176,15 @@ def _address(match: re.Match[str]) -> str:
     elif len(number) == 3 and number[1] != "0":
         number = f"{english_number(number[0])} {english_number(number[1:])}"
     way = f"{_DIRECTIONS[match['way'][0]]} " if match["way"] else ""
-    kind = _STREETS[match["kind"]] + (_stop_before(match) if match["stop"] else "")
+    kind = match["kind"]
+    kind = _STREETS.get(kind.capitalize(), kind) + (_stop_before(match) if match["stop"] else "")
     letter = f" {match['letter']}" if match["letter"] else ""
     return f"{number}{letter} {way}{rest}{kind}"
 
 
 def _place(match: re.Match[str]) -> str:
-    return f"{_STATES[match[1]]} {english_digits(match[2])}"
+    rest = f", {english_digits(match[3])}" if match[3] else ""
+    return f"{_STATES[match[1]]} {english_digits(match[2])}{rest}"
 
 
 def _street(match: re.Match[str]) -> str:

@@ -1,0 +1,58 @@
+"""Read digits and symbols in Chinese.
+
+Each reader replaces only what it recognizes with certainty. All other digits are read as plain
+numbers, so that none is left.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import LONG_RUN
+from ..readers import Reader, read_all
+from ..roman import read_chinese_roman
+from ..signs import name_greek
+from .calendar import read_dates, read_times
+from .codes import read_codes
+from .measures import read_fractions, read_measures, read_money
+from .numbers import by_digits, read_numbers
+from .signs import read_dashes, read_signs, read_spans, read_symbols
+from .web import read_addresses
+
+_COMMAS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_THOUSANDS = re.compile(r"(?<![A-Za-z\d.])(\d{1,4})(?:\.(\d{1,3}))?k(?![A-Za-z\d])")
+# Kinds of trade, such as B2B.
+_TRADE = re.compile(r"\b(?=B2B|B2C|B2G|C2C|C2B|D2C|O2O|P2P)([A-Z])2([A-Z])\b", re.ASCII)
+
+
+def _thousands(match: re.Match[str]) -> str:
+    """Return 1.5k as 1500."""
+    return match[1] + (match[2] or "").ljust(3, "0")
+
+
+# The order counts: a date must be read before a fraction, a fraction before a number.
+_READERS = (
+    Reader("very long numbers", lambda text: LONG_RUN.sub(lambda m: by_digits(m[0]), text)),
+    Reader("addresses", read_addresses),
+    Reader("groups of digits", lambda text: _COMMAS.sub("", text)),
+    Reader("thousands", lambda text: _THOUSANDS.sub(_thousands, text)),
+    Reader("kinds of trade", lambda text: _TRADE.sub(r"\1 to \2", text)),
+    Reader("codes", read_codes),
+    Reader("Greek letters", lambda text: name_greek(text, "zh")),
+    Reader("roman numerals", read_chinese_roman),
+    Reader("spans", read_spans),
+    Reader("dates", read_dates),
+    Reader("times", read_times),
+    Reader("dashes", read_dashes),
+    Reader("money", read_money),
+    Reader("measures", read_measures),
+    Reader("fractions", read_fractions),
+    Reader("signs", read_signs),
+    Reader("numbers", read_numbers),
+    Reader("symbols", read_symbols),
+)
+
+
+def read_chinese(text: str) -> str:
+    """Return ``text`` with numbers and symbols as Chinese words, without ASCII digits."""
+    return read_all(text, _READERS)

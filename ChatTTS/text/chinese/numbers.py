@@ -1,0 +1,58 @@
+"""Numbers in Chinese sentences: cardinals with 两, digits one by one, and digits of a telephone."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import chinese_digits, chinese_number
+
+NUMBER = r"\d{1,20}(?:\.\d{1,20})?"  # longer runs are read digit by digit before
+
+# What is counted with 两. 二年级, 二次元 and 二分之一 are no counts.
+_COUNTED = (
+    "(?!年级|次元|次方|分之|本院|维|点[零一二三四五六七八九])(?:个|位|名|只|条|张|本|件|台|辆|部|天|周|年|"
+    "小时|分钟|分|秒|次|遍|点|块|元|倍|种|类|人|口|斤|公里|千米|米|厘米|毫米|微米|吨|克|千克|公斤|毫克|升|毫升|"
+    "岁|家|座|棵|颗|杯|瓶|碗|盒|包|袋|双|对|套|把|间|层|排|行|列|句|段|篇|首|门|项|场|支|根|头|匹|艘|架|枚|粒|份|"
+    "户|大(?!于)|国|地|方|边|侧|端|者|半|百|千|万|亿|兆|美元|欧元|英镑|日元|港元|韩元|平方|立方|瓦|伏|千瓦|步|轮|期|则|"
+    "幅|顶|扇|盏|朵|滴|片|群|批|队|组|串|股|道|处|所|栋|幢|桌|节|课|回|趟|番|顿|刻|星期|礼拜|夜|晚|世纪|款|声|拳|"
+    "局|盘|胜|连|度|摄氏度|毫秒|公顷|亩|里|英里|英寸|英尺|寸|尺|页|章|封|副|桶|箱|罐|车|船|帧|票|成|折|厢|院)"
+)
+_LEADING_TWO = re.compile(r"二(?=[百千万亿兆])")
+# A number, and what decides how it is said.
+_PLACED = re.compile(
+    rf"(?P<before>第|初|星期|礼拜|(?<!每)周|[A-Za-z]\s?)?(?P<number>{NUMBER})(?P<counted>{_COUNTED})?"
+)
+_MOST_DIGITS = 12  # a longer run is a name: of a card, an order, a person
+
+
+def spoken(written: str) -> str:
+    """Return an amount in words: "200" is 两百, and "1,200.5" is 一千二百点五."""
+    return (
+        _LEADING_TWO.sub("两", chinese_number(written), count=1)
+        if written[0] == "2"
+        else (chinese_number(written))
+    )
+
+
+def by_digits(written: str) -> str:
+    """Return digits one by one with 幺 for one, as in numbers of telephones and cards."""
+    return chinese_digits(written).replace("一", "幺")
+
+
+def in_groups(written: str) -> str:
+    """Return groups of digits one by one, with a pause between groups."""
+    return "，".join(map(by_digits, re.findall(r"\d+", written)))
+
+
+def read_numbers(text: str) -> str:
+    """Return ``text`` with every number as words, and so without a digit."""
+    return _PLACED.sub(_placed, text)
+
+
+def _placed(match: re.Match[str]) -> str:
+    before, number, counted = match["before"] or "", match["number"], match["counted"] or ""
+    if len(number) > _MOST_DIGITS and "." not in number and not (before or counted):
+        return by_digits(number)
+    if number == "2" and counted and not before:
+        return f"两{counted}"
+    return f"{before}{chinese_number(number) if before else spoken(number)}{counted}"

@@ -1,0 +1,66 @@
+"""Read digits and symbols in English.
+
+Each reader replaces only what it recognizes with certainty. All other digits are read as plain
+numbers, so that none is left.
+"""
+
+from __future__ import annotations
+
+from ..numbers import LONG_RUN, english_digits
+from ..readers import Reader, read_all
+from ..roman import read_roman
+from ..signs import name_emoji, name_greek
+from .abbreviations import expand_abbreviations
+from .amounts import join_foreign_groups, part_from_letters, read_numbers, read_scales
+from .calendar import read_dates, read_decades, read_numeric_dates, read_years
+from .clock import mark_halves, read_times
+from .codes import read_codes
+from .formulas import read_formulas
+from .fractions import read_fractions
+from .measures import read_degrees, read_measures, read_percentages
+from .money import read_money
+from .phones import read_phones
+from .ranges import read_multiples, read_ordinals, read_ranges, read_versions
+from .symbols import read_signs_at_numbers, read_symbols, spell_initials, unquote_numbers
+from .web import read_addresses
+
+# The order counts: a date must be read before a range, a range before a number.
+_READERS = (
+    Reader("very long numbers", lambda text: LONG_RUN.sub(lambda m: english_digits(m[0]), text)),
+    Reader("emoji", name_emoji),
+    Reader("addresses", read_addresses),
+    Reader("quotes at numbers", unquote_numbers),
+    Reader("halves of the day", mark_halves),
+    Reader("foreign numbers", join_foreign_groups),
+    Reader("abbreviations", expand_abbreviations),
+    Reader("numeric dates", read_numeric_dates),
+    Reader("telephone numbers", read_phones),
+    Reader("codes", read_codes),
+    Reader("formulas", read_formulas),
+    Reader("scales", read_scales),
+    Reader("ranges", read_ranges),
+    Reader("dates", read_dates),
+    Reader("times", read_times),
+    Reader("versions", read_versions),
+    Reader("money", read_money),
+    Reader("percentages", read_percentages),
+    Reader("degrees", read_degrees),
+    Reader("decades", read_decades),
+    Reader("fractions", read_fractions),
+    Reader("ordinals", read_ordinals),
+    Reader("multiples", read_multiples),
+    Reader("measures", read_measures),
+    Reader("Greek letters", lambda text: name_greek(text, "en")),
+    Reader("signs at numbers", read_signs_at_numbers),
+    Reader("roman numerals", read_roman),
+    Reader("letters beside digits", part_from_letters),
+    Reader("initials", spell_initials),
+    Reader("years", read_years),
+    Reader("numbers", read_numbers),
+    Reader("symbols", read_symbols),
+)
+
+
+def read_english(text: str) -> str:
+    """Return ``text`` with numbers, abbreviations and symbols as words, without ASCII digits."""
+    return read_all(text, _READERS)

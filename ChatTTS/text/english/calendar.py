@@ -1,0 +1,144 @@
+"""Read dates, years and decades in English."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import english_number, english_ordinal, english_year
+from ..readers import Rule, rewrite
+from .abbreviations import MONTHS
+
+_MONTH_NAMES = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+
+# In lower case, "may" and "march" are verbs; "mar" is one, too.
+_ANY_CASE = "|".join(
+    word
+    for month in sorted({*MONTHS, *map(str.lower, MONTHS.values())}, key=len, reverse=True)
+    for word in ([] if month in ("mar", "march") else [month])
+)
+_MONTH = rf"(?P<month>(?i:{_ANY_CASE})|May|MAY|March|MARCH|Mar|MAR)\b\.?"
+_DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?\b(?![:.,]\d)"
+_YEAR = r"(?P<year>(?:1[1-9]|20)\d\d)\b"
+_BEFORE_YEAR = r"(?:,\s?|\s)"
+
+
+def _numeric(match: re.Match[str]) -> str:
+    """Return 2024-05-03, or 05-03-2024 with the month first if it can be one."""
+    first, second, third = re.findall(r"\d+", match[0])
+    year, month, day = (first, second, third) if len(first) == 4 else (third, first, second)
+    if int(month) > 12:
+        month, day = day, month
+    if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):
+        return ", ".join(map(english_number, (first, second, third)))
+    name = _MONTH_NAMES[int(month) - 1].lower()
+    return f"the {english_ordinal(str(int(day)))} of {name} {_said_year(year)}"
+
+
+def _short(match: re.Match[str]) -> str:
+    """Return a date of two digits each, with the month first: 11/17/05."""
+    year = match["year"]
+    said = f"o {english_number(year[1])}" if year[0] == "0" else english_number(year)
+    name = _MONTH_NAMES[int(match["month"]) - 1]
+    return f"{name} {english_ordinal(str(int(match['day'])))}, {said}"
+
+
+def _dashed(match: re.Match[str]) -> str:
+    year = f", {match['year']}" if match["year"] else ""
+    return f"{_month(match)} {match['day']}{year}"
+
+
+def _month_first(match: re.Match[str]) -> str:
+    year = f", {english_year(match['year'])}" if match["year"] else ""
+    last = f" to {english_ordinal(match['last'])}" if match["last"] else ""
+    return f"{_month(match)} {_day(match)}{last}{year}"
+
+
+def _day_first(match: re.Match[str]) -> str:
+    year = f" {english_year(match['year'])}" if match["year"] else ""
+    return f"{match['the'] or 'the '}{_day(match)} of {_month(match)}{year}"
+
+
+def _month(match: re.Match[str]) -> str:
+    return MONTHS.get(match["month"].lower(), match["month"].capitalize())
+
+
+def _day(match: re.Match[str]) -> str:
+    return english_ordinal(str(int(match["day"])))
+
+
+def _decade(match: re.Match[str]) -> str:
+    words = _said_year(match[1])
+    return f"{words[:-1]}ies" if words.endswith("y") else f"{words}s"
+
+
+def _said_year(year: str) -> str:
+    return english_year(year) if len(year) == 4 else english_number(year)
+
+
+_NUMERIC: list[Rule] = [
+    (
+        re.compile(
+            r"(?<![\w./-])(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})"
+            r"(?![\w/-]|\.\d)"
+        ),
+        _numeric,
+    ),
+    (
+        re.compile(
+            r"(?<![\w/.-])(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])/(?P<year>\d\d)"
+            r"(?![\w/])"
+        ),
+        _short,
+    ),
+    (
+        re.compile(rf"\b{_MONTH}-(?P<day>0?[1-9]|[12]\d|3[01])(?:-{_YEAR})?(?![\w-])"),
+        _dashed,
+    ),
+]
+_NAMED: list[Rule] = [
+    (re.compile(r"(?<=\d )may(?= (?:1[1-9]|20)\d\d\b)"), "May"),
+    (
+        re.compile(
+            rf"\b{_MONTH}\s{_DAY}(?:\sto\s(?P<last>\d\d?)(?!\w|[:.]\d|\s[ap] m))?"
+            rf"(?:{_BEFORE_YEAR}{_YEAR})?"
+        ),
+        _month_first,
+    ),
+    (
+        re.compile(
+            rf"(?<![\w.,$€£¥])(?P<the>[Tt]he\s)?{_DAY}(?:\sof)?\s{_MONTH}"
+            rf"(?:{_BEFORE_YEAR}{_YEAR})?"
+        ),
+        _day_first,
+    ),
+]
+_DECADES: list[Rule] = [(re.compile(r"(?<![\w.])'?((?:1[1-9]|20)\d0|\d0)s\b"), _decade)]
+_YEARS: list[Rule] = [
+    (
+        re.compile(r"(?<![\w.,:])(?:1[1-9]|20)\d\d(?!\w|[.,:]\d)"),
+        lambda match: english_year(match[0]),
+    )
+]
+
+
+def read_numeric_dates(text: str) -> str:
+    """Return ``text`` with dates in digits as words; "Jan-15" gets a space."""
+    return rewrite(text, _NUMERIC)
+
+
+def read_dates(text: str) -> str:
+    """Return ``text`` with the days and years beside names of months as words."""
+    return rewrite(text, _NAMED)
+
+
+def read_decades(text: str) -> str:
+    """Return ``text`` with decades as words: "the 1980s" is the nineteen eighties."""
+    return rewrite(text, _DECADES)
+
+
+def read_years(text: str) -> str:
+    """Return ``text`` with numbers that look like years as years."""
+    return rewrite(text, _YEARS)

@@ -1,0 +1,77 @@
+"""Read fractions, ratings and other numbers with a slash in English."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import english_number, english_ordinal
+from ..readers import Rule, rewrite
+
+_DENOMINATORS = "2|3|4|5|6|7|8|9|10|12|16|20|32|64|100"
+_PARTS = {2: ("half", "halves"), 4: ("quarter", "quarters")}
+
+
+def _fraction(match: re.Match[str]) -> str:
+    above, below = int(match["above"]), int(match["below"])
+    if above >= below:
+        return match[0]
+    if match["whole"]:
+        said = "a half" if (above, below) == (1, 2) else _parts(above, below)
+        return f"{english_number(match['whole'])} and {said}"
+    return _parts(above, below)
+
+
+def _mixed(match: re.Match[str]) -> str:
+    whole, above, below = match.groups()
+    said = (
+        _parts(int(above), int(below))
+        if 2 <= int(below) <= 10 and int(below) != 7
+        else f"{english_number(above)} over {english_number(below)}"
+    )
+    return f"{english_number(whole)} and {said}"
+
+
+def _parts(above: int, below: int) -> str:
+    """Return "three quarters" for 3 and 4."""
+    ordinal = english_ordinal(str(below))
+    one, many = _PARTS.get(below, (ordinal, f"{ordinal}s"))
+    if below == 100:
+        one, many = f"one {one}", f"one {many}"
+    return f"{english_number(str(above))} {one if above == 1 else many}"
+
+
+_FRACTIONS: list[Rule] = [
+    (re.compile(r"(?<=\d/)(\d{1,3})(?:st|nd|rd|th)\b", re.IGNORECASE), r"\1"),
+    # A rating: 8/10, 4.5/5, 3/5 stars.
+    (
+        re.compile(
+            r"(?<![\w/.,])(?:(10|[2-9]|\d\.\d)/10|(\d\.\d)/5|([0-5])/5(?=\s(?:stars?|points?)\b))"
+            r"(?![\w/]|\.\d|\s(?:of|inch|mile|second|s)\b)"
+        ),
+        lambda match: f"{match[1] or match[2] or match[3]} out of {match[0].split('/')[1]}",
+    ),
+    (
+        re.compile(
+            rf"(?<![\w/.,])(?:(?P<whole>\d+)\s+)?(?P<above>\d+)/(?P<below>{_DENOMINATORS})"
+            r"(?![\d/]|\.\d)"
+        ),
+        _fraction,
+    ),
+    (re.compile(r"(?<![\w/.,])(\d{1,3}) (\d{1,3})/(\d{1,3})(?![\w/]|\.\d)"), _mixed),
+    # A numerator up to twelve may be a month.
+    (
+        re.compile(r"(?<![\w/.,])(1[3-9]|[2-9]\d)/([34568])(?![\w/]|\.\d)"),
+        lambda match: _parts(int(match[1]), int(match[2])),
+    ),
+    (
+        re.compile(
+            r"(?<![\w/.,])(\d{1,6})\s?/\s?(3[3-9]|4\d|5[1-9]|[6-9]\d|\d{3,6})(?![\w/]|\.\d)"
+        ),
+        lambda match: f"{english_number(match[1])} over {english_number(match[2])}",
+    ),
+]
+
+
+def read_fractions(text: str) -> str:
+    """Return ``text`` with fractions as words; dates, and sayings such as 24/7, stay."""
+    return rewrite(text, _FRACTIONS)

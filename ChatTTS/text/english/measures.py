@@ -1,0 +1,188 @@
+"""Read measures, degrees and percentages in English."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ..numbers import english_number
+from ..readers import Rule, rewrite
+from .amounts import NUMBER
+
+_SIMPLE = {
+    "km": "kilometer", "m": "meter", "dm": "decimeter", "cm": "centimeter", "mm": "millimeter",
+    "nm": "nanometer", "ft": "foot", "mi": "mile", "yd": "yard", "m2": "square meter",
+    "km2": "square kilometer", "cm2": "square centimeter", "mm2": "square millimeter",
+    "m3": "cubic meter", "km3": "cubic kilometer", "cm3": "cubic centimeter",
+    "cc": "C C", "ft2": "square foot", "ft3": "cubic foot", "sqft": "square foot",
+    "sq ft": "square foot", "sq mi": "square mile", "sq m": "square meter",
+    "sq km": "square kilometer", "cu ft": "cubic foot", "ha": "hectare", "kg": "kilogram",
+    "KG": "kilogram", "g": "gram", "mg": "milligram", "ng": "nanogram", "lb": "pound",
+    "lbs": "pound", "oz": "ounce", "fl oz": "fluid ounce", "tbsp": "tablespoon",
+    "Tbsp": "tablespoon", "bps": "basis point",
+    "tsp": "teaspoon", "gal": "gallon", "qt": "quart", "pt": "pint", "l": "liter", "L": "liter",
+    "dl": "deciliter", "dL": "deciliter", "cl": "centiliter", "ml": "milliliter",
+    "mL": "milliliter", "h": "hour", "hr": "hour", "hrs": "hour", "min": "minute",
+    "mins": "minute", "sec": "second", "secs": "second", "s": "second", "ms": "millisecond",
+    "ns": "nanosecond", "KB": "kilobyte", "kB": "kilobyte", "MB": "megabyte", "GB": "gigabyte",
+    "TB": "terabyte", "PB": "petabyte", "KiB": "kibibyte", "MiB": "mebibyte", "GiB": "gibibyte",
+    "TiB": "tebibyte", "kb": "kilobit", "Mb": "megabit", "Gb": "gigabit", "Mbit": "megabit",
+    "Gbit": "gigabit", "kbit": "kilobit", "MP": "megapixel", "Hz": "hertz", "kHz": "kilohertz",
+    "MHz": "megahertz", "GHz": "gigahertz", "THz": "terahertz", "W": "watt", "mW": "milliwatt",
+    "kW": "kilowatt", "MW": "megawatt", "GW": "gigawatt", "kWh": "kilowatt hour",
+    "MWh": "megawatt hour", "GWh": "gigawatt hour", "TWh": "terawatt hour", "Wh": "watt hour",
+    "V": "volt", "mV": "millivolt", "kV": "kilovolt", "mAh": "milliampere hour",
+    "Ah": "ampere hour", "mA": "milliampere", "N": "newton", "kN": "kilonewton",
+    "Nm": "newton meter", "J": "joule", "kJ": "kilojoule", "MJ": "megajoule", "eV": "electronvolt",
+    "keV": "kiloelectronvolt", "MeV": "megaelectronvolt", "GeV": "gigaelectronvolt",
+    "TeV": "teraelectronvolt", "cal": "calorie", "kcal": "kilocalorie", "Pa": "pascal",
+    "hPa": "hectopascal", "kPa": "kilopascal", "MPa": "megapascal", "mbar": "millibar",
+    "dB": "decibel", "mol": "mole", "mmol": "millimole", "Ω": "ohm", "kΩ": "kiloohm",
+    "MΩ": "megaohm", "nF": "nanofarad", "pF": "picofarad", "mH": "millihenry",
+    "px": "pixel", "hp": "horsepower",
+    "mmHg": "millimeter of mercury", "IU": "international unit", "kt": "knot", "kn": "knot",
+    **{
+        f"{micro}{unit}": f"micro{name}"
+        for micro in "µμ"
+        for unit, name in (
+            ("m", "meter"), ("g", "gram"), ("s", "second"), ("F", "farad"), ("l", "liter"),
+            ("L", "liter"), ("A", "ampere"), ("V", "volt"), ("W", "watt"), ("H", "henry"),
+            ("mol", "mole"),
+        )
+    },
+}  # fmt: skip
+_QUOTIENTS = {
+    "kmh": ("kilometer", "hour"), "kph": ("kilometer", "hour"), "mph": ("mile", "hour"),
+    "m/s2": ("meter", "second squared"), "m/s squared": ("meter", "second squared"),
+    "mbps": ("megabit", "second"), "Mbps": ("megabit", "second"), "Gbps": ("gigabit", "second"),
+    "kbps": ("kilobit", "second"), "MBps": ("megabyte", "second"), "fps": ("frame", "second"),
+    "dpi": ("dot", "inch"), "ppi": ("pixel", "inch"), "rpm": ("revolution", "minute"),
+    "bpm": ("beat", "minute"), "psi": ("pound", "square inch"), "wpm": ("word", "minute"),
+    "mpg": ("mile", "gallon"), "ppm": ("part", "million"), "ppb": ("part", "billion"),
+    "rps": ("request", "second"), "qps": ("query", "second"),
+}  # fmt: skip
+_DIVISORS = {
+    **_SIMPLE, "d": "day", "day": "day", "wk": "week", "week": "week", "mo": "month",
+    "month": "month", "yr": "year", "y": "year", "year": "year", "hour": "hour",
+    "minute": "minute", "second": "second", "gallon": "gallon", "night": "night",
+    "person": "person", "serving": "serving", "dose": "dose", "lap": "lap",
+}  # fmt: skip
+# Not in the plural.
+_UNCOUNTED = ("hertz", "horsepower", "C C")
+_IRREGULAR = {
+    "foot": "feet",
+    "query": "queries",
+    "millimeter of mercury": "millimeters of mercury",
+}
+
+
+def _either(names: Iterable[str]) -> str:
+    return "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+
+
+# A fraction that is words already, such as "four and a half", may stand in place of the number.
+_SAID = r"a half|one half|one quarter|three quarters|one third|two thirds"
+_UNIT = _either([*_SIMPLE, *_QUOTIENTS])
+_DIVISOR = _either(_DIVISORS)
+_MEASURE = re.compile(
+    rf"(?P<article>\b[Aa]n?\s)?(?<![A-Za-z0-9])(?P<number>{NUMBER}|(?<!\w)(?:{_SAID}))"
+    rf"(?P<scale>\s(?:thousand|[mbtr]+illion))?(?P<join>[\s-]?)(?P<unit>{_UNIT})"
+    rf"(?:\s?/\s?(?P<count>\d{{1,4}}\s?)?(?P<divisor>{_DIVISOR}))?"
+    rf"(?![\w/'])(?P<noun>\s(?=[a-z]))?"
+)
+# A number like a year is an amount where a measure follows.
+_AMOUNT_BEFORE_RANGE = re.compile(
+    rf"(?<![\w.,])\d{{4}}(?= to {NUMBER}\s?(?:{_either(_SIMPLE)})(?![\w/']))"
+)
+# A stop of an abbreviation inside a sentence: "5 ft. 10 in. tall" and "1 lb. 4 oz."
+_STOPPED = re.compile(
+    r"(?<=\d)(?P<unit>\s?(?:sq\.? ?|cu\.? ?|fl\.? ?)?(?:ft|lbs?|oz|yd|mi|gal|qt|pt|[Tt]sp|[Tt]bsp|"
+    r"hrs?|mins?|secs?|kg|km|cm|mm|in))\.(?=\s+[\da-z(]|\s*[,;:)])"
+)
+_PER: list[Rule] = [
+    (
+        re.compile(rf"(?<=\d)\s?/\s?({_either(_DIVISORS)})(?![\w/'])"),
+        lambda match: f" per {_DIVISORS[match[1]]}",
+    ),
+    (
+        re.compile(r"(?<=\d )([a-z]{3,}s)\s?/\s?(s|sec|min|h|hr|hour|day|week|month|year)\b"),
+        lambda match: f"{match[1]} per {_DIVISORS[match[2]]}",
+    ),
+]
+_FEET = re.compile(r"(?<![\w'])(\d{1,2})'\s?(\d{1,2})(?:\"|''|(?=\s+tall))")
+# A number like a year has no inches: it ends a quotation that began on another line.
+_INCHES = re.compile(
+    rf"(?<![\d.,])(?P<number>(?!\d{{4}}\b){NUMBER})(?:\"(?!\w|\")|"
+    r"[\s-]?in(?:\.?(?=\s(?:of|long|wide|tall|high|deep)\b)|\.(?=\s[a-z])|(?=[.,;)]|$)))"
+    # "a 24\" screen", but "it is 24\" wide"
+    r"(?P<noun>(?=\s(?!(?:and|or|by|x|to|of|from|in|at|on|wide|long|tall|high|deep|thick|apart|above|below)\b)[a-z]))?"
+)
+_ARTICLE = re.compile(r"\b(?:[Tt]he|[Aa]n?|[Tt]his|[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur)\s\Z")
+_DEGREES = re.compile(rf"({NUMBER})\s?°\s?([CFK]\b)?")
+_SCALE = re.compile(r"°([CF])\b")  # without a number
+_SCALES = {"C": " Celsius", "F": " Fahrenheit", "K": " Kelvin", None: " "}
+_PERCENT = re.compile(rf"({NUMBER})\s?(%|‰)")
+
+
+def read_degrees(text: str) -> str:
+    """Return ``text`` with degrees as words: "20 °C" is twenty degrees Celsius."""
+    text = _DEGREES.sub(_say_degrees, text)
+    return _SCALE.sub(lambda match: f"degrees{_SCALES[match[1]]}", text)
+
+
+def read_percentages(text: str) -> str:
+    """Return ``text`` with percentages as words."""
+    signs = {"%": "percent", "‰": "per mille"}
+    return _PERCENT.sub(lambda match: f"{english_number(match[1])} {signs[match[2]]} ", text)
+
+
+def read_measures(text: str) -> str:
+    """Return ``text`` with measures as words: "60 km/h" is sixty kilometers per hour."""
+    text = _FEET.sub(_say_feet, text)
+    text = _INCHES.sub(_say_inches, text)
+    text = _STOPPED.sub(lambda match: match["unit"].replace(".", ""), text)
+    text = _AMOUNT_BEFORE_RANGE.sub(lambda match: english_number(match[0]), text)
+    return rewrite(_MEASURE.sub(_say_measure, text), _PER)
+
+
+def _say_feet(match: re.Match[str]) -> str:
+    feet = f"{english_number(match[1])} {'foot' if match[1] == '1' else 'feet'}"
+    return f"{feet} {english_number(match[2])}"
+
+
+def _say_inches(match: re.Match[str]) -> str:
+    is_adjective = match["noun"] is not None and _ARTICLE.search(match.string, 0, match.start())
+    unit = "inch" if match["number"] == "1" or is_adjective else "inches"
+    return f"{english_number(match['number'])} {unit}"
+
+
+def _say_measure(match: re.Match[str]) -> str:
+    unit, divisor = _QUOTIENTS.get(match["unit"], (_SIMPLE.get(match["unit"], ""), ""))
+    number, article, after = match["number"], match["article"] or "", match["noun"] or ""
+    # "a 5 km run" and "a 5-km run"
+    is_adjective = bool(after) and (bool(article) or match["join"] == "-")
+    # "half a cup" is less than one, "two and a half cups" are more
+    is_part = not number[-1].isdigit() and not match.string[: match.start("number")].endswith(
+        "and "
+    )
+    if (number != "1" or match["scale"]) and not is_adjective and not is_part:
+        unit = _plural(unit)
+    said = english_number(number) if number[-1].isdigit() else number
+    said += match["scale"] or ""
+    if match["divisor"]:
+        divisor = _DIVISORS[match["divisor"]]
+        if count := (match["count"] or "").strip():
+            divisor = f"{english_number(count)} {divisor if count == '1' else _plural(divisor)}"
+    return f"{article}{said} {unit}" + (f" per {divisor}" if divisor else "") + after
+
+
+def _plural(unit: str) -> str:
+    if unit.endswith(_UNCOUNTED):
+        return unit
+    *before, last = unit.split(" ")
+    return _IRREGULAR.get(unit) or " ".join([*before, _IRREGULAR.get(last, f"{last}s")])
+
+
+def _say_degrees(match: re.Match[str]) -> str:
+    unit = "degree" if match[1] == "1" else "degrees"
+    return f"{english_number(match[1])} {unit}{_SCALES[match[2]]}"

@@ -1,0 +1,82 @@
+"""Read initials, signs and symbols in English."""
+
+from __future__ import annotations
+
+import re
+
+from ..readers import Rule, rewrite
+
+# Spelled out although they have a vowel; capitals without a vowel are always spelled out.
+_INITIALISMS = (
+    "ADHD|AI|AOL|API|ATM|CEO|CFO|CIA|CPU|DIY|DNA|EPA|ESPN|EST|ETA|EU|FAA|FAQ|FBI|FY|GPA|GPU|HBO|HIV|"
+    "IBM|ICU|IMF|IP|IPO|IQ|IRS|ISBN|ISO|ISP|MBA|MIT|NBA|NYU|OECD|OTP|RNA|SUV|UAE|UCLA|UFO|UI|UK|UN|"
+    "URL|USA|USB|UTC|VIP"
+)
+_NOT_SPELLED = "(?:HM+|SH+|PSST|BR+|GR+|Z+|TSK|PFFT|MR|MRS|MS|DR|ST|LTD|VS)"
+_SYMBOLS = {
+    "%": "percent", "‰": "per mille", "&": "and", "@": "at", "+": "plus", "=": "equals",
+    "×": "times", "÷": "divided by", "±": "plus or minus", "≈": "about", "≤": "at most",
+    "≥": "at least", "≠": "is not", "°": "degrees", "$": "dollars", "€": "euros", "£": "pounds",
+    "¥": "yen", "¢": "cents", "₹": "rupees", "₩": "won", "^": "to the power of",
+    "∞": "infinity", "√": "the square root of", "∑": "the sum", "∫": "the integral of",
+    "∈": "is in", "→": "to", "§": "section", "©": "copyright",
+}  # fmt: skip
+_QUOTED_NUMBER = re.compile(r'(?<!\w)"(?=[^\s"])([^"\n]*\d[.,!?]?)"(?!\w)')
+_SHORT_QUOTE = re.compile(r'(?<!\w)"([^\s"]{1,20}\d[.,!?]?|\d)"(?!\w)')
+_BEFORE_NUMBERS: list[Rule] = [
+    (re.compile(r"#\s?(?=\d)"), " number "),
+    (re.compile(r"#(?=\w)"), " hashtag "),
+    (re.compile(r"~\s?(?=\d)"), " about "),
+    (re.compile(r"(?<=\d)\s?\*\s?(?=\d)"), " times "),
+    (re.compile(r"(?<![-=])[-=]+>"), " "),
+    (re.compile(r"&&"), " and "),
+    (re.compile(r"\|\|"), " or "),
+    (re.compile(r"(?<=[A-Za-z]{3})\s?/\s?(?=[A-Za-z]{3})"), " slash "),
+    (re.compile(r"(?<=\b[a-z0-9])<(?=[a-z0-9]\b)"), " less than "),
+    (re.compile(r"(?<=\b[a-z0-9])>(?=[a-z0-9]\b)"), " more than "),
+    (re.compile(r"(?:(?<=\s)<(?=\s)|<(?=\s?\d))"), " less than "),
+    (re.compile(r"(?:(?<=\s)>(?=\s)|>(?=\s?\d))"), " more than "),
+]
+_INITIALS: list[Rule] = [
+    (
+        re.compile(rf"\b([B-DF-HJ-NP-TV-XZ]{{2,4}}|{_INITIALISMS})s\b"),
+        lambda match: f"{' '.join(match[1])}'s",
+    ),
+    (
+        re.compile(
+            rf"\b(?!{_NOT_SPELLED}\b)(?:[B-DF-HJ-NP-TV-XZ]{{2,5}}|{_INITIALISMS})\b"
+            r"|(?<=\b[Tt]he )US\b|\bAD(?= \d)|(?<=\d )(?:AD|B?CE)\b"
+        ),
+        lambda match: " ".join(match[0]),
+    ),
+]
+_SYMBOL: list[Rule] = [
+    (
+        re.compile("|".join(map(re.escape, _SYMBOLS))),
+        lambda match: f" {_SYMBOLS[match[0]]} ",
+    )
+]
+
+
+def unquote_numbers(text: str) -> str:
+    """Return ``text`` without the quotes whose closing one stands behind a number.
+
+    They are not spoken, and the closing one would be taken for inches. Where a quote is left over,
+    only single words are taken to be quoted.
+    """
+    return (_SHORT_QUOTE if text.count('"') % 2 else _QUOTED_NUMBER).sub(r"\1", text)
+
+
+def read_signs_at_numbers(text: str) -> str:
+    """Return ``text`` with the signs that mean something before or between numbers as words."""
+    return rewrite(text, _BEFORE_NUMBERS)
+
+
+def spell_initials(text: str) -> str:
+    """Return ``text`` with spaces between the letters of words such as "FBI"."""
+    return rewrite(text, _INITIALS)
+
+
+def read_symbols(text: str) -> str:
+    """Return ``text`` with the symbols that are left as words."""
+    return rewrite(text, _SYMBOL)

@@ -1,0 +1,48 @@
+"""Readers in a row: each turns one kind of notation into words and leaves everything else."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ..errors import shown
+
+logger = logging.getLogger(__name__)
+
+# What matches, and the words for it: a template of ``re``, or a function of the match.
+Rule = tuple[re.Pattern[str], "str | Callable[[re.Match[str]], str]"]
+
+
+class Reader(NamedTuple):
+    """A kind of notation, as a warning names it, and the function that puts it into words."""
+
+    kind: str
+    read: Callable[[str], str]
+
+
+def rewrite(text: str, rules: Sequence[Rule]) -> str:
+    """Return ``text`` with the matches of each rule replaced, one rule after the other."""
+    for pattern, words in rules:
+        text = pattern.sub(words, text)
+    return text
+
+
+def read_all(text: str, readers: Sequence[Reader]) -> str:
+    """Return ``text`` after all ``readers``, in order.
+
+    A reader that raises leaves the text as it was, with a warning: a fault of one reader costs the
+    reading of one notation, and not a book.
+    """
+    for reader in readers:
+        try:
+            text = reader.read(text)
+        except Exception as error:  # a fault of ours that no test has found
+            logger.warning(
+                "the reader of %s failed on %s, which is passed on as it was: %r",
+                reader.kind,
+                shown(text),
+                error,
+            )
+    return text

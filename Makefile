@@ -23,7 +23,7 @@ QUICK = "not slow and not gpu and not peer"
 SENTENCE := Hello, this is a small voice that was trained from scratch. It speaks on your own machine.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-slow test-gpu test-machines test-busy test-lowest test-plain test-scale
+.PHONY: help demo test coverage test-slow sweep-text test-gpu test-machines test-busy test-lowest test-plain test-scale
 .PHONY: test-clients
 .PHONY: wheels test-delivered sanitize peer-scripts format references clean
 
@@ -44,6 +44,10 @@ coverage: test  ## the same, and the lines that the quick tests run; fails below
 
 test-slow: $(INSTALLED_DEV)  ## the long tests
 	$(PYTEST) -m "slow and not gpu and not peer"
+
+# What a machine has: apt install wamerican wordnet-base bible-kjv fortunes fortunes-zh
+sweep-text: $(INSTALLED_DEV)  ## feed the lines of this machine's documents to every stage of text
+	$(BIN)/python -m tests.text.sweep $(if $(MOST),--most $(MOST))
 
 test-gpu: $(INSTALLED_DEV)  ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu

@@ -7,8 +7,10 @@ import re
 from .plain import unwrapped
 from .script import LONGEST_WORK, Join, Line, Place, Script, ScriptError
 
-_TIMING = re.compile(r"^\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->", re.MULTILINE)
-_VOICE = re.compile(r"<v(?:\.[\w.-]*)?\s+([^>]+)>")
+_TIMING = re.compile(
+    r"^[ \t]{0,9}(?:\d{1,9}:)?\d{1,9}:\d{1,9}[.,]\d{1,9}[ \t]{0,9}-->", re.MULTILINE
+)
+_VOICE = re.compile(r"<v(?:\.[\w.-]{0,200})?\s{1,9}([^<>]{1,200})>")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|\{\\[^{}]*\}")
 
 

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from .plain import unwrapped
 from .script import Join, Line, Place, Script
 
-_HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
-_UNDERLINE = re.compile(r" {0,3}(=+|-+)\s*$")
+_HEADING = re.compile(r"^ {0,3}(#{1,6})\s(.*)")
+_UNDERLINE = re.compile(r"^ {0,3}(=+|-+)\s*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_RULE = re.compile(r" {0,3}([-*_])(?:\s*\1){2,}\s*$")
-_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?=\S)")
-_QUOTE = re.compile(r"\s{0,3}>\s?")
-_TABLE_RULE = re.compile(r"\s*\|?[\s:|-]*-{3}[\s:|-]*$")
+_RULE = re.compile(r"^ {0,3}([-*_])(?:\s*\1){2,}\s*$")
+_ITEM = re.compile(r"^\s*(?:[-*+]|\d{1,9}[.)])\s+(?=\S)")
+_QUOTE = re.compile(r"^\s{0,3}>\s?")
+_TABLE_RULE = frozenset(" \t:|-")
 _INLINE = (
-    (re.compile(r"<!--.*?-->", re.DOTALL), ""),
-    (re.compile(r"!\[([^\]]*)\]\([^)]*\)"), r"\1"),
-    (re.compile(r"\[\^[^\]]+\]:?"), ""),
+    (re.compile(r"<!--[^<]*(?:<(?!!--)[^<]*)*?-->"), ""),
+    (re.compile(r"!\[([^\[\]]*)\]\([^()]*\)"), r"\1"),
+    (re.compile(r"\[\^[^\[\]]+\]:?"), ""),
     (re.compile(r"\[([^\[\]]+)\](?:\([^)]*\)|\[[^\]]*\])"), r"\1"),
-    (re.compile(r"<(https?://[^>\s]+)>"), r"\1"),
+    (re.compile(r"<(https?://[^<>\s]+)>"), r"\1"),
     (re.compile(r"</?[A-Za-z][^<>]*>"), ""),
     (re.compile(r"`{1,3}([^`]{1,500})`{1,3}"), r"\1"),
     (re.compile(r"(\*\*\*|\*\*|\*)(?=\S)(.{1,500}?)(?<=\S)\1"), r"\2"),
@@ -81,7 +81,7 @@ class _Reader:
         heading = _HEADING.match(written)
         if heading is not None:
             self.end_paragraph()
-            self.add_heading(number, len(heading[1]), heading[2])
+            self.add_heading(number, len(heading[1]), _without_closing(heading[2]))
         elif len(self.paragraph) == 1 and _UNDERLINE.match(written):
             text, self.paragraph = self.paragraph[0], []
             self.add_heading(self.first, 1 if "=" in written else 2, text)
@@ -92,7 +92,7 @@ class _Reader:
             )
         elif not written.strip():
             self.end_paragraph()
-        elif not _TABLE_RULE.match(written):
+        elif not (_TABLE_RULE.issuperset(written) and "---" in written):
             self.add_text(number, written)
 
     def add_text(self, number: int, written: str) -> None:
@@ -164,3 +164,10 @@ def _slices(text: str) -> Iterator[str]:
         yield text[start:end]
         start = end
     yield text[start:]
+
+
+def _without_closing(heading: str) -> str:
+    """Return the text of a heading without the marks that may close it; "C#" keeps its own."""
+    text = heading.strip()
+    bare = text.rstrip("#")
+    return bare.rstrip() if not bare or bare[-1].isspace() else text

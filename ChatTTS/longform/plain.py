@@ -6,7 +6,7 @@ import re
 
 from .script import Join, Line, Place, Script
 
-_HAN_BREAK = re.compile(r"(?<=[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef])\s*\n\s*")
+_HAN_BREAK = re.compile(r"(?<=[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef])[^\S\n]{0,99}\n\s*")
 _SPACE = re.compile(r"\s+")
 
 

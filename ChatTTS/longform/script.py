@@ -13,7 +13,7 @@ from ..text.pauses import LONGEST_PAUSE
 
 SLOWEST_TEMPO, FASTEST_TEMPO = 0.5, 2.0
 # The place at the beginning of a warning.
-_PLACED = re.compile(r"(.+?):(\d+): ")
+_PLACED = re.compile(r"^(.{1,4096}?):(\d{1,9}): ")
 # The longest novels have 4 MB of text. Lines are kept in memory, about a kilobyte each.
 MOST_LINES = 200_000
 # All silence of a script, and the last time of a cue, in seconds: a day.

@@ -1,0 +1,71 @@
+"""The time of regular expressions: no text makes one of them take the square of its length."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import ChatTTS.longform
+import ChatTTS.text
+
+from ..support.pumping import ENDINGS, parts_of, seconds
+
+PACKAGES = (ChatTTS.text, ChatTTS.longform)
+REPETITIONS = 1000
+# A pattern without any loop takes less, and what takes less cannot be told from noise.
+SHORT = 0.002
+QUADRATIC = 2.9  # twice the text: a linear pattern takes twice as long, a quadratic one four times
+
+
+def compiled() -> dict[re.Pattern[str], str]:
+    """Return every pattern of the modules, alone or in a table, with its place."""
+    found: dict[re.Pattern[str], str] = {}
+    for package in PACKAGES:
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            for name, value in vars(importlib.import_module(module.name)).items():
+                for pattern in patterns_in(value):
+                    found.setdefault(pattern, f"{module.name}.{name}")
+    return found
+
+
+def patterns_in(value: object, depth: int = 0) -> Iterator[re.Pattern[str]]:
+    if isinstance(value, re.Pattern) and isinstance(value.pattern, str):
+        yield value
+    elif isinstance(value, tuple | list | dict) and depth < 4:
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from patterns_in(part, depth + 1)
+
+
+def slowest_part(pattern: re.Pattern[str]) -> str | None:
+    """Return a part whose repetition takes more than linear time, if there is one."""
+    for part in parts_of(pattern):
+        for ending in ENDINGS:
+            once, twice = (part * count + ending for count in (REPETITIONS, 2 * REPETITIONS))
+            if seconds(pattern, twice) < SHORT:
+                continue
+            # The least of several: another program may have disturbed one.
+            least = [min(seconds(pattern, text) for _ in range(4)) for text in (once, twice)]
+            if least[1] > SHORT and least[1] > QUADRATIC * least[0]:
+                return part + ending
+    return None
+
+
+@pytest.mark.parametrize("quadratic", [r"(?:\w\d)+;", r"\s*x", r"(?:\w+,)*;"])
+def test_a_quadratic_pattern_is_found(quadratic: str) -> None:
+    assert slowest_part(re.compile(quadratic)) is not None
+
+
+@pytest.mark.parametrize("linear", [r"\d{4}-\d\d", r"(?<!\d)\d+x", r"[^<>]{1,9}>", r"^\s*x"])
+def test_a_linear_pattern_is_not(linear: str) -> None:
+    assert slowest_part(re.compile(linear)) is None
+
+
+@pytest.mark.slow
+def test_all_patterns_take_linear_time() -> None:
+    patterns = compiled()
+    assert len(patterns) > 250
+    assert {place: part for p, place in patterns.items() if (part := slowest_part(p))} == {}

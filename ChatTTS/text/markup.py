@@ -9,6 +9,7 @@ from .html_marks import strip_html
 from .tags import map_plain
 
 _LINK = re.compile(r"!?(\[([^\[\]\n]+)\])\((?:https?:|mailto:|www\.|[./#])[^\s()\[\]]*\)")
+_COLOURS = re.compile(r"\x1b\[[0-9;]{1,20}[A-Za-z]")  # of a terminal
 _LINE_MARKS = (
     (re.compile(r"^[ \t]*(?:```|~~~)[ \t]*[\w+-]*[ \t]*$", re.MULTILINE), ""),  # code fences
     (re.compile(r"^[ \t]*(?:[-*_=][ \t]?){3,}$", re.MULTILINE), ""),  # rules
@@ -33,7 +34,7 @@ def strip_markup(text: str, known_tags: Collection[str] | None = None) -> str:
         # without spaces, the label and its neighbours could form a control tag
         return match[0] if known_tags and match[1] in known_tags else f" {match[2]} "
 
-    text = _LINK.sub(label, strip_html(text))
+    text = _LINK.sub(label, strip_html(_COLOURS.sub("", text)))
     for pattern, replacement in _LINE_MARKS:
         text = pattern.sub(replacement, text)
     return map_plain(text, _without_inline_marks)

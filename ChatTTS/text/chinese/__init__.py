@@ -20,6 +20,7 @@ from .signs import read_dashes, read_signs, read_spans, read_symbols
 from .web import read_addresses
 
 _COMMAS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_POINT_FIRST = re.compile(r"(?<![\dA-Za-z.])\.(?=\d)")
 _THOUSANDS = re.compile(r"(?<![A-Za-z\d.])(\d{1,4})(?:\.(\d{1,3}))?k(?![A-Za-z\d])")
 # Kinds of trade, such as B2B.
 _TRADE = re.compile(r"\b(?=B2B|B2C|B2G|C2C|C2B|D2C|O2O|P2P)([A-Z])2([A-Z])\b", re.ASCII)
@@ -36,6 +37,7 @@ _READERS = (
     Reader("addresses", read_addresses),
     Reader("groups of digits", lambda text: _COMMAS.sub("", text)),
     Reader("thousands", lambda text: _THOUSANDS.sub(_thousands, text)),
+    Reader("decimals without a zero", lambda text: _POINT_FIRST.sub("0.", text)),
     Reader("kinds of trade", lambda text: _TRADE.sub(r"\1 to \2", text)),
     Reader("codes", read_codes),
     Reader("Greek letters", lambda text: name_greek(text, "zh")),

@@ -83,6 +83,7 @@ def _measure(match: re.Match[str]) -> str:
 
 
 _MONEY: list[Rule] = [
+    (re.compile(r"(?<=\d)\.00?(?=元|块|美元|欧元)"), ""),
     (
         re.compile(rf"(?<![A-Za-z])({_either(_CURRENCIES)})\s?({NUMBER})({_SCALES})?"),
         lambda match: f"{match[2]}{match[3] or ''}{_CURRENCIES[match[1]]}",

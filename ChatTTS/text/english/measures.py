@@ -112,7 +112,7 @@ _PER: list[Rule] = [
 _FEET = re.compile(r"(?<![\w'])(\d{1,2})'\s?(\d{1,2})(?:\"|''|(?=\s+tall))")
 # A number like a year has no inches: it ends a quotation that began on another line.
 _INCHES = re.compile(
-    rf"(?<![\d.,])(?P<number>(?!\d{{4}}\b){NUMBER})(?:\"(?!\w|\")|"
+    rf"(?<![\w.,])(?P<number>(?!\d{{4}}\b){NUMBER})(?:\"(?!\w|\")|"
     r"[\s-]?in(?:\.?(?=\s(?:of|long|wide|tall|high|deep)\b)|\.(?=\s[a-z])|(?=[.,;)]|$)))"
     # "a 24\" screen", but "it is 24\" wide"
     r"(?P<noun>(?=\s(?!(?:and|or|by|x|to|of|from|in|at|on|wide|long|tall|high|deep|thick|apart|above|below)\b)[a-z]))?"

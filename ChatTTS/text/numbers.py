@@ -7,9 +7,11 @@ The functions take digits as text, so leading zeros and decimals are kept as wri
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-# Longer than any number or code; read digit by digit before all other rules.
-LONG_RUN = re.compile(r"\d{20,}")
+# Longer than any number or code; read digit by digit before all other rules. With a point before
+# it, it is the rest of a decimal number.
+_LONG_RUN = re.compile(r"(?:(?<![\d.])(\d{1,19})\.)?(\d{20,})")
 
 _ONES = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
@@ -88,6 +90,21 @@ def chinese_number(written: str) -> str:
 def chinese_digits(digits: str) -> str:
     """Return digits one by one: "105" is "一零五"; other characters are skipped."""
     return "".join(_HAN[int(digit)] for digit in digits if digit in "0123456789")
+
+
+def read_long_runs(text: str, number: Callable[[str], str], point: str) -> str:
+    """Return ``text`` with runs of at least 20 digits digit by digit.
+
+    Args:
+        number: returns the words of a number, and digits one by one where there are many.
+        point: the word for the point of a decimal number.
+    """
+
+    def said(match: re.Match[str]) -> str:
+        digits = number(match[2])
+        return digits if match[1] is None else f"{number(match[1])}{point}{digits}"
+
+    return _LONG_RUN.sub(said, text)
 
 
 def _english_cardinal(value: int) -> str:

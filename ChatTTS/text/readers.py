@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ..errors import shown
@@ -20,6 +20,11 @@ class Reader(NamedTuple):
 
     kind: str
     read: Callable[[str], str]
+
+
+def either(names: Iterable[str]) -> str:
+    """Return a pattern of one of ``names``, of which the longest that fits is taken."""
+    return "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
 
 
 def rewrite(text: str, rules: Sequence[Rule]) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
 
 import ChatTTS.longform
 import ChatTTS.text
+from ChatTTS.text import Normalizer
 
 from ..support.pumping import ENDINGS, parts_of, seconds
+from .test_readings import KINDS, rows
 
 PACKAGES = (ChatTTS.text, ChatTTS.longform)
 REPETITIONS = 1000
@@ -69,3 +72,27 @@ def test_all_patterns_take_linear_time() -> None:
     patterns = compiled()
     assert len(patterns) > 250
     assert {place: part for p, place in patterns.items() if (part := slowest_part(p))} == {}
+
+
+@pytest.mark.slow
+def test_readings_take_linear_time() -> None:
+    """A function of a match that looks at the whole text before it would take the square."""
+    read = Normalizer()
+
+    def taken(text: str, length: int, lang: str) -> float:
+        long = f"{text} " * (length // (len(text) + 1))
+        start = time.thread_time()
+        read(long, lang=lang)
+        return time.thread_time() - start
+
+    texts = [
+        min((row for row in rows() if (row.language, row.kind) == kind), key=lambda r: len(r.text))
+        for kind in KINDS
+    ]
+    others = [("en", '5" a'), ("en", "1/4 tsp"), ("zh", "一1-2，"), ("zh", "2-1")]
+    slow = []
+    for lang, text in [*((row.language, row.text) for row in texts), *others]:
+        least = [min(taken(text, n, lang) for _ in range(2)) for n in (12_000, 24_000)]
+        if least[1] > QUADRATIC * least[0]:
+            slow.append((text, least))
+    assert slow == []

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import LONG_RUN
+from ..numbers import chinese_number, read_long_runs
 from ..readers import Reader, read_all
 from ..roman import read_chinese_roman
 from ..signs import name_greek
 from .calendar import read_dates, read_times
 from .codes import read_codes
 from .measures import read_fractions, read_measures, read_money
-from .numbers import by_digits, read_numbers
+from .numbers import read_numbers
 from .signs import read_dashes, read_signs, read_spans, read_symbols
 from .web import read_addresses
 
 _COMMAS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _POINT_FIRST = re.compile(r"(?<![\dA-Za-z.])\.(?=\d)")
-_THOUSANDS = re.compile(r"(?<![A-Za-z\d.])(\d{1,4})(?:\.(\d{1,3}))?k(?![A-Za-z\d])")
+_THOUSANDS = re.compile(
+    r"(?<![A-Za-z\d.])(\d{1,4})(?:\.(\d{1,3}))?k(?![A-Za-z\d]|视频|画质|分辨率|屏|电视|显示器|高清|超清|蓝光)"
+)
 # Kinds of trade, such as B2B.
 _TRADE = re.compile(r"\b(?=B2B|B2C|B2G|C2C|C2B|D2C|O2O|P2P)([A-Z])2([A-Z])\b", re.ASCII)
 
@@ -33,7 +35,7 @@ def _thousands(match: re.Match[str]) -> str:
 
 # The order counts: a date must be read before a fraction, a fraction before a number.
 _READERS = (
-    Reader("very long numbers", lambda text: LONG_RUN.sub(lambda m: by_digits(m[0]), text)),
+    Reader("very long numbers", lambda text: read_long_runs(text, chinese_number, "点")),
     Reader("addresses", read_addresses),
     Reader("groups of digits", lambda text: _COMMAS.sub("", text)),
     Reader("thousands", lambda text: _THOUSANDS.sub(_thousands, text)),

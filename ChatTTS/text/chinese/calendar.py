@@ -92,7 +92,9 @@ _DATES: list[Rule] = [
     ),
     (
         re.compile(
-            r"(?<![\d.])[1-9](?:\d[1-9]|[1-9]0)年(?![前后间来以之多]|的?历史)|(?<!\d)\d\d年(?=0?\d{1,2}月)"
+            # 618年 at the beginning of a clause is a year; elsewhere 276年 is a time.
+            r"(?<![^于在自从至到，。；（、\s])[1-9](?:\d[1-9]|[1-9]0)年(?![前后间来以之多的])"
+            r"|(?<!\d)\d\d年(?=0?\d{1,2}月)"
         ),
         _years,
     ),
@@ -102,9 +104,7 @@ _DATES: list[Rule] = [
     ),
     (
         re.compile(rf"(?<![\d.]){_MONTH}月(?:{_DAY}(?P<name>[日号]))?"),
-        lambda m: (
-            f"{_small(m['month'])}月" + (f"{_small(m['day'])}{m['name']}" if m["day"] else "")
-        ),
+        _month_and_day,
     ),
     (re.compile(rf"(?<![\d.]){_DAY}(?=[日号](?![本线]))"), lambda match: _small(match["day"])),
     # Days with a name: 5·12, 9·11, 双11.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import chinese_number
-from ..readers import Rule, rewrite
+from ..readers import Rule, either, rewrite
 from .numbers import NUMBER, spoken
 
 _CURRENCIES = {
@@ -37,16 +37,12 @@ _UNITS = {
     "IU": "国际单位",
 }  # fmt: skip
 # What may be divided by, in letters and in Chinese.
-_DIVISORS = {**_UNITS, "min": "分钟", "s": "秒", "h": "小时", "d": "天"}
+_DIVISORS = {**_UNITS, "d": "天"}
 _CHINESE_DIVISORS = (
     "平方米|平方公里|立方米|公斤|千克|公里|小时|分钟|分|秒|天|日|周|月|年|人|次|斤|吨|升|克|米|个|件|套|户|亩|晚|"
     "月份|季度|期|节|课时|班|平|度|千瓦时|杯|瓶|箱|盒"
 )
 _SCALES = "千亿|百亿|十亿|千万|百万|十万|亿|万|千|百"
-
-
-def _either(names: dict[str, str]) -> str:
-    return "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
 
 
 def _fraction(match: re.Match[str]) -> str:
@@ -60,19 +56,16 @@ def _fraction(match: re.Match[str]) -> str:
 
 def _part(match: re.Match[str]) -> str:
     sign = "负" if match["sign"] in ("-", "−", "负") else ""
-    number = (
-        "百"
-        if match["number"] == "100" and match["mark"] == "%"
-        else chinese_number(match["number"])
-    )
-    return f"{sign}{'百' if match['mark'] == '%' else '千'}分之{number}"
+    whole = "百" if match["mark"] == "%" else "千"
+    number = "百" if match[0] == "100%" else chinese_number(match["number"])
+    return f"{sign}{whole}分之{number}"
 
 
 def _measure(match: re.Match[str]) -> str:
     number, unit, divisor = match["number"], match["unit"], match["divisor"]
     if unit == "ppm":
         return f"百万分之{chinese_number(number)}"
-    said = f"{'两' if number == '2' else spoken(number)}"
+    said = "两" if number == "2" else spoken(number)
     name = _UNITS[unit]
     if divisor is None:
         return said + name
@@ -85,7 +78,7 @@ def _measure(match: re.Match[str]) -> str:
 _MONEY: list[Rule] = [
     (re.compile(r"(?<=\d)\.00?(?=元|块|美元|欧元)"), ""),
     (
-        re.compile(rf"(?<![A-Za-z])({_either(_CURRENCIES)})\s?({NUMBER})({_SCALES})?"),
+        re.compile(rf"(?<![A-Za-z])({either(_CURRENCIES)})\s?({NUMBER})({_SCALES})?"),
         lambda match: f"{match[2]}{match[3] or ''}{_CURRENCIES[match[1]]}",
     ),
     (
@@ -98,14 +91,14 @@ _MEASURES: list[Rule] = [
     (re.compile(r"(\d{2,3})\s?/\s?(\d{2,3})(?=\s?mmHg)"), r"\1，\2"),
     (
         re.compile(
-            rf"(?<![A-Za-z])(?<![A-Za-z] )(?P<number>{NUMBER})\s?(?P<unit>{_either(_UNITS)})"
-            rf"(?:\s?/\s?(?P<count>1\d{{1,3}})?(?P<divisor>{_either(_DIVISORS)}))?(?![A-Za-z0-9])"
+            rf"(?<![A-Za-z])(?<![A-Za-z] )(?P<number>{NUMBER})\s?(?P<unit>{either(_UNITS)})"
+            rf"(?:\s?/\s?(?P<count>1\d{{1,3}})?(?P<divisor>{either(_DIVISORS)}))?(?![A-Za-z0-9])"
         ),
         _measure,
     ),
     (
         re.compile(
-            rf"(?<=[\d百千万亿])([\u4e00-\u9fff]{{1,3}})/({_CHINESE_DIVISORS}|(?:{_either(_DIVISORS)})(?![A-Za-z0-9]))"
+            rf"(?<=[\d百千万亿])([\u4e00-\u9fff]{{1,3}})/({_CHINESE_DIVISORS}|(?:{either(_DIVISORS)})(?![A-Za-z0-9]))"
         ),
         lambda match: f"{match[1]}每{_DIVISORS.get(match[2], match[2])}",
     ),

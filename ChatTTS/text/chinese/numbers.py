@@ -27,11 +27,8 @@ _MOST_DIGITS = 12  # a longer run is a name: of a card, an order, a person
 
 def spoken(written: str) -> str:
     """Return an amount in words: "200" is 两百, and "1,200.5" is 一千二百点五."""
-    return (
-        _LEADING_TWO.sub("两", chinese_number(written), count=1)
-        if written[0] == "2"
-        else (chinese_number(written))
-    )
+    words = chinese_number(written)
+    return _LEADING_TWO.sub("两", words, count=1) if written[0] == "2" else words
 
 
 def by_digits(written: str) -> str:

@@ -15,6 +15,7 @@ _SYMBOLS = {
 }  # fmt: skip
 _POWERS = {"2": "的平方", "3": "的立方"}
 _CONTESTS = "比分|落后|领先|战胜|击败|获胜|取胜|战平|不敌|告负|胜出|惜败|大胜|险胜|逆转"
+_LOOK_BACK = 40  # characters; about a sentence
 _TEAMS = (
     "队|中国|日本|韩国|巴西|德国|法国|英国|美国|意大利|西班牙|阿根廷|荷兰|葡萄牙|英格兰|"
     "国足|女足|男足"
@@ -29,7 +30,8 @@ def _power(match: re.Match[str]) -> str:
 def _dash(match: re.Match[str]) -> str:
     """Return two numbers with 到 between them, or with 比 for a score: 3-2 goes down."""
     first, second = match[1], match[2]
-    is_score = float(first) > float(second) or re.search(_CONTESTS, match.string[: match.start()])
+    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
+    is_score = float(first) > float(second) or re.search(_CONTESTS, before)
     return f"{first}{'比' if is_score and '-' in match[0] else '到'}{second}"
 
 

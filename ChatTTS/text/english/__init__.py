@@ -6,7 +6,7 @@ numbers, so that none is left.
 
 from __future__ import annotations
 
-from ..numbers import LONG_RUN, english_digits
+from ..numbers import english_number, read_long_runs
 from ..readers import Reader, read_all
 from ..roman import read_roman
 from ..signs import name_emoji, name_greek
@@ -26,7 +26,7 @@ from .web import read_addresses
 
 # The order counts: a date must be read before a range, a range before a number.
 _READERS = (
-    Reader("very long numbers", lambda text: LONG_RUN.sub(lambda m: english_digits(m[0]), text)),
+    Reader("very long numbers", lambda text: read_long_runs(text, english_number, " point ")),
     Reader("emoji", name_emoji),
     Reader("addresses", read_addresses),
     Reader("quotes at numbers", unquote_numbers),

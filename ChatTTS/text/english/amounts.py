@@ -18,17 +18,11 @@ SCALES = {
     "crore": "crore", "crores": "crore",
 }  # fmt: skip
 
-# Grown things that are counted; a plural without "s".
+# What is counted in millions: a plural, and no verb or preposition that looks like one.
 _COUNTED = (
     r"(?!(?:is|was|as|has|this|us|across|towards|less|plus|minus|does|times|thus|vs|yes|always)\b)"
     r"(?:[a-z]{2,}s|people|men|women|children)\b"
 )
-
-
-def _joined(match: re.Match[str]) -> str:
-    return "".join(filter(str.isdigit, match[0]))
-
-
 _FOREIGN: list[Rule] = [
     # Indian groups: 5,00,000 is 500,000.
     (

@@ -12,12 +12,14 @@ def _clock(match: re.Match[str]) -> str:
     """Return a time of day; other pairs of numbers (a score, 16:9) are read with "to"."""
     half = match["half"] or ""
     hour, minute = int(match["hour"]), match["minute"]
-    if hour > 24 or int(minute) > 59:
+    if hour > 24 or int(minute) > 59 or int(match["second"] or 0) > 59:
         return match[0].replace(":", " to ")
     if match["second"]:
         numbers = zip((hour, minute, match["second"]), ("hour", "minute", "second"), strict=True)
         hours, minutes, seconds = (_counted(int(number), unit) for number, unit in numbers)
         return f"{hours} {minutes} and {seconds}{half}"
+    if half and not hour:
+        hour = 12
     if minute == "00":
         return english_number(str(hour)) + (half or " o'clock")
     o = "o " if minute[0] == "0" else ""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from ..numbers import english_number
-from ..readers import Rule, rewrite
+from ..readers import Rule, either, rewrite
 from .amounts import NUMBER
 
 _SIMPLE = {
@@ -76,14 +75,10 @@ _IRREGULAR = {
 }
 
 
-def _either(names: Iterable[str]) -> str:
-    return "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-
-
 # A fraction that is words already, such as "four and a half", may stand in place of the number.
 _SAID = r"a half|one half|one quarter|three quarters|one third|two thirds"
-_UNIT = _either([*_SIMPLE, *_QUOTIENTS])
-_DIVISOR = _either(_DIVISORS)
+_UNIT = either([*_SIMPLE, *_QUOTIENTS])
+_DIVISOR = either(_DIVISORS)
 _MEASURE = re.compile(
     rf"(?P<article>\b[Aa]n?\s)?(?<![A-Za-z0-9])(?P<number>{NUMBER}|(?<!\w)(?:{_SAID}))"
     rf"(?P<scale>\s(?:thousand|[mbtr]+illion))?(?P<join>[\s-]?)(?P<unit>{_UNIT})"
@@ -92,7 +87,7 @@ _MEASURE = re.compile(
 )
 # A number like a year is an amount where a measure follows.
 _AMOUNT_BEFORE_RANGE = re.compile(
-    rf"(?<![\w.,])\d{{4}}(?= to {NUMBER}\s?(?:{_either(_SIMPLE)})(?![\w/']))"
+    rf"(?<![\w.,])\d{{4}}(?= to {NUMBER}\s?(?:{either(_SIMPLE)})(?![\w/']))"
 )
 # A stop of an abbreviation inside a sentence: "5 ft. 10 in. tall" and "1 lb. 4 oz."
 _STOPPED = re.compile(
@@ -101,7 +96,7 @@ _STOPPED = re.compile(
 )
 _PER: list[Rule] = [
     (
-        re.compile(rf"(?<=\d)\s?/\s?({_either(_DIVISORS)})(?![\w/'])"),
+        re.compile(rf"(?<=\d)\s?/\s?({either(_DIVISORS)})(?![\w/'])"),
         lambda match: f" per {_DIVISORS[match[1]]}",
     ),
     (
@@ -118,6 +113,7 @@ _INCHES = re.compile(
     r"(?P<noun>(?=\s(?!(?:and|or|by|x|to|of|from|in|at|on|wide|long|tall|high|deep|thick|apart|above|below)\b)[a-z]))?"
 )
 _ARTICLE = re.compile(r"\b(?:[Tt]he|[Aa]n?|[Tt]his|[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur)\s\Z")
+_LOOK_BACK = 8  # characters; longer than any article
 _DEGREES = re.compile(rf"({NUMBER})\s?°\s?([CFK]\b)?")
 _SCALE = re.compile(r"°([CF])\b")  # without a number
 _SCALES = {"C": " Celsius", "F": " Fahrenheit", "K": " Kelvin", None: " "}
@@ -151,7 +147,9 @@ def _say_feet(match: re.Match[str]) -> str:
 
 
 def _say_inches(match: re.Match[str]) -> str:
-    is_adjective = match["noun"] is not None and _ARTICLE.search(match.string, 0, match.start())
+    is_adjective = match["noun"] is not None and _ARTICLE.search(
+        match.string, max(0, match.start() - _LOOK_BACK), match.start()
+    )
     unit = "inch" if match["number"] == "1" or is_adjective else "inches"
     return f"{english_number(match['number'])} {unit}"
 
@@ -162,9 +160,8 @@ def _say_measure(match: re.Match[str]) -> str:
     # "a 5 km run" and "a 5-km run"
     is_adjective = bool(after) and (bool(article) or match["join"] == "-")
     # "half a cup" is less than one, "two and a half cups" are more
-    is_part = not number[-1].isdigit() and not match.string[: match.start("number")].endswith(
-        "and "
-    )
+    is_more = match.string.endswith("and ", 0, match.start("number"))
+    is_part = not number[-1].isdigit() and not is_more
     if (number != "1" or match["scale"]) and not is_adjective and not is_part:
         unit = _plural(unit)
     said = english_number(number) if number[-1].isdigit() else number

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..numbers import english_number
+from ..readers import either
 from .amounts import NUMBER, SCALES
 
 
@@ -83,22 +83,18 @@ _PERIODS = {
 }  # fmt: skip
 
 
-def _either(names: Iterable[str]) -> str:
-    return "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-
-
 _SIGN = f"[{''.join(_SIGNS).replace('¢', '')}]"
-_BEFORE = rf"(?:(?<!\w)(?P<code>{_either(_LETTERS)})\.?|(?P<sign>{_SIGN}))"
+_BEFORE = rf"(?:(?<!\w)(?P<code>{either(_LETTERS)})\.?|(?P<sign>{_SIGN}))"
 _SCALE = rf"(?:{'|'.join(sorted(SCALES, key=len, reverse=True))}|MM|Mn|BN)\b|[kKmMbB](?![A-Za-z])"
 _MONEY = re.compile(
     rf"(?P<article>\b[Aa]n?\s)?{_BEFORE}\s?(?P<amount>{NUMBER})"
     rf"(?:[\s-]?(?P<scale>(?i:{_SCALE})))?(?P<noun>\s(?=[a-z]))?"
     rf"|(?P<amount_after>{NUMBER})(?:\s(?P<scale_after>[mbt]n|[mbtr]+illion))?\s?"
-    rf"(?:(?P<sign_after>{_SIGN}|¢)(?![\d.])|(?P<code_after>{_either(_AFTER)})\b)"
+    rf"(?:(?P<sign_after>{_SIGN}|¢)(?![\d.])|(?P<code_after>{either(_AFTER)})\b)"
 )
 # "$5 to 10" and "$1 to 2 million": the sign stands for both.
 _RANGE = re.compile(rf"({_SIGN})({NUMBER}) to (?={NUMBER}(?![\w%]|\s?(?:{_SIGN}|%|to\b)))")
-_RATE = re.compile(rf"({_SIGN}\s?{NUMBER}(?:\s?[kKmMbB])?)\s?/\s?({_either(_PERIODS)})\b")
+_RATE = re.compile(rf"({_SIGN}\s?{NUMBER}(?:\s?[kKmMbB])?)\s?/\s?({either(_PERIODS)})\b")
 # A comma before two decimals, as in most of Europe and South America: "€1.234,56" and "12,50 €".
 _COMMA = r"(\d{1,3}(?:[.\s]\d{3})+|\d+),(\d{1,2})(?!\d)"
 _ANY_SIGN = rf"(?:{_SIGN}|\b(?:EUR|R\$|kr|zl|PLN|BRL|CHF|SEK|NOK|DKK)(?!\w))"

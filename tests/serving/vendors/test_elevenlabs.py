@@ -181,7 +181,7 @@ def test_an_unknown_voice_is_told_when_the_socket_opens(server: RunningServer) -
 
 def test_a_client_that_is_gone_ends_the_speech(server: RunningServer) -> None:
     with talker(server, f"{ADDRESS}/stream-input{PCM}") as client:
-        client.say(text=LONG, flush=True)
+        client.say(text=LONG * 5, flush=True)
         client.hear()
         assert server.call(lambda: server.service.admission.running) > 0
     assert is_over(server)

@@ -39,6 +39,7 @@ from .pipeline.streams import SpeechStream, WaveformStream
 from .pipeline.utterances import Reading, refined_texts, utterances_of, word_reader
 from .text import Lexicon, Normalizer, load_homophones
 from .text.lexicon import LexiconLike
+from .text.setting_tags import known_settings
 from .utils import machine, openmp
 from .utils.locks import new_lock
 from .utils.process_hooks import finish_before_exit
@@ -309,8 +310,8 @@ class Chat(CheckpointAttributes):
         """Speak one text or several.
 
         Args:
-            text: a string is one text, and ``""`` is none; a list has several. A text with nothing
-                to speak in it gives an empty waveform and a warning.
+            text: a string is one text, and ``""`` is none; a list has several. A text of a list
+                with nothing to speak in it gives an empty waveform and a warning.
             stream: return chunks while they are generated.
             lang: ``en`` or ``zh``; by default, and for any other value, detected from the text.
             skip_refine_text: speak the text as it is, without inserted breaks and laughs.
@@ -341,7 +342,8 @@ class Chat(CheckpointAttributes):
             iterator that gives this once.
 
         Raises:
-            TextError: a text is too long for the model.
+            TextError: a text is too long for the model; or a string has nothing to speak, and
+                ``ensure_non_empty`` is on.
             VoiceError, ConfigError: a parameter cannot be used.
             EngineUnavailableError: the times of words with kernels that do not give attention.
             EmptySpeechError: utterances stayed empty; it carries all waveforms.
@@ -357,7 +359,11 @@ class Chat(CheckpointAttributes):
         with finish_before_exit(cancelled.set):
             reading = self._reading(lang, do_text_normalization, do_homophone_replacement, lexicon)
             read = word_reader(reading) if aligns else None
-            utterances = utterances_of(model, texts, reading, read=read, split_text=split_text)
+            is_strict = isinstance(text, str) and coding.ensure_non_empty
+            found = utterances_of(
+                model, texts, reading, read=read, split_text=split_text, is_strict=is_strict
+            )
+            utterances = found.utterances
             # A stream gives all texts at once, so all of them are generated at once.
             together = len(texts) if stream or not split_text else 1
             if split_text:
@@ -365,10 +371,7 @@ class Chat(CheckpointAttributes):
             if model.gpt.batches_itself and not stream:
                 together = len(utterances)
             heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if aligns else ()
-            uses = reading.lexicon_uses(texts)
-            call = InferCall(
-                model, len(texts), max(1, together), cancelled, read, heads, guard, uses
-            )
+            call = InferCall(model, found, max(1, together), cancelled, read, heads, guard)
             if stream and not refine_text_only:
                 thread = call.generation_thread(
                     utterances, coding, use_decoder, early, None if skip_refine_text else refining
@@ -436,7 +439,7 @@ class Chat(CheckpointAttributes):
         with finish_before_exit(cancelled.set):
             reading = self._reading(lang, do_text_normalization, do_homophone_replacement, lexicon)
             read = word_reader(reading) if aligns else None
-            utterances = utterances_of(
+            found = utterances_of(
                 model,
                 checked_texts(text) or [""],
                 reading,
@@ -447,11 +450,9 @@ class Chat(CheckpointAttributes):
             )
             together = checked_batch(max_split_batch) if split_text else 1
             heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if aligns else ()
-            uses = reading.lexicon_uses([text])
-            call = InferCall(model, 1, together, cancelled, read, heads, guard, uses)
-            thread = call.generation_thread(
-                utterances, coding, use_decoder, early, None if skip_refine_text else refining
-            )
+            call = InferCall(model, found, together, cancelled, read, heads, guard)
+            refines = None if skip_refine_text else refining
+            thread = call.generation_thread(found.utterances, coding, use_decoder, early, refines)
             return SpeechStream(thread, coding)
 
     def read(
@@ -475,10 +476,11 @@ class Chat(CheckpointAttributes):
     ) -> tuple[parameters.RefineTextParams, parameters.InferCodeParams]:
         """Return checked copies of the parameters, with the voice's own defaults."""
         defaults = model.config.defaults
-        return (
-            as_params(self.RefineTextParams, refining).with_defaults(defaults.refine),
-            as_params(self.InferCodeParams, coding).with_defaults(defaults.code),
-        )
+        refine = as_params(self.RefineTextParams, refining).with_defaults(defaults.refine)
+        code = as_params(self.InferCodeParams, coding).with_defaults(defaults.code)
+        for params in (refine, code):
+            params.prompt = known_settings(params.prompt, model.tokenizer.control_tokens)
+        return refine, code
 
     def _new_cancellation(self, outer: threading.Event | None) -> Cancellation:
         """Return a new call's cancellation, set by :meth:`interrupt` or the caller's event."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _SHOWN = 40  # characters of a text
 _SHOWN_VALUE = 80  # characters of an invalid value
+_SHOWN_WORDS = 3
+_LANGUAGES = {"en": "English", "zh": "Chinese"}
 
 
 def shown(value: object) -> str:
@@ -15,6 +19,14 @@ def shown(value: object) -> str:
     return (
         text if len(text) <= _SHOWN_VALUE else f"{text[:_SHOWN_VALUE]}... ({len(text)} characters)"
     )
+
+
+def named_parts(left_out: Sequence[str]) -> str:
+    """Return the letters and words that were left out for a message: letters in one, then words."""
+    letters = "".join(part for part in left_out if len(part) == 1)
+    beginning = letters if len(letters) <= _SHOWN else letters[:_SHOWN] + "..."
+    words = [part for part in left_out if len(part) > 1]
+    return ", ".join(([beginning] if letters else []) + words[:_SHOWN_WORDS])
 
 
 class ChatTTSError(Exception):
@@ -38,18 +50,32 @@ class TextError(ChatTTSError, ValueError):
 
 
 class NothingToSpeakError(TextError):
-    """A text has nothing to speak; ``Chat.infer`` returns an empty waveform for it.
+    """A text has nothing to speak; in a list, ``Chat.infer`` returns an empty waveform for it.
 
     Args:
         text: the text; the message shows its beginning.
+        left_out: the letters and words of it that the voice cannot speak.
+        languages: codes of those that the voice speaks.
+
+    Attributes:
+        left_out, languages: as above. A text without letters, such as ``...``, has nothing left
+            out.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(
+        self, text: str, left_out: Sequence[str] = (), languages: Sequence[str] = ()
+    ) -> None:
         beginning = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-        super().__init__(
+        message = (
             f"nothing to speak is left of the text {beginning!r}; it needs words that the voice "
             "knows"
         )
+        if left_out:
+            known = " and ".join(_LANGUAGES.get(code, code) for code in languages)
+            speaks = f"it speaks {known}, and " if known else "it "
+            message += f": {speaks}cannot speak {named_parts(left_out)}"
+        super().__init__(message)
+        self.left_out, self.languages = tuple(left_out), tuple(languages)
 
 
 class AudioError(ChatTTSError, ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ChatTTSError, NothingToSpeakError
+from ..errors import ChatTTSError
 from .console import Console, warn
 from .output import OutputTarget
 
@@ -64,8 +64,6 @@ class SpeechJob:
                 raise
             failure, waveforms = error, error.waveforms
         self._busy = time.perf_counter() - start
-        if not waveforms.rows[0].utterances:
-            raise NothingToSpeakError(self._text)
         self._target = self._output.save(waveforms[0])
         self._rows, self._samples = waveforms.rows, waveforms[0].size
         if self._keep:

@@ -10,7 +10,6 @@ from functools import partial
 from ..config import AlignmentHeads
 from ..model.generation import Cancellation
 from ..params import InferCodeParams, LowLatency, RefineTextParams
-from ..text.lexicon import LexiconUse
 from ..text.spoken_words import Reader
 from ..utils.progress import progress
 from .assembly import WaveformAssembler
@@ -23,6 +22,7 @@ from .results import EmptySpeechError, SpokenText, Waveforms
 from .schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
 from .streams import GenerationThread
 from .utterance_words import MakeWords, word_maker
+from .utterances import ReadTexts
 
 logger = logging.getLogger(__name__)
 
@@ -33,23 +33,21 @@ class InferCall:
 
     Attributes:
         model: the checkpoint that was loaded when the call began.
-        text_count: number of its texts; one that cannot be spoken has no utterance.
+        read_texts: of each text, where a lexicon replaced its words, and what is left out.
         batch_size: utterances generated side by side.
         cancelled: ends this call alone.
         read: the spoken form of a written word, where the times of words are wanted.
         heads: the attention heads that these times are found from.
         guard: ``retry`` or ``report`` where faults are wanted; it needs ``read``.
-        lexicon_uses: for each text, where a lexicon replaced its words.
     """
 
     model: Model
-    text_count: int
+    read_texts: ReadTexts
     batch_size: int
     cancelled: Cancellation
     read: Reader | None = None
     heads: AlignmentHeads = ()
     guard: str | None = None
-    lexicon_uses: tuple[tuple[LexiconUse, ...], ...] = ()
 
     def refined(
         self, utterances: Sequence[Utterance], params: RefineTextParams, seed: int
@@ -92,12 +90,12 @@ class InferCall:
         assembler = WaveformAssembler(
             self.model.decode_worker,
             utterances,
-            self.text_count,
+            len(self.read_texts.left_out),
             decoder,
             waits_for_consumer=False,
             make_words=self._word_maker(synthesizer.samples_per_frame),
         )
-        self._note_uses(assembler.texts)
+        self._note_readings(assembler.texts)
         try:
             for update in self._frames(
                 utterances, params, synthesizer.samples_per_frame, is_stream=False
@@ -146,17 +144,18 @@ class InferCall:
         assembler = WaveformAssembler(
             self.model.decode_worker,
             utterances,
-            self.text_count,
+            len(self.read_texts.left_out),
             decoder,
             waits_for_consumer=True,
             make_words=self._word_maker(synthesizer.samples_per_frame),
         )
-        self._note_uses(assembler.texts)
+        self._note_readings(assembler.texts)
         return GenerationThread(updates, assembler, self.cancelled)
 
-    def _note_uses(self, texts: Sequence[SpokenText]) -> None:
-        for text, uses in zip(texts, self.lexicon_uses, strict=False):  # without a lexicon, none
-            text.lexicon_uses = uses
+    def _note_readings(self, texts: Sequence[SpokenText]) -> None:
+        read = self.read_texts
+        for text, uses, left_out in zip(texts, read.lexicon_uses, read.left_out, strict=True):
+            text.lexicon_uses, text.left_out = uses, left_out
 
     def _word_maker(self, samples_per_frame: int) -> MakeWords | None:
         if self.read is None:

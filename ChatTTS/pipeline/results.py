@@ -109,10 +109,13 @@ class SpokenText:
     Attributes:
         utterances: as above.
         lexicon_uses: where a lexicon replaced words of the text.
+        left_out: what the voice cannot speak of the text, each once: letters and digits as they
+            are read, and the beginnings of words that are too long.
     """
 
     utterances: list[SpokenUtterance] = field(default_factory=list)
     lexicon_uses: tuple[LexiconUse, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def words(self) -> list[Word]:
@@ -178,6 +181,11 @@ class Waveforms(list[NDArray[np.float32]]):
     def lexicon_uses(self) -> list[tuple[LexiconUse, ...]]:
         """The places of each text where a lexicon replaced words."""
         return [row.lexicon_uses for row in self.rows]
+
+    @property
+    def left_out(self) -> list[tuple[str, ...]]:
+        """What the voice could not speak of each text; see :class:`SpokenText`."""
+        return [row.left_out for row in self.rows]
 
     @property
     def faults(self) -> list[list[Fault]]:

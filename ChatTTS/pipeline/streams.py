@@ -220,6 +220,11 @@ class SpeechStream(Stream[Piece]):
         """The places of the text where a lexicon replaced words."""
         return self.rows[0].lexicon_uses
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the voice cannot speak of the text: letters, and words that are too long."""
+        return self.rows[0].left_out
+
     def _take(self) -> Piece | None:
         piece = self._generation.assembler.piece(self._position)
         if piece is not None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ..audio.samples import SAMPLE_RATE
 from ..errors import NothingToSpeakError, TextError
-from ..text import Lexicon, LexiconUse, Normalizer, prepare
+from ..text import Lexicon, LexiconUse, Normalizer
+from ..text.characters import warn_of_lost_letters
 from ..text.pauses import PausedPart, blank_pauses, paused_parts
+from ..text.prepare import prepared
+from ..text.punctuation import join_lines
 from ..text.spoken_words import CallerWord, Reader, assign_words, caller_words
 from .frame_generation import Utterance
 from .model import Model
@@ -32,25 +34,33 @@ class Reading:
     do_homophone_replacement: bool
     lexicon: Lexicon = field(default_factory=Lexicon)
 
-    def lexicon_uses(self, texts: Sequence[str]) -> tuple[tuple[LexiconUse, ...], ...]:
-        """Return for each text where the lexicon replaces its words."""
-        return tuple(
-            tuple(use for part in paused_parts(text, self.lexicon) for use in part.uses)
-            for text in texts
-        )
+
+@dataclass(frozen=True)
+class ReadTexts:
+    """The utterances of all texts of a call.
+
+    Attributes:
+        utterances: in order.
+        lexicon_uses: for each text, where the lexicon replaces its words.
+        left_out: for each text, what the voice cannot speak of it, each once.
+    """
+
+    utterances: list[Utterance]
+    lexicon_uses: list[tuple[LexiconUse, ...]]
+    left_out: list[tuple[str, ...]]
 
 
 def word_reader(reading: Reading) -> Reader:
     """Return the function that reads one written word as the texts of a call are read."""
+    normalizer, homophones = reading.normalizer, reading.do_homophone_replacement
 
     def read(word: str) -> str:
         try:
-            return reading.normalizer(
-                reading.lexicon.apply(word).text,
-                reading.do_text_normalization,
-                reading.do_homophone_replacement,
-                reading.lang,
-            )
+            said = reading.lexicon.apply(word).text
+            if not reading.do_text_normalization:
+                return " ".join(normalizer.read_published(said, homophones).lines)
+            # Without a warning of what is left out, which was given for the whole text.
+            return join_lines(normalizer.read(said, homophones, reading.lang).lines)
         except TextError:  # of a registered function, which has read the whole text before
             return word
 
@@ -66,8 +76,10 @@ def utterances_of(
     read: Reader | None,
     first: int = 0,
     is_strict: bool = False,
-) -> list[Utterance]:
+) -> ReadTexts:
     """Normalize the texts and cut them into utterances, numbered from ``first``.
+
+    One warning for each text names what is left out of it.
 
     Args:
         split_text: cut long texts into several utterances.
@@ -78,28 +90,31 @@ def utterances_of(
         NothingToSpeakError: with ``is_strict``, where a text has no utterance.
     """
     most = model.config.defaults.max_utterance_characters
-    utterances = []
+    utterances: list[Utterance] = []
+    lexicon_uses: list[tuple[LexiconUse, ...]] = []
+    left_out: list[tuple[str, ...]] = []
     for number, text in enumerate(texts):
         parts = paused_parts(text, reading.lexicon)
-        try:
-            spoken = _spoken_pieces(text, parts, reading, split_text=split_text, most=most)
-        except NothingToSpeakError as error:
+        spoken, lost = _spoken_pieces(parts, reading, split_text=split_text, most=most)
+        lexicon_uses.append(tuple(use for part in parts for use in part.uses))
+        left_out.append(lost)
+        if not spoken:
+            error = NothingToSpeakError(text, lost, reading.normalizer.languages)
             if is_strict:
-                raise
+                raise error
             logger.warning("text %d stays empty: %s", number, error)
             continue
+        warn_of_lost_letters(lost)
         words: Sequence[tuple[CallerWord, ...]] = [()] * len(spoken)
         if read is not None:
-            replaced = (
-                (use.start_character, use.end_character) for part in parts for use in part.uses
-            )
+            replaced = ((use.start_character, use.end_character) for use in lexicon_uses[-1])
             pieces = [piece.text for piece in spoken]
             words = assign_words(caller_words(blank_pauses(text), replaced), pieces, read)
         utterances += [
             Utterance(number, i, piece.text, first, own, piece.before, piece.after)
             for i, (piece, own) in enumerate(zip(spoken, words, strict=True))
         ]
-    return utterances
+    return ReadTexts(utterances, lexicon_uses, left_out)
 
 
 @dataclass
@@ -112,36 +127,32 @@ class _SpokenPiece:
 
 
 def _spoken_pieces(
-    text: str, parts: Sequence[PausedPart], reading: Reading, *, split_text: bool, most: int
-) -> list[_SpokenPiece]:
-    """Return the utterances of all parts; a pause always ends an utterance.
-
-    Raises:
-        NothingToSpeakError: there is none.
-    """
+    parts: Sequence[PausedPart], reading: Reading, *, split_text: bool, most: int
+) -> tuple[list[_SpokenPiece], tuple[str, ...]]:
+    """Return the utterances of all parts, and what is left out; a pause ends an utterance."""
     found: list[_SpokenPiece] = []
+    left_out: dict[str, None] = {}
     before = 0
     for part in parts:
-        with suppress(NothingToSpeakError):
-            pieces = prepare(
-                part.text,
-                reading.normalizer,
-                lang=reading.lang,
-                do_text_normalization=reading.do_text_normalization,
-                do_homophone_replacement=reading.do_homophone_replacement,
-                split_text=split_text,
-                max_characters=most,
-            )
-            found += map(_SpokenPiece, pieces)
+        read = prepared(
+            part.text,
+            reading.normalizer,
+            lang=reading.lang,
+            do_text_normalization=reading.do_text_normalization,
+            do_homophone_replacement=reading.do_homophone_replacement,
+            split_text=split_text,
+            max_characters=most,
+        )
+        found += map(_SpokenPiece, read.utterances)
+        left_out |= dict.fromkeys(read.left_out)
         pause = round(part.pause * SAMPLE_RATE)
         if found:
             found[-1].after += pause
         else:
             before += pause
-    if not found:
-        raise NothingToSpeakError(text)
-    found[0].before = before
-    return found
+    if found:
+        found[0].before = before
+    return found, tuple(left_out)
 
 
 def refined_texts(utterances: Sequence[Utterance], count: int, split_text: bool) -> str | list[str]:

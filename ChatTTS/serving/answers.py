@@ -116,6 +116,11 @@ async def encode_file(
     return EncodedPiece(data, tuple(word for part in parts for word in part.words))
 
 
+def left_out_headers(speech: Speech) -> dict[str, str]:
+    """Return the header with what the voice cannot speak, percent-encoded; none if nothing is."""
+    return {"x-left-out": speech.shown_left_out} if speech.left_out else {}
+
+
 async def send_part(part: bytes, send: Send) -> None:
     """Send bytes of a body that goes on; nothing where there are none."""
     if part:
@@ -196,6 +201,7 @@ class SpokenResponse(Response):
                 await self._stream(speech, encoder, send)
             else:
                 whole = await encode_file(service, speech, encoder)
+                self.headers.update(left_out_headers(speech))
                 data = await service.in_thread(lambda: body.part(whole) + body.end(speech))
         if self._is_streamed:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -211,6 +217,7 @@ class SpokenResponse(Response):
             async with aclosing(encode_pieces(self._service, speech, encoder)) as pieces:
                 async for piece in pieces:
                     if not has_begun:
+                        self.headers.update(left_out_headers(speech))
                         await self._start(send)
                         has_begun = True
                     await send_part(body.part(piece), send)

@@ -10,6 +10,7 @@ from ..errors import (
     ConfigError,
     EngineDeadError,
     EngineUnavailableError,
+    NothingToSpeakError,
     NotLoadedError,
     TextError,
     VoiceError,
@@ -100,6 +101,12 @@ class NotFoundError(ServingError):
     status, grpc, code = 404, "NOT_FOUND", "not_found"
 
 
+class UnspeakableError(ServingError):
+    """A text of which the model can speak nothing, such as one in another language."""
+
+    status, grpc, code = 422, "INVALID_ARGUMENT", "nothing_to_speak"
+
+
 class RequestTooLargeError(ServingError):
     """A text, a recording or a body that exceeds the server's limit."""
 
@@ -170,6 +177,8 @@ def as_serving_error(error: BaseException) -> ServingError:
 
 
 def _answer(error: BaseException) -> ServingError:
+    if isinstance(error, NothingToSpeakError):
+        return UnspeakableError(str(error), param="input")
     if isinstance(error, TextError):
         return BadRequestError(str(error), param="input")
     if isinstance(error, VoiceError):

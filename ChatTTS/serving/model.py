@@ -79,6 +79,10 @@ class PieceStream(Protocol):
     def finish_reason(self) -> str | None:
         """The ending of the text: ``stop``, ``length`` or ``abort``; ``None`` while it goes on."""
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the voice cannot speak of the text, as far as it is known; see ``SpokenText``."""
+
     async def __anext__(self) -> Piece:
         """Return the next piece; raise StopAsyncIteration at the end."""
 

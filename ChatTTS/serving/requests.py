@@ -100,7 +100,7 @@ class SpeechRequest:
         warnings: what was left out of the SSML.
         continues: whether it belongs to a text that was accepted before; then a server that shuts
             down still speaks it.
-        may_be_silent: whether a text with nothing to speak, such as ``**`` or an emoji, is a short
+        may_be_silent: whether a text without letters, such as ``**`` or an emoji, is a short
             silence; otherwise it is an error.
 
     Raises:

@@ -130,6 +130,7 @@ class SegmentStream:
 
     Attributes:
         utterances: of the segments that were begun.
+        left_out: what the voices cannot speak of these.
         finish_reason: ``stop``, ``length`` or ``abort``; ``None`` before the end.
     """
 
@@ -141,9 +142,11 @@ class SegmentStream:
         interrupt: threading.Event,
     ) -> None:
         self.utterances: list[object] = []
+        self.left_out: tuple[str, ...] = ()
         self.finish_reason: str | None = None
         self._model, self._interrupt = model, interrupt
-        self._coming = deque(zip(segments, jobs, strict=True))
+        self._segments, self._coming = segments, deque(zip(segments, jobs, strict=True))
+        self._languages: tuple[str, ...] = ()  # of the voice, where it could not speak a segment
         self._current: _SpokenSegment | None = None
         self._next: _SpokenSegment | None = None
         self._samples = 0
@@ -158,7 +161,8 @@ class SegmentStream:
         """
         self._current = await self._begin()
         if self._current is None:
-            raise NothingToSpeakError("")
+            text = "\n".join(segment.text for segment in self._segments)
+            raise NothingToSpeakError(text, self.left_out, self._languages)
 
     async def __anext__(self) -> Piece:
         while self._current is not None:
@@ -193,15 +197,21 @@ class SegmentStream:
                 try:
                     job = replace(job, first_utterance=job.first_utterance + first)
                     stream = await self._model.open_stream(job, self._interrupt)
-                except NothingToSpeakError:
+                except NothingToSpeakError as error:
+                    self._languages = error.languages
+                    self._note_left_out(error.left_out)
                     silence += segment.pause
                     continue
                 self.utterances += stream.utterances
+                self._note_left_out(stream.left_out)
                 return _SpokenSegment(segment, stream, first, silence)
             silence += segment.pause
         if silence and first:
             return _SpokenSegment(Segment("", 0, None, 1.0, 0.0), None, first, silence)
         return None
+
+    def _note_left_out(self, left_out: Sequence[str]) -> None:
+        self.left_out = tuple(dict.fromkeys((*self.left_out, *left_out)))
 
 
 class _SpokenSegment:

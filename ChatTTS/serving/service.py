@@ -84,9 +84,7 @@ class SpeechService:
                 ageing_seconds=limits.ageing_seconds,
             )
         )
-        self.results: ResultCache = LRU(
-            settings.result_cache_bytes, lambda pieces: sum(p.samples.nbytes for p in pieces)
-        )
+        self.results: ResultCache = LRU(settings.result_cache_bytes, lambda speech: speech.nbytes)
         self.prompts: LRU[bytes, str] = LRU(limits.prompts)
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="serving")
         # Long work has threads of its own, so that streams of other requests do not wait for it.

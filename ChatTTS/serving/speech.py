@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
+from urllib.parse import quote
 
 import numpy as np
 
@@ -26,11 +27,26 @@ from .tickets import Ticket
 
 T = TypeVar("T")
 
-ResultCache = LRU[tuple[Any, ...], tuple[Piece, ...]]
-"""Pieces of finished requests, by everything that these depend on."""
+
+@dataclass(frozen=True)
+class CachedSpeech:
+    """The pieces of a finished request, and what the voice could not speak of its text."""
+
+    pieces: tuple[Piece, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the samples."""
+        return sum(piece.samples.nbytes for piece in self.pieces)
+
+
+ResultCache = LRU[tuple[Any, ...], CachedSpeech]
+"""Finished requests, by everything that their speech depends on."""
 
 # The sound of a text with nothing to speak: players and encoders need some samples.
 _SILENT_SECONDS = 0.2
+_SHOWN_PARTS = 60  # in a header; each takes at most some hundred bytes
 # From the best end of a request to the worst.
 _FINISH_REASONS = ("stop", "length", "abort")
 
@@ -117,6 +133,7 @@ class Speech(AsyncIterator[Piece]):
         self._stream: PieceStream | None = None
         self._interrupt = threading.Event()
         self._cached: list[Piece] | None = None  # from the result cache, last piece first
+        self._left_out: tuple[str, ...] = ()  # likewise, or of a silence
         self._delivered: list[Piece] = []
 
     async def __aenter__(self) -> Speech:
@@ -129,7 +146,7 @@ class Speech(AsyncIterator[Piece]):
         may_use_cache = self._is_cacheable and not backend.admission.draining
         cached = backend.results.get(self._cache_key) if may_use_cache else None
         if cached is not None:
-            self._cached = list(reversed(cached))
+            self._cached, self._left_out = list(reversed(cached.pieces)), cached.left_out
             self.record.is_cached = True
             backend.speech_started(self)
             return self
@@ -222,15 +239,36 @@ class Speech(AsyncIterator[Piece]):
             return len(self._stream.utterances)
         return 1 + max((piece.utterance for piece in self._cached or ()), default=-1)
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the voice cannot speak of the text; known once the speech is entered.
+
+        Of SSML, that of the segments that were begun; all of it at the end.
+        """
+        return self._left_out if self._stream is None else self._stream.left_out
+
+    @property
+    def shown_left_out(self) -> str:
+        """The first parts of :attr:`left_out` for a header: percent-encoded, with commas."""
+        return ",".join(quote(part, safe="") for part in self.left_out[:_SHOWN_PARTS])
+
     def _may_replace(self, error: Exception) -> bool:
-        """Return whether a silence is spoken in place of this error, and note that."""
-        self.is_silent = self.request.may_be_silent and isinstance(error, NothingToSpeakError)
+        """Return whether a silence is spoken in place of this error, and note that.
+
+        A text with letters that the voice does not know is refused: its client wants words. A key
+        or an encoded image alone is not.
+        """
+        if not (self.request.may_be_silent and isinstance(error, NothingToSpeakError)):
+            return False
+        self.is_silent = not any(len(part) == 1 for part in error.left_out)
+        self._left_out = error.left_out
         return self.is_silent
 
     def _cache_result(self) -> None:
         """Keep the pieces for identical requests."""
         if self._is_cacheable and self._delivered and self.finish_reason == "stop":
-            self._backend.results.put(self._cache_key, tuple(self._delivered))
+            spoken = CachedSpeech(tuple(self._delivered), self.left_out)
+            self._backend.results.put(self._cache_key, spoken)
 
     def _finish(self, reason: str) -> None:
         """Note how an utterance, or the whole request, ended; the worst end is kept."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -150,16 +150,20 @@ def unknown_characters(text: str, knows: Callable[[str], bool]) -> dict[int, str
     return {ord(char): _PLAIN_MARKS.get(char, " ") for char in beyond_ascii if not knows(char)}
 
 
-def name_lost_letters(text: str, kept: str, unknown: Collection[int] = ()) -> None:
-    """Warn once of the letters of ``text`` that no rule can replace.
+def lost_letters(text: str, kept: str, unknown: Collection[int] = ()) -> tuple[str, ...]:
+    """Return the letters and digits of ``text`` that no rule can replace, each once, in order.
 
     Args:
         unknown: code points of the published set that the voice does not know.
     """
     beyond = re.compile(f"[^{_PUBLISHED_SET}{re.escape(kept)}]")
-    plain = without_tags(text)
-    lost = {*beyond.findall(plain), *(char for char in plain if ord(char) in unknown)}
-    letters = sorted(char for char in lost if char.isalnum())
+    letters = dict.fromkeys(char for char in without_tags(text) if char.isalnum())
+    return tuple(char for char in letters if beyond.match(char) or ord(char) in unknown)
+
+
+def warn_of_lost_letters(left_out: Sequence[str]) -> None:
+    """Warn once of letters that were left out, if there are any; longer parts do not count."""
+    letters = sorted(part for part in left_out if len(part) == 1)
     if letters:
         shown = "".join(letters[:_SHOWN_LETTERS]) + "..." * (len(letters) > _SHOWN_LETTERS)
         logger.warning("the voice does not know these characters; left out: %s", shown)

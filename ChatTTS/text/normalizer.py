@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 
@@ -16,10 +17,11 @@ from .characters import (
     full_width,
     inner_marks,
     language_of,
-    name_lost_letters,
+    lost_letters,
     published_characters,
     replace_homophones,
     unknown_characters,
+    warn_of_lost_letters,
 )
 from .chinese import read_chinese
 from .english import read_english
@@ -48,6 +50,21 @@ _SPELLINGS = {
 }
 _BUILT_IN: Mapping[str, TextFunction] = {"en": read_english, "zh": read_chinese}
 _PROBE = "1 test. 测试2。"
+# A letter that every voice of the language knows.
+_USUAL_LETTERS = {"en": "a", "zh": "的"}
+
+
+@dataclass(frozen=True)
+class ReadText:
+    """A text in the model's characters.
+
+    Attributes:
+        lines: without empty ones.
+        left_out: the letters and digits that the voice does not know, each once, in order.
+    """
+
+    lines: list[str]
+    left_out: tuple[str, ...]
 
 
 class Normalizer:
@@ -136,10 +153,33 @@ class Normalizer:
         text = published_characters(text)
         return replace_homophones(text, self._homophones) if do_homophone_replacement else text
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages whose letters the voice knows: "en", "zh" or both."""
+        knows = self._knows
+        return tuple(name for name in LANGUAGES if knows is None or knows(_USUAL_LETTERS[name]))
+
     def lines(
         self, text: str, do_homophone_replacement: bool = True, lang: str | None = None
     ) -> list[str]:
-        """Return the normalized lines of ``text`` without empty ones."""
+        """Return the normalized lines of ``text`` without empty ones; warn of lost letters."""
+        read = self.read(text, do_homophone_replacement, lang)
+        warn_of_lost_letters(read.left_out)
+        return read.lines
+
+    def read_published(self, text: str, do_homophone_replacement: bool = True) -> ReadText:
+        """Apply the published rule, and leave out what the voice does not know, on one line."""
+        plain = self(text, False, do_homophone_replacement)
+        unknown = self._unknown(plain)
+        left_out = dict.fromkeys(lost_letters(text, "") + lost_letters(plain, "", unknown))
+        if unknown:
+            plain = map_plain(plain, lambda piece: piece.translate(unknown))
+        return ReadText([plain] if plain else [], tuple(left_out))
+
+    def read(
+        self, text: str, do_homophone_replacement: bool = True, lang: str | None = None
+    ) -> ReadText:
+        """Normalize ``text``; lost letters are returned, without a warning."""
         lang = self._language_named(lang)
         text = _WRAPPED.sub(r"\1 ", "\n".join(text.splitlines()))
         text = strip_markup(text, self._known_tags)
@@ -151,10 +191,13 @@ class Normalizer:
         if do_homophone_replacement:
             spoken = [replace_homophones(line, self._homophones) for line in spoken]
         whole = "".join(spoken)
-        unknown = unknown_characters(whole, self._knows) if self._knows is not None else {}
-        name_lost_letters(whole, self._characters, unknown)
+        unknown = self._unknown(whole)
         spoken = [self._in_known_characters(line, unknown) for line in spoken]
-        return [line for line in spoken if line]
+        left_out = lost_letters(whole, self._characters, unknown)
+        return ReadText([line for line in spoken if line], left_out)
+
+    def _unknown(self, text: str) -> dict[int, str]:
+        return {} if self._knows is None else unknown_characters(text, self._knows)
 
     def _folded(self, text: str) -> str:
         return fold(mark_powers(text), self._characters)

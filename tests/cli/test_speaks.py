@@ -157,6 +157,18 @@ def test_what_the_voice_cannot_say_is_told(
     assert not Path("speech.wav").exists()
 
 
+@pytest.mark.parametrize("how", [[], ["--stream"]])
+def test_what_is_left_out_is_told(
+    how: list[str], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["say", "你好 a pear", "-o", "a.wav", *how]) == 0
+    told = capfdbinary.readouterr().err.decode()
+    assert told.count("the voice does not know these characters; left out: 你好") == 1
+    assert main(["say", "1次", "-o", "b.wav", *how]) == 1
+    assert "cannot speak 一次" in capfdbinary.readouterr().err.decode()
+    assert not Path("b.wav").exists()
+
+
 @pytest.mark.slow
 def test_subtitles_beside_the_sound(run: Run) -> None:
     common = ("say", "Good morning, how are you today?", "--dtype", "float32", "--seed", "1")

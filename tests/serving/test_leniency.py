@@ -210,7 +210,7 @@ def test_a_text_without_words_is_a_short_silence(
 
 def test_only_such_a_text_is_silent(client: httpx.Client) -> None:
     assert "x-silence" not in ask(client).headers
-    assert client.get("/tts", params={"text": "**"}).status_code == 400
+    assert client.get("/tts", params={"text": "**"}).status_code == 422
     captioned = client.post("/dev/captioned_speech", json={"input": "**", "stream": False})
     assert captioned.headers["x-silence"]
     assert captioned.json()["timestamps"] == []

@@ -78,6 +78,21 @@ def test_voices_are_listed(server: RunningServer) -> None:
     assert text.text.splitlines() == ["rms", "slt", "awb", "kal16"]
 
 
+def test_what_the_voice_cannot_speak_is_told(server: RunningServer, folder: ToolFolder) -> None:
+    refused = call(server, folder, "speak", text="你好")
+    assert refused.is_error
+    assert "cannot speak 你好" in refused.content[0].text
+    _, told = call(server, None, "speak", text="你 Good night.").content
+    assert told.text.endswith("the voice cannot speak 你, which is left out")
+    (folder.path / "mixed.md").write_text("你好\n\nGood night.\n", "utf-8")
+    answer = call(server, folder, "read_document", document="mixed.md", file="mixed.mp3")
+    assert not answer.is_error, answer.content
+    assert "cannot speak 你好" in answer.content[0].text
+    (folder.path / "none.md").write_text("你好\n\n好\n", "utf-8")
+    assert call(server, folder, "read_document", document="none.md", file="none.mp3").is_error
+    assert not (folder.path / "none.mp3").exists()
+
+
 def test_a_document_is_read(server: RunningServer, folder: ToolFolder) -> None:
     fields = {"document": "note.md", "file": "note.mp3", "seed": 1}
     answer = call(server, folder, "read_document", **fields)

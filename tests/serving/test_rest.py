@@ -212,6 +212,7 @@ class _Breaking:
 
     def __init__(self, stream: PieceStream) -> None:
         self._stream, self._given = stream, 0
+        self.left_out = stream.left_out
 
     async def __anext__(self) -> Piece:
         if self._given:
@@ -436,5 +437,5 @@ def test_refine(client: httpx.Client, path: str) -> None:
     bad = client.post(path, json=fields | {"break": 9})
     assert bad.json()["error"]["param"] == "break"
     wordless = client.post(path, json=fields | {"input": "你好。"})
-    assert wordless.status_code == 400
+    assert wordless.status_code == 422
     assert "nothing to speak is left" in wordless.json()["error"]["message"]

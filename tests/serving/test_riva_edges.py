@@ -321,7 +321,7 @@ def test_a_request_is_logged_without_its_text(
     first, second = (vars(record)["facts"] for record in caplog.records)
     assert (first["interface"], first["finish"]) == ("grpc", "stop")
     assert first["client"] == "127.0.0.1"
-    assert second["finish"] == "invalid_request"
+    assert second["finish"] == "nothing_to_speak"
     assert "sun" not in caplog.text
 
 

@@ -120,7 +120,7 @@ def test_an_utterance_that_cannot_be_spoken_is_told_and_the_others_are_spoken(
 ) -> None:
     socket.say("input.text", text="[nothing]\n[nothing]\n")
     socket.say("input.flush")
-    assert socket.until("error")["error"]["code"] == "invalid_request"
+    assert socket.until("error")["error"]["code"] == "nothing_to_speak"
     assert socket.until("audio.done")["finish_reason"] == "error"
     socket.say("input.text", text="Hello there.")
     socket.say("input.done")

@@ -275,7 +275,7 @@ def test_an_error_midway_leaves_the_lines_unfinished(
         given: list[Any] = []
 
         class Breaking:
-            close = staticmethod(stream.close)
+            close, left_out = staticmethod(stream.close), ()
 
             async def __anext__(self) -> Any:
                 if given:

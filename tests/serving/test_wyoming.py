@@ -156,6 +156,7 @@ def test_nothing_to_speak_is_a_short_silence(server: WholeServer, text: str) -> 
         (Synthesize("a" * 5000), "request_too_large"),
         (Synthesize("Hello.", context={"seed": "x"}), "invalid_request"),
         (Synthesize("<speak>Hi", text_format="ssml"), "invalid_request"),
+        (Synthesize("你好"), "nothing_to_speak"),
         (SynthesizeChunk("Hello."), "invalid_request"),
         (Event("synthesize", {"text": 4}), "invalid_request"),
         (Event("synthesize", {"text": "a", "voice": "x"}), "invalid_request"),

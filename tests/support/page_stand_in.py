@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from fastapi import FastAPI, Request, Response
@@ -73,6 +74,7 @@ class StandIn:
         self.words: list[dict[str, Any]] = []  # of requests that ask for them
         self.cues: list[dict[str, Any]] = []
         self.faults: list[dict[str, Any]] = []  # of requests with a guard
+        self.left_out: list[str] = []
         self.answer: Answer = self.speak
         self.spoken: list[dict[str, Any]] = []  # bodies of requests for speech
         self.uploads: list[dict[str, Any]] = []
@@ -89,6 +91,8 @@ class StandIn:
         """Answer as the server does: an event for every piece, and one for the end."""
         assert body["stream_format"] == "sse"
         headers = {"x-sample-rate": str(RATE), "x-seed": str(body.get("seed", 1234))}
+        if self.left_out:
+            headers["x-left-out"] = ",".join(map(quote, self.left_out))
         asked = body.get("timestamp_granularities") == ["word"]
         faults = self.faults if body.get("guard") == "report" else []
         events = self.events(pieces, self.words if asked else None, faults)
@@ -106,7 +110,9 @@ class StandIn:
                 yield event({"type": "speech.audio.delta", "audio": "", "words": [left.pop(0)]})
             elif wrong:
                 yield event({"type": "speech.audio.delta", "audio": "", "faults": [wrong.pop(0)]})
-        done = {"type": "speech.audio.done", "finish_reason": self.finish_reason}
+        done: dict[str, Any] = {"type": "speech.audio.done", "finish_reason": self.finish_reason}
+        if self.left_out:
+            done |= {"left_out": self.left_out}
         yield event(done if words is None else done | {"cues": self.cues})
 
     async def endless(self, body: dict[str, Any], request: Request) -> Response:

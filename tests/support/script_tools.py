@@ -61,6 +61,7 @@ class ToneModel:
         self.may_go_on = threading.Event()
         self.may_go_on.set()
         self.fails: dict[str, Exception] = {}
+        self.left_out: dict[str, tuple[str, ...]] = {}
 
     @property
     def said(self) -> list[str]:
@@ -119,7 +120,7 @@ class _Tones(AsyncIterator[Piece]):
 
     def __init__(self, model: ToneModel, job: SpeechJob, interrupt: threading.Event) -> None:
         self._model, self._job, self._interrupt = model, job, interrupt
-        self.utterances = (job.text,)
+        self.utterances, self.left_out = (job.text,), model.left_out.get(job.text, ())
         self.finish_reason: str | None = None
         self._is_open = True
         model.running += 1

@@ -18,6 +18,7 @@ _TYPES = {
     403: "authorization_error",
     404: "not_found",
     413: "validation_error",
+    422: "validation_error",
     429: "rate_limit_error",
 }
 

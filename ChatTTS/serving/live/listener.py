@@ -21,12 +21,14 @@ class Utterance:
         text: as it was written; of a document of SSML, what is spoken.
         lexicon_uses: where a lexicon replaced words, by characters of the run's text.
         warnings: what was left out of the document.
+        left_out: what the voice cannot speak of the text.
     """
 
     number: int
     text: str
     lexicon_uses: Sequence[LexiconUse] = ()
     warnings: Sequence[str] = ()
+    left_out: Sequence[str] = ()
 
 
 class Listener(Protocol):

@@ -10,6 +10,7 @@ from functools import cached_property
 from ...audio.samples import SAMPLE_RATE
 from ...pipeline.results import Word
 from ..encoding import Encoder, Format
+from ..errors import UnspeakableError
 from ..requests import new_request_id, new_seed
 from .config import RunConfig
 from .timeline import PlayedText, Timeline
@@ -47,6 +48,8 @@ class Run:
         has_text: whether any text came for it.
         is_started: whether the listener has heard of its beginning.
         is_abandoned: whether an error ended it; the rest of its text is not spoken.
+        unspeakable: the error of its first utterance that the voice cannot speak, and that was
+            left out.
         finish_reason: the most severe finish reason of its utterances; ``None`` before the first.
         sent_bytes: of sound.
         sent_source_samples: samples at 24 kHz and normal speed that these bytes hold.
@@ -61,6 +64,7 @@ class Run:
     has_text: bool = False
     is_started: bool = False
     is_abandoned: bool = False
+    unspeakable: UnspeakableError | None = None
     finish_reason: str | None = None
     sent_bytes: int = 0
     sent_source_samples: float = 0.0

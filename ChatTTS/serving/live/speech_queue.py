@@ -15,6 +15,7 @@ from ..errors import (
     OverloadedError,
     ServingError,
     UnavailableError,
+    UnspeakableError,
     as_serving_error,
 )
 from ..request_logs import log_failure, log_refusal
@@ -38,7 +39,8 @@ class SpeechQueue:
         listener: hears what comes of it.
         on_run_finished: called with each run at its end.
         on_context_ended: called when the context has ended.
-        skips_silence: whether an utterance with nothing to speak is left out; else it fails.
+        skips_silence: whether an utterance with nothing to speak is left out, and fails only where
+            its run has no other; else it fails.
     """
 
     def __init__(
@@ -124,7 +126,10 @@ class SpeechQueue:
                 await self._drop_current()
                 await self._send_utterance(utterance, self._generate(utterance))
         except Exception as error:  # sent to the client; other utterances may succeed
-            await self._fail(utterance.run, error)
+            if self._skips_silence and isinstance(error, UnspeakableError):
+                utterance.run.unspeakable = utterance.run.unspeakable or error
+            else:
+                await self._fail(utterance.run, error)
         finally:
             await self._drop_current()
 
@@ -162,7 +167,8 @@ class SpeechQueue:
         run.seed_state.next_utterance = generation.next_number
         run.timeline.begin(generation.text, run.source_samples)
         uses = run.timeline.placed_uses(generation.lexicon_uses)
-        began = Utterance(generation.number, generation.text, uses, generation.warnings)
+        warnings, left_out = generation.warnings, generation.left_out
+        began = Utterance(generation.number, generation.text, uses, warnings, left_out)
         await self._listener.utterance_started(run, began)
 
     async def _fail(self, run: Run, error: Exception) -> None:
@@ -274,6 +280,8 @@ class SpeechQueue:
                 await self._send(run, await self._service.in_thread(run.encoder.finish))
             except Exception as error:  # the run ends nevertheless
                 await self._fail(run, error)
+        elif run.unspeakable is not None and not run.is_abandoned:
+            await self._fail(run, run.unspeakable)
         await self._listener.run_ended(end)
         self._started_run = None
         if run.is_started:

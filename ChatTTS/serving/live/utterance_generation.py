@@ -22,7 +22,7 @@ class UtteranceGeneration:
         interface: name of the protocol in logs.
         is_prefetched: whether it is begun before its turn.
 
-    A request that ``may_be_silent`` and has nothing to speak gives no piece and counts as none.
+    A request that ``may_be_silent`` and has no letters gives no piece and counts as none.
 
     Attributes:
         number: of its first utterance; a long one is spoken in several.
@@ -32,6 +32,7 @@ class UtteranceGeneration:
         is_counted: whether ``count`` is final.
         has_begun: whether the engine has accepted the request.
         samples: number of samples generated so far, at 24 kHz.
+        left_out: what the voice cannot speak of it, likewise.
         lexicon_uses: where a lexicon replaced its words, once generation has begun.
     """
 
@@ -43,6 +44,7 @@ class UtteranceGeneration:
         self.count = 0
         self.text = request.text
         self.warnings: Sequence[str] = ()
+        self.left_out: Sequence[str] = ()
         self.is_counted = False
         self.has_begun = False
         self.samples = 0
@@ -93,7 +95,7 @@ class UtteranceGeneration:
             async with speech:
                 self._note_count(speech, is_final=not speech.request.segments)
                 self.text, self.warnings = speech.request.text, speech.request.shown_warnings
-                self.lexicon_uses = speech.lexicon_uses
+                self.lexicon_uses, self.left_out = speech.lexicon_uses, speech.left_out
                 self.has_begun = True
                 self._begun_or_failed.set()
                 async for piece in speech:

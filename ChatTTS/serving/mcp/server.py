@@ -23,7 +23,7 @@ from ..origins import OriginPolicy
 from ..request_logs import log_refusal
 from ..service import SpeechService
 from .folder import ToolFolder
-from .spoken import CLIENT, Wish, encoded, speak
+from .spoken import CLIENT, Spoken, Wish, encoded, speak
 
 _ABOUT = (
     "Speaks texts. `voice` is a name of list_voices, or a blend such as rms:0.7,slt:0.3. The same "
@@ -59,11 +59,14 @@ def make_server(ready: Ready, folder: ToolFolder | None, *, may_play: bool) -> M
         service, wish = await ready(), Wish(voice, seed, speed)
         with _told(service):
             if play:
-                seconds = await _play(service, text, wish, may_play)
-                return [TextContent(text=f"played {seconds:.1f} s")]
-            data, _ = await encoded(service, [text], wish, Format.MP3)
+                played = await _play(service, text, wish, may_play)
+                return [TextContent(text=played.told(f"played {played.seconds:.1f} s"))]
+            data, spoken = await encoded(service, [text], wish, Format.MP3)
             audio = base64.b64encode(data).decode("ascii")
-            return [AudioContent(data=audio, mime_type=Format.MP3.media_type)]
+            answer = AudioContent(data=audio, mime_type=Format.MP3.media_type)
+            if not spoken.left_out:
+                return [answer]
+            return [answer, TextContent(text=spoken.told(f"{spoken.seconds:.1f} s of speech"))]
 
     @server.tool(structured_output=False)
     async def save(
@@ -115,9 +118,9 @@ def make_server(ready: Ready, folder: ToolFolder | None, *, may_play: bool) -> M
         place = _needed(folder)
         format = place.format_of(name)
         path = place.new_file(name, overwrite=overwrite)
-        data, seconds = await encoded(service, texts, wish, format, reads_ssml=reads_ssml)
+        data, spoken = await encoded(service, texts, wish, format, reads_ssml=reads_ssml)
         await service.in_thread(lambda: place.write(path, data))
-        return f"{seconds:.1f} s of speech are in {path}"
+        return spoken.told(f"{spoken.seconds:.1f} s of speech are in {path}")
 
     return server
 
@@ -150,7 +153,7 @@ def _needed(folder: ToolFolder | None) -> ToolFolder:
     return folder
 
 
-async def _play(service: SpeechService, text: str, wish: Wish, may_play: bool) -> float:
+async def _play(service: SpeechService, text: str, wish: Wish, may_play: bool) -> Spoken:
     if not may_play:
         raise BadRequestError("this server plays nothing: it may run on another machine")
     if wish.speed != 1:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from ...audio.samples import SAMPLE_RATE, Samples
+from ...errors import NothingToSpeakError, named_parts
 from ..encoding import Encoder, Format
+from ..errors import UnspeakableError
 from ..request_logs import log_request
 from ..requests import SpeechRequest, new_request_id, new_seed
 from ..service import SpeechService
@@ -27,6 +29,25 @@ class Wish:
     speed: float = 1.0
 
 
+@dataclass(frozen=True)
+class Spoken:
+    """What was spoken.
+
+    Attributes:
+        seconds: of sound.
+        left_out: the letters and words that the voice cannot speak, each once.
+    """
+
+    seconds: float
+    left_out: tuple[str, ...]
+
+    def told(self, text: str) -> str:
+        """Return ``text`` and, if there is any, what was left out."""
+        if not self.left_out:
+            return text
+        return f"{text}; the voice cannot speak {named_parts(self.left_out)}, which is left out"
+
+
 async def speak(
     service: SpeechService,
     texts: Sequence[str],
@@ -34,21 +55,24 @@ async def speak(
     take: Callable[[Samples], None],
     *,
     reads_ssml: bool = True,
-) -> float:
+) -> Spoken:
     """Speak texts one after another, with pauses between them.
 
-    A single text gives the samples that REST gives for it.
+    A single text gives the samples that REST gives for it. Of several, those that the voice cannot
+    speak are left out.
 
     Args:
         take: called in a worker thread with each piece of sound, float32 (n,) at 24 kHz.
         reads_ssml: whether a text that begins with ``<speak`` is SSML.
 
     Returns:
-        The seconds of sound, before the tempo.
+        What was spoken, with its seconds before the tempo.
 
     Raises:
-        ServingError: a text cannot be spoken, or not now.
+        ServingError: a text cannot be spoken, or not now; or the voice can speak none of them.
     """
+    left_out: dict[str, None] = {}
+    refusal: UnspeakableError | None = None
     seed = new_seed() if wish.seed is None else wish.seed
     request_id, number, count = new_request_id(), 0, 0
     with service.hold():
@@ -70,7 +94,7 @@ async def speak(
             speech = service.speak(request)
             try:
                 async with speech:
-                    if index:
+                    if count:
                         count += len(_PAUSE)
                         await service.in_thread(partial(take, _PAUSE))
                     async for piece in speech:
@@ -78,11 +102,17 @@ async def speak(
                         await service.in_thread(partial(take, piece.samples))
                 speech.check_complete()
                 number += 0 if speech.is_silent else speech.utterances
+                left_out |= dict.fromkeys(speech.left_out)
+            except UnspeakableError as error:
+                refusal = refusal or error
+                left_out |= dict.fromkeys(_left_out_of(error))
             finally:
                 if speech.record.latency is not None:
                     with_text = service.settings.log_texts
                     log_request(speech.record, CLIENT, with_text=with_text)
-    return count / SAMPLE_RATE
+    if refusal is not None and not count:
+        raise refusal
+    return Spoken(count / SAMPLE_RATE, tuple(left_out))
 
 
 async def encoded(
@@ -92,18 +122,24 @@ async def encoded(
     format: Format,
     *,
     reads_ssml: bool = True,
-) -> tuple[bytes, float]:
-    """Return a sound file of texts, and its seconds; raises as :func:`speak`."""
+) -> tuple[bytes, Spoken]:
+    """Return a sound file of texts, and what was spoken; raises as :func:`speak`."""
     encoder = await service.in_thread(partial(Encoder, format, speed=wish.speed))
     parts: list[bytes] = []
 
     def take(samples: Samples) -> None:
         parts.append(encoder.push(samples))
 
-    seconds = await speak(service, texts, wish, take, reads_ssml=reads_ssml)
+    spoken = await speak(service, texts, wish, take, reads_ssml=reads_ssml)
 
     def whole() -> bytes:
         parts.append(encoder.finish())
         return encoder.as_file(b"".join(parts))
 
-    return await service.in_thread(whole), seconds / wish.speed
+    data = await service.in_thread(whole)
+    return data, replace(spoken, seconds=spoken.seconds / wish.speed)
+
+
+def _left_out_of(error: UnspeakableError) -> tuple[str, ...]:
+    cause = error.__cause__
+    return cause.left_out if isinstance(cause, NothingToSpeakError) else ()

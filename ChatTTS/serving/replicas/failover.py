@@ -69,6 +69,7 @@ class FailoverStream:
 
     Attributes:
         utterances: of the text, once the stream is open.
+        left_out: what the voice cannot speak of it, likewise.
         finish_reason: ``stop``, ``length`` or ``abort``; ``None`` while it goes on.
         lost: number of replicas that were lost so far.
     """
@@ -81,6 +82,7 @@ class FailoverStream:
         observer: Observer,
     ) -> None:
         self.utterances: tuple[str, ...] = ()
+        self.left_out: tuple[str, ...] = ()
         self.finish_reason: str | None = None
         self.lost = 0
         self._job, self._pool, self._patience = job, pool, patience
@@ -189,7 +191,7 @@ class FailoverStream:
             )
             raise _other_sound()
         self._fingerprint = opened.fingerprint
-        self.utterances = opened.utterances
+        self.utterances, self.left_out = opened.utterances, opened.left_out
         self._replay = _Replay(self._given)
 
     async def _receive(self) -> Message:

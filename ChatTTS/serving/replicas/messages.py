@@ -63,11 +63,13 @@ class Opened:
         fingerprint: of the replica.
         utterances: the utterances of the text.
         state: of the replica.
+        left_out: what the voice cannot speak of the text.
     """
 
     fingerprint: Fingerprint
     utterances: tuple[str, ...]
     state: ReplicaState
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,18 +101,24 @@ class Failed:
         message: of the error.
         texts: of an ``EmptySpeechError``.
         replica: the name of the replica.
+        left_out, languages: of a ``NothingToSpeakError``.
     """
 
     kind: str
     message: str
     texts: tuple[str, ...] = ()
     replica: str | None = None
+    left_out: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, error: errors.ChatTTSError, replica: str | None = None) -> Failed:
         """Return the message for an error; a kind that is not known is sent as its base."""
         if isinstance(error, EmptySpeechError):
             return cls("EmptySpeechError", str(error), tuple(error.texts), replica)
+        if isinstance(error, errors.NothingToSpeakError):
+            kind = errors.NothingToSpeakError.__name__
+            return cls(kind, str(error), (), replica, error.left_out, error.languages)
         known = next(kind for kind in type(error).__mro__ if kind.__name__ in _KINDS)
         return cls(known.__name__, str(error), (), replica)
 
@@ -126,6 +134,8 @@ class Failed:
         kind = _KINDS.get(self.kind, errors.ChatTTSError)
         error = kind.__new__(kind)  # some have arguments other than the message
         error.args = (self.message,)
+        if isinstance(error, errors.NothingToSpeakError):
+            error.left_out, error.languages = self.left_out, self.languages
         return error
 
 

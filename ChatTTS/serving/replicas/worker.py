@@ -77,7 +77,7 @@ class Replica:
             return
         try:
             texts = tuple(utterance.text for utterance in stream.utterances)
-            yield Opened(self.fingerprint, texts, self.state())
+            yield Opened(self.fingerprint, texts, self.state(), stream.left_out)
             async with aclosing(with_signs_of_life(stream)) as messages:
                 async for message in messages:
                     yield message

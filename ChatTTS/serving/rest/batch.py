@@ -30,7 +30,7 @@ from .schemas import (
     BatchResult,
     SpeechBody,
 )
-from .streaming import guard_fields, lexicon_uses, make_encoder, timed_words
+from .streaming import guard_fields, left_out_fields, lexicon_uses, make_encoder, timed_words
 
 _NDJSON = "application/x-ndjson"
 # A batch may be as long as this many of the longest texts: its audio is kept until it is sent.
@@ -168,6 +168,7 @@ class _SpeechBatch:
                 words=words,
                 **guard_fields(speech),
                 **lexicon_uses(speech),
+                **left_out_fields(speech),
             )
 
 

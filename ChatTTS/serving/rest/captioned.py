@@ -12,7 +12,14 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ...pipeline.results import Word
-from ..answers import EncodedPiece, encode_file, encode_pieces, send_part, speaking
+from ..answers import (
+    EncodedPiece,
+    encode_file,
+    encode_pieces,
+    left_out_headers,
+    send_part,
+    speaking,
+)
 from ..encoding import Format
 from ..errors import BadRequestError
 from ..requests import SpeechRequest, new_seed
@@ -144,7 +151,8 @@ class CaptionedResponse(Response):
                     await self._send_lines(speech, pieces, send)
             else:
                 whole = await encode_file(service, speech, encoder, volume=volume)
-                self.headers.update(guard_headers(speech) | silence_headers(speech))
+                headers = guard_headers(speech) | silence_headers(speech)
+                self.headers.update(headers | left_out_headers(speech))
         if not self._output.is_streamed:
             words = whole.words if request.word_times else None
             data = await service.in_thread(lambda: self._object(whole.data, words))
@@ -160,7 +168,7 @@ class CaptionedResponse(Response):
         has_begun = False
         words: list[Word] = []
         async for piece in pieces:
-            self.headers.update(silence_headers(speech))
+            self.headers.update(silence_headers(speech) | left_out_headers(speech))
             words += piece.words
             if not piece.data:
                 continue

@@ -283,6 +283,9 @@ class TimedSpeech(BaseModel):
         None, description="With a guard: how many times sentences were spoken again."
     )
     lexicon: list[RespelledWord] | None = Field(None, description="With a lexicon.")
+    left_out: list[str] | None = Field(
+        None, description="The letters and words that the voice cannot speak."
+    )
 
 
 class WordTimestamp(BaseModel):
@@ -324,6 +327,9 @@ class BatchResult(BaseModel):
         default=None, description="With a guard: how many times sentences were spoken again."
     )
     lexicon: list[RespelledWord] | None = Field(default=None, description="With a lexicon.")
+    left_out: list[str] | None = Field(
+        default=None, description="The letters and words that the voice cannot speak."
+    )
     error: BatchError | None = None
 
 

@@ -19,7 +19,14 @@ from ...errors import ChatTTSError
 from ...model.tokenizer import Tokenizer
 from ...pipeline.results import Piece, Word
 from ...pipeline.schedules import FRAMES_PER_SECOND
-from ..answers import EncodedPiece, encode_file, encode_pieces, send_part, speaking
+from ..answers import (
+    EncodedPiece,
+    encode_file,
+    encode_pieces,
+    left_out_headers,
+    send_part,
+    speaking,
+)
 from ..encoding import Encoder, Format
 from ..errors import as_serving_error
 from ..requests import SpeechRequest
@@ -110,6 +117,11 @@ def lexicon_headers(speech: Speech) -> dict[str, str]:
 def silence_headers(speech: Speech) -> dict[str, str]:
     """Return the header of a text with nothing to speak; none for others."""
     return {"x-silence": "nothing to speak"} if speech.is_silent else {}
+
+
+def left_out_fields(speech: Speech) -> dict[str, Any]:
+    """Return what the voice could not speak, as the schema shows it; nothing if that is nothing."""
+    return {"left_out": list(speech.left_out)} if speech.left_out else {}
 
 
 def model_name(service: SpeechService) -> str:
@@ -205,6 +217,7 @@ class SpeechResponse(Response):
             "finish_reason": speech.finish_reason,
             **guard_fields(speech),
             **lexicon_uses(speech),
+            **left_out_fields(speech),
         }
         if request.word_times:
             cues = partial(cue_fields, words, speech.request.text, request.speed)
@@ -239,6 +252,7 @@ class SpeechResponse(Response):
                 "cues": cue_fields(whole.words, speech.request.text, request.speed),
                 **guard_fields(speech),
                 **lexicon_uses(speech),
+                **left_out_fields(speech),
             }
         )
         return answer.model_dump_json().encode()
@@ -260,6 +274,7 @@ class SpeechResponse(Response):
             "x-model": model_name(self._service),
             **lexicon_headers(speech),
             **silence_headers(speech),
+            **left_out_headers(speech),
             **warning_headers(speech),
         }
 

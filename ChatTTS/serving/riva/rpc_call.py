@@ -12,7 +12,7 @@ from ..auth import Authenticator
 from ..errors import as_serving_error
 from ..metrics import ServerMetrics
 from ..request_logs import log_failure, log_refusal
-from ..requests import SpeechRequest, new_request_id
+from ..requests import new_request_id
 from ..speech import Speech
 
 
@@ -52,14 +52,17 @@ class RpcCall:
         seconds: float | None = self.context.time_remaining()
         return None if seconds is None else max(0.0, seconds)
 
-    async def send_metadata(self, request: SpeechRequest) -> None:
-        """Send the request id, and the seed and the warnings of the call's first text.
+    async def send_metadata(self, speech: Speech) -> None:
+        """Send the request id, and of the call's first text the seed and what is left out.
 
         Later calls of this method send nothing: they are initial metadata.
         """
         if not self._is_metadata_sent:
             self._is_metadata_sent = True
+            request = speech.request
             metadata = [("x-request-id", self.request_id), ("x-seed", str(request.seed))]
+            if speech.left_out:
+                metadata.append(("x-left-out", speech.shown_left_out))
             if request.warnings:
                 metadata.append(("x-warnings", json.dumps(request.shown_warnings)))
             await self.context.send_initial_metadata(tuple(metadata))

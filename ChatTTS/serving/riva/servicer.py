@@ -233,7 +233,7 @@ class _CallSynthesizer:
         try:
             async with speech:
                 # Not before: clients retry a refused call only if it has no initial metadata.
-                await call.send_metadata(speech.request)
+                await call.send_metadata(speech)
                 self._response.meta.text = speech.request.text
                 current = -1
                 async for piece in speech:

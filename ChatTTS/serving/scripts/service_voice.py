@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError, wait
 
 import numpy as np
 
-from ...errors import NothingToSpeakError
+from ...errors import NothingToSpeakError, named_parts
 from ...longform.kept_lines import SpokenLine, SpokenPart
 from ...longform.planned import PlannedLine
 from ...pipeline.results import Fault, Piece, Word
@@ -91,13 +91,19 @@ class ServiceVoice:
                     pieces.append(piece)
                 speech.check_complete()
         except ServingError as error:
-            if isinstance(error.__cause__, NothingToSpeakError):
-                self._warn(f"{place}: there is nothing to speak in it; it stays silent")
+            cause = error.__cause__
+            if isinstance(cause, NothingToSpeakError):
+                why = "there is nothing to speak in it"
+                if cause.left_out:
+                    why = f"the voice cannot speak {named_parts(cause.left_out)}"
+                self._warn(f"{place}: {why}; it stays silent")
                 return joined([])
             raise
         finally:
             if speech.record.latency is not None:
                 log_request(speech.record, "script", with_text=self._service.settings.log_texts)
+        if speech.left_out:
+            self._warn(f"{place}: the voice cannot speak {named_parts(speech.left_out)}; left out")
         if speech.finish_reason == "length":
             self._warn(f"{place}: the speech was cut off at its longest")
         for fault in speech.faults:

@@ -71,6 +71,7 @@ export class Speaking {
     if (event.type === "speech.audio.done") {
       this.finishReason = event.finish_reason;
       this.track.cues = event.cues ?? [];
+      this.track.leftOut = event.left_out ?? this.track.leftOut;
     }
     if (event.type !== "speech.audio.delta") return;
     this.track.append(bytesOf(event.audio));
@@ -82,9 +83,15 @@ export class Speaking {
 
   #take(headers) {
     this.track = new Track(Number(headers.get("x-sample-rate")) || USUAL_RATE);
+    this.track.leftOut = partsOf(headers.get("x-left-out"));
     const seed = Number(headers.get("x-seed") ?? NaN);
     if (Number.isSafeInteger(seed)) this.fields = { ...this.fields, seed };
   }
+}
+
+/** The letters and words of a header, percent-encoded with commas between them. */
+function partsOf(header) {
+  return header ? header.split(",").map(decodeURIComponent) : [];
 }
 
 function broken() {

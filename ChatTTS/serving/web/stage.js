@@ -48,7 +48,7 @@ export class Stage {
   grow(speaking) {
     const { track } = speaking;
     this.#wave.track = track;
-    this.#transcript.grow(track.words, track.faults);
+    this.#transcript.grow(track);
     this.#root.dataset.received = String(track.length);
     this.#figures.grow(speaking);
     this.#animate();

@@ -15,7 +15,7 @@ const MEANINGS = {
   wordless: "sound without words",
 };
 
-const MOST_TOLD = 5; // faults; all are underlined
+const MOST_TOLD = 5; // faults, of which all are underlined, and parts left out
 
 export class Transcript {
   #root;
@@ -57,17 +57,14 @@ export class Transcript {
     this.#root.hidden = this.#faults.hidden = true;
   }
 
-  /**
-   * @param words all that are known, in order: {start, end, start_character, end_character}.
-   * @param faults all that are known: {kind, text, start_character, end_character}.
-   */
-  grow(words, faults) {
+  /** @param {import("./track.js").Track} track whose words, faults and parts left out are those known so far. */
+  grow({ words, faults, leftOut }) {
     for (; this.#shown < words.length; this.#shown++) this.#add(words[this.#shown]);
     if (this.#shown && this.#root.hidden) {
       this.#root.hidden = false;
       this.#root.scrollIntoView({ block: "nearest" }); // a phone shows little at once
     }
-    if (faults.length) this.#tell(faults);
+    if (faults.length || leftOut.length) this.#tell(faults, leftOut);
   }
 
   /** Mark the word and the sentence that sound at a time; a negative time marks nothing. */
@@ -116,20 +113,26 @@ export class Transcript {
     this.#root.scrollTop += box.top - seen.top - seen.height / 3;
   }
 
-  /** Underline the words of faults, and name them below the text. */
-  #tell(faults) {
+  /** Underline the words of faults, and name them and what was left out below the text. */
+  #tell(faults, leftOut) {
     const told = faults.map(({ kind, text, start_character: from, end_character: to }) => {
       for (const word of this.#words) {
         if (word.from < to && word.to > from) word.element.classList.add("faulty");
       }
       return text ? `“${text}” ${MEANINGS[kind]}` : MEANINGS[kind];
     });
-    const more = told.length - MOST_TOLD;
-    const named = more > 0 ? [...told.slice(0, MOST_TOLD), `and ${more} more`] : told;
-    const line = `${named.join("; ")}. Speak it again: it comes out differently.`;
+    const lines = [];
+    if (leftOut.length) lines.push(`Left out, since this voice cannot speak it: ${shortened(leftOut).join(", ")}.`);
+    if (told.length) lines.push(`${shortened(told).join("; ")}. Speak it again: it comes out differently.`);
+    const line = lines.join(" ");
     if (this.#faults.textContent !== line) this.#faults.textContent = line;
     this.#faults.hidden = false;
   }
+}
+
+function shortened(parts) {
+  const more = parts.length - MOST_TOLD;
+  return more > 0 ? [...parts.slice(0, MOST_TOLD), `and ${more} more`] : parts;
 }
 
 /** Move a class from one element to another. */

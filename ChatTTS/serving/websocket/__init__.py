@@ -22,7 +22,8 @@ A run is the speech up to a flush. The server sends:
 - ``audio.start``: ``sample_rate``, ``format``, ``seed``, ``request_id``, before a run's sound.
 - ``text.spoken``: ``utterance``, ``text`` and ``position`` (in samples) where an utterance begins.
   Where a lexicon replaced words of it, also ``lexicon``: for each place ``text``, ``saying``,
-  ``start_character`` and ``end_character`` in the run's text.
+  ``start_character`` and ``end_character`` in the run's text. Where the voice cannot speak parts
+  of it, also ``left_out``, a list of letters and words.
 - ``text.words`` with ``word_times``: ``words``, each with ``word``, ``start`` and ``end`` in
   seconds of the run, ``start_character`` and ``end_character`` in its text, and ``confidence``. It
   comes before the sound that the words begin in, or as soon as they are final.

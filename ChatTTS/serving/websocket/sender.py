@@ -70,6 +70,7 @@ class ContextSender:
             text=utterance.text,
             position=run.sent_samples,
             **({"lexicon": uses} if uses else {}),
+            **({"left_out": list(utterance.left_out)} if utterance.left_out else {}),
             **({"warnings": list(utterance.warnings)} if utterance.warnings else {}),
         )
 

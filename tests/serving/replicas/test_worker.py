@@ -16,7 +16,7 @@ import pytest
 
 from ChatTTS.checkpoints import assets
 from ChatTTS.core import Chat
-from ChatTTS.errors import EngineDeadError
+from ChatTTS.errors import EngineDeadError, NothingToSpeakError
 from ChatTTS.model.native.build import BuildError
 from ChatTTS.pipeline.results import Piece
 from ChatTTS.serving.local_model import open_stream
@@ -137,6 +137,15 @@ def test_errors_travel_as_messages(
     [failed] = asyncio.run(messages_of(replica, replace(job, text="!!!")))
     assert isinstance(failed, Failed)
     assert failed.kind == "NothingToSpeakError"
+    [failed] = asyncio.run(messages_of(replica, replace(job, text="你好")))
+    assert isinstance(failed, Failed)
+    error = failed.error()
+    assert isinstance(error, NothingToSpeakError)
+    assert (error.left_out, error.languages) == (("你", "好"), ("en",))
+    assert str(error) == failed.message
+    [opened, *_] = asyncio.run(messages_of(replica, replace(job, text="你 We went.")))
+    assert isinstance(opened, Opened)
+    assert opened.left_out == ("你",)
     [failed] = asyncio.run(messages_of(replica, replace(job, voice={"spk_emb": "no voice"})))
     assert isinstance(failed, Failed)
     assert failed.kind == "VoiceError"

@@ -192,6 +192,16 @@ def test_warnings_are_told(server: WholeServer, model: ToneModel) -> None:
     ]
 
 
+def test_what_the_voice_cannot_speak_is_told(server: WholeServer, model: ToneModel) -> None:
+    model.fails["Two 好."] = NothingToSpeakError("Two 好.", ("好",), ("en",))
+    model.left_out["One 你."] = ("你",)
+    told, _ = spoken(server, "One 你.\n\nTwo 好.\n")
+    assert sorted(w.partition(": ")[2] for w in told["warnings"]) == [
+        "the voice cannot speak 你; left out",
+        "the voice cannot speak 好; it stays silent",
+    ]
+
+
 # ---------------------------------------------------------------- errors before anything is spoken
 
 

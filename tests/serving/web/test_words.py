@@ -162,6 +162,20 @@ def test_words_with_faults_are_marked_and_named(server: StandIn, page: Page) -> 
     expect(page.locator(".word.faulty")).to_have_count(2)
 
 
+def test_what_was_left_out_is_named(server: StandIn, page: Page) -> None:
+    told = page.locator("#faults")
+    server.left_out = ["你", "<b>…"]
+    speak(page, TEXT)
+    expect(told).to_have_text("Left out, since this voice cannot speak it: 你, <b>….")
+    server.faults = [fault("skipped", "we")]
+    server.left_out = list("абвгде")
+    speak(page, TEXT)
+    expect(told).to_have_text(
+        "Left out, since this voice cannot speak it: а, б, в, г, д, and 1 more. "
+        "“we” may be missing. Speak it again: it comes out differently."
+    )
+
+
 def test_a_pause_marks_nothing(server: StandIn, page: Page) -> None:
     server.words = [server.words[0] | {"start": 30.0}]
     speak(page, TEXT)

@@ -1,0 +1,96 @@
+"""What a voice cannot speak: it is refused where nothing is left, and named where a part is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from ChatTTS.core import Chat
+from ChatTTS.errors import NothingToSpeakError, TextError
+
+QUICK: dict[str, Any] = {"max_new_token": 4, "min_new_token": 4, "manual_seed": 1}
+PARTLY = "你好 1 apples"
+
+
+def spoken(chat: Chat, text: str | list[str], **changes: Any) -> Any:
+    code = QUICK | changes.pop("code", {})
+    return chat.infer(text, skip_refine_text=True, params_infer_code=code, **changes)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+
+
+@pytest.mark.parametrize(
+    ("text", "left_out"), [("你好", "你好"), ("1次", "一次"), ("привет", "привет"), ("...", "")]
+)
+@pytest.mark.parametrize("changes", [{}, {"stream": True}, {"refine_text_only": True}])
+def test_a_text_of_which_nothing_can_be_spoken_is_refused(
+    bundled: Chat, text: str, left_out: str, changes: dict[str, Any]
+) -> None:
+    with pytest.raises(TextError, match="nothing to speak is left") as caught:
+        spoken(bundled, text, **changes)
+    assert isinstance(caught.value, NothingToSpeakError)
+    assert set(caught.value.left_out) == set(left_out)
+    assert caught.value.languages == ("en",)
+    named = f"it speaks English, and cannot speak {''.join(caught.value.left_out)}"
+    assert (named in str(caught.value)) == bool(left_out)
+
+
+def test_without_normalization_it_is_refused_as_well(bundled: Chat) -> None:
+    with pytest.raises(NothingToSpeakError, match="cannot speak 你好"):
+        spoken(bundled, "你好", do_text_normalization=False)
+    rows = spoken(bundled, ["你好 a 1"], do_text_normalization=False)
+    assert rows.left_out == [("1", "你", "好")]
+    assert [u.text.strip() for u in rows.rows[0].utterances] == ["a"]
+
+
+def test_a_call_may_allow_it(bundled: Chat, caplog: pytest.LogCaptureFixture) -> None:
+    [row] = spoken(bundled, "你好", code={"ensure_non_empty": False})
+    assert row.size == 0
+    assert len(warnings(caplog)) == 1
+    assert "cannot speak 你好" in caplog.text
+
+
+def test_a_row_does_not_take_the_others_with_it(
+    bundled: Chat, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = spoken(bundled, ["你好", "a pear", PARTLY])
+    assert [row.size > 0 for row in rows] == [False, True, True]
+    assert rows.left_out == [("你", "好"), (), ("你", "好", "一")]
+    empty, partly = warnings(caplog)
+    assert empty.startswith("text 0 stays empty")
+    assert "cannot speak 你好" in empty
+    assert set("你好一") < set(partly)
+
+
+@pytest.mark.parametrize("text", [PARTLY, "你好[pause:10ms]1 apples. 你好"])
+def test_streams_tell_it_with_one_warning(
+    bundled: Chat, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with bundled.stream(text, skip_refine_text=True, params_infer_code=QUICK) as stream:
+        assert set("你好") <= set(stream.left_out)
+    assert len(warnings(caplog)) == 1
+    chunks = spoken(bundled, [text], stream=True)
+    assert chunks.rows[0].left_out == stream.left_out
+    chunks.close()
+
+    async def left_out() -> tuple[str, ...]:
+        async with bundled.stream(text, params_infer_code=QUICK) as live:
+            return live.left_out
+
+    assert asyncio.run(left_out()) == stream.left_out
+
+
+def test_a_word_that_is_too_long_is_told_by_its_beginning(bundled: Chat) -> None:
+    assert spoken(bundled, ["a key " + "x" * 200]).left_out == [("x" * 40 + "...",)]
+
+
+def test_the_times_of_words_repeat_no_warning(
+    bundled: Chat, caplog: pytest.LogCaptureFixture
+) -> None:
+    spoken(bundled, [PARTLY], word_times=True)
+    assert len([w for w in warnings(caplog) if "left out" in w]) == 1

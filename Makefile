@@ -24,7 +24,7 @@ SENTENCE := Hello, this is a small voice that was trained from scratch. It speak
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage test-slow sweep-text test-gpu test-machines test-busy test-lowest test-plain test-scale
-.PHONY: test-clients
+.PHONY: test-clients lint-page
 .PHONY: wheels test-delivered sanitize peer-scripts format references clean
 
 help:  ## list the targets
@@ -163,6 +163,9 @@ peer-scripts: $(INSTALLED_DEV)  ## run the published repository's scripts: make 
 .PHONY: docs
 docs: $(DOCS)/.installed  ## build the documentation into build/site and check its links
 	PATH="$(CURDIR)/$(DOCS)/$(SCRIPTS):$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+
+lint-page:  ## lint the JavaScript of the server's page; needs Node.js
+	npx --yes @biomejs/biome@2.6.8 lint --error-on-warnings ChatTTS/serving/web/*.js
 
 format: $(INSTALLED_DEV)  ## mend what ruff can mend by itself
 	$(BIN)/ruff check --fix .

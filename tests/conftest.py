@@ -18,6 +18,7 @@ from .support import kernel_tools  # noqa: F401  before anything imports Triton
 from ChatTTS.checkpoints import assets  # isort: skip
 from ChatTTS.core import Chat  # isort: skip
 
+from .again import EXIT_STATUS
 from .support.places import DATA
 
 # Modules from the extras. A test module that imports a missing one is skipped with a message.
@@ -73,6 +74,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         for item in gpu_tests:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Keep how the run ended for ``tests/again.py``."""
+    cache = getattr(session.config, "cache", None)
+    if cache is not None and not hasattr(session.config, "workerinput"):
+        cache.set(EXIT_STATUS, int(exitstatus))
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -29,7 +29,7 @@ class Package:
     @property
     def name(self) -> str:
         """The distribution's name."""
-        return re.split(r"[[<>=]", self.requirement, maxsplit=1)[0]
+        return re.split(r"[\[<>=]", self.requirement, maxsplit=1)[0]
 
     @property
     def module(self) -> str:

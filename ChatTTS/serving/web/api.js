@@ -96,7 +96,8 @@ async function asError(response) {
   } catch {
     // The answer may come from a proxy, in a format of its own.
   }
-  const spare = `The server answered ${response.status} ${response.statusText}`.trim() + ".";
+  const status = `${response.status} ${response.statusText}`.trim();
+  const spare = `The server answered ${status}.`;
   const message = typeof said.message === "string" && said.message ? said.message : spare;
   const retryAfter = seconds(response.headers.get("Retry-After"));
   return new ServerError(message, response.status, { code: said.code, param: said.param, retryAfter });

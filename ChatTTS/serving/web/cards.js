@@ -58,7 +58,8 @@ export class Cards {
     const part = (name) => root.querySelector(`.voice-${name}`);
     const radio = part("radio");
     radio.value = voice.id;
-    radio.id = `voice-${(this.#count += 1)}`;
+    this.#count += 1;
+    radio.id = `voice-${this.#count}`;
     part("label").htmlFor = radio.id;
     part("name").textContent = voice.name;
     part("name").title = voice.name;

@@ -79,7 +79,9 @@ export class Track {
   wav() {
     const size = this.length * 2;
     const header = new DataView(new ArrayBuffer(HEADER_BYTES));
-    const write = (at, text) => [...text].forEach((c, i) => header.setUint8(at + i, c.charCodeAt(0)));
+    const write = (at, text) => {
+      for (let i = 0; i < text.length; i++) header.setUint8(at + i, text.charCodeAt(i));
+    };
     write(0, "RIFF");
     header.setUint32(4, HEADER_BYTES - 8 + size, true);
     write(8, "WAVEfmt ");

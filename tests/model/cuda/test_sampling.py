@@ -10,8 +10,9 @@ from ...support.kernel_tools import DEVICE  # isort: skip
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from inspect import getsource
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from ChatTTS.model.cuda.kernels.sampling import (
     draw_codes_torch,
     pack_draws,
 )
+from ChatTTS.model.cuda.text_draws import draw_texts
 from ChatTTS.model.draws import DrawKey, Pass, uniforms
 from ChatTTS.model.generation import Sampling
 from ChatTTS.model.sampling import Draw
@@ -160,3 +162,10 @@ def test_rows_of_no_sequence_draw_something() -> None:
     ids, _, finite = draw(logits, state, end=5)
     assert ids.tolist() == logits.argmax(dim=-1).tolist()
     assert finite.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("draw", [draw_codes, draw_codes_torch, draw_texts])
+def test_each_draw_reads_every_setting(draw: Callable[..., object]) -> None:
+    """A new sampling rule has a place in the refine pass on a GPU as well."""
+    source = getsource(draw)
+    assert [field.name for field in fields(DrawState) if f"state.{field.name}" not in source] == []

@@ -41,6 +41,10 @@ OPTIONAL = {
 }
 
 
+# Tests of tools that no user gets are slow, but for those that are marked as smoke.
+UNSHIPPED = ("tests/benchmarks/", "tests/recipes/")
+
+
 class ModuleOfTests(pytest.Module):
     """Tests that are skipped where an optional package is missing."""
 
@@ -63,7 +67,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         case = getattr(getattr(item, "callspec", None), "id", "")
         patterns = [pattern for mark in item.iter_markers("slow_for") for pattern in mark.args]
-        if any(fnmatchcase(case, pattern) for pattern in patterns):
+        is_tool = item.nodeid.startswith(UNSHIPPED) and not item.get_closest_marker("smoke")
+        if is_tool or any(fnmatchcase(case, pattern) for pattern in patterns):
             item.add_marker(pytest.mark.slow)
 
     gpu_tests = [item for item in items if item.get_closest_marker("gpu")]

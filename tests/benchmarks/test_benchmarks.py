@@ -118,6 +118,7 @@ def test_default_sizes_are_the_published_ones() -> None:
     assert config_from(parser.parse_args([])) == Config()
 
 
+@pytest.mark.smoke
 def test_figures_follow_their_definitions() -> None:
 
     # Four streams of 375 frames are 32 seconds of audio.

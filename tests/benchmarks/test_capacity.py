@@ -154,6 +154,7 @@ def test_a_measured_replica_keeps_its_streams_in_real_time(name: str) -> None:
     assert measured.cache == profile.most * 4096 * 61_440
 
 
+@pytest.mark.smoke
 def test_the_fewest_replicas_keep_the_bound_and_one_less_does_not() -> None:
     measured = Measured("small", PROFILE, 0, 0, 1, bound=0.7)
     requests = command.Requests(Load(30.0, median_seconds=1.0), 60.0, seed=5)

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.figures import DOCUMENTS, ROOT, with_figures
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_the_tables_are_those_of_the_results(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")

@@ -289,6 +289,7 @@ def test_other_codes_are_found(folder: Path, monkeypatch: pytest.MonkeyPatch, ha
     assert right["not a bit depends on the batch"]
 
 
+@pytest.mark.smoke
 def test_what_pytest_says_is_understood() -> None:
     from benchmarks.gpu.cuda_tests import command, outcome_of, unread_file
     from benchmarks.gpu.scale import FULL

@@ -165,6 +165,7 @@ def test_parts_wait_for_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert not any("error" in part for part in run.report["parts"].values())
 
 
+@pytest.mark.smoke
 def test_every_part_has_a_module_and_is_shown_in_its_own_way() -> None:
     pytest.importorskip("triton")
     assert len({part.name for part in gpu.PARTS}) == len(gpu.PARTS)

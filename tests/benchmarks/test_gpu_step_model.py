@@ -64,6 +64,7 @@ def test_steps_between_those_that_were_counted() -> None:
     assert model.prompt_seconds(512) > model.decode_seconds(512, 512)
 
 
+@pytest.mark.smoke
 def test_a_slower_gpu_takes_longer() -> None:
     order = [step(150, 3000).seconds(gpu) for gpu in GPUS.values()]
     assert order == sorted(order)

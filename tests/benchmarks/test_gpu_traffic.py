@@ -47,6 +47,7 @@ def test_traffic_joins_and_leaves(tmp_path: Path, on_triton: None) -> None:
     assert "the device waits" in shown("joins float32", found)
 
 
+@pytest.mark.smoke
 def test_requests_of_traffic_fit_the_model() -> None:
     from benchmarks.gpu.model import traffic
     from benchmarks.gpu.scale import TINY

@@ -189,6 +189,7 @@ def test_players_delay_is_just_enough() -> None:
             assert Playback.of(chunks, delay - 1e-6).underruns > 0
 
 
+@pytest.mark.smoke
 def test_stream_figures_follow_their_definitions() -> None:
     # Two streams of 375 frames are 16 seconds of audio.
     figures = Streamed(

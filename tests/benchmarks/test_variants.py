@@ -14,6 +14,7 @@ from benchmarks.cpu.variants import compare, parting, runnable
 from ..support.places import ROOT
 
 
+@pytest.mark.smoke
 def test_sequences_part_at_the_first_other_frame() -> None:
     codes = [[1, 2], [3, 4], [5, 6]]
     assert parting(codes, codes) is None

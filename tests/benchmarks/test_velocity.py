@@ -146,6 +146,7 @@ def test_sides_start_with_cache_folders_of_their_own(
     assert sides[2].load == {"dtype": "float32"}
 
 
+@pytest.mark.smoke
 def test_limit_of_a_step_is_bytes_or_operations() -> None:
 
     work = StepWork.of(GPTConfig(), "bfloat16", "bfloat16")

@@ -204,6 +204,7 @@ def test_all_cases_are_tested(conformance: Conformance) -> None:
     assert set(conformance.cases) == set(CASES)
 
 
+@pytest.mark.slow_for("model-b-*")
 def test_without_a_cache_the_same_codes(conformance: Conformance) -> None:
     case = conformance.cases["ending"]
     without = load(conformance.name, enable_cache=False)

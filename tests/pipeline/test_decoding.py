@@ -191,7 +191,7 @@ EARLY = [
 
 @pytest.mark.parametrize("numbers", EARLY)
 @pytest.mark.parametrize("use_decoder", [True, False])
-@pytest.mark.slow_for("torch-False-*", "torch-True-numbers[123]")
+@pytest.mark.slow_for("torch-*")
 def test_early_samples_depend_on_the_frames_alone(
     backend: str, use_decoder: bool, numbers: LowLatency
 ) -> None:
@@ -203,6 +203,7 @@ def test_early_samples_depend_on_the_frames_alone(
 
 
 @pytest.mark.parametrize("numbers", EARLY)
+@pytest.mark.slow_for("torch-numbers[123]")
 def test_early_samples_join_the_exact_ones(backend: str, numbers: LowLatency) -> None:
     own = case(backend, True, 80)
     whole, joined = own.whole(), decoded(own, numbers)

@@ -37,6 +37,7 @@ def test_other_words_about_the_same_code_mean_the_same_speech(tmp_path: Path) ->
     assert old != code('"""One."""\n\nclass A:\n    """Two."""\n\n    def f(self): return "3"\n')
 
 
+@pytest.mark.smoke
 def test_every_module_that_the_speech_depends_on_counts() -> None:
     code = "import sys, recipes.bundled_voice.data; print(*sys.modules)"
     package = "recipes.bundled_voice."

@@ -40,6 +40,7 @@ def test_words_leave_tags_and_marks_out() -> None:
     assert words("Don't [uv_break] go, ok?[laugh]") == ["don't", "go", "ok"]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("expected", "found", "wrong"),
     [("a b c", "a b c", 0), ("a b c", "a x c", 1), ("a b c", "a c", 1), ("", "a b", 2)],

@@ -141,6 +141,7 @@ def test_the_sizes_that_are_trained_fit_into_the_package() -> None:
     assert 2 * numbers + 600_000 < export.MOST_BYTES
 
 
+@pytest.mark.smoke
 def test_the_bundled_voice_names_its_guided_heads() -> None:
     bundled = Config.from_file(ROOT / "ChatTTS" / "bundled" / "asset" / "config.json")
     model = SpeechModel(GPTSizes())

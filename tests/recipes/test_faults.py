@@ -40,6 +40,7 @@ def test_what_is_said_instead(place: int) -> None:
     assert repeated.count(plain[first]) > plain.count(plain[first])
 
 
+@pytest.mark.smoke
 def test_each_kind_of_fault_is_in_both_halves() -> None:
     made = list(cases(20))
     for half in (0, 1):

@@ -50,6 +50,7 @@ def make_steps(count: int = 24, **mixture: float) -> Steps:
 # ---------------------------------------------------------------- vocabulary and prompts
 
 
+@pytest.mark.smoke
 def test_the_package_reads_the_tokenizer_and_gives_the_ids_of_training(tmp_path: Path) -> None:
     save_tokenizer(tmp_path)
     packaged = Tokenizer(tmp_path)

@@ -15,6 +15,7 @@ def spoken(faults: int, attempts: int = 1) -> Spoken:
     return Spoken("we went home.", NOTHING, faults, attempts, 1)
 
 
+@pytest.mark.smoke
 def test_figures_of_requests() -> None:
     rows = [
         (spoken(0), Heard(3, 0)),

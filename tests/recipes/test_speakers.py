@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from recipes.bundled_voice import speakers
 from recipes.bundled_voice.types import VOICES, Spoken
 
 
+@pytest.mark.smoke
 def test_every_voice_is_a_corner_and_as_far_from_each_other() -> None:
     points = np.stack([speakers.voice_speaker(voice).point for voice in VOICES])
     cosines = points @ points.T

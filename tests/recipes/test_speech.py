@@ -143,6 +143,7 @@ def test_what_cannot_be_spoken_is_named(text: str) -> None:
         speak(text, "rms")
 
 
+@pytest.mark.smoke
 def test_unknown_voices_and_speeds_are_named() -> None:
     with pytest.raises(TextError, match="'bob'"):
         speak("hello.", "bob")

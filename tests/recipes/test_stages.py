@@ -128,6 +128,7 @@ def quantizer() -> Quantizer:
     return Quantizer(QuantizerConfig(dim=32))
 
 
+@pytest.mark.smoke
 def test_quantize_is_what_the_package_computes() -> None:
     module, features = quantizer(), 4 * torch.randn(2, 32, 9)
     found, first, _ = quantize(module, features)

@@ -21,6 +21,7 @@ from .blends import blend_speakers, parse_blend
 from .config import Config
 from .errors import AudioError, VoiceError, shown
 from .model.adapter_names import DEFAULT
+from .utils import base16384
 from .utils.folders import data_folder
 from .utils.untrusted import parse_json, read_bytes
 
@@ -42,8 +43,6 @@ _LEAST_SPEAKER = 8
 _DEVICES = re.compile(r"con|prn|aux|nul|(com|lpt)\d", re.IGNORECASE | re.ASCII)
 _FORMAT = {"format": "chattts-voice", "version": 1}
 _MOST_BYTES = 1 << 20  # the longest sample prompt is a few kB
-# The alphabet of base16384, in which speaker strings are written.
-_SPEAKER = re.compile(r"[\u4e00-\u8dff]+[\u3d01-\u3d06]?")
 
 
 @dataclass(frozen=True)
@@ -262,7 +261,7 @@ def folded(name: str) -> str:
 def is_speaker_string(text: str) -> bool:
     """Return whether ``text`` looks like a speaker string or a sample prompt string."""
     stripped = text.strip()
-    return len(stripped) >= _LEAST_SPEAKER and _SPEAKER.fullmatch(stripped) is not None
+    return len(stripped) >= _LEAST_SPEAKER and base16384.TEXT.fullmatch(stripped) is not None
 
 
 def read_voice(path: Path) -> SavedVoice:

@@ -114,8 +114,8 @@ LAZY = ("ChatTTS", "ChatTTS.utils")
 # Helpers that know nothing of speech. Other modules in utils are names of the published package.
 HELPERS = within(
     "ChatTTS.utils",
-    "folders folder_lock lru machine progress process_hooks fair_lock locks kept_files untrusted "
-    "ray_environment ray_cluster",
+    "base16384 folders folder_lock lru machine progress process_hooks fair_lock locks kept_files "
+    "untrusted ray_environment ray_cluster",
 )
 RULES = [
     Rule(
@@ -347,7 +347,7 @@ TOOLS = {"grpc_tools"}
 # Installed by the CUDA builds of torch; a test above checks that only kernels import it.
 BY_TORCH = {"triton"}
 # Extras for tests.
-FOR_TESTS = {"dev"}
+FOR_TESTS = {"dev", "reference"}
 
 
 def distribution_of(name: str) -> str:

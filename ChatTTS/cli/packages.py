@@ -64,7 +64,6 @@ REQUIRED = (
     Package("numpy>=1.26", "arrays"),
     Package("soundfile>=0.12.1", "sound files"),
     Package("soxr>=0.5", "resampling"),
-    Package("pybase16384>=0.3.6", "speaker strings"),
     Package("huggingface-hub>=0.25,<3", "downloads"),
     Package("tqdm>=4.62", "progress bars"),
     *([Package("tomli>=2", "reads lexicons")] if sys.version_info < (3, 11) else []),

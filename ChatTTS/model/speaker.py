@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import lzma
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pybase16384
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import VoiceError, shown
+from ..utils import base16384
 from .tokenizer import code_prompt, refine_prompt
 
 _FILTERS: list[Mapping[str, Any]] = [
@@ -27,8 +26,6 @@ _FILTERS: list[Mapping[str, Any]] = [
 _HEADER_BYTES = 4
 # Most bytes that a string may decompress to; a longer one is no voice but an attack.
 _MAX_BYTES = 4 << 20
-# The last character may be the number of padding bytes.
-_BASE16384 = re.compile(r"[\u4e00-\u8dff]+[\u3d01-\u3d06]?")
 _DAMAGED = "the sample prompt (spk_smp) is damaged; make it again from its audio"
 
 
@@ -165,7 +162,7 @@ class Speaker:
     def _encode(spk_emb: Tensor) -> str:
         """Return the speaker string of any number of floats."""
         values = spk_emb.detach().to("cpu", torch.float16).numpy().astype("<f2")
-        return str(pybase16384.encode_to_string(_compress(values.tobytes())))
+        return base16384.encode(_compress(values.tobytes()))
 
     @staticmethod
     def _decode(spk_emb: str) -> NDArray[np.float16]:
@@ -218,7 +215,7 @@ def encode_sample(codes: NDArray[Any]) -> str:
     rows, columns = codes.shape
     header = np.array([rows, columns], dtype="<u2").tobytes()
     packed = _compress(np.ascontiguousarray(codes, dtype="<u2").tobytes())
-    return str(pybase16384.encode_to_string(header + packed))
+    return base16384.encode(header + packed)
 
 
 def decode_sample(sample: str, num_codebooks: int, num_codes: int) -> NDArray[np.int64]:
@@ -267,7 +264,7 @@ def _decompress(data: bytes, what: str) -> NDArray[Any]:
     except lzma.LZMAError as error:
         raise VoiceError(f"this is no {what}, or a damaged one") from error
     if not raw or not decompressor.eof or len(raw) % 2:
-        raise VoiceError(f"this is no {what}, or one that was cut off: give all of its text")
+        raise _cut_off(what)
     return np.frombuffer(raw, dtype="<u2")
 
 
@@ -283,13 +280,18 @@ def _decode_base16384(text: str, what: str) -> bytes:
     if not isinstance(text, str):
         raise VoiceError(f"a {what} is text, not {shown(text)}")
     body = text.strip() if len(text) <= _MAX_BYTES else text
-    # A group of four characters encodes seven bytes; the last group may be shorter.
-    if len(body) > _MAX_BYTES or _BASE16384.fullmatch(body) is None:
+    if len(body) > _MAX_BYTES or base16384.TEXT.fullmatch(body) is None:
         raise VoiceError(
             f"this is no {what}: it must be the text that ChatTTS gave, unshortened "
             f"(got {body[:12]!r}...)"
         )
     try:
-        return bytes(pybase16384.decode_from_string(body))
-    except Exception as error:  # the length contradicts the padding
+        return base16384.decode(body)
+    except base16384.IncompleteError as error:
+        raise _cut_off(what) from error
+    except ValueError as error:  # the length contradicts the last character
         raise VoiceError(f"this is no {what}, or a damaged one") from error
+
+
+def _cut_off(what: str) -> VoiceError:
+    return VoiceError(f"this is no {what}, or one that was cut off: give all of its text")

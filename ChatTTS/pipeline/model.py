@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pybase16384
 from numpy.typing import NDArray
 
 from ..config import Config
@@ -17,6 +16,7 @@ from ..model.script_tokenizer import ScriptTokenizer
 from ..model.speaker import Speaker
 from ..model.synthesis import Synthesizer
 from ..model.vocoder import Vocoder
+from ..utils import base16384
 from ..utils.lru import LRU
 from .decode_worker import DecodeWorker
 from .found_heads import FoundHeads
@@ -80,4 +80,4 @@ class Model:
     def coef(self) -> str:
         """The Decoder's mel scale, as base16384 text of 100 float32."""
         values = self.decoder.coef.detach().cpu().numpy().astype("<f4")
-        return str(pybase16384.encode_to_string(values.tobytes()))
+        return base16384.encode(values.tobytes())

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pybase16384
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -30,6 +29,7 @@ from ChatTTS.config import Config, ConvNetConfig, EmbedConfig, GPTConfig, VocosC
 from ChatTTS.model.dvae import DVAE, MelDecoder
 from ChatTTS.model.torchaudio_import import ensure_torchaudio
 from ChatTTS.model.vocoder import Vocoder
+from ChatTTS.utils import base16384
 
 # Any tokenizer with the control tokens works; its ids are below the published 21178.
 _TOKENIZER = Path(ChatTTS.__file__).parent / "bundled" / "asset" / "tokenizer"
@@ -157,7 +157,7 @@ def _as_json(config: Config) -> dict[str, Any]:
     return {
         **sizes,
         "vocos": _vocos_as_json(config.vocos),
-        "spk_stat": pybase16384.encode_to_string(deviation_and_mean.tobytes()),
+        "spk_stat": base16384.encode(deviation_and_mean.tobytes()),
     }
 
 

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import pybase16384
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -22,6 +21,7 @@ from ChatTTS.model.embed import Embed
 from ChatTTS.model.llama_config import LlamaShape
 from ChatTTS.model.speaker import Speaker
 from ChatTTS.model.vocoder import Vocoder
+from ChatTTS.utils import base16384
 
 from .checkpoints import checksum, read_origin
 from .codec import CODEC, load_codec
@@ -146,7 +146,7 @@ def config_json(parts: Parts) -> dict[str, Any]:
         "decoder": asdict(parts.decoder.config),
         "dvae": asdict(parts.codec_config),
         "vocos": _vocos_json(parts.vocoder.config),
-        "spk_stat": str(pybase16384.encode_to_string(stats)),
+        "spk_stat": base16384.encode(stats),
         "defaults": voice_defaults(sizes.hidden, parts.gpt.guided(GPTSettings.guided_heads)),
     }
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pybase16384
 import pytest
 import soundfile
 import torch
@@ -26,6 +25,7 @@ from ChatTTS.errors import AudioError, TextError, VoiceError
 from ChatTTS.model.legacy_speaker import read_legacy_speaker
 from ChatTTS.model.speaker import Speaker, decode_sample, encode_sample
 from ChatTTS.text.characters import load_homophones
+from ChatTTS.utils import base16384
 from ChatTTS.voices import SavedVoice, VoiceLibrary, find_voice, read_voice
 
 from ..support.capped_child import in_child
@@ -218,7 +218,7 @@ def test_strings_that_unpack_to_a_great_deal(tmp_path: Path) -> None:
     paths = []
     for number, data in enumerate((packed, struct.pack("<HH", 4, 60_000) + packed)):
         paths.append(tmp_path / f"{number}.txt")
-        paths[-1].write_text(pybase16384.encode_to_string(data), "utf-8")
+        paths[-1].write_text(base16384.encode(data), "utf-8")
         assert paths[-1].stat().st_size < 2**20
     assert in_child(_UNPACK, *paths) == ["refused"] * 4
 
@@ -243,7 +243,7 @@ def test_malformed_statistics_are_refused(statistics: str) -> None:
 def test_statistics_that_are_not_finite() -> None:
     values = np.full(2 * WIDTH, np.inf, "<f2")
     with pytest.raises(VoiceError, match="not finite"):
-        Speaker(WIDTH, pybase16384.encode_to_string(values.tobytes()), CPU)
+        Speaker(WIDTH, base16384.encode(values.tobytes()), CPU)
 
 
 @pytest.mark.parametrize(

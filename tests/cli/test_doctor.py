@@ -224,7 +224,8 @@ def test_the_list_of_packages_is_that_of_the_project() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     project = tomllib.loads(text)["project"]
     extras = project["optional-dependencies"]
-    optional = [line for name, lines in extras.items() if name != "dev" for line in lines]
+    for_tests = ("dev", "reference")
+    optional = [line for name, lines in extras.items() if name not in for_tests for line in lines]
     for declared, listed in (
         (project["dependencies"], packages.REQUIRED),
         (optional, packages.OPTIONAL),

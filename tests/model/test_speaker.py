@@ -89,6 +89,17 @@ def test_mixed_up_voices_are_told_apart(speaker: Speaker) -> None:
         decode_sample(speaker.encode(torch.randn(256)), 4, 625)
 
 
+def test_damaged_speakers(speaker: Speaker) -> None:
+    text = speaker.encode(torch.arange(256).half())
+    for kept in (len(text) - 1, len(text) // 2, len(text) // 2 + 1, 5):
+        with pytest.raises(VoiceError, match="was cut off: give all of its text"):
+            speaker.vector(text[:kept])
+    other_end = text[:-1] + chr(ord(text[-1]) + 1)
+    for damaged in (other_end, text[:99] + text[100:], text[:50] + "\u8dff" * 9 + text[59:]):
+        with pytest.raises(VoiceError, match="no speaker string, or"):
+            speaker.vector(damaged)
+
+
 def test_damaged_samples() -> None:
     codes = np.random.default_rng(0).integers(0, 625, (4, 57))
     text = encode_sample(codes)

@@ -8,7 +8,6 @@ import json
 from typing import Any
 
 import numpy as np
-import pybase16384
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -29,6 +28,7 @@ from ChatTTS.params import InferCodeParams, RefineTextParams
 from ChatTTS.pipeline.frame_generation import Utterance, refine, speak
 from ChatTTS.pipeline.model import Model
 from ChatTTS.text import Normalizer
+from ChatTTS.utils import base16384
 
 from ..support.places import DATA
 
@@ -272,5 +272,5 @@ def test_characters(conformance: Conformance) -> None:
 
 def test_coef(conformance: Conformance) -> None:
     stored = load_file(DATA / conformance.name / "asset" / "Decoder.safetensors")["coef"]
-    values = pybase16384.decode_from_string(conformance.model.coef)
+    values = base16384.decode(conformance.model.coef)
     assert np.frombuffer(values, dtype="<f4").tolist() == stored.flatten().tolist()

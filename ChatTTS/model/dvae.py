@@ -14,8 +14,8 @@ from vector_quantize_pytorch import GroupedResidualFSQ
 
 from ..config import ConvNetConfig, DVAEConfig, MelConfig, QuantizerConfig
 from .cuda.precision import ieee_convolutions, ieee_float32
+from .mel import LogMel
 from .placement import computed
-from .torchaudio_import import ensure_torchaudio
 
 _KERNEL, _DILATION = 7, 2
 
@@ -128,28 +128,6 @@ class Quantizer(nn.Module):
         """Return the codes [B, G * R, T] of features [B, dim, T]."""
         indices: Tensor = self.quantizer(features.transpose(1, 2))[1]  # [G, B, T, R]
         return indices.permute(1, 0, 3, 2).flatten(1, 2)
-
-
-class LogMel(nn.Module):
-    """Log of the magnitude mel spectrogram (HTK scale, no area norm)."""
-
-    def __init__(self, config: MelConfig) -> None:
-        super().__init__()
-        transforms = ensure_torchaudio().transforms
-        with computed():
-            self.mel_spec = transforms.MelSpectrogram(
-                sample_rate=config.sample_rate,
-                n_fft=config.n_fft,
-                hop_length=config.hop_length,
-                n_mels=config.n_mels,
-                center=True,
-                power=1,
-            )
-
-    def forward(self, samples: Tensor) -> Tensor:
-        """Return the log-mel [B, n_mels, n // hop + 1] of samples [B, n]."""
-        mel: Tensor = self.mel_spec(samples)
-        return mel.clamp_min(1e-5).log()
 
 
 class DVAE(MelDecoder):

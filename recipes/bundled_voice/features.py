@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ChatTTS.config import MelConfig
-from ChatTTS.model.dvae import LogMel
+from ChatTTS.model.mel import LogMel
 
 from .types import HOP, Spoken
 

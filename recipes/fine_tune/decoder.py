@@ -23,7 +23,8 @@ from ChatTTS.checkpoints.tensors import load_module, read_tensors
 from ChatTTS.config import Config
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, VoiceError
-from ChatTTS.model.dvae import LogMel, MelDecoder
+from ChatTTS.model.dvae import MelDecoder
+from ChatTTS.model.mel import LogMel
 from ChatTTS.voice_learning.language_model import LanguageModel
 from ChatTTS.voice_learning.recordings import read_recordings
 from ChatTTS.voice_learning.sequences import code_batch, groups_of_similar_length

@@ -417,9 +417,8 @@ def test_every_declared_dependency_is_used() -> None:
         for source in (ROOT / folder).rglob("*.py"):
             tree = ast.parse(source.read_text(encoding="utf-8"))
             used |= {distribution_of(item.name) for item in _imports(tree, folder)}
-    by_string = {"torchaudio", "vocos"}  # in ChatTTS/model/torchaudio_import.py
     by_servers = {"websockets", "python-multipart"}  # uvicorn's sockets, FastAPI's forms
-    assert (core | extras) - used - by_string - by_servers == set()
+    assert (core | extras) - used - by_servers == set()
 
 
 # ---------------------------------------------------------------- cost of importing

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-from ..model.torchaudio_import import ensure_torchaudio, import_vocos
+from ..model.transformers_import import importing_transformers
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,9 @@ class PackageStatus:
 # copy of the sources, has no metadata with its requirements.
 REQUIRED = (
     Package("torch>=2.7", "computes"),
-    Package("torchaudio>=2.7", "mel spectrograms"),
     Package("transformers>=4.45,<6", "the language model"),
     Package("tokenizers>=0.20", "text to tokens"),
     Package("vector-quantize-pytorch>=1.26", "audio codes"),
-    Package("vocos>=0.1.0,<0.2", "the vocoder"),
     Package("numpy>=1.26", "arrays"),
     Package("soundfile>=0.12.1", "sound files"),
     Package("soxr>=0.5", "resampling"),
@@ -107,17 +105,8 @@ OPTIONAL = (
     ),
 )
 
-
-def _import_peft() -> object:
-    ensure_torchaudio()  # it imports transformers, which imports that
-    return importlib.import_module("peft")
-
-
-_IMPORTS: Mapping[str, Callable[[], object]] = {
-    "torchaudio": ensure_torchaudio,
-    "peft": _import_peft,
-    "vocos": import_vocos,
-}
+# Those that import transformers, and this itself.
+_ON_TRANSFORMERS = ("transformers", "peft")
 
 
 def check_package(package: Package) -> PackageStatus:
@@ -128,13 +117,13 @@ def check_package(package: Package) -> PackageStatus:
         return PackageStatus("missing", installable=True)
     if not satisfies(found, package.requirement):
         return PackageStatus(f"{found} does not fit {package.requirement}", installable=True)
-    load = _IMPORTS.get(package.name, lambda: importlib.import_module(package.module))
     try:
-        imported = load()
+        with importing_transformers() if package.name in _ON_TRANSFORMERS else nullcontext():
+            importlib.import_module(package.module)
     except Exception as error:  # a broken installation may raise anything
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         return PackageStatus(f"{found} does not import: {reason}")
-    return PackageStatus(found + _remark(package.name, imported), good=True)
+    return PackageStatus(found, good=True)
 
 
 def satisfies(found: str, requirement: str) -> bool:
@@ -152,12 +141,3 @@ def _release(version: str) -> tuple[int, ...]:
     while numbers and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
-
-
-def _remark(name: str, imported: object) -> str:
-    """Return whether torchaudio's binary extension fits torch; this package does not need it."""
-    if name != "torchaudio":
-        return ""
-    extension = getattr(imported, "_extension", None)
-    loaded = getattr(extension, "_IS_TORCHAUDIO_EXT_AVAILABLE", False)
-    return " (with its binary)" if loaded else " (its binary does not fit torch; not needed)"

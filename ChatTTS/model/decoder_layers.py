@@ -68,7 +68,7 @@ class MelOutputLayer(ConvolutionLayer):
 
 @dataclass(frozen=True)
 class ConvNeXtLayer(DecoderLayer):
-    """A ConvNeXt block of this package or of vocos.
+    """A ConvNeXt block, of a mel decoder or of the vocoder.
 
     Attributes:
         block: the module; or a stack of blocks on the CPU kernels, which only the native decoder
@@ -191,12 +191,12 @@ def vocoder_layers(module: Vocoder) -> list[DecoderLayer]:
     ]
 
 
-def block_scale(block: Any) -> Tensor | None:
-    """Return the factors [channels] of a ConvNeXt block's perceptron, ``None`` where it has none.
+def block_scale(block: Any) -> Tensor:
+    """Return the factors [channels] of a ConvNeXt block's perceptron.
 
-    They are called ``weight`` in this package's blocks and ``gamma`` in those of vocos.
+    They are called ``weight`` in mel decoders and ``gamma`` in the vocoder.
     """
-    scale: Tensor | None = block.weight if hasattr(block, "weight") else block.gamma
+    scale: Tensor = block.weight if hasattr(block, "weight") else block.gamma
     return scale
 
 

@@ -40,7 +40,7 @@ from .llama_adapters import LlamaAdapters
 from .llama_config import LlamaShape, check_rotation
 from .processors import PENALTY_WINDOW, count_repetitions
 from .sampling import SamplingTensors, draw_ids, penalties
-from .torchaudio_import import ensure_torchaudio
+from .transformers_import import importing_transformers
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,8 @@ def llama_config(shape: LlamaShape, attention: str = "sdpa") -> Any:
     Raises:
         AssetError: transformers rejects it.
     """
-    from transformers import LlamaConfig
+    with importing_transformers():
+        from transformers import LlamaConfig
 
     values = {**asdict(shape), "attn_implementation": attention}
     scaling = values.pop("rope_scaling")
@@ -77,8 +78,8 @@ def load_llama(config: Any, weights: Path, device: torch.device, dtype: torch.dt
     Raises:
         AssetError: the file cannot be used.
     """
-    ensure_torchaudio()  # transformers imports it, and its binary, wherever it is installed
-    from transformers import LlamaConfig, LlamaModel
+    with importing_transformers():
+        from transformers import LlamaConfig, LlamaModel
 
     # On the meta device no time is spent on random weights. The rotary frequencies are not in the
     # file, so they come from a model without layers. (Releases before 4.48 keep them in every

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..errors import AssetError
 from .llama_config import LlamaShape, check_rotation, no_rotation
-from .torchaudio_import import ensure_torchaudio
+from .transformers_import import importing_transformers
 
 
 def rotary_tables(shape: LlamaShape) -> tuple[Tensor, Tensor]:
@@ -31,8 +31,8 @@ def _plain_tables(shape: LlamaShape, positions: Tensor) -> tuple[Tensor, Tensor]
 
 def _scaled_tables(shape: LlamaShape, positions: Tensor) -> tuple[Tensor, Tensor]:
     """Return the tables of a scaled embedding; transformers implements the kinds of scaling."""
-    ensure_torchaudio()
-    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+    with importing_transformers():
+        from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
     from .llama import llama_config
 

@@ -31,7 +31,8 @@ from .decoder_layers import (
 )
 from .dvae import DVAE, MelDecoder
 from .streaming_decoder import DecoderInput, check_inputs
-from .vocoder import LARGEST_MAGNITUDE, Vocoder
+from .vocoder import Vocoder
+from .vocoder_modules import LARGEST_MAGNITUDE
 
 # From windows of n rows without padding all outputs that have their whole context, in one tensor:
 # n - span + 1 of each window, or a whole multiple of as many.
@@ -224,7 +225,7 @@ def _residual(layer: ConvNeXtLayer, windows: Sequence[Tensor]) -> Tensor:
     y: Tensor = block.norm(torch.cat(parts))
     y = block.pwconv2(block.act(block.pwconv1(y)))
     skip = torch.cat([window[reach : len(window) - reach] for window in windows])
-    return skip + (y if scale is None else y * scale)
+    return skip + y * scale
 
 
 def _convolution(layer: ConvolutionLayer, windows: Sequence[Tensor]) -> Tensor:

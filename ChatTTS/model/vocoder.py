@@ -1,4 +1,4 @@
-"""The vocoder: log-mel to samples, on the modules of the vocos package."""
+"""The vocoder: log-mel to samples."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from torch import Tensor, nn
 
 from ..checkpoints.tensor_file import RESTORE
 from ..config import VocosConfig
-from ..errors import AssetError, ConfigError
-from .placement import computed
-from .torchaudio_import import import_vocos
+from ..errors import AssetError, ConfigError, shown
+from .mel import LogMel
+from .vocoder_modules import ISTFT, ISTFTHead, VocosBackbone
 
-# The vocos package limits magnitudes to this value.
-LARGEST_MAGNITUDE = 1e2
+_FEATURE_FLOOR = 1e-7  # of this model's mel features, which it is not given when it speaks
 
 
 class Vocoder(nn.Module):
-    """Vocos (Siuzdak, 2023): ConvNeXt blocks on mel frames, then an inverse Fourier transform."""
+    """Vocos (Siuzdak, 2023): ConvNeXt blocks on mel frames, then an inverse Fourier transform.
+
+    Raises:
+        ConfigError: the frames are not centred.
+    """
 
     def __init__(self, config: VocosConfig) -> None:
         super().__init__()
-        vocos = import_vocos()
         mel = config.mel
+        if mel.padding != ISTFT.padding:
+            raise ConfigError(f"a vocoder's padding is {ISTFT.padding}, not {shown(mel.padding)}")
         self.config = config
-        with computed():
-            self.feature_extractor = vocos.feature_extractors.MelSpectrogramFeatures(
-                mel.sample_rate, mel.n_fft, mel.hop_length, mel.n_mels, mel.padding
-            )
-        self.backbone = vocos.models.VocosBackbone(
+        self.feature_extractor = LogMel(mel, _FEATURE_FLOOR)
+        self.backbone = VocosBackbone(
             mel.n_mels, config.dim, config.intermediate_dim, config.num_layers
         )
-        self.head = vocos.heads.ISTFTHead(config.dim, mel.n_fft, mel.hop_length, mel.padding)
+        self.head = ISTFTHead(config.dim, mel.n_fft, mel.hop_length)
 
     @property
     def reach(self) -> int:

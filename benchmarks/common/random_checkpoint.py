@@ -27,7 +27,7 @@ from torch import Tensor, nn
 import ChatTTS
 from ChatTTS.config import Config, ConvNetConfig, EmbedConfig, GPTConfig, VocosConfig
 from ChatTTS.model.dvae import DVAE, MelDecoder
-from ChatTTS.model.torchaudio_import import ensure_torchaudio
+from ChatTTS.model.transformers_import import importing_transformers
 from ChatTTS.model.vocoder import Vocoder
 from ChatTTS.utils import base16384
 
@@ -124,8 +124,8 @@ def _tensors(module: nn.Module) -> dict[str, Tensor]:
 
 def _llama(sizes: GPTConfig, config_file: Path) -> dict[str, Tensor]:
     """Return a new Llama's tensors, and write its own configuration to ``config_file``."""
-    ensure_torchaudio()  # transformers imports it wherever it is installed
-    from transformers import LlamaConfig, LlamaModel
+    with importing_transformers():
+        from transformers import LlamaConfig, LlamaModel
 
     config = LlamaConfig(
         **asdict(sizes), vocab_size=8, bos_token_id=None, eos_token_id=None, pad_token_id=None

@@ -51,9 +51,6 @@ def prepare() -> dict[str, Any]:
     import torch
     import transformers  # noqa: F401
 
-    from ChatTTS.model.torchaudio_import import import_vocos
-
-    import_vocos()
     torch.ones(512, 512) @ torch.ones(512, 512)
     return {"resident": resident_bytes()}
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ChatTTS.checkpoints.adapters import CONFIG, SPEAKER, WEIGHTS
 from ChatTTS.errors import EngineUnavailableError
-from ChatTTS.model.torchaudio_import import ensure_torchaudio
+from ChatTTS.model.transformers_import import importing_transformers
 from ChatTTS.voice_learning.language_model import LanguageModel
 from ChatTTS.voice_learning.sequences import CodeBatch
 
@@ -106,9 +106,9 @@ def _without_paths(path: Path) -> None:
 
 
 def _peft() -> Any:
-    ensure_torchaudio()  # it imports transformers, which imports that
     try:
-        import peft
+        with importing_transformers():
+            import peft
     except ImportError as error:
         raise EngineUnavailableError(
             f"fine-tuning needs peft ({error}): pip install 'chattts-velocity[finetune]'"

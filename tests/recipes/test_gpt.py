@@ -12,7 +12,7 @@ import torch
 
 from ChatTTS.model.llama import llama_config
 from ChatTTS.model.tokenizer import Tokenizer, code_prompt, refine_prompt
-from ChatTTS.model.torchaudio_import import ensure_torchaudio
+from ChatTTS.model.transformers_import import importing_transformers
 from ChatTTS.voice_learning.sequences import IGNORED
 from recipes.bundled_voice import coded, gpt, speakers
 from recipes.bundled_voice.batches import Mixture, SpeechBatch, Steps, speech_batch, text_batch
@@ -177,8 +177,8 @@ def test_steps_repeat_and_hold_their_budget_and_samples() -> None:
 
 
 def test_the_llama_is_that_of_transformers() -> None:
-    ensure_torchaudio()  # before transformers is imported
-    from transformers import LlamaModel
+    with importing_transformers():
+        from transformers import LlamaModel
 
     torch.manual_seed(0)
     ours = Llama(SIZES.llama)

@@ -25,7 +25,7 @@ from ..decoder_layers import (
     OverlapAddLayer,
     block_scale,
 )
-from ..vocoder import LARGEST_MAGNITUDE
+from ..vocoder_modules import LARGEST_MAGNITUDE
 
 # What a layer that takes each row by itself does with rows [B, T, channels].
 _RowFunction = Callable[[Tensor], Tensor]
@@ -127,11 +127,10 @@ def _convolution(description: ConvolutionLayer) -> CudaLayer:
 
 
 def _residual(description: ConvNeXtLayer, dtype: torch.dtype) -> CudaLayer:
-    """A ConvNeXt block of this package or of vocos."""
+    """A ConvNeXt block, of a mel decoder or of the vocoder."""
     block, span = description.block, description.span
     conv, wide, narrow = block.dwconv, block.pwconv1, block.pwconv2
-    scale = block_scale(block)
-    scale = torch.ones_like(narrow.bias) if scale is None else scale.detach()
+    scale = block_scale(block).detach()
     (dilation,) = conv.dilation
     taps = conv.weight.detach().squeeze(1).T.contiguous()  # [kernel, C]
     wide_weight, wide_bias = wide.weight.detach().to(dtype), wide.bias.detach().to(dtype)

@@ -88,8 +88,8 @@ class ConvNeXtStack(nn.Module):
         layers: the blocks as the kernels read them; they live as long as the stack.
 
     Args:
-        blocks: ``ConvNeXtBlock`` of this package or of vocos, all of one shape, with their weights.
-            Nothing of them is kept.
+        blocks: ``ConvNeXtBlock`` or ``VocosBlock``, all of one shape, with their weights. Nothing
+            of them is kept.
         team: the threads that compute. One call at a time may use them.
         kind: ``float32`` or ``bfloat16``; how the matrices are kept. The convolutions
             and norms are float32.
@@ -125,11 +125,8 @@ class ConvNeXtStack(nn.Module):
         )
         self.layers = (NativeLayer * len(blocks))(*layers)
 
-    def forward(self, x: Tensor, cond_embedding_id: None = None) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """Return float32 outputs [B, channels, T], whose channels come last in memory.
-
-        Args:
-            cond_embedding_id: an argument that the backbone of vocos passes; always ``None``.
 
         Raises:
             ConfigError: ``x`` has another number of channels or dimensions.
@@ -154,7 +151,6 @@ class ConvNeXtStack(nn.Module):
     def _pack(self, block: Any, kind: str) -> tuple[int, ...]:
         """Return the pointers of a ``VelocityConvNeXtBlock``."""
         vector, matrix = self._packing.vector, self._packing.matrix
-        scale = block_scale(block)
         return (
             vector(block.dwconv.weight[:, 0].T),
             vector(block.dwconv.bias),
@@ -164,7 +160,7 @@ class ConvNeXtStack(nn.Module):
             vector(block.pwconv1.bias),
             matrix(block.pwconv2.weight, kind),
             vector(block.pwconv2.bias),
-            vector(torch.ones(self.channels) if scale is None else scale),
+            vector(block_scale(block)),
         )
 
 

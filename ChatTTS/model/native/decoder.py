@@ -32,7 +32,8 @@ from ..decoder_layers import (
 )
 from ..dvae import MelDecoder
 from ..streaming_decoder import DecoderInput, check_inputs, check_owner
-from ..vocoder import LARGEST_MAGNITUDE, Vocoder
+from ..vocoder import Vocoder
+from ..vocoder_modules import LARGEST_MAGNITUDE
 from .convnext import ConvNeXtStack, Packing, kept_floats, padded
 from .library import (
     CONVOLUTION,

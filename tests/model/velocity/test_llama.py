@@ -19,7 +19,7 @@ from torch import Tensor
 from ChatTTS.model.llama_config import LlamaShape
 from ChatTTS.model.native.library import ALIGNMENT
 from ChatTTS.model.rotary import rotary_tables
-from ChatTTS.model.torchaudio_import import ensure_torchaudio
+from ChatTTS.model.transformers_import import importing_transformers
 from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.llama import LlamaModel
 from ChatTTS.model.velocity.matrices import WholeMatrix
@@ -120,8 +120,8 @@ def test_a_stretched_rotary_embedding(tmp_path: Path, name: str) -> None:
 
 
 def test_rotary_tables_are_those_of_transformers() -> None:
-    ensure_torchaudio()
-    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+    with importing_transformers():
+        from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
     from ChatTTS.model.llama import llama_config
 

@@ -437,7 +437,7 @@ def run(code: str) -> str:
     return done.stdout
 
 
-HEAVY = ("transformers", "matplotlib", "vocos", "torchaudio", "sounddevice", "triton")
+HEAVY = ("torch", "transformers", "matplotlib", "einx", "sounddevice", "triton")
 
 
 @pytest.mark.parametrize("module", ["ChatTTS", "ChatTTS.cli"])
@@ -478,3 +478,22 @@ for module in pkgutil.walk_packages(ChatTTS.__path__, "ChatTTS."):
         if name != "ChatTTS" and not name.endswith("__main__") and not is_in(name, left_out)
     }
     assert imported == expected
+
+
+@pytest.mark.slow
+def test_speech_on_velocity_imports_neither_transformers_nor_torchs_compiler() -> None:
+    code = """
+import sys, ChatTTS
+chat = ChatTTS.Chat()
+chat.load_or_raise("custom", custom_path="tests/data/model-a", device="cpu", use_vllm=True)
+params = chat.InferCodeParams(max_new_token=8, manual_seed=1)
+for use_decoder in (True, False):
+    chat.infer("hello", skip_refine_text=True, use_decoder=use_decoder, params_infer_code=params)
+print(*sys.modules)
+"""
+    loaded = set(run(code).split())
+    assert "ChatTTS.model.velocity.llm_engine" in loaded
+    assert (
+        loaded & {"transformers", "vector_quantize_pytorch", "einx", "sympy", "torch._dynamo"}
+        == set()
+    )

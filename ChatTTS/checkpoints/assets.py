@@ -252,6 +252,12 @@ def _whole(folder: AssetFolder) -> AssetFolder:
 
 
 def _cached(cache: Path | None = None) -> AssetFolder | None:
+    from huggingface_hub import constants
+
+    # Downloads are imported with a client of HTTP, which takes long where nothing is stored.
+    stored = cache or Path(constants.HF_HUB_CACHE)
+    if not (stored / f"models--{REPOSITORY.replace('/', '--')}").is_dir():
+        return None
     import huggingface_hub
 
     try:

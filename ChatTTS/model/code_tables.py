@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ..errors import ChatTTSError
-from .dvae import DVAE, MelDecoder, Quantizer
+from .dvae import DVAE, MelDecoder
+from .quantizer import Quantizer
 
 
 class FrameFeatures:
@@ -65,9 +66,7 @@ class CodeTables:
     def __init__(self, quantizer: Quantizer) -> None:
         groups = []
         for group in copy.deepcopy(quantizer.quantizer.rvqs).cpu():
-            codes = torch.arange(group.codebook_size, device="cpu")
-            codes = codes.repeat(group.num_quantizers, 1).T
-            vectors = group.get_codes_from_indices(codes.unsqueeze(0))[:, 0].double()  # [R, n, d]
+            vectors = group.codebooks.double()  # [R, n, d]
             # In float64, so that summing table rows is the only source of rounding errors.
             project = group.project_out.double()
             bias = project(torch.zeros_like(vectors[0]))

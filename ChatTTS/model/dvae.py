@@ -1,7 +1,6 @@
 """The convolutional parts: hidden states or codes to mel, and audio to codes.
 
-ConvNeXt blocks (Liu et al., 2022) in one dimension, as in Vocos (Siuzdak, 2023), and a grouped
-residual finite scalar quantiser (Mentzer et al., 2023) from vector-quantize-pytorch.
+ConvNeXt blocks (Liu et al., 2022) in one dimension, as in Vocos (Siuzdak, 2023), and a quantiser.
 """
 
 from __future__ import annotations
@@ -10,12 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from vector_quantize_pytorch import GroupedResidualFSQ
 
-from ..config import ConvNetConfig, DVAEConfig, MelConfig, QuantizerConfig
+from ..config import ConvNetConfig, DVAEConfig, MelConfig
 from .cuda.precision import ieee_convolutions, ieee_float32
 from .mel import LogMel
-from .placement import computed
+from .quantizer import Quantizer
 
 _KERNEL, _DILATION = 7, 2
 
@@ -102,32 +100,6 @@ def two_frames_each(features: Tensor) -> Tensor:
     """Return [B, C, 2 T] of [B, 2 C, T]: the halves of the channels are frames 2t and 2t + 1."""
     first, second = features.chunk(2, dim=1)
     return torch.stack([first, second], dim=-1).flatten(2)
-
-
-class Quantizer(nn.Module):
-    """Vectors to codes and back; codebooks are ordered by group, then residual."""
-
-    def __init__(self, config: QuantizerConfig) -> None:
-        super().__init__()
-        self.groups = config.G
-        with computed():
-            self.quantizer = GroupedResidualFSQ(
-                dim=config.dim,
-                levels=list(config.levels),
-                num_quantizers=config.R,
-                groups=config.G,
-            )
-
-    def embed(self, codes: Tensor) -> Tensor:
-        """Return the features [B, dim, T] of codes [B, G * R, T]."""
-        grouped = codes.unflatten(1, (self.groups, -1)).permute(1, 0, 3, 2)  # [G, B, T, R]
-        features: Tensor = self.quantizer.get_output_from_indices(grouped)
-        return features.transpose(1, 2)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Return the codes [B, G * R, T] of features [B, dim, T]."""
-        indices: Tensor = self.quantizer(features.transpose(1, 2))[1]  # [G, B, T, R]
-        return indices.permute(1, 0, 3, 2).flatten(1, 2)
 
 
 class DVAE(MelDecoder):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..checkpoints.tensor_file import TensorFile
 from ..checkpoints.tensors import check_tensors, load_module
 from ..config import EmbedConfig
-from .placement import Placement
+from .placement import Placement, computed
 
 _LEAST_NORM = 1e-12
 
@@ -36,14 +36,15 @@ class Embed(nn.Module):
         self.num_codebooks = config.num_vq
         self.num_audio_tokens = config.num_audio_tokens
         codes = config.num_vq * config.num_audio_tokens
-        self.text = nn.Embedding(config.num_text_tokens, config.hidden_size)
-        self.code = nn.Embedding(codes, config.hidden_size)
+        self.text = _table(config.num_text_tokens, config.hidden_size)
+        self.code = _table(codes, config.hidden_size)
         # Engines may replace these by linear layers of their own.
         self.head_text: nn.Module = nn.Linear(
             config.hidden_size, config.num_text_tokens, bias=False
         )
         self.head_code: nn.Module = nn.Linear(config.hidden_size, codes, bias=False)
-        offsets = torch.arange(config.num_vq) * config.num_audio_tokens
+        with computed():
+            offsets = torch.arange(config.num_vq) * config.num_audio_tokens
         self.register_buffer("offsets", offsets, persistent=False)
         self.offsets: Tensor
 
@@ -81,6 +82,17 @@ class Embed(nn.Module):
         """Return float32 logits [B, num_codebooks, audio tokens] of hidden states [B, hidden]."""
         logits: Tensor = self.head_code(hidden)
         return logits.float().view(-1, self.num_codebooks, self.num_audio_tokens)
+
+
+def _table(rows: int, width: int) -> nn.Embedding:
+    """Return an embedding with start values, unless it is built on the meta device.
+
+    There, drawing them imports torch's compiler, which takes longer than loading a checkpoint.
+    """
+    table: nn.Embedding = nn.Embedding.from_pretrained(torch.empty(rows, width), freeze=False)
+    if not table.weight.is_meta:
+        table.reset_parameters()
+    return table
 
 
 def published_sizes(config: EmbedConfig) -> dict[str, tuple[int, ...]]:
@@ -132,5 +144,4 @@ def load_embed(file: Path, config: EmbedConfig, placement: Placement) -> Embed:
     with torch.device("meta"):
         embed = Embed(config).to(placement.dtype)
     load_module(embed, from_published(tensors, config.num_vq), file=file)
-    embed.offsets = torch.arange(config.num_vq) * config.num_audio_tokens
     return embed.to(placement.device).eval().requires_grad_(False)

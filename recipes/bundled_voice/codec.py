@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from ChatTTS.config import ConvNetConfig, DVAEConfig, QuantizerConfig
-from ChatTTS.model.dvae import DVAE, MelDecoder, Quantizer
+from ChatTTS.model.dvae import DVAE, MelDecoder
+from ChatTTS.model.quantizer import Quantizer
 
 from .checkpoints import load_average
 from .features import MEL, SPREAD_FROM, log_mel, pieces, spread
@@ -125,7 +126,7 @@ def quantize(
         values before they are bounded and rounded to those codes, [B, T, G * levels].
     """
     outputs, firsts, unbounded = [], [], []
-    groups = quantizer.quantizer.rvqs
+    groups = quantizer.quantizer.coders()
     parts = features.transpose(1, 2).chunk(len(groups), dim=-1)
     for group, part in zip(groups, parts, strict=True):
         limit = group.soft_clamp_input_value

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from ChatTTS.config import ConvNetConfig, QuantizerConfig, VocosConfig
-from ChatTTS.model.dvae import DVAE, MelDecoder, Quantizer
+from ChatTTS.model.dvae import DVAE, MelDecoder
+from ChatTTS.model.quantizer import Quantizer
 from ChatTTS.model.vocoder import Vocoder
 from recipes.bundled_voice.adversary import Discriminator, discriminator_loss, generator_losses
 from recipes.bundled_voice.checkpoints import load_average

@@ -1,0 +1,122 @@
+"""Codes of sound: a grouped residual finite scalar quantiser (Mentzer et al., 2023).
+
+A code rounds a few values, each to one of its levels from -1 to 1. The code's index counts these
+levels, those of the first value fastest. The next code of the group rounds what is left, in steps
+that are smaller by the number of levels.
+
+Codes become features here. Features become codes in vector-quantize-pytorch, which is imported
+only then, since its import takes longer than a sentence does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..config import QuantizerConfig
+from .placement import computed
+
+
+class Quantizer(nn.Module):
+    """Vectors to codes and back; codebooks are ordered by group, then residual."""
+
+    def __init__(self, config: QuantizerConfig) -> None:
+        super().__init__()
+        self.groups = config.G
+        self.quantizer = GroupedResidualCodes(config)
+
+    def embed(self, codes: Tensor) -> Tensor:
+        """Return the features [B, dim, T] of codes [B, G * R, T].
+
+        Raises:
+            IndexError: there is no such code.
+        """
+        grouped = codes.unflatten(1, (self.groups, -1)).permute(1, 0, 3, 2)  # [G, B, T, R]
+        return self.quantizer.get_output_from_indices(grouped).transpose(1, 2)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the codes [B, G * R, T] of features [B, dim, T]."""
+        indices: Tensor = self.quantizer(features.transpose(1, 2))[1]  # [G, B, T, R]
+        return indices.permute(1, 0, 3, 2).flatten(1, 2)
+
+
+class GroupedResidualCodes(nn.Module):
+    """Groups of codes, each of an equal part of the features."""
+
+    def __init__(self, config: QuantizerConfig) -> None:
+        super().__init__()
+        self.codebook_size = math.prod(config.levels)
+        self.rvqs: Any = nn.ModuleList(
+            ResidualCodes(config.dim // config.G, config.levels, config.R) for _ in range(config.G)
+        )
+
+    def get_output_from_indices(self, indices: Tensor) -> Tensor:
+        """Return the features [B, T, dim] of indices [G, B, T, R]; scripts use this name."""
+        return torch.cat([g(i) for g, i in zip(self.rvqs, indices, strict=True)], dim=-1)
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the features [B, T, dim] that codes make of some, and the indices [G, B, T, R]."""
+        parts = features.chunk(len(self.rvqs), dim=-1)
+        rounded = [coder(part) for coder, part in zip(self.coders(), parts, strict=True)]
+        return torch.cat([part for part, _ in rounded], dim=-1), torch.stack(
+            [i for _, i in rounded]
+        )
+
+    def coders(self) -> list[Any]:
+        """Return each group as a ``ResidualFSQ`` of vector-quantize-pytorch with its weights."""
+        from vector_quantize_pytorch import ResidualFSQ
+
+        coders = []
+        for group in self.rvqs:
+            levels, count = group.levels, group.num_quantizers
+            with computed():
+                # Without projections of its own, for which it would draw random numbers.
+                coder = ResidualFSQ(dim=len(levels), levels=levels, num_quantizers=count)
+            coder.to(group.codebooks.device)
+            coder.project_in, coder.project_out = group.project_in, group.project_out
+            coders.append(coder)
+        return coders
+
+
+class ResidualCodes(nn.Module):
+    """The codes of a group, and the products between its features and their few values.
+
+    Attributes:
+        levels: of each value.
+        num_quantizers: R, the codes of a frame.
+        codebook_size: how many codes there are.
+        codebooks: the values [R, codebook_size, values] of each code.
+    """
+
+    def __init__(self, dim: int, levels: Sequence[int], num_quantizers: int) -> None:
+        super().__init__()
+        self.levels, self.num_quantizers = list(levels), num_quantizers
+        self.codebook_size = math.prod(levels)
+        is_projected = dim != len(levels)
+        self.project_in = nn.Linear(dim, len(levels)) if is_projected else nn.Identity()
+        self.project_out = nn.Linear(len(levels), dim) if is_projected else nn.Identity()
+        with computed():
+            self.register_buffer("codebooks", self._values(), persistent=False)
+        self.codebooks: Tensor
+
+    def forward(self, indices: Tensor) -> Tensor:
+        """Return the features [B, T, dim] of indices [B, T, R].
+
+        Raises:
+            IndexError: there is no such code.
+        """
+        books = zip(self.codebooks, indices.unbind(-1), strict=True)
+        values = torch.stack([nn.functional.embedding(i, book) for book, i in books])
+        features: Tensor = self.project_out(values.sum(dim=0))
+        return features
+
+    def _values(self) -> Tensor:
+        levels = torch.tensor(self.levels)
+        places = torch.tensor([math.prod(self.levels[:i]) for i in range(len(levels))])
+        chosen = torch.arange(self.codebook_size)[:, None] // places % levels
+        values = chosen * (2 / (levels - 1)) - 1
+        return torch.stack([values * levels.float() ** -i for i in range(self.num_quantizers)])

@@ -373,7 +373,7 @@ def declared() -> tuple[set[str], set[str]]:
         for line in lines
         if name not in FOR_TESTS
     }
-    return core, extras
+    return core, extras - {project["name"]}  # which the extra `all` names
 
 
 def third_party() -> Iterator[tuple[str, Import]]:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-
-from ..model.transformers_import import importing_transformers
 
 
 @dataclass(frozen=True)
@@ -79,24 +76,22 @@ OPTIONAL = (
             ("starlette>=0.40", ""),
             ("pydantic>=2.9", ""),
             ("anyio>=4.4", ""),
-            ("uvicorn>=0.34", ""),
+            ("uvicorn>=0.34,<0.55", ""),
             ("websockets>=13", ""),
             ("python-multipart>=0.0.18", ""),
-            ("grpcio>=1.66", "grpc"),
-            ("grpcio-health-checking>=1.66", "grpc_health"),
-            ("grpcio-reflection>=1.66", "grpc_reflection"),
             ("protobuf>=5.27.2", "google.protobuf"),
             ("prometheus-client>=0.21", ""),
             ("av>=17", ""),
-            ("wyoming>=1.7", ""),
-            ("zeroconf>=0.132", ""),
         )
     ),
+    Package("grpcio>=1.66", "for serve, gRPC", "grpc"),
+    Package("grpcio-health-checking>=1.66", "for serve, gRPC", "grpc_health"),
+    Package("grpcio-reflection>=1.66", "for serve, gRPC", "grpc_reflection"),
+    Package("wyoming>=1.7", "for serve --wyoming-port"),
+    Package("zeroconf>=0.132", "for serve --wyoming-port"),
     Package("mcp>=2.1", "for mcp"),
     Package("mcp-types>=2.1", "for mcp"),
     *((Package("tomli>=2", "for read --voices"),) if sys.version_info < (3, 11) else ()),
-    Package("peft>=0.18,<0.22", "for recipes/fine_tune"),
-    Package("safetensors>=0.4.3", "for recipes/fine_tune"),
     # On Python 3.10 it needs other versions of the packages for serve than the tested ones.
     *(
         (Package("ray[serve]>=2.60,<2.70", "for serve --data-parallel-size"),)
@@ -104,9 +99,6 @@ OPTIONAL = (
         else ()
     ),
 )
-
-# Those that import transformers, and this itself.
-_ON_TRANSFORMERS = ("transformers", "peft")
 
 
 def check_package(package: Package) -> PackageStatus:
@@ -118,8 +110,7 @@ def check_package(package: Package) -> PackageStatus:
     if not satisfies(found, package.requirement):
         return PackageStatus(f"{found} does not fit {package.requirement}", installable=True)
     try:
-        with importing_transformers() if package.name in _ON_TRANSFORMERS else nullcontext():
-            importlib.import_module(package.module)
+        importlib.import_module(package.module)
     except Exception as error:  # a broken installation may raise anything
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         return PackageStatus(f"{found} does not import: {reason}")

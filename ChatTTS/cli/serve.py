@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,8 @@ the sound of a seed does not depend on other requests. --dtype auto is faster.
 Exit status: 0 after Ctrl-C or SIGTERM, 70 if the engine failed (restart the server), 1 if the
 server could not start, 2 for a wrong command line, 130 after a second Ctrl-C.
 """
+_GRPC_PORT = 50051
+_GRPC_PACKAGES = ("grpc", "grpc_health", "grpc_reflection")
 _WYOMING_PORT = 10200  # that of Piper
 _log = logging.getLogger("ChatTTS.serving")
 # Options that are limits: name of the field of Limits, metavar, help.
@@ -105,9 +108,8 @@ def add_to(commands: Commands) -> None:
     address.add_argument(
         "--grpc-port",
         type=int,
-        default=50051,
         metavar="PORT",
-        help="port of gRPC (default %(default)s)",
+        help=f"port of gRPC (default {_GRPC_PORT}, where the extra grpc is installed)",
     )
     address.add_argument("--no-grpc", action="store_true", help="do not serve gRPC")
     address.add_argument(
@@ -337,6 +339,8 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
         note(f"ready: {server.url} (the page, REST, WebSocket)")
         if server.grpc_port is not None:
             note(f"       {settings.host}:{server.grpc_port} (gRPC). Ctrl-C ends it")
+        elif not args.no_grpc:
+            note("       no gRPC: pip install 'chattts-velocity[grpc]'. Ctrl-C ends it")
         if server.wyoming_port is not None:
             note(f"       {settings.host}:{server.wyoming_port} (Wyoming)")
 
@@ -386,7 +390,7 @@ def _settings(args: argparse.Namespace) -> Settings:
     return Settings(
         host=args.host,
         port=args.port,
-        grpc_port=None if args.no_grpc else args.grpc_port,
+        grpc_port=_grpc_port(args),
         wyoming_port=args.wyoming_port,
         wyoming_without_keys=args.wyoming_without_keys,
         announces=not args.no_announce,
@@ -411,6 +415,19 @@ def _settings(args: argparse.Namespace) -> Settings:
         protocols=_protocols(args.protocols),
         limits=Limits(**limits),
     )
+
+
+def _grpc_port(args: argparse.Namespace) -> int | None:
+    """Return the port that was asked for; without a word of it, gRPC is served where it can be."""
+    if args.no_grpc:
+        return None
+    if args.grpc_port is None and not _has_grpc():
+        return None
+    return _GRPC_PORT if args.grpc_port is None else int(args.grpc_port)
+
+
+def _has_grpc() -> bool:
+    return all(find_spec(name) is not None for name in _GRPC_PACKAGES)
 
 
 def _protocols(names: str | None) -> tuple[str, ...]:

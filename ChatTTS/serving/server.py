@@ -24,7 +24,6 @@ from .local_model import LocalModel
 from .metrics import ServerMetrics
 from .model import SpeechModel
 from .rest import create_app
-from .riva import serve_grpc
 from .riva.realtime import add_to as add_realtime
 from .scripts import ScriptJobs
 from .service import SpeechService
@@ -132,6 +131,8 @@ class Server:
             await starting.enter_async_context(serve_http(app, settings, bound, connections))
             self.port = bound.getsockname()[1]
             if settings.grpc_port is not None:
+                from .riva import serve_grpc
+
                 grpc_server = await serve_grpc(service, authenticator, settings, most_grpc)
                 starting.push_async_callback(grpc_server.stop, _CLOSING_SECONDS)
                 self.grpc_port = grpc_server.port
@@ -146,12 +147,8 @@ class Server:
         return self
 
     async def _serve_wyoming(self, port: int, starting: contextlib.AsyncExitStack) -> None:
-        try:
-            from .wyoming import announced, reachable_addresses, serve_wyoming
-        except ImportError as error:
-            raise ConfigError(
-                f"Wyoming's packages are not here ({error}): pip install 'chattts-velocity[serve]'"
-            ) from error
+        from .wyoming import announced, reachable_addresses, serve_wyoming
+
         settings = self.settings
         bound = bind(settings.host, port, "--wyoming-port")
         starting.callback(bound.close)

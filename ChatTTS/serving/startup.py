@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 from ..errors import ConfigError
@@ -19,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def reserve(settings: Settings) -> socket.socket:
-    """Check the ports, the TLS files, and the folders of voices and of scripts.
+    """Check the packages, the ports, the TLS files, and the folders of voices and of scripts.
 
     Returns:
         The bound socket of HTTP.
@@ -27,6 +28,7 @@ def reserve(settings: Settings) -> socket.socket:
     Raises:
         ConfigError: one of them cannot be used; the message names it.
     """
+    _check_packages(settings)
     check_tls(settings)
     _check_voices(settings)
     _check_scripts(settings)
@@ -41,6 +43,24 @@ def reserve(settings: Settings) -> socket.socket:
         bound.close()
         raise
     return bound
+
+
+def _check_packages(settings: Settings) -> None:
+    """Import the interfaces whose packages are extras."""
+    wanted = (
+        (settings.grpc_port, "riva.server", "gRPC", "grpc", "grpc_port=None (--no-grpc)"),
+        (settings.wyoming_port, "wyoming", "Wyoming", "wyoming", "no wyoming_port"),
+    )
+    for port, module, name, extra, without in wanted:
+        if port is None:
+            continue
+        try:
+            import_module(f".{module}", __package__)
+        except ImportError as error:
+            raise ConfigError(
+                f"{name}'s packages are not here ({error}): pip install "
+                f"'chattts-velocity[{extra}]', or serve without it: {without}"
+            ) from error
 
 
 def warn_if_open(settings: Settings) -> None:

@@ -111,7 +111,7 @@ def _peft() -> Any:
             import peft
     except ImportError as error:
         raise EngineUnavailableError(
-            f"fine-tuning needs peft ({error}): pip install 'chattts-velocity[finetune]'"
+            f"fine-tuning needs peft ({error}): pip install -c constraints.txt --group finetune"
         ) from error
     return peft
 

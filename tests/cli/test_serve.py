@@ -19,6 +19,7 @@ import ChatTTS.core
 import ChatTTS.serving.server as server_module
 import ChatTTS.serving.startup as startup
 from ChatTTS.cli import main
+from ChatTTS.cli import serve as serve_command
 from ChatTTS.serving.settings import Limits, Settings
 
 from ..support.cli_tools import FakeChat
@@ -180,6 +181,44 @@ def test_without_grpc(serve: FakeServe, capfd: pytest.CaptureFixture[str]) -> No
     assert main(["serve", "--no-grpc", "--grpc-port", "2"]) == 0
     assert serve.told.grpc_port is None
     assert "gRPC" not in capfd.readouterr().err
+
+
+def test_grpc_is_served_where_its_packages_are(
+    serve: FakeServe, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serve_command, "find_spec", lambda name: None)
+    assert main(["serve"]) == 0
+    assert serve.told.grpc_port is None
+    assert "no gRPC: pip install 'chattts-velocity[grpc]'" in capfd.readouterr().err
+    assert main(["serve", "--grpc-port", "2"]) == 0
+    assert serve.told.grpc_port == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "module", "package"),
+    [("--grpc-port", "riva.server", "grpc"), ("--wyoming-port", "wyoming", "zeroconf")],
+)
+def test_an_option_whose_packages_are_missing_names_their_extra(
+    chat: FakeChat,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    option: str,
+    module: str,
+    package: str,
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(f"ChatTTS.serving.{module}")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    others = [] if option == "--grpc-port" else ["--no-grpc"]
+    assert main(["serve", "--port", "0", option, "0", *others]) == 1
+    err = capfd.readouterr().err
+    assert f"import of {package} halted" in err
+    extra = option.strip("-").partition("-")[0]
+    assert f"pip install 'chattts-velocity[{extra}]'" in err
+    assert err.count("\n") == 1
+    assert not chat.loaded
 
 
 @pytest.mark.parametrize(

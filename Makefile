@@ -24,7 +24,7 @@ SENTENCE := Hello, this is a small voice that was trained from scratch. It speak
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage test-slow sweep-text test-gpu test-machines test-busy test-lowest test-plain test-scale
-.PHONY: test-clients lint-page
+.PHONY: test-clients lint-page licences
 .PHONY: wheels test-delivered sanitize peer-scripts format references clean
 
 help:  ## list the targets
@@ -156,6 +156,9 @@ test-delivered: $(INSTALLED_DEV)  ## kernels of Linux's and Windows' wheels in d
 	  $$($(RUNS_HERE) $(FOUND)/*win*.whl/$(DELIVERED)/*.dll) >> $(FOUND)/said
 	cat $(FOUND)/said
 	test $$(grep -o 'in eight bits [0-9a-f]*' $(FOUND)/said | sort -u | wc -l) = 1
+
+licences: $(INSTALLED_DEV)  ## list the packages of a plain install with their licences; fails for some
+	$(BIN)/python -m recipes.licences
 
 peer-scripts: $(INSTALLED_DEV)  ## run the published repository's scripts: make peer-scripts REPO=FOLDER
 	$(BIN)/python -m tests.scripts.peer_scripts "$(REPO)"

@@ -1,1 +1,1 @@
-"""Recipes that make the data that the package ships."""
+"""Recipes that make the data and the wheels that the package ships, and list its licences."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -182,6 +184,27 @@ def test_a_wheel_stays_under_32_megabytes() -> None:
 def test_every_package_is_found() -> None:
     packages = {path.parent for path in (ROOT / "ChatTTS").rglob("*.py")}
     assert all((package / "__init__.py").is_file() for package in packages)
+
+
+@pytest.fixture
+def kernels_note(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Return the function of `setup.py` that writes what a build says of the kernels."""
+    setuptools = pytest.importorskip("setuptools")
+    monkeypatch.setattr(setuptools, "setup", lambda **_: None)
+    monkeypatch.delenv("CXX", raising=False)
+    note: Callable[..., str] = runpy.run_path(str(ROOT / "setup.py"))["kernels_note"]
+    return note
+
+
+def test_a_build_says_where_kernels_come_from(
+    kernels_note: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "there is no C++ compiler here" in kernels_note(())
+    assert f"compiled at the first start, by {sys.executable} " in kernels_note(
+        ("no-such-compiler", sys.executable)
+    )
+    monkeypatch.setenv("CXX", f"{sys.executable} -O2")
+    assert f"compiled at the first start, by {sys.executable} " in kernels_note(())
 
 
 def test_the_command_exists() -> None:

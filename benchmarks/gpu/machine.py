@@ -16,7 +16,7 @@ from ..common.report import machine
 from .scale import Task
 from .timing import copy_rate
 
-_PACKAGES = ("triton", "transformers", "safetensors", "numpy", "vocos")
+_PACKAGES = ("triton", "transformers", "safetensors", "numpy")
 
 
 def measure(task: Task) -> None:

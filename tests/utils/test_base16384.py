@@ -74,7 +74,7 @@ def test_every_length_comes_back() -> None:
 
 
 def test_the_same_as_pybase16384() -> None:
-    peer = pytest.importorskip("pybase16384", reason="the reference for base16384 is not installed")
+    peer = pytest.importorskip("pybase16384", reason="pybase16384, the reference, is not installed")
     draw = random.Random(1)
     for length in [*range(1, 60), 1000, 4093]:
         data = draw.randbytes(length)

@@ -1,0 +1,1 @@
+"""The recipe that makes a voice that reads phonemes."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
 from .errors import ConfigError, shown
+from .front_ends import FRONT_ENDS
 from .utils.untrusted import parse_json, read_json
 
 T = TypeVar("T")
@@ -138,6 +139,8 @@ class VoiceDefaults:
         samples_trained: whether the model was trained to follow sample prompts.
         characters: those beyond the published set that the voice was trained on, which the text
             rules keep.
+        pronunciation: the front end that the voice was trained with, one of ``FRONT_ENDS``; without
+            one it reads letters.
         max_utterance_characters: longest text to speak in one go. The splitter divides longer
             sentences, since a voice fails beyond the lengths that it was trained on.
         alignment_heads: attention heads of the Llama that follow the text while it is spoken, as
@@ -154,6 +157,7 @@ class VoiceDefaults:
     refine_trained: bool = True
     samples_trained: bool = True
     characters: str = ""
+    pronunciation: str | None = None
     max_utterance_characters: int = 200
     alignment_heads: AlignmentHeads = ()
 
@@ -163,6 +167,11 @@ class VoiceDefaults:
             raise ConfigError(
                 f"config.json: defaults.speaker {shown(self.speaker)} is not among "
                 f"defaults.speakers ({known})"
+            )
+        if self.pronunciation not in (None, *FRONT_ENDS):
+            raise ConfigError(
+                f"config.json: defaults.pronunciation is {shown(self.pronunciation)}; this version "
+                f"has {', '.join(FRONT_ENDS)}. Leave it out for a voice that reads letters"
             )
 
 

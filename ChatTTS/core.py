@@ -183,6 +183,7 @@ class Chat(CheckpointAttributes):
             language=defaults.language,
             knows=model.tokenizer.knows,
             registered=self.normalizer.normalizers,
+            reads_phonemes=model.tokenizer.front_end is not None,
         )
         self._model, self._assigned_device, self._files = model, None, folder.asset
         openmp.return_threads()  # the engine computes in a thread of its own

@@ -176,7 +176,7 @@ RULES = [
         within(
             "ChatTTS.longform",
             "script marks plain markdown dialogue cues epub archive untrusted_xml ssml say_as "
-            "respelling json_lines files",
+            "json_lines files",
         ),
         ("torch", *within("ChatTTS", "core model pipeline voices")),
         indirectly=True,

@@ -12,6 +12,7 @@ import torch
 
 from ..config import Config
 from ..errors import AssetError, ConfigError, VoiceError
+from ..front_ends import front_end_named
 from ..model.adapter_names import Adapters
 from ..model.cuda.decoder import CudaStreamingDecoder
 from ..model.cuda.decoder_layers import CudaLayer, cuda_layers
@@ -67,7 +68,8 @@ def load_model(
         _check(config)
     except ConfigError as error:
         raise ConfigError(f"{assets.config}: {error}") from None
-    tokenizer = ScriptTokenizer(assets.tokenizer)
+    name = config.defaults.pronunciation
+    tokenizer = ScriptTokenizer(assets.tokenizer, None if name is None else front_end_named(name))
     tokenizer.check_ids(config.gpt.num_text_tokens)
     speaker = _speaker(config, assets.config, placement)
     found = found_heads(assets, config)

@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import ChatTTSError, NothingToSpeakError, VoiceError
 from ..model.adapter_names import DEFAULT
 from ..params import InferCodeParams, RefineTextParams, as_params
+from ..pipeline.utterances import Reading
 from ..text import prepare
 from ..version import __version__
 from ..voices import VoiceLibrary, find_voice
@@ -82,10 +83,20 @@ class Planner:
         model: that model.
         checkpoint: its hash.
         settings: of the reading.
+
+    Raises:
+        ConfigError: the voice cannot use the lexicon.
     """
 
     def __init__(self, chat: Chat, model: Model, checkpoint: str, settings: ReadSettings) -> None:
         self._chat, self._model, self._settings = chat, model, settings
+        self._reading = Reading(
+            chat.normalizer,
+            settings.lang,
+            settings.normalize,
+            do_homophone_replacement=True,
+            lexicon=settings.lexicon,
+        )
         self._engine = sound_identity(model, checkpoint)
         self._manners: dict[tuple[str | None, Style], _Manner] = {}
         self._library = VoiceLibrary()
@@ -113,7 +124,7 @@ class Planner:
 
     def _words(self, line: Line) -> list[Any]:
         """Return what decides how the words of a line are found, beside its speech."""
-        uses = self._settings.lexicon.apply(line.text).uses
+        uses = self._reading.lexicon.apply(line.text).uses
         return [line.text, [(use.start_character, use.end_character) for use in uses]]
 
     def _texts(self, line: Line) -> list[str]:
@@ -121,7 +132,7 @@ class Planner:
         try:
             return list(
                 prepare(
-                    self._settings.lexicon.apply(line.text).text,
+                    self._reading.as_words(self._reading.lexicon.apply(line.text).text),
                     self._chat.normalizer,
                     lang=self._settings.lang,
                     do_text_normalization=self._settings.normalize,

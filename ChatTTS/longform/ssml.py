@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ..errors import TextError
 from ..text.pauses import LONGEST_PAUSE, seconds
+from ..text.pronunciation.given import Pronunciation
 from .plain import unwrapped
-from .respelling import respelled
 from .say_as import say_as
 from .script import (
     FASTEST_TEMPO,
@@ -232,13 +233,16 @@ class _Reader:
 
     def phoneme(self, element: _Element, manner: _Manner, depth: int) -> None:
         written = unwrapped("".join(str(part) for part in element.itertext()))
-        spoken = respelled(element.get("ph") or "", element.get("alphabet") or "ipa")
-        if spoken is None:
-            self.warnings.append(
-                f"{self.place(element)}: the phonemes of {written!r} cannot be respelled; the "
-                "word is spoken as it is"
-            )
-        self.say(spoken or written, element, manner)
+        symbols, alphabet = element.get("ph") or "", element.get("alphabet") or "ipa"
+        if alphabet == "x-respelling":
+            self.say(symbols, element, manner)
+            return
+        try:
+            spoken = Pronunciation(alphabet.lower(), symbols, written).mark
+        except TextError as error:
+            self.warnings.append(f"{self.place(element)}: {error}; the word is spoken as it is")
+            spoken = written
+        self.say(spoken, element, manner)
 
 
 _HANDLERS: Mapping[str, Callable[[_Reader, _Element, _Manner, int], None]] = {

@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import AssetError, TextError
+from ..front_ends import FrontEnd
 from .tokenizer_file import read_tokenizer, without_panics
 
 # Control tokens of the code prompt, which are removed from a user's text.
 _RESERVED = re.compile(r"\[(?:Stts|spk_emb|empty_spk)\]")
-_BUILT_WITH = ("[Stts]", "[Ptts]", "[spk_emb]", "[empty_spk]", "[Sbreak]", "[Pbreak]")
+_BEGINS_CODE_PROMPT = "[Stts]"
+_BUILT_WITH = (_BEGINS_CODE_PROMPT, "[Ptts]", "[spk_emb]", "[empty_spk]", "[Sbreak]", "[Pbreak]")
 _NEEDED = (*_BUILT_WITH, "[Ebreak]", "[break_0]")
 
 
@@ -48,18 +50,22 @@ class Tokenizer:
 
     Args:
         folder: ``asset/tokenizer``, which holds ``tokenizer.json``.
+        front_end: turns the texts of code prompts into what the speech pass reads; without one it
+            reads them as they are.
 
     Attributes:
+        front_end: as given.
         end_of_refine: the id that ends a refined answer.
         speaker_slot: the id of ``[spk_emb]``.
         first_setting: the id of ``[break_0]``; only lower ids of a refined answer are text.
 
     Raises:
         AssetError: the file is missing or damaged, has parts that no tokenizer of ChatTTS has, or
-            lacks a control token.
+            lacks a control token, or a token of the front end.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, front_end: FrontEnd | None = None) -> None:
+        self.front_end = front_end
         self._path = folder / "tokenizer.json"
         self._tokenizer, unknown = read_tokenizer(self._path)
         missing = [token for token in _NEEDED if self._tokenizer.token_to_id(token) is None]
@@ -72,6 +78,8 @@ class Tokenizer:
         self.end_of_refine = self.id("[Ebreak]")
         self.speaker_slot = self.id("[spk_emb]")
         self.first_setting = self.id("[break_0]")
+        if front_end is not None:
+            self._check_spoken_tokens(front_end)
 
     @property
     def size(self) -> int:
@@ -110,24 +118,59 @@ class Tokenizer:
         return int(self._tokenizer.get_vocab(with_added_tokens=True)[token])
 
     def knows(self, character: str) -> bool:
-        """Return whether the vocabulary has a character, so that it is not encoded as unknown."""
-        return self._unknown not in self.ids(character).tolist()
+        """Return whether the voice can say a character, and does not pass over it."""
+        if self.front_end is not None:
+            return self.front_end.knows(character)
+        return self.spells(character)
+
+    def spells(self, text: str) -> bool:
+        """Return whether the vocabulary has all of a text, so that nothing of it is unknown."""
+        return self._unknown not in self.ids(text).tolist()
 
     def ids(self, text: str) -> NDArray[np.int64]:
         """Encode a text as ids [n]; each control tag is one token.
 
+        Of a code prompt, as :func:`code_prompt` returns it, the front end's form is encoded.
+
         Raises:
             TextError: the tokenizer cannot read it.
         """
+        if self.front_end is not None and text.startswith(_BEGINS_CODE_PROMPT):
+            text = self.front_end.spoken(text).text
         return np.array(self._encoding(text).ids, dtype=np.int64)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Return the characters of each id of :meth:`ids`, as start and end in ``text``.
+        """Return the characters that each id of a text speaks, where it is part of a code prompt.
+
+        Returns:
+            Start and end in ``text``, for each id in order; equal for one that speaks no character
+            of it, such as the space between words that are written without one.
 
         Raises:
             TextError: the tokenizer cannot read it.
         """
-        return [(int(start), int(end)) for start, end in self._encoding(text).offsets]
+        if self.front_end is None:
+            return [(int(start), int(end)) for start, end in self._encoding(text).offsets]
+        form = self.front_end.spoken(text)
+        return [form.origins[start] for start, _ in self._encoding(form.text).offsets]
+
+    def _check_spoken_tokens(self, front_end: FrontEnd) -> None:
+        """Raise AssetError unless the front end's tokens are there, where no refined text has them.
+
+        The refine pass drops ids from ``first_setting`` on.
+        """
+        vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
+        for token in front_end.tokens:
+            if token not in vocabulary or self._encoding(token).ids != [vocabulary[token]]:
+                raise AssetError(
+                    f"{self._path} does not read {token} as one token, which the pronunciation of "
+                    "config.json needs: they belong to different checkpoints"
+                )
+            if vocabulary[token] < self.first_setting:
+                raise AssetError(
+                    f"{self._path} gives {token} the id {vocabulary[token]}, below that of "
+                    "[break_0]: a refined text could hold it"
+                )
 
     def _encoding(self, text: str) -> Any:
         return without_panics(
@@ -183,7 +226,7 @@ def code_prompt(text: str, prompt: str, *, speaker: bool, transcript: str | None
     """
     spoken, sample = spoken_part(text), spoken_part(transcript or "")
     voice = "[spk_emb]" if speaker else "[empty_spk]"
-    return f"[Stts]{voice}{sample}{prompt}{spoken}[Ptts]"
+    return f"{_BEGINS_CODE_PROMPT}{voice}{sample}{prompt}{spoken}[Ptts]"
 
 
 def spoken_part(text: str) -> str:

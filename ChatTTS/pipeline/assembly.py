@@ -247,7 +247,7 @@ class WaveformAssembler(DecodeClient):
         for u in sorted(utterances, key=lambda u: u.index):
             buffer = self._buffers[u.text_index]
             decoder = make_decoder(u, buffer.playback)
-            job = UtteranceJob(buffer, u, decoder, SpokenUtterance(u.text))
+            job = UtteranceJob(buffer, u, decoder, SpokenUtterance(u.shown))
             self._jobs[u.text_index, u.index] = job
             buffer.jobs.append(job)
             buffer.spoken.utterances.append(job.spoken)
@@ -282,7 +282,7 @@ class WaveformAssembler(DecodeClient):
         if update.is_restart:
             self._restart(buffer, self._jobs[u.text_index, u.index])
         job = self._jobs[u.text_index, u.index]
-        job.spoken.text = u.text
+        job.spoken.text = u.shown
         if self._make_words is not None:
             job.words = job.words or self._make_words(u)
             job.words.push(delta)

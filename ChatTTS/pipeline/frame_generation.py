@@ -21,6 +21,7 @@ from ..model.generation import Cancellation, Delta, FinishReason, GenerationRequ
 from ..model.tokenizer import code_prompt, refine_prompt
 from ..params import InferCodeParams, RefineTextParams
 from ..text.duration import longest_seconds
+from ..text.pronunciation.stand_ins import words_shown
 from ..text.spoken_words import CallerWord
 from ..text.tags import without_border_breaks
 from .model import Model
@@ -48,7 +49,7 @@ class Utterance:
     Attributes:
         text_index: number of the text in the call.
         index: number of the utterance in that text.
-        text: its words and tags.
+        text: its words and tags, with stand-ins for pronunciations that the caller gives.
         first: number of that text's first utterance in a longer text that is spoken in parts.
         words: the caller's words that it speaks, where their times are wanted.
         before, after: samples of silence that pauses in the text put around it.
@@ -71,6 +72,11 @@ class Utterance:
     def spoken(self) -> str:
         """The text that the model is given: breaks at its borders become silence instead."""
         return without_border_breaks(self.text).spoken
+
+    @property
+    def shown(self) -> str:
+        """The text for people to read."""
+        return words_shown(self.text)
 
 
 @dataclass(frozen=True)
@@ -147,8 +153,13 @@ def refine(
     """Run the refine pass; yield each utterance with its new text once that is complete.
 
     Where the pass gives no text, the utterance keeps its own, with a warning. After an interrupt
-    it keeps its own without one.
+    it keeps its own without one. So does an utterance that a voice can say, but not spell: this
+    pass reads and writes letters.
     """
+    if model.tokenizer.front_end is not None:
+        unspelled = [u for u in utterances if not model.tokenizer.spells(u.text)]
+        yield from unspelled
+        utterances = [u for u in utterances if u not in unspelled]
     sampling = Sampling.from_params(params, num_codebooks=1)
     requests = {
         u: _request(
@@ -174,7 +185,7 @@ def refine(
             if update.delta.finish is FinishReason.ABORT:
                 text = ""
             elif not text:
-                logger.warning("refining gave nothing for %r; it stays as it is", u.text[:40])
+                logger.warning("refining gave nothing for %r; it stays as it is", u.shown[:40])
             yield replace(u, text=text or u.text)
 
 
@@ -284,7 +295,7 @@ def _request(
     limit = model.config.gpt.max_position_embeddings
     if len(prompt) >= limit:
         raise TextError(
-            f"the prompt of {utterance.text[:40]!r} has {len(prompt)} positions and the model "
+            f"the prompt of {utterance.shown[:40]!r} has {len(prompt)} positions and the model "
             f"{limit}: shorten the text or the sample prompt, or leave split_text on"
         )
     return GenerationRequest(prompt, sampling, key)
@@ -422,7 +433,7 @@ class _BatchGenerator:
         if self._is_runaway(request, delta):
             logger.warning(
                 "%r found no end and was cut after %.0f s: try another seed, or other words",
-                utterance.text[:40],
+                utterance.shown[:40],
                 request.sampling.max_new / FRAMES_PER_SECOND,
             )
 

@@ -12,6 +12,8 @@ from ..text import Lexicon, LexiconUse, Normalizer
 from ..text.characters import warn_of_lost_letters
 from ..text.pauses import PausedPart, blank_pauses, paused_parts
 from ..text.prepare import prepared
+from ..text.pronunciation.given import spelled_out
+from ..text.pronunciation.stand_ins import with_stand_ins, without_stand_ins
 from ..text.punctuation import join_lines
 from ..text.spoken_words import CallerWord, Reader, assign_words, caller_words
 from .frame_generation import Utterance
@@ -25,7 +27,11 @@ class Reading:
     """Settings that turn texts into spoken words; see ``Chat.infer`` for the fields.
 
     Attributes:
-        lexicon: applied to a text before anything else.
+        lexicon: applied to a text before anything else; its pronunciations are for voices that read
+            phonemes.
+
+    Raises:
+        ConfigError: the voice reads letters, and an entry of the lexicon has none.
     """
 
     normalizer: Normalizer
@@ -33,6 +39,20 @@ class Reading:
     do_text_normalization: bool
     do_homophone_replacement: bool
     lexicon: Lexicon = field(default_factory=Lexicon)
+
+    def __post_init__(self) -> None:
+        if not self.normalizer.reads_phonemes:
+            object.__setattr__(self, "lexicon", self.lexicon.in_letters())
+
+    def as_words(self, text: str) -> str:
+        """Return ``text`` with a word in place of each mark of a pronunciation.
+
+        A voice that reads letters gets letters.
+
+        Raises:
+            TextError: a mark cannot be read.
+        """
+        return with_stand_ins(text) if self.normalizer.reads_phonemes else spelled_out(text)
 
 
 @dataclass(frozen=True)
@@ -56,7 +76,7 @@ def word_reader(reading: Reading) -> Reader:
 
     def read(word: str) -> str:
         try:
-            said = reading.lexicon.apply(word).text
+            said = reading.as_words(reading.lexicon.apply(word).text)
             if not reading.do_text_normalization:
                 return " ".join(normalizer.read_published(said, homophones).lines)
             # Without a warning of what is left out, which was given for the whole text.
@@ -135,7 +155,7 @@ def _spoken_pieces(
     before = 0
     for part in parts:
         read = prepared(
-            part.text,
+            reading.as_words(part.text),
             reading.normalizer,
             lang=reading.lang,
             do_text_normalization=reading.do_text_normalization,
@@ -158,6 +178,6 @@ def _spoken_pieces(
 def refined_texts(utterances: Sequence[Utterance], count: int, split_text: bool) -> str | list[str]:
     """Return refined texts as scripts know them: one string of lines, or a list of texts."""
     if split_text and count:
-        return "\n".join(u.text for u in utterances)
-    texts = {u.text_index: u.text for u in utterances}
+        return "\n".join(without_stand_ins(u.text) for u in utterances)
+    texts = {u.text_index: without_stand_ins(u.text) for u in utterances}
     return [texts.get(index, "") for index in range(count)]

@@ -36,7 +36,8 @@ def text_columns(
 
     Args:
         spoken: the utterance as the model is given it.
-        offsets: start and end of the characters of each of its tokens.
+        offsets: for each of its tokens, start and end of the characters that it speaks; equal
+            where it speaks none.
         words: the caller's words that it speaks.
         read: returns the spoken form of a written word.
     """
@@ -46,9 +47,10 @@ def text_columns(
     of_character = np.full(len(spoken) + 1, -1, dtype=np.int64)  # -1 is also the last owner
     for number, (start, end) in enumerate(spans):
         of_character[start:end] = number
-    starts = np.array([start for start, _ in offsets], dtype=np.int64)
-    tags = frozenset(i for i, start in enumerate(starts) if spoken[start] == "[")
-    return TextColumns(words, np.append(owners[of_character[starts]], -1), tags)
+    starts, ends = np.array(offsets, dtype=np.int64).reshape(-1, 2).T
+    tags = frozenset(i for i, start in enumerate(starts) if spoken.startswith("[", start))
+    of_token = np.where(starts < ends, owners[of_character[starts]], -1)
+    return TextColumns(words, np.append(of_token, -1), tags)
 
 
 def _is_letter(character: str) -> bool:

@@ -86,9 +86,14 @@ def language_of(text: str) -> str | None:
     return "zh" if ideographs > words else "en"
 
 
-def published_characters(text: str) -> str:
-    """Apply the published rule: map some marks to commas and stops, and drop unknown ones."""
-    return map_plain(text, lambda plain: _NOT_PUBLISHED.sub("", plain.translate(_PUBLISHED_MAP)))
+def published_characters(text: str, kept: str = "") -> str:
+    """Apply the published rule: map some marks to commas and stops, and drop unknown ones.
+
+    Args:
+        kept: characters that are not dropped.
+    """
+    dropped = re.compile(f"[^{_PUBLISHED_SET}{re.escape(kept)}]") if kept else _NOT_PUBLISHED
+    return map_plain(text, lambda plain: dropped.sub("", plain.translate(_PUBLISHED_MAP)))
 
 
 def fold(text: str, kept: str) -> str:

@@ -10,12 +10,13 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..errors import ConfigError, shown
+from ..errors import ConfigError, TextError, shown
+from .pronunciation.given import MARK, NOTATIONS, Pronunciation
 
 MOST_ENTRIES = 1000
 LONGEST_WORD = 100  # characters
@@ -26,14 +27,15 @@ _ACCENTS = r"\u0300-\u036f"
 # A run of letters and digits, a Chinese character, white space, or any other character.
 _TOKEN = re.compile(rf"(?:[^\W{_HAN}][{_ACCENTS}]*)+|\s+|.", re.DOTALL)
 _WORD_CHARACTER = re.compile(rf"[^\W{_HAN}]")
-# A control tag is never replaced, but the label of a link is no tag. An address is replaced only
-# as a whole.
-_TAG = re.compile(r"\[\w+\](?!\()")
+# A control tag is never replaced, nor a word whose pronunciation is given; but the label of a link
+# is no tag. An address is replaced only as a whole.
+_TAG = re.compile(rf"\[\w+\](?!\()|{MARK.pattern}")
 _ADDRESS = re.compile(
     r"https?://[^\s()\[\]<>\"]+|\bwww\.[^\s()\[\]<>\"]+|(?<=\]\()[^\s()]+"
     r"|(?<![\w.+-])[A-Za-z0-9.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
 )
-_PHONEMES = re.compile(r"^/.*/$|^\{.*\}$|[\u0250-\u02af\u02c8\u02cc\u02d0\u02d1]")
+_IPA = re.compile(r"/(.*)/")
+_PHONEMES = re.compile(r"^\{.*\}$|[\u0250-\u02af\u02c8\u02cc\u02d0\u02d1]")
 _APOSTROPHES = str.maketrans("’‘ʼ", "'''")
 
 
@@ -43,7 +45,8 @@ class LexiconEntry:
 
     Attributes:
         word: as it is written; may be several words, or Chinese characters.
-        saying: the text that is read in its place.
+        saying: the text that is read in its place. With a pronunciation it is for voices that read
+            letters, and may be empty: then the entry cannot be used with them.
         exact: whether upper and lower case count. They always count for a word with an upper-case
             letter. A word in lower case stands for all its forms otherwise.
 
@@ -54,18 +57,21 @@ class LexiconEntry:
     word: str
     saying: str
     exact: bool = False
+    pronunciation: Pronunciation | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "word", _plain(self.word, self.word, "word", LONGEST_WORD))
-        saying = _plain(self.word, self.saying, "saying", LONGEST_SAYING)
-        object.__setattr__(self, "saying", saying)
         if not isinstance(self.exact, bool):
             raise _wrong(self.word, f"exact must be true or false, not {shown(self.exact)}")
+        if self.saying == "" and self.pronunciation is not None:
+            return
+        saying = _plain(self.word, self.saying, "saying", LONGEST_SAYING)
+        object.__setattr__(self, "saying", saying)
         if _PHONEMES.search(saying):
             raise _wrong(
                 self.word,
-                f"{shown(saying)} gives phonemes, which the voices do not read: write it in "
-                "letters, as it sounds",
+                f"the saying {shown(saying)} has phonemes: write them as ipa, x-sampa or pinyin, "
+                "or the saying in letters, as it sounds",
             )
         if not any(character.isalnum() for character in saying):
             raise _wrong(self.word, f"the saying {shown(saying)} has no letter and no digit")
@@ -74,6 +80,21 @@ class LexiconEntry:
     def is_exact(self) -> bool:
         """Return whether only this very spelling is replaced."""
         return self.exact or self.word != self.word.lower()
+
+    @property
+    def shown_saying(self) -> str:
+        """The saying, or the symbols of the pronunciation, for people to read."""
+        return self.saying if self.pronunciation is None else str(self.pronunciation)
+
+    def spoken(self, written: str) -> str:
+        """Return what is put in the place of the word: a text, or the mark of a pronunciation.
+
+        Args:
+            written: the word, as the text has it.
+        """
+        if self.pronunciation is None:
+            return self.saying
+        return replace(self.pronunciation, word=written).mark
 
 
 @dataclass(frozen=True)
@@ -136,8 +157,9 @@ class Lexicon:
     def of(cls, given: LexiconLike | None) -> Lexicon:
         """Return the lexicon of a mapping from words to sayings.
 
-        A saying is a text, or a mapping with ``say`` and ``exact``. A ``Lexicon`` is returned as it
-        is, and ``None`` is an empty one.
+        A saying is a text, or IPA between slashes, or a mapping with ``say``, ``ipa``, ``x-sampa``
+        or ``pinyin``, and ``exact``. A ``Lexicon`` is returned as it is, and ``None`` is an empty
+        one.
 
         Raises:
             ConfigError: an entry cannot be used; the message names it.
@@ -176,8 +198,28 @@ class Lexicon:
         object.__setattr__(merged, "entries", (*kept, *other.entries))  # each was checked alone
         return merged
 
+    def in_letters(self) -> Lexicon:
+        """Return the lexicon for a voice that reads letters.
+
+        Raises:
+            ConfigError: an entry has a pronunciation and no saying; the message names it.
+        """
+        if all(entry.pronunciation is None for entry in self.entries):
+            return self
+        for entry in self.entries:
+            if not entry.saying:
+                raise _wrong(
+                    entry.word,
+                    f"this voice reads letters, and not {shown(entry.shown_saying)}: add the "
+                    'saying in letters, as it sounds: { ipa = "...", say = "..." }',
+                )
+        return Lexicon(tuple(replace(entry, pronunciation=None) for entry in self.entries))
+
     def apply(self, text: str) -> Respelled:
-        """Return ``text`` with the sayings of its words; control tags and addresses stay."""
+        """Return ``text`` with the sayings of its words; control tags and addresses stay.
+
+        A word with a pronunciation becomes its mark.
+        """
         if not self.entries:
             return Respelled(text)
         tokens = [(match.start(), match[0]) for match in _TOKEN.finditer(text)]
@@ -199,9 +241,9 @@ class Lexicon:
             if closed.touches(start, end) or addresses.is_cut_by(start, end):
                 index += 1
                 continue
-            said = _spaced(text[:start][-1:], entry.saying, text[end : end + 1])
+            said = _spaced(text[:start][-1:], entry.spoken(text[start:end]), text[end : end + 1])
             parts += [text[done:start], said]
-            uses.append(LexiconUse(text[start:end], entry.saying, start, end))
+            uses.append(LexiconUse(text[start:end], entry.shown_saying, start, end))
             done, index = end, index + size
         return Respelled("".join([*parts, text[done:]]), tuple(uses))
 
@@ -270,14 +312,32 @@ def _entry(word: object, said: object) -> LexiconEntry:
     """Return the entry of a word and its saying, as a mapping or a file has them."""
     if not isinstance(word, str):
         raise ConfigError(f"a word of the lexicon must be text, not {shown(word)}")
+    if isinstance(said, str) and (ipa := _IPA.fullmatch(said.strip())):
+        said = {"ipa": ipa[1]}
     if not isinstance(said, Mapping):
         return LexiconEntry(word, said)  # type: ignore[arg-type]  # the entry checks it
-    others = [name for name in said if name not in ("say", "exact")]
+    others = [name for name in said if name not in ("say", "exact", *NOTATIONS)]
     if others:
-        raise _wrong(word, f"there is no {shown(others[0])}; a table has say and exact")
-    if "say" not in said:
+        known = f"say, {', '.join(NOTATIONS)} and exact"
+        raise _wrong(word, f"there is no {shown(others[0])}; a table has {known}")
+    pronunciation = _pronunciation(word, said)
+    if "say" not in said and pronunciation is None:
         raise _wrong(word, 'its table has no saying: write { say = "...", exact = true }')
-    return LexiconEntry(word, said["say"], said.get("exact", False))
+    return LexiconEntry(word, said.get("say", ""), said.get("exact", False), pronunciation)
+
+
+def _pronunciation(word: str, said: Mapping[str, Any]) -> Pronunciation | None:
+    """Return the pronunciation of a table, if it has one."""
+    given = [name for name in NOTATIONS if name in said]
+    if not given:
+        return None
+    if len(given) > 1:
+        raise _wrong(word, f"it has {given[0]} and {given[1]}: one pronunciation is enough")
+    symbols = _plain(word, said[given[0]], given[0], LONGEST_SAYING)
+    try:
+        return Pronunciation(given[0], symbols)
+    except TextError as error:
+        raise _wrong(word, str(error)) from error
 
 
 def _plain(word: object, text: object, what: str, most: int) -> str:

@@ -27,6 +27,7 @@ from .chinese import read_chinese
 from .english import read_english
 from .markup import strip_markup
 from .numbers import chinese_number, english_number
+from .pronunciation.stand_ins import STAND_INS, map_between
 from .punctuation import join_lines, tidy
 from .signs import mark_powers
 from .splitter import split_sentences
@@ -77,6 +78,7 @@ class Normalizer:
         known_tags: the model's control tags; others are removed. None keeps every tag.
         language: "en" or "zh", for texts that show neither language.
         knows: returns whether the voice knows a character of the published set; ``None`` means all.
+        reads_phonemes: whether the voice reads phonemes, so that stand-ins for pronunciations stay.
         registered: functions to begin with, such as those of another normalizer.
     """
 
@@ -88,9 +90,13 @@ class Normalizer:
         language: str | None = None,
         knows: Callable[[str], bool] | None = None,
         registered: Mapping[str, TextFunction] | None = None,
+        reads_phonemes: bool = False,
     ) -> None:
+        self.reads_phonemes = reads_phonemes
         self._homophones = dict(homophones or {})
-        self._characters = "".join(char for char in characters if char not in "[]\r\n")
+        self._stand_ins = STAND_INS if reads_phonemes else ""
+        own = "".join(char for char in characters if char not in "[]\r\n")
+        self._characters = own + self._stand_ins
         self._known_tags = None if known_tags is None else frozenset(known_tags)
         self._language = language if language in LANGUAGES else "en"
         self._knows = knows
@@ -105,7 +111,7 @@ class Normalizer:
     def register(self, name: str, normalizer: TextFunction) -> bool:
         """Let ``normalizer`` read the texts of language ``name`` instead of the built-in one.
 
-        It gets plain text, never a control tag. A function for a name other than "en" and "zh"
+        It gets plain text, never a control tag or a word whose pronunciation is given. A function for a name other than "en" and "zh"
         reads the texts for which ``lang`` is that name.
 
         Returns:
@@ -150,7 +156,7 @@ class Normalizer:
         """
         if do_text_normalization:
             return join_lines(self.lines(text, do_homophone_replacement, lang))
-        text = published_characters(text)
+        text = published_characters(text, self._stand_ins)
         return replace_homophones(text, self._homophones) if do_homophone_replacement else text
 
     @property
@@ -171,7 +177,8 @@ class Normalizer:
         """Apply the published rule, and leave out what the voice does not know, on one line."""
         plain = self(text, False, do_homophone_replacement)
         unknown = self._unknown(plain)
-        left_out = dict.fromkeys(lost_letters(text, "") + lost_letters(plain, "", unknown))
+        kept = self._stand_ins
+        left_out = dict.fromkeys(lost_letters(text, kept) + lost_letters(plain, kept, unknown))
         if unknown:
             plain = map_plain(plain, lambda piece: piece.translate(unknown))
         return ReadText([plain] if plain else [], tuple(left_out))
@@ -197,7 +204,10 @@ class Normalizer:
         return ReadText([line for line in spoken if line], left_out)
 
     def _unknown(self, text: str) -> dict[int, str]:
-        return {} if self._knows is None else unknown_characters(text, self._knows)
+        knows = self._knows
+        if knows is None:
+            return {}
+        return unknown_characters(text, lambda char: char in self._stand_ins or knows(char))
 
     def _folded(self, text: str) -> str:
         return fold(mark_powers(text), self._characters)
@@ -239,7 +249,7 @@ class Normalizer:
         if registered is None:
             return _BUILT_IN[language](text)
         try:
-            words = fold(registered(text), self._characters)
+            words = fold(map_between(text, registered), self._characters)
         except Exception as error:  # a registered function may raise anything
             raise TextError(
                 f"the registered normalizer {language!r} failed on {text[:40]!r}: {error!r}"

@@ -14,6 +14,7 @@ from functools import cache
 
 import numpy as np
 
+from .pronunciation.given import MARK, without_symbols
 from .tags import blank_tags
 
 _HAN = r"\u3040-\u30ff\u3400-\u9fff"
@@ -36,15 +37,18 @@ class CallerWord:
     """A word as the caller wrote it.
 
     Attributes:
-        text: without the marks around it.
+        text: without the marks around it, and without its pronunciation.
         start, end: its characters in the caller's text.
-        is_replaced: whether a lexicon has a saying for it, or for a part of it.
+        is_replaced: whether a lexicon has a saying for it, or for a part of it, or whether it has
+            its pronunciation beside it.
+        written: the characters of the caller's text, where they differ from ``text``.
     """
 
     text: str
     start: int
     end: int
     is_replaced: bool = False
+    written: str | None = None
 
 
 def caller_words(text: str, replaced: Iterable[tuple[int, int]] = ()) -> tuple[CallerWord, ...]:
@@ -53,9 +57,10 @@ def caller_words(text: str, replaced: Iterable[tuple[int, int]] = ()) -> tuple[C
     Args:
         text: as the caller wrote it.
         replaced: the characters that a lexicon replaced, as start and end. Each such place is one
-            word, with the words that it is a part of.
+            word, with the words that it is a part of; and so is each mark of a pronunciation.
     """
     parts = [(start, end, True) for start, end in replaced]
+    parts += [(*mark.span(), True) for mark in MARK.finditer(text)]
     for match in _WRITTEN.finditer(blank_tags(text)):
         own = match[0].strip(_MARKS)
         if own:
@@ -67,7 +72,11 @@ def caller_words(text: str, replaced: Iterable[tuple[int, int]] = ()) -> tuple[C
             last = words.pop()
             start, end = last.start, max(end, last.end)
             is_replaced |= last.is_replaced
-        words.append(CallerWord(text[start:end], start, end, is_replaced))
+        written = text[start:end]
+        said = without_symbols(written)
+        words.append(
+            CallerWord(said, start, end, is_replaced, None if said == written else written)
+        )
     return tuple(words)
 
 
@@ -110,7 +119,8 @@ def match_words(words: Sequence[CallerWord], spoken: Sequence[str], read: Reader
 
     @cache
     def reading(index: int) -> list[str]:
-        return _keys(read(words[index].text))
+        word = words[index]
+        return _keys(read(word.text if word.written is None else word.written))
 
     owners = [-1] * len(spoken)
     i = j = 0

@@ -11,7 +11,6 @@ from ChatTTS.errors import ConfigError
 from ChatTTS.longform import script
 from ChatTTS.longform.files import parse_script, read_script
 from ChatTTS.longform.marks import expanded
-from ChatTTS.longform.respelling import respelled
 from ChatTTS.longform.say_as import say_as
 from ChatTTS.longform.script import Join, Line, Script, ScriptError, Style
 from ChatTTS.text.pauses import seconds
@@ -286,12 +285,6 @@ def test_xml_entities_that_an_encoding_hides_are_refused() -> None:
 )
 def test_say_as(text: str, kind: str, format: str, expected: str | None) -> None:
     assert say_as(text, kind, format) == expected
-
-
-def test_phonemes_are_respelled() -> None:
-    assert respelled("ˈtʃeɪndʒ", "ipa") == "chaynj"
-    assert respelled("q͡χ", "ipa") is None
-    assert respelled("a", "x-sampa") is None
 
 
 # ---------------------------------------------------------------- scripts and files

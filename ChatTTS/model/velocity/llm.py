@@ -14,7 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ...config import Config
 from ...errors import ConfigError, GenerationError
+from ...front_ends import front_end_named
 from ...params import InferCodeParams, RefineTextParams
 from ...utils.progress import progress
 from ..draws import DrawKey, Pass
@@ -63,7 +65,9 @@ class LLM:
             raise ConfigError(f"a running engine takes no {', '.join(engine_args)}: leave them out")
         inner = Path(model) / "asset"
         folder = inner if inner.is_dir() else Path(model)
-        self.tokens = TokenizerGroup(Tokenizer(folder / "tokenizer"))
+        name = Config.from_file(folder / "config.json").defaults.pronunciation
+        front_end = None if name is None else front_end_named(name)
+        self.tokens = TokenizerGroup(Tokenizer(folder / "tokenizer", front_end))
         self._owns_engine = engine is None
         self.engine = engine or AsyncLLMEngine.from_engine_args(EngineArgs(model, **engine_args))
         executor = self.engine.engine.executor

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_OPENING = "(“"
+OPENING = "(“"
 MARKS = frozenset(';:,.!?—…"()“”')
 
 
@@ -46,7 +46,7 @@ def joined(pieces: Iterable[Pronounced]) -> str:
             continue
         if mark == '"':
             is_quoted = not is_quoted
-        is_opening = mark in _OPENING or (mark == '"' and is_quoted)
+        is_opening = mark in OPENING or (mark == '"' and is_quoted)
         if mark in MARKS and not is_opening:
             line += mark
             space = " "

@@ -1,6 +1,6 @@
 """Respell phonemes of the International Phonetic Alphabet in English letters.
 
-The models read letters, so a pronunciation can only be suggested by a spelling.
+For voices that read letters: there a pronunciation can only be suggested by a spelling.
 """
 
 from __future__ import annotations
@@ -28,19 +28,12 @@ _IPA = (
 _LONGEST = max(map(len, _IPA))
 
 
-def respelled(phonemes: str, alphabet: str) -> str | None:
-    """Return a spelling for phonemes, with a hyphen between syllables.
-
-    Args:
-        alphabet: ``ipa``, or ``x-respelling`` for phonemes that are a spelling already.
+def respelled(phonemes: str) -> str | None:
+    """Return a spelling for phonemes of IPA, with a hyphen between syllables.
 
     Returns:
-        ``None`` for another alphabet, a sound that has no spelling, or no phonemes at all.
+        ``None`` for a sound that has no spelling, or no phonemes at all.
     """
-    if alphabet == "x-respelling":
-        return phonemes.strip() or None
-    if alphabet != "ipa":
-        return None
     spelling, position = "", 0
     while position < len(phonemes):
         for length in range(_LONGEST, 0, -1):

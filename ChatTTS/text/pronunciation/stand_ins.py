@@ -1,0 +1,86 @@
+"""Marks of pronunciations as words that no rule for texts changes.
+
+Between the caller's text and the phonemes lie the rules that read a text out and cut it up. They
+know words, so a mark becomes one: its bytes are written in letters that no language uses and no
+rule knows, the components of Tangut characters. The front end reads the mark from them again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from .english.affixes import plural
+from .given import MARK, Pronunciation, without_symbols
+from .phonemes import Pronounced
+
+_FIRST = 0x18800
+STAND_INS = "".join(chr(_FIRST + byte) for byte in range(256))
+
+RANGE = f"{STAND_INS[0]}-{STAND_INS[-1]}"  # within the brackets of a regular expression
+
+_RUN = re.compile(f"[{RANGE}]+")
+# The rules for apostrophes take that of "nginx's" away; a transcript has no rules.
+_POSSESSIVE = re.compile(rf"({_RUN.pattern})(['’]?s(?![^\W\d_]))?")
+_LETTER = re.compile(r"[^\W\u3040-\u30ff\u3400-\u9fff]")
+# A Tangut character, which no voice knows either, for components that the caller wrote.
+_UNKNOWN = "\U00017000"
+
+
+def with_stand_ins(text: str) -> str:
+    """Return ``text`` with a stand-in for each mark.
+
+    Raises:
+        TextError: the symbols of a mark cannot be read.
+    """
+    return MARK.sub(_stand_in, _RUN.sub(_UNKNOWN, text))
+
+
+def without_stand_ins(text: str) -> str:
+    """Return ``text`` with the marks in place of their stand-ins."""
+    return _RUN.sub(lambda run: _mark(run[0]), text)
+
+
+def words_shown(text: str) -> str:
+    """Return ``text`` with the words of marks in place of their stand-ins."""
+    return without_symbols(without_stand_ins(text))
+
+
+def map_between(text: str, change: Callable[[str], str]) -> str:
+    """Apply ``change`` to the pieces of ``text`` between the stand-ins."""
+    parts = re.split(f"({_RUN.pattern})", text)
+    parts[::2] = [change(part) if part or len(parts) == 1 else part for part in parts[::2]]
+    return "".join(parts)
+
+
+def given_pieces(text: str) -> Iterator[Pronounced]:
+    """Yield the words of a text that a stand-in says how to pronounce.
+
+    An "s" behind one belongs to it, as in "nginx's".
+    """
+    for found in _POSSESSIVE.finditer(text):
+        mark = MARK.fullmatch(_mark(found[1]))
+        if mark is None:  # letters that the caller wrote, in a transcript
+            continue
+        phonemes = Pronunciation.of(mark).phonemes
+        if found[2]:
+            phonemes = plural(phonemes)
+        yield Pronounced(found.start(), found.end(), phonemes)
+
+
+def _stand_in(mark: re.Match[str]) -> str:
+    Pronunciation.of(mark)  # raises where it cannot be read
+    stand_in = "".join(STAND_INS[byte] for byte in mark[0][1:-1].encode())
+    # Two neighbours would be one word.
+    before = " " if _touches(mark.string[: mark.start()][-1:]) else ""
+    behind = " " if _LETTER.match(mark.string[mark.end() : mark.end() + 1]) else ""
+    return before + stand_in + behind
+
+
+def _touches(character: str) -> bool:
+    return character == "]" or _LETTER.match(character) is not None
+
+
+def _mark(stand_in: str) -> str:
+    source = bytes(ord(letter) - _FIRST for letter in stand_in)
+    return f"[{source.decode(errors='replace')}]"

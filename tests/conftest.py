@@ -19,6 +19,7 @@ from ChatTTS.checkpoints import assets  # isort: skip
 from ChatTTS.core import Chat  # isort: skip
 
 from .again import EXIT_STATUS
+from .support.phoneme_voice import load_phoneme_voice, save_phoneme_voice
 from .support.places import DATA
 
 # Modules from the extras. A test module that imports a missing one is skipped with a message.
@@ -127,6 +128,18 @@ def small(request: pytest.FixtureRequest) -> Chat:
         return _small(use_vllm=True)
     standard: Chat = request.getfixturevalue("standard")
     return standard
+
+
+@pytest.fixture(scope="session")
+def phoneme_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small random voice that reads phonemes."""
+    return save_phoneme_voice(tmp_path_factory.mktemp("phonemes"))
+
+
+@pytest.fixture(scope="session", params=["standard", "velocity"])
+def phonetic(request: pytest.FixtureRequest, phoneme_checkpoint: Path) -> Chat:
+    """A small random voice that reads phonemes, once on each engine."""
+    return load_phoneme_voice(phoneme_checkpoint, use_vllm=request.param == "velocity")
 
 
 @pytest.fixture(scope="session")

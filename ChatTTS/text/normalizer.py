@@ -111,8 +111,8 @@ class Normalizer:
     def register(self, name: str, normalizer: TextFunction) -> bool:
         """Let ``normalizer`` read the texts of language ``name`` instead of the built-in one.
 
-        It gets plain text, never a control tag or a word whose pronunciation is given. A function for a name other than "en" and "zh"
-        reads the texts for which ``lang`` is that name.
+        It gets plain text, never a control tag or a word whose pronunciation is given. A function
+        for a name other than "en" and "zh" reads the texts for which ``lang`` is that name.
 
         Returns:
             False, with a warning, where a function has the name already (:meth:`unregister` it

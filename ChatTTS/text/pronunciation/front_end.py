@@ -8,9 +8,10 @@ from functools import lru_cache
 from ...front_ends import SpokenForm
 from .alphabet import ALPHABET, as_tokens
 from .english import pronounce_english
+from .english.affixes import plural
 from .phonemes import MARKS, OPENING, Pronounced
 from .pronouncer import Pronouncer
-from .stand_ins import given_pieces
+from .stand_ins import found_stand_ins
 
 _CHARACTERS_KEPT = 1 << 14
 # English and Mandarin: the dictionaries are read with the first words.
@@ -32,7 +33,7 @@ class PhonemeFrontEnd:
 
     def spoken(self, text: str) -> SpokenForm:
         """Return the spoken form: see :class:`~ChatTTS.front_ends.FrontEnd`."""
-        return spoken_form(self._pronounce(text, given_pieces(text)))
+        return spoken_form(self._pronounce(text, _given(text)))
 
     def knows(self, character: str) -> bool:
         """Return whether a character has a sound of its own."""
@@ -53,6 +54,13 @@ def spoken_form(pieces: Iterable[Pronounced]) -> SpokenForm:
         text.append(written)
         origins += [origin] * len(written)
     return SpokenForm("".join(text), tuple(origins))
+
+
+def _given(text: str) -> Iterator[Pronounced]:
+    """Yield the words that a stand-in says how to pronounce."""
+    for found, pronunciation in found_stand_ins(text):
+        phonemes = pronunciation.phonemes
+        yield Pronounced(*found.span(), plural(phonemes) if found["ending"] else phonemes)
 
 
 def _written(pieces: Iterable[Pronounced]) -> Iterator[tuple[str, tuple[int, int]]]:

@@ -10,9 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from .english.affixes import plural
 from .given import MARK, Pronunciation, without_symbols
-from .phonemes import Pronounced
 
 _FIRST = 0x18800
 STAND_INS = "".join(chr(_FIRST + byte) for byte in range(256))
@@ -21,7 +19,7 @@ RANGE = f"{STAND_INS[0]}-{STAND_INS[-1]}"  # within the brackets of a regular ex
 
 _RUN = re.compile(f"[{RANGE}]+")
 # The rules for apostrophes take that of "nginx's" away; a transcript has no rules.
-_POSSESSIVE = re.compile(rf"({_RUN.pattern})(['’]?s(?![^\W\d_]))?")
+_WITH_ENDING = re.compile(rf"({_RUN.pattern})(?P<ending>['’]?s(?![^\W\d_]))?")
 _LETTER = re.compile(r"[^\W\u3040-\u30ff\u3400-\u9fff]")
 # A Tangut character, which no voice knows either, for components that the caller wrote.
 _UNKNOWN = "\U00017000"
@@ -53,19 +51,18 @@ def map_between(text: str, change: Callable[[str], str]) -> str:
     return "".join(parts)
 
 
-def given_pieces(text: str) -> Iterator[Pronounced]:
-    """Yield the words of a text that a stand-in says how to pronounce.
+def found_stand_ins(text: str) -> Iterator[tuple[re.Match[str], Pronunciation]]:
+    """Yield the stand-ins of a text with their pronunciations.
 
-    An "s" behind one belongs to it, as in "nginx's".
+    An "s" behind one is a part of the match, with the name ``ending``, as in "nginx's".
+
+    Raises:
+        TextError: symbols cannot be read, of a stand-in that the caller wrote.
     """
-    for found in _POSSESSIVE.finditer(text):
+    for found in _WITH_ENDING.finditer(text):
         mark = MARK.fullmatch(_mark(found[1]))
-        if mark is None:  # letters that the caller wrote, in a transcript
-            continue
-        phonemes = Pronunciation.of(mark).phonemes
-        if found[2]:
-            phonemes = plural(phonemes)
-        yield Pronounced(found.start(), found.end(), phonemes)
+        if mark is not None:  # else letters that the caller wrote
+            yield found, Pronunciation.of(mark)
 
 
 def _stand_in(mark: re.Match[str]) -> str:

@@ -60,6 +60,9 @@ class SpeechService:
         settings: limits and caches.
         metrics: counts every request.
 
+    Raises:
+        ConfigError: a word of the server's lexicon has phonemes alone, and the voice reads letters.
+
     Attributes:
         state: ``starting``, ``ready``, ``draining`` or ``failed``.
         failed: set once the engine has stopped with an error; the service cannot speak any more.
@@ -74,6 +77,9 @@ class SpeechService:
     ) -> None:
         self.model, self.voices, self.settings, self.metrics = model, voices, settings, metrics
         self._gives_attention = model.gives_attention
+        self._reads_phonemes = model.config.defaults.pronunciation is not None
+        if not self._reads_phonemes:
+            settings.lexicon.in_letters()  # raises now, and not with the first request
         limits = settings.limits
         self.admission = Admission(
             AdmissionLimits(
@@ -258,9 +264,15 @@ class SpeechService:
 
         Raises:
             ServingError: the request cannot be spoken: its text is too long, its voice is
-                unknown, the times of words are not known here, or the engine is gone.
+                unknown, the times of words are not known here, or the engine is gone; or a word of
+                its lexicon has phonemes alone, and the voice reads letters.
         """
         self._check_text(request.text)
+        if not self._reads_phonemes:
+            try:
+                request.lexicon.in_letters()
+            except ConfigError as error:
+                raise BadRequestError(str(error), param="lexicon") from error
         if request.word_times:
             self.check_word_times()
         if request.guard is not None:

@@ -93,7 +93,8 @@ def test_a_server_has_a_default_which_requests_extend(server: RunningServer) -> 
     ("lexicon", "message"),
     [
         ({"nginx": ""}, "lexicon entry 'nginx': the saying is empty"),
-        ({"nginx": "/ˈɛn/"}, "lexicon entry 'nginx': .*phonemes"),
+        ({"nginx": "ˈɛn"}, "lexicon entry 'nginx': .*phonemes"),
+        ({"nginx": "/ˈɛn/"}, "lexicon entry 'nginx': this voice reads letters"),
         ({"nginx": "x" * 200, "we": "y" * 200, "went": "z" * 200}, "with the sayings"),
     ],
 )
@@ -146,7 +147,7 @@ def test_a_dictionary_of_riva(written: str, entries: dict[str, str]) -> None:
         ("a b", "'a b' has no word and saying"),
         ("nginx  engine x,,foo", "'foo' has no word"),
         ("a  b,a  c", "'a' is there twice"),
-        ("tomato  /t @/", "'tomato': .* gives phonemes"),
+        ("tomato  /t @/", "'tomato': .*no sound for '@'"),
     ],
 )
 def test_a_bad_dictionary_names_the_pair(written: str, message: str) -> None:

@@ -46,7 +46,8 @@ class GenerationOptions(Body):
     lexicon: dict[str, Any] | None = Field(
         None,
         description="Words and how they are said. A word in lower case stands for all its forms; "
-        '`{"say": "u s", "exact": true}` in place of a saying is for this spelling alone.',
+        '`{"say": "u s", "exact": true}` in place of a saying is for this spelling alone, and '
+        '`{"ipa": "ˈɛndʒɪn"}` (or `x-sampa`, `pinyin`) for a voice that reads phonemes.',
         examples=[{"nginx": "engine x", "US": {"say": "u s", "exact": True}}],
     )
     priority: Literal["interactive", "batch"] = Field(

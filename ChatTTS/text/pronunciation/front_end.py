@@ -9,7 +9,7 @@ from ...front_ends import SpokenForm
 from .alphabet import ALPHABET, as_tokens
 from .english import pronounce_english
 from .english.affixes import plural
-from .phonemes import MARKS, OPENING, Pronounced
+from .phonemes import Pronounced, spaced
 from .pronouncer import Pronouncer
 from .stand_ins import found_stand_ins
 
@@ -65,15 +65,10 @@ def _given(text: str) -> Iterator[Pronounced]:
 
 def _written(pieces: Iterable[Pronounced]) -> Iterator[tuple[str, tuple[int, int]]]:
     """Yield tokens, each with the characters that it speaks."""
-    is_apart = False  # whether a word here is parted from what is before it
-    for piece in pieces:
-        origin = (piece.start, piece.end)
-        if piece.phonemes.startswith("["):
-            yield piece.phonemes, origin
-            is_apart = False
-        elif piece.phonemes:
-            is_closing = piece.phonemes in MARKS and piece.phonemes not in OPENING
-            if is_apart and not is_closing:
-                yield as_tokens(" "), (piece.start, piece.start)
-            yield as_tokens(piece.phonemes), origin
-            is_apart = not piece.joins_next and piece.phonemes not in OPENING
+    follows_tag = False
+    for piece, is_apart in spaced(pieces):
+        is_tag = piece.phonemes.startswith("[")
+        if is_apart and not (is_tag or follows_tag):
+            yield as_tokens(" "), (piece.start, piece.start)
+        yield piece.phonemes if is_tag else as_tokens(piece.phonemes), (piece.start, piece.end)
+        follows_tag = is_tag

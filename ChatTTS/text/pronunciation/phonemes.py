@@ -6,10 +6,10 @@ in ``MARKS`` and the space.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-OPENING = "(“"
+_OPENING = "(“"
 MARKS = frozenset(';:,.!?—…"()“”')
 
 
@@ -37,8 +37,12 @@ def joined(pieces: Iterable[Pronounced]) -> str:
     One space stands between words. A mark stands directly behind its word and has a space behind
     it; an opening one has it before.
     """
-    line = ""
-    space = ""
+    return "".join(" " * is_apart + piece.phonemes for piece, is_apart in spaced(pieces))
+
+
+def spaced(pieces: Iterable[Pronounced]) -> Iterator[tuple[Pronounced, bool]]:
+    """Yield the pieces that have a sound, and whether a space stands before each of them."""
+    is_apart = False  # whether a word here is parted from what is before it
     is_quoted = False
     for piece in pieces:
         mark = piece.phonemes
@@ -46,11 +50,7 @@ def joined(pieces: Iterable[Pronounced]) -> str:
             continue
         if mark == '"':
             is_quoted = not is_quoted
-        is_opening = mark in OPENING or (mark == '"' and is_quoted)
-        if mark in MARKS and not is_opening:
-            line += mark
-            space = " "
-        else:
-            line += space + mark
-            space = "" if is_opening or piece.joins_next else " "
-    return line
+        is_opening = mark in _OPENING or (mark == '"' and is_quoted)
+        is_closing = mark in MARKS and not is_opening
+        yield piece, is_apart and not is_closing
+        is_apart = is_closing or not (is_opening or piece.joins_next)

@@ -103,7 +103,7 @@ def test_letters_for_voices_of_letters() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["hello, world! it is.", "我在重庆，用Python写。好吗？", "花儿 in the “park”…", ""]
+    "text", ["hello, world! it is.", "我在重庆，用Python写。好吗？", "花儿 in the “park”… (so)", ""]
 )
 def test_the_spoken_form_is_the_line_of_phonemes(front_end: PhonemeFrontEnd, text: str) -> None:
     pieces = front_end._pronounce(text)

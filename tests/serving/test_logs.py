@@ -150,6 +150,7 @@ def test_a_rate_limited_line_counts_the_lines_left_out(caplog: pytest.LogCapture
 # ------------------------------------------------------------------ one form
 
 
+@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_all_lines_have_one_form(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines of libraries, of warnings and of failing threads have the form too."""

@@ -27,8 +27,8 @@ MOST_PARTS = 8
 """Most voices of one blend."""
 
 _NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
-_WEIGHTED = re.compile(rf"(.+?)\s*[:=]\s*{_NUMBER}")
-_BRACKETED = re.compile(rf"(.+?)\s*\(\s*{_NUMBER}\s*\)")  # as clients of Kokoro write it
+_WEIGHTED = re.compile(rf"\A(.+)[:=]\s*{_NUMBER}")
+_BRACKETED = re.compile(rf"\A(.+)\(\s*{_NUMBER}\s*\)")  # as clients of Kokoro write it
 _STEPS = 100
 _SMALL = 1e-12
 

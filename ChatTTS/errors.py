@@ -12,6 +12,8 @@ _LANGUAGES = {"en": "English", "zh": "Chinese"}
 
 def shown(value: object) -> str:
     """Return the beginning of a value's ``repr`` for a message, or its type where that fails."""
+    if isinstance(value, str) and len(value) > _SHOWN_VALUE:
+        return f"{value[:_SHOWN_VALUE]!r}... ({len(value)} characters)"
     try:
         text = repr(value)
     except Exception:  # from a caller's own class, or for an int with too many digits

@@ -329,6 +329,7 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
     import asyncio
 
     from ..serving.listener import raised_file_limit
+    from ..serving.loop_lag import quick_turns
     from ..serving.server import Server, serve
     from ..serving.startup import reserve
 
@@ -356,6 +357,7 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
         else:
             model = load_chat(choice, _with_memory(args, settings), console)
         stack.enter_context(_unwatched())
+        stack.enter_context(quick_turns())
         try:
             asyncio.run(serve(model, settings, announce, bound))
         except asyncio.CancelledError:  # a second signal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
@@ -29,6 +29,11 @@ _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 # is read and dropped.
 _MAX_DROPPED_BYTES = 16 << 20
 _PART_BYTES = 1 << 16
+# A longer body is read by a parser alone in a turn of the event loop.
+_LONG_BODY = 1 << 16
+# What stands between values, in JSON and in a form that is an address.
+_VALUE_SIGNS = (b",", b"[", b"{", b"&", b"%")
+_ESCAPE_BYTES = 6
 
 
 class ErrorMiddleware:
@@ -149,8 +154,8 @@ class BodyMiddleware:
     Args:
         app: the next layer.
         most: returns the maximum number of bytes of a body, for a path.
-        parts: returns the maximum number of commas and brackets in a body that is no form. A JSON
-            parser holds Python's lock, for seconds if a body has millions of values.
+        parts: returns the maximum number of values in a body that is no form with files. Parsers
+            hold Python's lock, for seconds if a body has millions of values or escapes.
         seconds: time for a body to come.
         patience: seconds after which a stream is ended whose client does not read.
     """
@@ -165,34 +170,38 @@ class BodyMiddleware:
     ) -> None:
         self._app, self._most, self._parts = app, most, parts
         self._seconds, self._patience = seconds, patience
+        self._turns = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI scope."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        path = scope["path"]
+        # A route that gets any other kind may read it as JSON.
+        is_form = Headers(scope=scope).get("content-type", "").lower().startswith(FORM)
         try:
             with anyio.fail_after(self._seconds):
-                body = await self._read(receive, self._most(scope["path"]))
+                most_parts = None if is_form else self._parts(path)
+                body = await self._read(receive, self._most(path), most_parts)
         except TimeoutError as error:
             raise SlowRequestError(
                 f"the body did not come within {self._seconds:g} s, which is this server's limit"
             ) from error
         if body is None:
             return
-        # A route that gets any other kind may read it as JSON.
-        if not Headers(scope=scope).get("content-type", "").lower().startswith(FORM):
-            self._check_parts(body, self._parts(scope["path"]))
-        await _BufferedRequest(body, receive, send, self._patience).run(self._app, scope)
+        pieces = _pieces(body, self._turns, _PART_BYTES if is_form else len(body))
+        await _BufferedRequest(pieces, receive, send, self._patience).run(self._app, scope)
 
-    async def _read(self, receive: Receive, most: int) -> bytes | None:
+    async def _read(self, receive: Receive, most: int, most_parts: int | None) -> bytes | None:
         """Return the body; ``None`` if the client disconnected before its end.
 
         Raises:
-            RequestTooLargeError: the body is longer than ``most`` bytes.
+            RequestTooLargeError: the body is longer than ``most`` bytes, or has too many values.
         """
         parts: list[bytes] = []
         size, has_more = 0, True
+        values = escapes = 0
         while has_more and size <= most + _MAX_DROPPED_BYTES:
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -201,26 +210,48 @@ class BodyMiddleware:
             has_more = message.get("more_body", False)
             size += len(part)
             parts.append(part)
+            values += sum(map(part.count, _VALUE_SIGNS))
+            escapes += part.count(b"\\")
             if size > most:
                 parts.clear()
         if size > most:
             raise RequestTooLargeError(
                 f"the body is longer than {most} bytes, which is this server's limit here"
             )
+        if most_parts is not None and values > most_parts:
+            raise RequestTooLargeError(
+                f"the body has more than {most_parts} commas, brackets, & and %, which is this "
+                "server's limit"
+            )
+        # Every letter may be escaped as \uXXXX, and every comma of a text be a line end.
+        if most_parts is not None and escapes > most_parts + size // _ESCAPE_BYTES:
+            raise RequestTooLargeError(f"the body has {escapes} escapes, which is too much here")
         return b"".join(parts)
 
-    def _check_parts(self, body: bytes, most: int) -> None:
-        if sum(body.count(sign) for sign in b",[{") > most:
-            raise RequestTooLargeError(
-                f"the body has more than {most} commas and brackets, which is this server's limit"
-            )
+
+async def _pieces(body: bytes, turns: asyncio.Lock, size: int) -> AsyncIterator[Message]:
+    """Yield the messages of a body; a long one waits, so that the loop does not read two in a row.
+
+    Args:
+        turns: of all long bodies.
+        size: bytes of a piece; the parser of forms takes long for many.
+    """
+    for start in range(0, max(1, len(body)), max(1, size)):
+        if len(body) > _LONG_BODY:
+            async with turns:
+                await asyncio.sleep(0)
+        end = start + size
+        piece = body[start:end]
+        yield {"type": "http.request", "body": piece, "more_body": end < len(body)}
 
 
 class _BufferedRequest:
     """One request whose body has been read; its work is cancelled if the client disconnects."""
 
-    def __init__(self, body: bytes, receive: Receive, send: Send, patience: float) -> None:
-        self._body: bytes | None = body
+    def __init__(
+        self, pieces: AsyncIterator[Message], receive: Receive, send: Send, patience: float
+    ) -> None:
+        self._pieces = pieces
         self._receive, self._send, self._patience = receive, send, patience
         self._has_answered = False
         self._disconnected = asyncio.Event()
@@ -247,11 +278,11 @@ class _BufferedRequest:
         self._disconnected.set()
 
     async def _receive_body(self) -> Message:
-        if self._body is None:
+        piece = await anext(self._pieces, None)
+        if piece is None:
             await self._disconnected.wait()
             return {"type": "http.disconnect"}
-        body, self._body = self._body, None
-        return {"type": "http.request", "body": body, "more_body": False}
+        return piece
 
     async def _send_parts(self, message: Message) -> None:
         if message["type"] == "http.response.body" and not message.get("more_body", False):

@@ -28,7 +28,8 @@ from .model import RefineJob, SpeechJob
 
 # Seed of the voice for a checkpoint without voices, so that every start has an equal voice.
 _FALLBACK_SEED = 2
-_THREADS = 8  # that prepare texts, which is short
+# Threads that prepare texts. They compute in Python, so more would only delay the event loop.
+_THREADS = 2
 
 
 class LocalModel:

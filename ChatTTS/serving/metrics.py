@@ -28,6 +28,7 @@ from .requests import SpeechRequest
 
 # Upper bounds of the histograms' buckets.
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 30.0, 60.0)
+_LAGS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 _FACTORS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 1.0, 1.25, 1.5, 2.0, 4.0)
 
 
@@ -178,6 +179,7 @@ class ServerMetrics:
         )
         self._latency = histogram("latency_seconds", "From arrival to the end.")
         self._factor = histogram("real_time_factor", "Work for a second of speech.", _FACTORS)
+        self._lag = histogram("loop_lag_seconds", "How late the event loop comes to work.", _LAGS)
         self._closed = counter("connections_closed", "Connections cut or refused.", "reason")
         self._connections = Gauge(
             "chattts_connections", "HTTP and WebSocket connections.", registry=registry
@@ -215,6 +217,10 @@ class ServerMetrics:
             reason: ``full``, ``address`` or ``slow``.
         """
         self._closed.labels(reason).inc()
+
+    def observe_loop_lag(self, seconds: float) -> None:
+        """Note by how much the event loop was late."""
+        self._lag.observe(seconds)
 
     def watch_connections(self, count: Callable[[], int]) -> None:
         """Show the number of open connections, which ``count`` returns."""

@@ -25,7 +25,7 @@ from ..text.splitter import is_speakable
 from .errors import BadRequestError
 from .model import PieceStream, SpeechJob
 
-_SSML = re.compile(r"\s*(<\?xml[^>]*>\s*)?<speak[\s>/]", re.IGNORECASE)
+_SSML = re.compile(r"\A\s*(<\?xml[^>]*>\s*)?<speak[\s>/]", re.IGNORECASE)
 _ENDING = re.compile(r"</speak\s*>|<speak[^<>]*/>", re.IGNORECASE)
 _REASONS = ("stop", "length", "abort")  # from the best end to the worst
 

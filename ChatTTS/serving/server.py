@@ -21,6 +21,7 @@ from .elevenlabs import add_to as add_elevenlabs
 from .http_server import serve_http
 from .listener import bind, connection_limits
 from .local_model import LocalModel
+from .loop_lag import watch_loop
 from .metrics import ServerMetrics
 from .model import SpeechModel
 from .rest import create_app
@@ -116,6 +117,8 @@ class Server:
             starting.callback(bound.close)
             self.service = service = make_service(self._chat, settings)
             starting.callback(service.shut_down_threads)
+            lag = asyncio.create_task(watch_loop(service.metrics.observe_loop_lag), name="loop lag")
+            starting.callback(lag.cancel)
             authenticator = Authenticator(settings.api_keys)
             self.scripts = scripts = ScriptJobs(service)
             starting.push_async_callback(scripts.close)

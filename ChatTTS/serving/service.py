@@ -42,8 +42,13 @@ T = TypeVar("T")
 
 # Threads that close streams and read small files; both are short.
 _WORKERS = 16
+# One thread reads long texts and bodies: several would each hold Python's lock in turn, and the
+# event loop would wait for all of them.
+_PARSERS = 1
 # Threads that decode recordings. The admission does not limit how many recordings come.
 _READERS = 2
+# A document of SSML may have so many times the characters of a text.
+_MARKUP = 8
 _MIN_WAIT_SECONDS = 0.05  # so that a request with max_wait=0 can take a free place
 _POLL_SECONDS = 0.05  # while the server shuts down
 _ABORT_SECONDS = 2.0  # for clients of aborted requests to be told
@@ -96,6 +101,7 @@ class SpeechService:
         # Long work has threads of its own, so that streams of other requests do not wait for it.
         self._refiners = ThreadPoolExecutor(limits.running, thread_name_prefix="refining")
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="recordings")
+        self._parsers = ThreadPoolExecutor(_PARSERS, thread_name_prefix="parsing")
         self.failed = asyncio.Event()
         self.state = "starting"
         self._speaking: set[Speech] = set()
@@ -155,7 +161,7 @@ class SpeechService:
 
     def shut_down_threads(self) -> None:
         """End the worker threads; call it when no interface needs them any more."""
-        for threads in (self._workers, self._refiners, self._readers):
+        for threads in (self._workers, self._refiners, self._readers, self._parsers):
             threads.shutdown(wait=False)
 
     async def _finished(self) -> None:
@@ -240,6 +246,10 @@ class SpeechService:
         """Return the result of ``work``, called in a worker thread; for short work."""
         return await _run_in(self._workers, work)
 
+    async def in_parsing_thread(self, work: Callable[[], T]) -> T:
+        """Return the result of ``work`` on a long text of a client, which holds Python's lock."""
+        return await _run_in(self._parsers, work)
+
     async def in_reader_thread(self, work: Callable[[], T]) -> T:
         """Return the result of ``work`` on a recording, which takes long."""
         return await _run_in(self._readers, work)
@@ -251,10 +261,20 @@ class SpeechService:
 
         Raises:
             BadRequestError: it begins as SSML and cannot be read.
+            RequestTooLargeError: it is too long.
         """
         if not request.reads_ssml or request.segments or not is_ssml(request.text):
             return request
-        marked = await self.in_thread(lambda: read_marked(request.text, strict=request.strict))
+        most = self.settings.limits.characters * _MARKUP
+        if len(request.text) > most:
+            raise RequestTooLargeError(
+                f"the document has {len(request.text)} characters; this server takes {most}: send "
+                "it in parts",
+                param="input",
+            )
+        marked = await self.in_parsing_thread(
+            lambda: read_marked(request.text, strict=request.strict)
+        )
         return replace(
             request, text=marked.text, segments=marked.segments, warnings=marked.warnings
         )
@@ -294,7 +314,7 @@ class SpeechService:
         """
         if not request.lexicon.entries:
             return ()
-        parts = await self.in_thread(lambda: paused_parts(request.text, request.lexicon))
+        parts = await self.in_parsing_thread(lambda: paused_parts(request.text, request.lexicon))
         limit = self.settings.limits.characters
         length = sum(len(part.text) for part in parts)
         if length > limit:

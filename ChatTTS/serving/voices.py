@@ -35,6 +35,7 @@ ALIASES = (
     "verse",
 )
 _MAX_BLEND = 1000  # characters of a blend: eight of the longest names, and their weights
+_MAX_NAME = 1 << 16  # characters: a sample prompt string of 30 s has 15 000
 _MAX_SHOWN = 80  # characters of a name in an error message
 
 
@@ -174,6 +175,8 @@ class Voices:
         name = name or self.default
         if name is None:
             return {}
+        if len(name) > _MAX_NAME:
+            raise UnknownVoiceError(f"a voice of {len(name)} characters is none")
         return self._unaliased(self._targets.get(folded(name), name))
 
     def _unaliased(self, name: str) -> dict[str, str]:

@@ -21,6 +21,7 @@ from .pronunciation.given import MARK, NOTATIONS, Pronunciation
 MOST_ENTRIES = 1000
 LONGEST_WORD = 100  # characters
 LONGEST_SAYING = 200  # characters
+_LONGEST_WRITTEN = 10_000  # with its spaces
 
 _HAN = r"\u3040-\u30ff\u3400-\u9fff"
 _ACCENTS = r"\u0300-\u036f"
@@ -348,7 +349,7 @@ def _plain(word: object, text: object, what: str, most: int) -> str:
     """
     if not isinstance(text, str):
         raise _wrong(word, f"the {what} must be text, not {shown(text)}")
-    plain = unicodedata.normalize("NFC", " ".join(text.split()))
+    plain = text if len(text) > _LONGEST_WRITTEN else _composed(text)
     if not plain:
         raise _wrong(word, f"the {what} is empty")
     if len(plain) > most:
@@ -357,6 +358,10 @@ def _plain(word: object, text: object, what: str, most: int) -> str:
     if bad:
         raise _wrong(word, f"the {what} must not have the character {bad[0]!r}")
     return plain
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", " ".join(text.split()))
 
 
 def _wrong(word: object, why: str) -> ConfigError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import time
 from functools import partial
@@ -16,6 +15,7 @@ from starlette.types import Scope
 
 from ..answers import Body, EncodedPiece, SpokenResponse, speech_request
 from ..auth import Authenticator
+from ..base64_blocks import to_base64
 from ..bodies import read_body
 from ..errors import ServingError
 from ..http_protocol import HttpProtocol, add_protocol
@@ -122,7 +122,7 @@ class EventBody(Body):
             events += self._event(
                 "chunk",
                 status_code=206,
-                data=base64.b64encode(data).decode("ascii"),
+                data=to_base64(data),
                 step_time=round(step, 3),
             )
         return events

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from functools import partial
 
@@ -15,6 +14,7 @@ from starlette.types import Scope
 
 from ..answers import Body, EncodedPiece, SpokenResponse
 from ..auth import Authenticator
+from ..base64_blocks import to_base64
 from ..bodies import read_body
 from ..characters import CharacterTimes, TimedCharacter
 from ..errors import UnknownVoiceError
@@ -158,7 +158,7 @@ class TimedBody(Body):
     def _line(self, data: bytes) -> bytes:
         alignment = alignment_seconds(self._timed)
         fields = {
-            "audio_base64": base64.b64encode(data).decode("ascii"),
+            "audio_base64": to_base64(data),
             "alignment": alignment,
             "normalized_alignment": alignment,
         }

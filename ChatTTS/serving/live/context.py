@@ -80,7 +80,7 @@ class Context:
         run = self._current_run()
         run.has_text = run.has_text or bool(text.strip())
         if self._buffer.waiting + len(text) > _LONG_TEXT:
-            parts = await self._service.in_thread(lambda: self._buffer.push(text))
+            parts = await self._service.in_parsing_thread(lambda: self._buffer.push(text))
         else:
             parts = self._buffer.push(text)
         self._speak_parts(run, parts)

@@ -114,7 +114,7 @@ class SocketSession(ABC):
             BadRequestError: it is not a JSON object.
         """
         if len(data) > _LONG_MESSAGE:
-            return await self.service.in_thread(partial(decode, data))
+            return await self.service.in_parsing_thread(partial(decode, data))
         return decode(data)
 
     def noted(self, error: Exception) -> ServingError:

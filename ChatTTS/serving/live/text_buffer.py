@@ -16,7 +16,7 @@ from ...text.splitter import (
 _LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 # A line that was wrapped to some width continues if the next line begins with a small letter. The
 # normalizer joins such lines.
-_MAY_BE_WRAPPED = re.compile(r"[ \t]*\w.{30,}[a-z,][ \t]*")
+_MAY_BE_WRAPPED = re.compile(r"\A[ \t]*\w.{30,}[a-z,][ \t]*")
 _LINE_BEGINNING = re.compile(r"[ \t]*([\s\S])?")
 # An open bracket may become a tag, which is not a word.
 _OPEN_TAG = re.compile(r"\[\w*$")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ...errors import ChatTTSError
 from ...version import __version__
 from ..auth import Authenticator
+from ..base64_blocks import to_base64
 from ..encoding import Format
 from ..errors import BadRequestError, ServingError, as_serving_error
 from ..origins import OriginPolicy
@@ -62,7 +62,7 @@ def make_server(ready: Ready, folder: ToolFolder | None, *, may_play: bool) -> M
                 played = await _play(service, text, wish, may_play)
                 return [TextContent(text=played.told(f"played {played.seconds:.1f} s"))]
             data, spoken = await encoded(service, [text], wish, Format.MP3)
-            audio = base64.b64encode(data).decode("ascii")
+            audio = to_base64(data)
             answer = AudioContent(data=audio, mime_type=Format.MP3.media_type)
             if not spoken.left_out:
                 return [answer]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
@@ -14,11 +13,13 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ..answers import encode_file, speaking
+from ..base64_blocks import to_base64
 from ..errors import RequestTooLargeError, as_serving_error
 from ..request_logs import log_failure
 from ..requests import Priority
 from ..service import SpeechService
 from ..settings import Limits
+from .long_bodies import long_body_route
 from .request_parsing import Caller, output_options, speech_request
 from .schemas import (
     ERRORS,
@@ -39,7 +40,7 @@ _MAX_LONG_TEXTS = 4
 
 def batch_routes(service: SpeechService) -> APIRouter:
     """Return the batch route."""
-    router = APIRouter(tags=["speech"])
+    router = APIRouter(tags=["speech"], route_class=long_body_route(service))
 
     @router.post(
         "/v1/audio/speech/batch",
@@ -159,7 +160,7 @@ class _SpeechBatch:
             return BatchResult(
                 index=index,
                 custom_id=item.custom_id,
-                audio=await service.in_thread(lambda: base64.b64encode(whole.data).decode("ascii")),
+                audio=await service.in_thread(lambda: to_base64(whole.data)),
                 format=body.response_format,
                 sample_rate=encoder.sample_rate,
                 seed=request.seed,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from ..answers import (
     send_part,
     speaking,
 )
+from ..base64_blocks import to_base64
 from ..encoding import Format
 from ..errors import BadRequestError
 from ..requests import SpeechRequest, new_seed
@@ -195,7 +195,7 @@ class CaptionedResponse(Response):
             ]
         format = self._output.format
         captioned = CaptionedSpeech(
-            audio=base64.b64encode(data).decode("ascii"),
+            audio=to_base64(data),
             audio_format=_MEDIA_TYPES.get(format, format.media_type),
             timestamps=timestamps,
         )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from fastapi import Request
 
+from ..base64_blocks import from_base64
 from ..encoding import Format
 from ..errors import BadRequestError
 from ..recordings import sample_prompt
@@ -56,7 +55,7 @@ async def speech_request(
                 "ref_audio needs ref_text: what the recording says, word for word",
                 param="ref_text",
             )
-        data = await service.in_thread(partial(_from_base64, body.ref_audio))
+        data = await service.in_parsing_thread(partial(_from_base64, body.ref_audio))
         sample = await sample_prompt(service, data, "ref_audio")
         voice = {"sample": sample, "transcript": body.ref_text}
     fields = {"may_be_silent": True} | voice | generation_fields(body, caller) | changes
@@ -104,6 +103,6 @@ def _from_base64(text: str) -> bytes:
     if text.startswith("data:"):
         text = text.partition(",")[2]
     try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
+        return from_base64(text)
+    except ValueError as error:
         raise BadRequestError("ref_audio is no base64", param="ref_audio") from error

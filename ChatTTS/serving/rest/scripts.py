@@ -17,6 +17,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from ...longform.apart import most_lines
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError
 from ..http_layers import FORM
 from ..scripts import ScriptJobs
@@ -24,6 +25,7 @@ from ..scripts.errors import UnknownScriptError
 from ..scripts.job import ScriptJob
 from ..scripts.planning import ScriptSource
 from ..service import SpeechService
+from ..settings import Limits
 from .errors import validation_error
 from .file_answer import FileAnswer
 from .head import is_head
@@ -289,7 +291,8 @@ async def _posted(
         options = _validated(ScriptOptionsBody, fields)
     else:
         body = await request.body()
-        given = await service.in_thread(lambda: _from_json(body))
+        given = await service.in_parsing_thread(lambda: _from_json(body))
+        _check_count(given.get("script"), service.settings.limits)
         posted = await service.in_thread(lambda: _validated(ScriptBody, given))
         assert isinstance(posted, ScriptBody)
         source = await service.in_thread(lambda: _source(posted))
@@ -300,6 +303,15 @@ async def _posted(
             f"the script has {len(source.data)} bytes; this server takes {most}", param="script"
         )
     return source, options
+
+
+def _check_count(script: object, limits: Limits) -> None:
+    """Raise RequestTooLargeError for more lines than a reader takes; to check each takes long."""
+    most = most_lines(limits.script_characters)
+    if isinstance(script, list) and len(script) > most:
+        raise RequestTooLargeError(
+            f"the script has {len(script)} lines; this server takes {most}", param="script"
+        )
 
 
 def _from_json(body: bytes) -> dict[str, Any]:

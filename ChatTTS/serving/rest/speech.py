@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from ..encoding import Format
 from ..service import SpeechService
+from .long_bodies import long_body_route
 from .request_parsing import Caller, output_options, speech_request
 from .schemas import ERRORS, NOT_FOUND, FormatName, SpeechBody, TimedSpeech
 from .streaming import SpeechResponse
@@ -52,7 +53,7 @@ FORMATS: tuple[str, ...] = get_args(FormatName)
 
 def speech_routes(service: SpeechService) -> APIRouter:
     """Return the route of OpenAI's speech API."""
-    router = APIRouter(tags=["speech"])
+    router = APIRouter(tags=["speech"], route_class=long_body_route(service))
     answer = audio_answer(FORMATS)
     # With `timestamp_granularities`, and without `stream_format`.
     answer[200]["model"] = TimedSpeech

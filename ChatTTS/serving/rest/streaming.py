@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
@@ -27,6 +26,7 @@ from ..answers import (
     send_part,
     speaking,
 )
+from ..base64_blocks import to_base64
 from ..encoding import Encoder, Format
 from ..errors import as_serving_error
 from ..requests import SpeechRequest
@@ -229,7 +229,7 @@ class SpeechResponse(Response):
             return
         event: dict[str, Any] = {
             "type": "speech.audio.delta",
-            "audio": base64.b64encode(part.data).decode("ascii"),
+            "audio": to_base64(part.data),
         }
         speed = self._request.speed
         if self._request.word_times:
@@ -242,7 +242,7 @@ class SpeechResponse(Response):
         request = self._request
         answer = TimedSpeech.model_validate(
             {
-                "audio": base64.b64encode(whole.data).decode("ascii"),
+                "audio": to_base64(whole.data),
                 "format": encoder.format.value,
                 "sample_rate": encoder.sample_rate,
                 "seed": request.seed,

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from ...audio.samples import SAMPLE_RATE
 from ...errors import ChatTTSError, ConfigError
+from ...longform.apart import estimated_seconds
 from ...longform.line_speaker import InterruptedReadingError, LineSpeaker
 from ...longform.planned import PlannedLine
 from ...longform.recording import Recording, SpokenPiece
@@ -26,7 +27,7 @@ from ..service import SpeechService
 from .errors import StorageError, UnfinishedScriptError, UnknownScriptError, script_error
 from .job import DONE, FAILED, QUEUED, RUNNING, STATES, ScriptJob, new_job_id
 from .options import ScriptOptions
-from .planning import ScriptPlanner, ScriptSource, VoiceFinder, estimated_seconds
+from .planning import ScriptPlanner, ScriptSource, VoiceFinder
 from .service_voice import ServiceVoice
 from .store import JobStore
 

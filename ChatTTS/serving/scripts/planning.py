@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...errors import ChatTTSError
-from ...longform.files import format_of, read_script_bytes
-from ...longform.marks import MOST_CHARACTERS, expanded
+from ...longform.apart import Reading, ScriptTooLongError, read_apart
+from ...longform.files import format_of
+from ...longform.marks import MOST_CHARACTERS
 from ...longform.planned import PlannedLine
 from ...longform.script import Line, Place, Script, ScriptError, Style
 from ...longform.settings import Role
@@ -20,14 +21,9 @@ from ..errors import BadRequestError, RequestTooLargeError, ServingError
 from ..requests import Priority, SpeechRequest
 from ..service import SpeechService
 from ..settings import Limits
-from .errors import ScriptRefusedError
 from .options import ScriptOptions
 
 _FORMAT = 1
-# A slow reader speaks so many seconds for a character of English. A Chinese one takes longer, but
-# has fewer characters.
-_SECONDS_PER_CHARACTER = 0.085
-_SECONDS_PER_HAN = 0.35
 # Three of a character of Chinese, and the marks of a document.
 _BYTES_PER_CHARACTER = 8
 _COVER_BYTES = 4 << 20
@@ -64,44 +60,26 @@ class ScriptSource:
                 f"{limits.script_characters} characters: send it in parts, such as chapters",
                 param="script",
             )
-        script = read_script_bytes(self.data, self.name, options.format, most + _COVER_BYTES)
-        if options.strict:
-            script.check_strict()
-        script = script.between(options.first, options.last)
-        script = expanded(script, min(MOST_CHARACTERS, limits.characters))
-        script = replace(
+        reading = Reading(
+            name=self.name,
+            format=options.format,
+            most=most + _COVER_BYTES,
+            strict=options.strict,
+            first=options.first,
+            last=options.last,
+            line_characters=min(MOST_CHARACTERS, limits.characters),
+            characters=limits.script_characters,
+            seconds=limits.script_seconds,
+        )
+        try:
+            script = read_apart(self.data, reading)
+        except ScriptTooLongError as error:
+            raise RequestTooLargeError(str(error), param="script") from error
+        return replace(
             script,
             title=script.title if options.title is None else options.title,
             author=script.author if options.author is None else options.author,
         )
-        characters = sum(len(line.text) for line in script.lines)
-        if characters > limits.script_characters:
-            raise RequestTooLargeError(
-                f"the script has {characters} characters; this server takes "
-                f"{limits.script_characters}: send it in parts, such as chapters",
-                param="script",
-            )
-        seconds = estimated_seconds(script)
-        if seconds > limits.script_seconds:
-            raise RequestTooLargeError(
-                f"the script would last about {seconds / 3600:.1f} hours with its pauses; this "
-                f"server takes {limits.script_seconds / 3600:g}: send it in parts",
-                param="script",
-            )
-        if not any(is_speakable(line.text) for line in script.lines):
-            raise ScriptRefusedError(f"{self.name}: there is nothing to speak in it", self.name)
-        return script
-
-
-def estimated_seconds(script: Script) -> float:
-    """Return about how long the speech of a script will be, rather too long."""
-    spoken = silent = at = 0.0
-    for line in script.lines:
-        han = sum("\u3400" <= c <= "\u9fff" for c in line.text)
-        spoken += (len(line.text) - han) * _SECONDS_PER_CHARACTER + han * _SECONDS_PER_HAN
-        silent += line.pause or 0.0
-        at = max(at, line.at or 0.0)
-    return max(spoken + silent, at)
 
 
 class VoiceFinder:

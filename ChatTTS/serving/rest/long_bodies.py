@@ -1,0 +1,38 @@
+"""Long bodies of JSON, which the event loop does not parse itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from fastapi import Request
+from fastapi.routing import APIRoute
+from starlette.responses import Response
+
+from ..service import SpeechService
+
+_LONG = 1 << 18  # bytes
+
+
+def long_body_route(service: SpeechService) -> type[APIRoute]:
+    """Return the class of routes whose bodies may have a recording in them."""
+
+    class LongBodyRequest(Request):
+        async def json(self) -> Any:
+            body = await self.body()
+            if len(body) < _LONG:
+                return await super().json()
+            return await service.in_parsing_thread(partial(json.loads, body))
+
+    class LongBodyRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handler = super().get_route_handler()
+
+            async def handled(request: Request) -> Response:
+                return await handler(LongBodyRequest(request.scope, request.receive))
+
+            return handled
+
+    return LongBodyRoute

@@ -1,0 +1,41 @@
+"""A server in a process of its own that tells the longest gap of its event loop.
+
+It prints the address of the server as JSON, and for each line of standard input the longest gap in
+seconds since the line before. A client in the same process would hold Python's lock itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from ChatTTS.cli.serve import _unwatched
+from ChatTTS.serving.loop_lag import quick_turns, watch_loop
+
+from .server_tools import whole_server
+
+
+def main() -> None:
+    with whole_server(**json.loads(sys.argv[1])) as server, _unwatched(), quick_turns():
+        longest = 0.0
+
+        def note(lag: float) -> None:
+            nonlocal longest
+            longest = max(longest, lag)
+
+        async def watch() -> asyncio.Task[None]:
+            return asyncio.create_task(watch_loop(note))
+
+        task = server.run(watch())
+        told: dict[str, Any] = {"url": server.url, "grpc": server.grpc_address}
+        print(json.dumps(told | {"wyoming": server.wyoming_port}), flush=True)
+        for _ in sys.stdin:
+            print(longest, flush=True)
+            longest = 0.0
+        server.call(task.cancel)
+
+
+if __name__ == "__main__":
+    main()

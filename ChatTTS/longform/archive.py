@@ -15,6 +15,8 @@ _MOST_MEMBERS = 20_000
 _MOST_BYTES = 16 << 20
 _MOST_IN_ALL = 64 << 20
 _BLOCK = 1 << 16
+# Python unpacks bzip2 and LZMA without a bound: gigabytes from a kilobyte.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class Archive:
@@ -51,6 +53,7 @@ class Archive:
         Raises:
             ScriptError: it is missing, damaged or encrypted, or unpacks to more than the bounds.
         """
+        self._check_method(member)
         parts: list[bytes] = []
         size = 0
         most = min(_MOST_BYTES, self._left)
@@ -78,6 +81,15 @@ class Archive:
             raise ScriptError(f"{self.name}/{member}: the EPUB is damaged ({error})") from error
         self._left -= size
         return b"".join(parts)
+
+    def _check_method(self, member: str) -> None:
+        """Raise ScriptError for a method that unpacks a block of any size before it is counted."""
+        info = self._zip.NameToInfo.get(member)
+        if info is not None and info.compress_type not in _METHODS:
+            raise ScriptError(
+                f"{self.name}/{member}: it is compressed in a way that books are not: an EPUB has "
+                "deflated and stored files alone"
+            )
 
     def close(self) -> None:
         self._zip.close()

@@ -14,6 +14,9 @@ from ..errors import AudioError
 
 # FFmpeg guesses among hundreds of formats, some of which open other files. It is told the format.
 _MATROSKA = b"\x1aE\xdf\xa3"
+# Encoders make frames of 64 samples and more, ALAC of 4096.
+_MOST_FRAMES, _LONGEST_FRAME = 100_000, 1 << 16
+_ALAC_FRAME = slice(12, 16)  # the length of a frame in the header of ALAC
 _CODECS = frozenset({"aac", "alac", "mp3", "mp3float", "opus", "libopus", "vorbis", "flac"})
 
 
@@ -58,7 +61,10 @@ def read(
                     f"the recording's sound is {stream.codec_context.name}: send AAC, ALAC, MP3, "
                     "Opus, Vorbis or FLAC"
                 )
-            for frame in opened.decode(stream):
+            _check_frames(stream.codec_context)
+            for number, frame in enumerate(opened.decode(stream)):
+                if number == _MOST_FRAMES:
+                    raise AudioError("the recording has more pieces than recorders make")
                 check(frame.sample_rate, frame.layout.nb_channels)
                 rate = rate or frame.sample_rate
                 if frame.sample_rate != rate:
@@ -74,6 +80,13 @@ def read(
     if not count:
         raise AudioError("the recording has no sound in it")
     return np.concatenate(parts), rate
+
+
+def _check_frames(codec: av.AudioCodecContext) -> None:
+    """Raise AudioError for ALAC whose header promises frames of any size: they take gigabytes."""
+    header = codec.extradata or b""
+    if codec.name == "alac" and int.from_bytes(header[_ALAC_FRAME], "big") > _LONGEST_FRAME:
+        raise AudioError("the recording's frames are longer than ALAC has them")
 
 
 def _mono(frame: av.AudioFrame) -> Samples:

@@ -59,6 +59,15 @@ def book(folder: Path, **changes: str | bytes | None) -> Path:
     return path
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_members_that_unpack_without_a_bound_are_not_unpacked(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "bomb.epub"
+    with zipfile.ZipFile(path, "w", method) as file:
+        file.writestr("META-INF/container.xml", bytes(4 << 20))
+    with pytest.raises(ScriptError, match="deflated and stored"):
+        read_script(path)
+
+
 def test_a_book_has_chapters_titles_and_a_cover(tmp_path: Path) -> None:
     script = read_script(book(tmp_path))
     assert (script.title, script.author, script.cover) == ("The Book", "A. Writer", COVER)

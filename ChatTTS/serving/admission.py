@@ -29,6 +29,9 @@ class AdmissionLimits:
         max_waiting_per_client: waiting tickets of one client.
         max_wait_seconds: time after which a waiting ticket is rejected.
         ageing_seconds: time after which a waiting batch ticket counts as an interactive one.
+        max_running_per_client: tickets of one client that have their turn at a time; ``None`` is no
+            limit of its own.
+        stalled_seconds: time after which a ticket whose work is not taken gives way to others.
 
     Raises:
         ConfigError: a value is out of range.
@@ -39,12 +42,16 @@ class AdmissionLimits:
     max_waiting_per_client: int
     max_wait_seconds: float
     ageing_seconds: float
+    max_running_per_client: int | None = None
+    stalled_seconds: float = 2.0
 
     def __post_init__(self) -> None:
         if self.max_running < 1:
             raise ConfigError(f"max_running must be at least 1, not {self.max_running}")
+        if self.max_running_per_client == 0:
+            raise ConfigError("max_running_per_client must be at least 1, not 0")
         for name, value in vars(self).items():
-            if not value >= 0:
+            if value is not None and not value >= 0:
                 raise ConfigError(f"{name} must be 0 or more, not {value}")
 
 
@@ -118,6 +125,7 @@ class Admission:
         self.draining = False
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._throughput = _Throughput()
+        self._reclaiming: asyncio.TimerHandle | None = None
 
     @property
     def running(self) -> int:
@@ -137,6 +145,7 @@ class Admission:
         cost: float,
         deadline: float | None,
         continues: bool = False,
+        resumes: bool = False,
     ) -> Ticket:
         """Return a new ticket, which waits or has its turn at once; call it in the event loop.
 
@@ -146,6 +155,8 @@ class Admission:
             cost: amount of work, such as the number of characters of a text.
             deadline: time by which its turn must come; ``None`` means ``max_wait_seconds`` alone.
             continues: it belongs to an accepted request, and is accepted while draining too.
+            resumes: it had its turn before and gave way. It is never refused, and waits as long as
+                it takes.
 
         Raises:
             OverloadedError: too many tickets wait, the turn would come too late, or the admission
@@ -166,9 +177,10 @@ class Admission:
             raise DeadlineError("the request's deadline had passed when it came")
         until = now + self.limits.max_wait_seconds
         until = until if deadline is None else min(until, deadline)
-        must_wait = len(self._running) >= self.limits.max_running
+        must_wait = not (self._has_place and self._may_run(client))
         if must_wait:
             self._age_tickets(now)
+        if must_wait and not resumes:
             self._check_limits(client)
             self._check_wait(client, priority, now, until)
         ticket = Ticket(self, self._arrivals, client, priority, cost, now)
@@ -179,9 +191,11 @@ class Admission:
             self._not_aged[ticket.number] = ticket
         self._queue_of(ticket).push(ticket)
         self._fill_places()
-        if must_wait:
+        if must_wait and not resumes:
             loop = asyncio.get_running_loop()
             self._timers[ticket.number] = loop.call_later(until - now, self._expire, ticket)
+        if ticket.is_waiting and self._reclaiming is None:
+            self._reclaim()
         return ticket
 
     def expected_wait(self, client: str, priority: Priority) -> float | None:
@@ -189,15 +203,17 @@ class Admission:
 
         ``None`` if all places are taken and no ticket has been done yet.
         """
-        if len(self._running) < self.limits.max_running:
+        is_own = not self._may_run(client)
+        if self._has_place and not is_own:
             return 0.0
         each = self._throughput.per_place
         if each is None:
             return None
         now = self.clock()
         # The next place becomes free when the first of the running tickets is done.
-        first = min(t.cost / each - (now - t.entered - t.waited) for t in self._running.values())
-        rate = each * self.limits.max_running
+        running = [t for t in self._running.values() if not is_own or t.client == client]
+        first = min(t.cost / each - (now - t.entered - t.waited) for t in running)
+        rate = each * len(running)
         return max(0.0, first) + self._ahead(client, priority) / rate
 
     def snapshot(self) -> AdmissionSnapshot:
@@ -282,12 +298,40 @@ class Admission:
     def _fill_places(self) -> None:
         """Give waiting tickets their turns while places are free."""
         self._age_tickets(self.clock())
-        while self._waiting and len(self._running) < self.limits.max_running:
-            ticket = (self._interactive or self._batch).pop()
+        while self._waiting and self._has_place:
+            ticket = self._interactive.pop(self._may_run) or self._batch.pop(self._may_run)
+            if ticket is None:
+                return
             self._running[ticket.number] = ticket
             self._running_of[ticket.client] += 1
             self._forget_waiting(ticket)
             ticket.grant()
+
+    @property
+    def _has_place(self) -> bool:
+        return len(self._running) < self.limits.max_running
+
+    def _may_run(self, client: str) -> bool:
+        """Return whether a client may have one more turn."""
+        most = self.limits.max_running_per_client
+        return most is None or self._running_of[client] < most
+
+    def _reclaim(self) -> None:
+        """Take places away from tickets whose work is not taken, while others wait for places."""
+        self._reclaiming = None
+        if not self._waiting:
+            return
+        seconds = self.limits.stalled_seconds
+        wanting = {ticket.client for ticket in self._waiting.values()}
+        stalled = [
+            ticket
+            for ticket in self._running.values()
+            if ticket.is_stalled(seconds) and (not self._has_place or ticket.client in wanting)
+        ]
+        for ticket in stalled[: len(self._waiting)]:
+            ticket.give_way()
+        loop = asyncio.get_running_loop()
+        self._reclaiming = loop.call_later(seconds / 4, self._reclaim)
 
     def _expire(self, ticket: Ticket) -> None:
         ticket.reject(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -82,13 +83,12 @@ class FairQueue(Generic[Q]):
         self._cost += item.cost
         self._count += 1
 
-    def pop(self) -> Q:
-        """Remove and return the next item.
-
-        Raises:
-            IndexError: the queue is empty.
-        """
-        due, number, client = self._order[0]
+    def pop(self, may_go: Callable[[str], bool] = lambda client: True) -> Q | None:
+        """Remove and return the next item of the clients that may go; ``None`` if there is none."""
+        first = next((each for each in self._order if may_go(each[2])), None)
+        if first is None:
+            return None
+        due, number, client = first
         flow = self._flows[client]
         item = flow.waiting[number]
         self._now = max(self._now, due) + item.cost / (len(self._order) + 1)

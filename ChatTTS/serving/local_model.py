@@ -45,6 +45,8 @@ class LocalModel:
     def __init__(self, chat: Chat) -> None:
         self.chat = chat
         self._engine = _engine(chat)
+        placement = chat._loaded.placement
+        self.is_exact = placement.dtype == torch.float32 and placement.quantization is None
         self.gives_attention = chat.gives_attention
         self.fallback = _fallback(chat)
         self.adapters = chat.gpt.adapters

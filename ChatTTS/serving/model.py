@@ -94,11 +94,13 @@ class SpeechModel(Protocol):
     """Speaks jobs, many at a time. Only ``open_stream`` belongs to the asyncio loop.
 
     Attributes:
+        is_exact: whether a job gives equal samples whenever it is spoken, whatever else is.
         gives_attention: whether the engine gives the attention from which times of words are found.
         fallback: speaker string of the default voice if the checkpoint has no voice at all.
         adapters: the loaded adapters by their names.
     """
 
+    is_exact: bool
     gives_attention: bool
     fallback: str | None
     adapters: Adapters

@@ -93,6 +93,8 @@ class SpeechService:
                 max_waiting_per_client=limits.waiting_per_client,
                 max_wait_seconds=limits.wait_seconds,
                 ageing_seconds=limits.ageing_seconds,
+                max_running_per_client=limits.running_per_client
+                or max(1, limits.running - limits.running // 4),
             )
         )
         self.results: ResultCache = LRU(settings.result_cache_bytes, lambda speech: speech.nbytes)
@@ -169,6 +171,11 @@ class SpeechService:
         admission = self.admission
         while self._speaking or self._holds or admission.running or admission.waiting:
             await asyncio.sleep(_POLL_SECONDS)
+
+    @property
+    def may_resume(self) -> bool:
+        """Return whether a request that gave way can go on with the same sound."""
+        return self.model.is_exact
 
     # -- requests --------------------------------------------------------------------------
 
@@ -369,21 +376,25 @@ class SpeechService:
         default = self.settings.guard
         return "report" if default == "retry" and not is_whole else default
 
-    def take_ticket(self, request: SpeechRequest) -> Ticket:
+    def take_ticket(self, request: SpeechRequest, *, resumes: bool = False) -> Ticket:
         """Put a request into the queue.
+
+        Args:
+            resumes: whether it had its turn before, and gave way.
 
         Raises:
             OverloadedError, DeadlineError: see :meth:`.admission.Admission.enter`.
         """
         deadline = None
-        if request.max_wait is not None:
+        if request.max_wait is not None and not resumes:
             deadline = self.admission.clock() + max(request.max_wait, _MIN_WAIT_SECONDS)
         return self.admission.enter(
             client=request.client,
             priority=request.priority,
             cost=len(request.text),
             deadline=deadline,
-            continues=request.continues,
+            continues=request.continues or resumes,
+            resumes=resumes,
         )
 
     async def open_stream(

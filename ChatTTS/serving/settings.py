@@ -22,6 +22,7 @@ class Limits:
 
     Attributes:
         running: requests that are spoken at a time.
+        running_per_client: of one client; ``None`` leaves a quarter of the places to others.
         waiting: requests of all clients that wait for their turn.
         waiting_per_client: requests of one client that wait for their turn.
         wait_seconds: time that a request may wait for its turn.
@@ -59,6 +60,7 @@ class Limits:
     """
 
     running: int = 16
+    running_per_client: int | None = None
     waiting: int = 64
     waiting_per_client: int = 32
     wait_seconds: float = 30.0
@@ -90,7 +92,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not value > 0:
+            if value is not None and not value > 0:
                 raise ConfigError(f"{name} must be above 0, not {value!r}")
 
 

@@ -21,6 +21,7 @@ from .admission import Admission
 from .errors import ServingError, UnavailableError
 from .metrics import RequestRecord
 from .model import PieceStream
+from .replay import Given, Replay
 from .requests import SpeechRequest
 from .settings import Settings
 from .tickets import Ticket
@@ -58,11 +59,15 @@ class SpeechBackend(Protocol):
         settings: of the server.
         admission: the queue.
         results: pieces of finished requests.
+        may_resume: whether a request that gave way can go on with the same sound.
     """
 
     settings: Settings
     admission: Admission
     results: ResultCache
+
+    @property
+    def may_resume(self) -> bool: ...
 
     async def with_segments(self, request: SpeechRequest) -> SpeechRequest:
         """Return the request with the segments of its SSML; raise ServingError if it has errors."""
@@ -70,8 +75,8 @@ class SpeechBackend(Protocol):
     def check(self, request: SpeechRequest) -> dict[str, str]:
         """Return the parameters of the request's voice; raise ServingError on a bad request."""
 
-    def take_ticket(self, request: SpeechRequest) -> Ticket:
-        """Put the request into the queue."""
+    def take_ticket(self, request: SpeechRequest, *, resumes: bool = False) -> Ticket:
+        """Put the request into the queue; it ``resumes`` where it gave way."""
 
     async def find_lexicon_uses(self, request: SpeechRequest) -> tuple[LexiconUse, ...]:
         """Return where the lexicon replaces words; raise RequestTooLargeError as ``check``."""
@@ -98,8 +103,9 @@ class Speech(AsyncIterator[Piece]):
     """The pieces of one request: ``async with service.speak(request) as speech``.
 
     Creating it does nothing and raises nothing. Entering checks the request and waits for its
-    turn. Iterating gives the pieces. Leaving, early too, frees everything within one step of the
-    engine.
+    turn. Iterating gives the pieces. While they are not taken and other requests wait, its place is
+    theirs; its sound is generated once more from there on. Leaving, early too, frees everything
+    within one step of the engine.
 
     Args:
         backend: the service.
@@ -132,6 +138,10 @@ class Speech(AsyncIterator[Piece]):
         self._ticket: Ticket | None = None
         self._stream: PieceStream | None = None
         self._interrupt = threading.Event()
+        self._is_aborted = False
+        self._given = Given()
+        self._replay: Replay | None = None
+        self._closing: asyncio.Future[None] | None = None  # of the stream that gave way
         self._cached: list[Piece] | None = None  # from the result cache, last piece first
         self._left_out: tuple[str, ...] = ()  # likewise, or of a silence
         self._delivered: list[Piece] = []
@@ -150,9 +160,7 @@ class Speech(AsyncIterator[Piece]):
             self.record.is_cached = True
             backend.speech_started(self)
             return self
-        ticket = backend.take_ticket(request)
-        await ticket.__aenter__()
-        self._ticket = ticket
+        await self._take_place()
         self.record.mark_started()
         backend.speech_started(self)
         try:
@@ -177,7 +185,7 @@ class Speech(AsyncIterator[Piece]):
         else:
             assert self._stream is not None, "enter it first"
             try:
-                piece = await self._stream.__anext__()
+                piece = await self._next_piece()
             except StopAsyncIteration:
                 # An utterance that is aborted before its first sample gives no piece, and so no
                 # finish reason.
@@ -197,7 +205,51 @@ class Speech(AsyncIterator[Piece]):
         self.faults += piece.faults
         if piece.finish_reason is not None:
             self._finish(piece.finish_reason)
+        if self._ticket is not None:
+            self._ticket.mark_taken(False)
         return piece
+
+    async def _take_place(self, *, resumes: bool = False) -> None:
+        """Wait for a turn."""
+        ticket = self._backend.take_ticket(self.request, resumes=resumes)
+        await ticket.__aenter__()
+        self._ticket = ticket
+        if self._backend.may_resume:
+            ticket.may_give_way(self._give_way)
+
+    def _give_way(self) -> None:
+        """End the generation, and leave the place to others, until the next piece is wanted."""
+        assert self._stream is not None
+        assert self._ticket is not None
+        self._interrupt.set()
+        close = self._backend.in_thread(self._stream.close)
+        self._closing = asyncio.ensure_future(close)
+        self._ticket.release()
+
+    async def _next_piece(self) -> Piece:
+        """Return the next piece of the engine that the listener has not had."""
+        assert self._ticket is not None
+        self._ticket.mark_taken(True)
+        if self._closing is not None:
+            await self._closing
+            self._closing = None
+            await self._take_place(resumes=True)
+            if self._is_aborted:
+                raise StopAsyncIteration
+            self._interrupt = threading.Event()
+            self._stream = await self._backend.open_stream(
+                self.request, self._voice, self._interrupt
+            )
+            self._replay = Replay(self._given)
+        assert self._stream is not None
+        while True:
+            piece: Piece | None = await self._stream.__anext__()
+            assert piece is not None
+            if self._replay is not None:
+                piece = self._replay.fresh(piece)
+            if piece is not None:
+                self._given.add(piece)
+                return piece
 
     async def __aexit__(
         self,
@@ -220,6 +272,7 @@ class Speech(AsyncIterator[Piece]):
 
     def abort(self) -> None:
         """End the generation within one step, without waiting for that."""
+        self._is_aborted = True
         self._interrupt.set()
         if self._cached:
             self._cached.clear()

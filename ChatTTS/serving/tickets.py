@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from enum import Enum, auto
 from types import TracebackType
 from typing import Protocol
@@ -62,6 +63,27 @@ class Ticket:
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._settled_at: float | None = None
         self._error: ServingError | None = None
+        self._unread_since: float | None = None
+        self._give_way: Callable[[], None] | None = None
+
+    def may_give_way(self, give_way: Callable[[], None]) -> None:
+        """Allow the issuer to call ``give_way``, which releases it, while its work is not taken."""
+        self._give_way = give_way
+
+    def mark_taken(self, is_taken: bool) -> None:
+        """Note whether the listener waits for more work, or still has to take what it was given."""
+        self._unread_since = None if is_taken else self._issuer.clock()
+
+    def is_stalled(self, seconds: float) -> bool:
+        """Return whether its work was not taken for so many seconds, and it may give way."""
+        since = self._unread_since
+        is_old = since is not None and self._issuer.clock() - since >= seconds
+        return is_old and self.has_turn and self._give_way is not None
+
+    def give_way(self) -> None:
+        """Have its owner release it; only if it is stalled."""
+        assert self._give_way is not None
+        self._give_way()
 
     @property
     def waited(self) -> float:

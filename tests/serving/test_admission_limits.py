@@ -9,8 +9,9 @@ from ChatTTS.errors import ConfigError
 from ChatTTS.serving.admission import AdmissionLimits
 from ChatTTS.serving.errors import DeadlineError, OverloadedError
 from ChatTTS.serving.requests import Priority
+from ChatTTS.serving.tickets import Ticket
 
-from ..support.admission_tools import Hall, play, teach
+from ..support.admission_tools import Hall, play, spin, teach
 
 INTERACTIVE, BATCH = Priority.INTERACTIVE, Priority.BATCH
 
@@ -48,6 +49,51 @@ def test_a_client_has_a_limit_of_its_own() -> None:
         hall.ask("a4")
 
     play(scenario, own=2)
+
+
+def test_a_client_leaves_places_to_others() -> None:
+    async def scenario(hall: Hall) -> None:
+        for n in range(5):
+            hall.ask(f"a{n}")
+        await spin()
+        assert hall.begun == ["a0", "a1"]
+        hall.ask("b")
+        await spin()
+        assert hall.begun == ["a0", "a1", "b"]
+        hall.ask("c0")
+        hall.ask("c1")
+        await hall.end("b")
+        assert hall.begun == ["a0", "a1", "b", "c0"]
+        await hall.end_all()
+
+    play(scenario, running=3, share=2)
+
+
+def test_a_ticket_whose_work_is_not_taken_gives_way_to_others() -> None:
+    async def scenario(hall: Hall) -> None:
+        stalled, read = hall.ask("a"), hall.ask("b")
+        gave_way: list[str] = []
+        for ticket, name in ((stalled, "a"), (read, "b")):
+
+            def give_way(ticket: Ticket = ticket, name: str = name) -> None:
+                gave_way.append(name)
+                ticket.release()
+
+            ticket.may_give_way(give_way)
+            ticket.mark_taken(False)
+        await asyncio.sleep(60)
+        assert gave_way == []  # no other one waits
+        read.mark_taken(True)
+        hall.ask("c")
+        await spin()
+        assert gave_way == ["a"]
+        assert hall.begun == ["a", "b", "c"]
+        hall.ask("d")
+        await asyncio.sleep(20)
+        assert hall.begun == ["a", "b", "c"]  # "b" waits for work, and "c" does not give way
+        await hall.end_all()
+
+    play(scenario, running=2)
 
 
 def test_no_waiting_at_all_where_the_limit_is_none() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from ChatTTS.core import Chat
@@ -53,7 +55,7 @@ def test_clients_that_refine_leave_threads_to_clients_that_speak(
         return TEXT
 
     async def main() -> None:
-        service = make(chat, tmp_path, limits=Limits(running=MANY + 1))
+        service = make(chat, tmp_path, limits=Limits(running=MANY + 1, running_per_client=MANY + 1))
         try:
             with monkeypatch.context() as patch:
                 patch.setattr(chat, "infer", slow)
@@ -153,6 +155,53 @@ def test_a_batch_that_was_taken_is_spoken_wholly(chat: Chat, tmp_path: Path) -> 
                 assert {result["error"]["code"] for result in late} == {"shutting_down"}
         finally:
             service.shut_down_threads()
+
+    asyncio.run(main())
+
+
+def test_a_stream_that_is_not_read_gives_its_place_and_goes_on_later(
+    chat: Chat, tmp_path: Path
+) -> None:
+    text = "It was very cold last night. There was snow on the road. Nobody came home before noon."
+
+    async def main() -> None:
+        service = make(chat, tmp_path, limits=Limits(running=1, wait_seconds=PATIENCE))
+        admission = service.admission
+        admission.limits = dataclasses.replace(admission.limits, stalled_seconds=0.05)
+        try:
+            async with service.speak(SpeechRequest(text, seed=7)) as slow:
+                heard = [await anext(slow)]
+                # All places are taken by a client that reads no more: another one is spoken.
+                assert await asyncio.wait_for(samples(service), PATIENCE)
+                heard += [piece async for piece in slow]
+            assert slow.finish_reason == "stop"
+            sound = np.concatenate([piece.samples for piece in heard])
+            assert [piece.position for piece in heard[1:]] == list(
+                np.cumsum([len(piece.samples) for piece in heard])[:-1]
+            )
+            params = service.voices.parameters(None) | {"manual_seed": 7}
+            whole = chat.infer(text, skip_refine_text=True, params_infer_code=params)[0]
+            np.testing.assert_array_equal(sound, whole)
+            assert (admission.running, admission.waiting) == (0, 0)
+        finally:
+            service.shut_down_threads()
+
+    asyncio.run(main())
+
+
+def test_a_stream_that_gave_way_ends_with_its_server(chat: Chat, tmp_path: Path) -> None:
+    async def main() -> None:
+        service = make(chat, tmp_path, limits=Limits(running=1))
+        limits = dataclasses.replace(service.admission.limits, stalled_seconds=0.05)
+        service.admission.limits = limits
+        async with service.speak(SpeechRequest(TEXT * 20, seed=7)) as slow:
+            await anext(slow)
+            await samples(service)
+            slow.abort()
+            with pytest.raises(StopAsyncIteration):
+                await anext(slow)
+        assert slow.finish_reason == "abort"
+        service.shut_down_threads()
 
     asyncio.run(main())
 

@@ -109,11 +109,12 @@ def play(
     own: int = 1000,
     seconds: float = 1e6,
     ageing: float = 1e6,
+    share: int | None = None,
 ) -> None:
     """Run a scenario, and check that nothing is left of it."""
     loop = JumpingLoop()
     try:
-        limits = AdmissionLimits(running, waiting, own, seconds, ageing)
+        limits = AdmissionLimits(running, waiting, own, seconds, ageing, share)
         hall = Hall(Admission(limits, clock=loop.time))
 
         async def all_of_it() -> None:

@@ -45,7 +45,7 @@ class ToneModel:
         fails: an error for each text that has one.
     """
 
-    gives_attention, has_alignment_heads = True, True
+    is_exact, gives_attention, has_alignment_heads = True, True, True
     fallback: str | None = None
     adapters: Adapters = MappingProxyType({})
 

@@ -238,12 +238,12 @@ class SocketSession(ABC):
     async def _watch(self) -> SocketClose:
         """Wait until the socket was idle for too long, or the client has not read for too long."""
         most = self.limits.idle_seconds
-        pause = min(most, self.context_seconds or most) / 4
+        pause = min(most, self.context_seconds or most, self.limits.stalled_seconds) / 4
         while True:
             now = time.monotonic()
             self._end_unused(now)
             blocked = self.send_queue.blocked_since
-            if blocked is not None and now - blocked > most:
+            if blocked is not None and now - blocked > self.limits.stalled_seconds:
                 return SocketClose()
             is_active = any(context.is_active for context in self.contexts.values())
             last_event = max(self._last_received, self.send_queue.last_written)

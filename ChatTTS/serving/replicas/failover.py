@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 from collections.abc import AsyncGenerator, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from ...pipeline.results import Fault, Piece, Word
+from ...pipeline.results import Piece
 from ..errors import UnavailableError
 from ..model import SpeechJob
+from ..replay import Given, Replay, other_sound
 from .messages import Alive, Ended, Failed, Fingerprint, Message, Opened, ReplicaState
 from .pool import ReplicaLostError, ReplicaPool
 
@@ -90,8 +90,8 @@ class FailoverStream:
         self._replica: str | None = None
         self._messages: AsyncGenerator[Message, None] | None = None
         self._fingerprint: Fingerprint | None = None
-        self._given = _Given()
-        self._replay = _Replay(self._given)
+        self._given = Given()
+        self._replay = Replay(self._given)
         self._lost_in_a_row = 0
         self._loop = asyncio.get_running_loop()
         self._left = self._loop.create_future()
@@ -189,10 +189,10 @@ class FailoverStream:
                 "a stream cannot go on, as the replicas differ: %s",
                 "; ".join(known.differences(opened.fingerprint)),
             )
-            raise _other_sound()
+            raise other_sound()
         self._fingerprint = opened.fingerprint
         self.utterances, self.left_out = opened.utterances, opened.left_out
-        self._replay = _Replay(self._given)
+        self._replay = Replay(self._given)
 
     async def _receive(self) -> Message:
         """Return a message of the present replica; raise what it says of a failure."""
@@ -258,72 +258,3 @@ class FailoverStream:
         if messages is not None:
             with contextlib.suppress(ReplicaLostError):
                 await messages.aclose()
-
-
-class _Given:
-    """The speech that the listener has: counts of samples, words and faults, and a digest."""
-
-    def __init__(self) -> None:
-        self.samples = self.words = self.faults = 0
-        self._digest = hashlib.blake2b()
-
-    def add(self, piece: Piece) -> None:
-        self.samples += len(piece.samples)
-        self.words += len(piece.words)
-        self.faults += len(piece.faults)
-        self._digest.update(piece.samples.tobytes())
-
-    def digest(self) -> bytes:
-        return self._digest.digest()
-
-
-class _Replay:
-    """Skips, in the pieces of a replica, what the listener had before its first one.
-
-    Args:
-        given: what the listener has now; later additions do not matter.
-    """
-
-    def __init__(self, given: _Given) -> None:
-        self._samples_left = given.samples
-        self._words_left, self._faults_left = given.words, given.faults
-        self._expected, self._digest = given.digest(), hashlib.blake2b()
-        # New words and faults of pieces without new samples.
-        self._held: tuple[tuple[Word, ...], tuple[Fault, ...]] = (), ()
-
-    def fresh(self, piece: Piece) -> Piece | None:
-        """Return what is new of a piece; ``None`` if nothing is.
-
-        Raises:
-            UnavailableError: the skipped samples are not those that the listener has.
-        """
-        words = self._held[0] + piece.words[self._words_left :]
-        self._words_left = max(0, self._words_left - len(piece.words))
-        faults = self._held[1] + piece.faults[self._faults_left :]
-        self._faults_left = max(0, self._faults_left - len(piece.faults))
-        skipped = piece.samples[: self._samples_left]
-        if len(skipped):
-            self._digest.update(skipped.tobytes())
-            self._samples_left -= len(skipped)
-            if not self._samples_left and self._digest.digest() != self._expected:
-                logger.error("a replica of equal fingerprint computes other samples")
-                raise _other_sound()
-        samples = piece.samples[len(skipped) :]
-        self._held = ((), ()) if len(samples) else (words, faults)
-        if not len(samples):
-            return None
-        position = piece.position + len(skipped)
-        return replace(piece, samples=samples, position=position, words=words, faults=faults)
-
-    def check_complete(self) -> None:
-        """Raise UnavailableError if the replica ended before the samples that were given."""
-        if self._samples_left:
-            logger.error("a replica of equal fingerprint computes fewer samples")
-            raise _other_sound()
-
-
-def _other_sound() -> UnavailableError:
-    return UnavailableError(
-        "the replica that spoke this text is gone, and the others would go on with another sound: "
-        "send the request again"
-    )

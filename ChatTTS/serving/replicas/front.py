@@ -67,6 +67,7 @@ class ReplicatedModel:
         self.adapters = facts.adapters
         self._has_alignment_heads = facts.has_alignment_heads
         self._fingerprint = facts.fingerprint
+        self.is_exact = facts.fingerprint.dtype == "float32"
         self._pool, self._patience, self._at_close = pool, patience or Patience(), at_close
         self._config = Config.from_file(folder.config)
         self._tokenizer = ScriptTokenizer(folder.tokenizer)

@@ -27,6 +27,7 @@ from .errors import (
     UnavailableError,
     as_serving_error,
 )
+from .loop_budget import LoopBudget
 from .metrics import ServerMetrics
 from .model import PieceStream, RefineJob, SpeechJob, SpeechModel
 from .requests import SpeechRequest
@@ -42,6 +43,7 @@ T = TypeVar("T")
 
 # Threads that close streams and read small files; both are short.
 _WORKERS = 16
+_BUDGETS = 1000  # of clients that sent text last
 # One thread reads long texts and bodies: several would each hold Python's lock in turn, and the
 # event loop would wait for all of them.
 _PARSERS = 1
@@ -99,6 +101,7 @@ class SpeechService:
         )
         self.results: ResultCache = LRU(settings.result_cache_bytes, lambda speech: speech.nbytes)
         self.prompts: LRU[bytes, str] = LRU(limits.prompts)
+        self._budgets: LRU[str, LoopBudget] = LRU(_BUDGETS)
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="serving")
         # Long work has threads of its own, so that streams of other requests do not wait for it.
         self._refiners = ThreadPoolExecutor(limits.running, thread_name_prefix="refining")
@@ -248,6 +251,10 @@ class SpeechService:
             yield
         finally:
             self._holds -= 1
+
+    def loop_budget(self, client: str) -> LoopBudget:
+        """Return the share of the event loop's time for the texts of a client."""
+        return self._budgets.get_or_make(client, LoopBudget)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Return the result of ``work``, called in a worker thread; for short work."""

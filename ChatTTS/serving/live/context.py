@@ -36,6 +36,7 @@ class Context:
         self.is_done = False
         self.last_used = time.monotonic()
         self._service, self._speech_queue = service, speech_queue
+        self._budget = service.loop_budget(speech_queue.client)
         self._config = config
         self._seed_state = _seed_state(config)
         self._buffer = DocumentBuffer(service.model.config.defaults.max_utterance_characters)
@@ -82,11 +83,13 @@ class Context:
         if self._buffer.waiting + len(text) > _LONG_TEXT:
             parts = await self._service.in_parsing_thread(lambda: self._buffer.push(text))
         else:
-            parts = self._buffer.push(text)
+            with self._budget.spending():
+                parts = self._buffer.push(text)
         self._speak_parts(run, parts)
         if run.config.flush_after is not None:
             loop = asyncio.get_running_loop()
             self._flush_timer = loop.call_later(run.config.flush_after / 1000, self._on_timer)
+        await self._budget.pause()
 
     def append_whole(self, text: str) -> None:
         """Add a text as one utterance, which the library divides; for text that is complete.

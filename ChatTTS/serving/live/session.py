@@ -233,6 +233,7 @@ class SocketSession(ABC):
             if self.send_queue.is_closing:
                 continue  # what comes now is too late
             closing = data if isinstance(data, SocketClose) else await self.handle(data)
+            await asyncio.sleep(0)  # messages that have come already are received without a pause
         return closing
 
     async def _watch(self) -> SocketClose:

@@ -41,6 +41,10 @@ class SpeechQueue:
         on_context_ended: called when the context has ended.
         skips_silence: whether an utterance with nothing to speak is left out, and fails only where
             its run has no other; else it fails.
+
+    Attributes:
+        client: as above.
+        waiting_characters: number of characters of the utterances that are queued.
     """
 
     def __init__(
@@ -53,10 +57,11 @@ class SpeechQueue:
         *,
         skips_silence: bool,
     ) -> None:
-        self._service, self._client, self._listener = service, client, listener
+        self._service, self.client, self._listener = service, client, listener
         self._on_run_finished, self._on_context_ended = on_run_finished, on_context_ended
         self._skips_silence = skips_silence
         self._items: deque[QueuedUtterance | RunEnd] = deque()
+        self.waiting_characters = 0
         self._task: asyncio.Task[None] | None = None
         self._current: tuple[QueuedUtterance, UtteranceGeneration] | None = None
         self._prefetched: tuple[QueuedUtterance, UtteranceGeneration] | None = None
@@ -66,11 +71,6 @@ class SpeechQueue:
     def is_active(self) -> bool:
         """Return whether there is anything left to do."""
         return self._task is not None and not self._task.done()
-
-    @property
-    def waiting_characters(self) -> int:
-        """Number of characters of the utterances that are queued."""
-        return sum(len(item.text) for item in self._items if isinstance(item, QueuedUtterance))
 
     @property
     def waiting_ends(self) -> int:
@@ -83,6 +83,7 @@ class SpeechQueue:
     def put(self, item: QueuedUtterance | RunEnd) -> None:
         """Queue an item."""
         self._items.append(item)
+        self.waiting_characters += _characters(item)
         if not self.is_active:
             self._task = asyncio.create_task(self._run(), name="context")
         self._prefetch()
@@ -95,6 +96,7 @@ class SpeechQueue:
     async def cancel(self) -> Run | None:
         """Stop within one engine step and drop all items; return the run that was interrupted."""
         self._items.clear()
+        self.waiting_characters = 0
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -106,6 +108,7 @@ class SpeechQueue:
             try:
                 while self._items:
                     item = self._items.popleft()
+                    self.waiting_characters -= _characters(item)
                     if isinstance(item, RunEnd):
                         await self._end(item)
                     elif not item.run.is_abandoned:
@@ -183,7 +186,7 @@ class SpeechQueue:
                 self._service.metrics.count_refusal(failure)
                 name = run.request_id
                 interface = self._listener.interface
-                log_refusal(failure, interface, client=self._client, request_id=name)
+                log_refusal(failure, interface, client=self.client, request_id=name)
         run.record_finish("error")
         if isinstance(failure, _ABANDONING_ERRORS):
             run.is_abandoned = True
@@ -220,7 +223,7 @@ class SpeechQueue:
             utterance.text,
             run.seed_state.seed,
             is_first=not (run.is_started or follows),
-            client=self._client,
+            client=self.client,
             request_id=f"{run.request_id}.{number}",
             first_utterance=number,
             continues=True,
@@ -289,3 +292,7 @@ class SpeechQueue:
         if end.is_last:
             await self._listener.context_ended()
             await self._on_context_ended()
+
+
+def _characters(item: QueuedUtterance | RunEnd) -> int:
+    return len(item.text) if isinstance(item, QueuedUtterance) else 0

@@ -69,6 +69,7 @@ class Session:
                 self._connection.expect_within(limits.idle_seconds)
                 await self._handle(event)
                 self._mark_busy()
+                await asyncio.sleep(0)  # events that have come already are read without a pause
         except Exception as error:
             await self._sender.tell(error)
         finally:

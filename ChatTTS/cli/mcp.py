@@ -92,11 +92,16 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 async def _serve(args: argparse.Namespace, settings: Settings, load: Callable[[], Any]) -> None:
-    from ..serving.auth import Authenticator
+    from ..serving.connections import Connections
+    from ..serving.http_server import serve_http
+    from ..serving.listener import bind, connection_limits
     from ..serving.mcp import guarded_app, make_server
     from ..serving.mcp.folder import ToolFolder
-    from ..serving.origins import OriginPolicy
     from ..serving.server import make_service
+    from ..serving.stop_signals import stop_event
+
+    # Before the model is loaded, since the port may be taken.
+    bound = None if args.http is None else bind(settings.host, settings.port, "--http")
 
     async def loaded() -> SpeechService:
         # Clients wait some seconds for the first answer, and a model may take longer to load.
@@ -108,18 +113,16 @@ async def _serve(args: argparse.Namespace, settings: Settings, load: Callable[[]
     folder = None if args.folder is None else ToolFolder(args.folder)
     server = make_server(lambda: asyncio.shield(loading), folder, may_play=args.http is None)
     try:
-        if args.http is None:
+        if bound is None:
             await server.run_stdio_async()
         else:
-            import uvicorn
-
-            app = guarded_app(
-                server.streamable_http_app(host=settings.host),
-                Authenticator(settings.api_keys),
-                OriginPolicy(settings),
-            )
-            config = uvicorn.Config(app, host=settings.host, port=settings.port, log_config=None)
-            await uvicorn.Server(config).serve()
+            stop, app = stop_event(), server.streamable_http_app(host=settings.host)
+            connections = Connections(settings, most=connection_limits(settings)[0])
+            async with (
+                app.router.lifespan_context(app),
+                serve_http(guarded_app(app, settings), settings, bound, connections),
+            ):
+                await stop.wait()
     finally:
         service = await loading
         await service.close(0)

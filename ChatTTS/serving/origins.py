@@ -1,12 +1,14 @@
 """The origin policy: which web pages may send requests to the server.
 
-Every page that is open in a browser can send requests to a server on the same machine. Browsers
-send the page's origin, and the host name under which the page addressed the server.
+Every page that is open in a browser can send requests to a server on the same machine or network.
+Browsers send where a request comes from, and the host name under which the page addressed the
+server. Programs send none of that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from .connections import is_loopback
@@ -14,14 +16,16 @@ from .errors import ForeignPageError
 from .settings import Settings
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-# Paths where GET generates speech, so it is checked like POST.
-_COSTLY_PATHS = ("/tts",)
+# Names that no stranger can let resolve to an address of this network.
+_PRIVATE_ENDINGS = (".local", ".localhost", ".lan", ".home", ".internal", ".home.arpa")
+_OWN_SITES = ("same-origin", "none")  # "none": the user typed the address
 _FOREIGN = "pages of other hosts may not do this: name their origin in the server's settings"
 
 
 class OriginPolicy:
-    """Allows the server's own page and the configured origins, and refuses all others.
+    """Allows programs, the server's own page and the configured origins, and no other pages.
+
+    One rule holds for requests of every method and path, and for sockets.
 
     Args:
         settings: allowed origins, API keys, and host names of the server.
@@ -29,48 +33,69 @@ class OriginPolicy:
 
     def __init__(self, settings: Settings) -> None:
         self._origins = frozenset(settings.cors_origins)
+        self._names = {*_LOOPBACK, settings.host, *settings.names}
         # DNS rebinding: a foreign page can let its own host name resolve to the server's address,
         # and then has the server's origin. Its requests still carry the foreign host name, so this
-        # name is checked. Where keys are needed, the page has none; and where the server listens
-        # to a network, its host names are not known.
-        checks_names = not settings.api_keys and is_loopback(settings.host)
-        self._names = {*_LOOPBACK, settings.host, *settings.names} if checks_names else None
+        # name is checked. Where keys are needed, the page has none.
+        self._needs_keys = bool(settings.api_keys)
+        self._is_loopback = is_loopback(settings.host)
 
     def check_name(self, headers: Mapping[str, str]) -> None:
-        """Raise ForeignPageError if the ``Host`` header is not a name of this server."""
-        if self._names is None:
-            return
-        name = _parts(f"//{headers.get('host', '')}").hostname
-        if name not in self._names:
-            raise ForeignPageError(
-                f"this server is not called {str(name)[:80]!r}: ask for localhost, or start it "
-                "with --name and the name that a proxy gives it"
-            )
+        """Raise ForeignPageError if the ``Host`` header is not a name of this server.
 
-    def check_request(self, method: str, path: str, headers: Mapping[str, str]) -> None:
-        """Raise ForeignPageError if the request comes from a page that may not send it."""
-        is_harmless = method in _SAFE_METHODS and path not in _COSTLY_PATHS
-        site = headers.get("sec-fetch-site")
-        # Browsers omit this header for IP addresses without TLS; then the origin decides.
-        is_foreign = site == "cross-site" or (site is None and not self._is_own(headers))
-        if is_foreign and not is_harmless and not self._is_allowed(headers.get("origin")):
-            raise ForeignPageError(_FOREIGN)
-
-    def check_socket(self, headers: Mapping[str, str]) -> None:
-        """Raise ForeignPageError if the client may not open a WebSocket.
-
-        Browsers let every page try this.
+        Where the server listens to a network, its names are not all known. Then only names of the
+        public DNS are refused, and only to browsers.
         """
-        if not (self._is_own(headers) or self._is_allowed(headers.get("origin"))):
+        name = _parts(f"//{headers.get('host', '')}").hostname
+        if self._needs_keys or name in self._names:
+            return
+        if not self._is_loopback and (not _is_browser(headers) or _is_private(name)):
+            return
+        raise ForeignPageError(
+            f"this server is not called {str(name)[:80]!r}: ask for localhost, or start it "
+            "with --name and the name that a proxy gives it"
+        )
+
+    def check_page(self, headers: Mapping[str, str]) -> None:
+        """Raise ForeignPageError if the request or socket comes from a page of another host."""
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        # A page can leave out the referrer, but name no other one. Tags send it alone.
+        referrer = _origin_of(headers.get("referer"))
+        if {"*", origin or referrer} & self._origins:
+            return
+        if site is not None:
+            is_own = site in _OWN_SITES
+        elif origin is not None or referrer is not None:
+            # Browsers omit the site for addresses without TLS, except this machine's.
+            is_own = _parts(origin or referrer or "").netloc == headers.get("host")
+        else:
+            is_own = not _is_browser(headers)
+        if not is_own:
             raise ForeignPageError(_FOREIGN)
 
-    def _is_own(self, headers: Mapping[str, str]) -> bool:
-        """Return whether the client is the server's own page, or a program (without origin)."""
-        origin = headers.get("origin")
-        return origin is None or _parts(origin).netloc == headers.get("host")
 
-    def _is_allowed(self, origin: str | None) -> bool:
-        return bool({"*", origin} & self._origins)
+def _is_browser(headers: Mapping[str, str]) -> bool:
+    """Return whether a browser sent these headers, for all that they say."""
+    if "sec-fetch-site" in headers or "origin" in headers:
+        return True
+    # A page can change neither of them to nothing; a program seldom sends both.
+    return headers.get("user-agent", "").startswith("Mozilla/") and "accept-language" in headers
+
+
+def _is_private(name: str | None) -> bool:
+    """Return whether a host name is an address, or a name of a private network."""
+    if name is None or "." not in name or name.endswith(_PRIVATE_ENDINGS):
+        return name is not None
+    try:
+        return bool(ip_address(name))
+    except ValueError:
+        return False
+
+
+def _origin_of(address: str | None) -> str | None:
+    """Return the origin of a page's address."""
+    parts = _parts(address or "")
+    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else None
 
 
 def _parts(address: str) -> SplitResult:

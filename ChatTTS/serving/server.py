@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 import socket
 from collections.abc import Callable
 
@@ -30,6 +29,7 @@ from .scripts import ScriptJobs
 from .service import SpeechService
 from .settings import Settings
 from .startup import log_memory, reserve, warn_if_open
+from .stop_signals import stop_event
 from .voices import Voices
 from .websocket import add_to as add_websocket
 
@@ -191,21 +191,7 @@ async def serve(
     Raises:
         EngineDeadError: the engine failed. Every client was told, and the model is unloaded.
     """
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-    assert task is not None
-
-    def stopped() -> None:
-        if stop.is_set():
-            task.cancel()
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            loop.add_signal_handler(number, stopped)
-        except NotImplementedError:  # Windows: Ctrl-C raises KeyboardInterrupt instead
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stopped))
+    stop = stop_event()
     warn_if_open(settings)
     async with Server(chat, settings, bound) as server:
         service = server.service

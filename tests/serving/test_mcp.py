@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import os
+import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -20,8 +24,10 @@ from ChatTTS.serving.errors import BadRequestError
 from ChatTTS.serving.mcp import make_server
 from ChatTTS.serving.mcp.folder import ToolFolder
 
+from ..support.places import ROOT
+from ..support.proxy_tools import free_ports
 from ..support.server_tools import decoded, similarity
-from ..support.serving_tools import PATIENCE, RunningServer, running_server
+from ..support.serving_tools import PATIENCE, RunningServer, eventually, running_server
 
 TEXT = "Good night. It was late."
 Talk = Callable[[Client], Awaitable[Any]]
@@ -185,9 +191,7 @@ def test_keys_and_foreign_pages_over_http(host: str) -> None:
     """A page may let its own name stand for any address of this machine."""
     import httpx
 
-    from ChatTTS.serving.auth import Authenticator
     from ChatTTS.serving.mcp import guarded_app
-    from ChatTTS.serving.origins import OriginPolicy
     from ChatTTS.serving.settings import Settings
 
     async def never() -> Any:
@@ -195,8 +199,8 @@ def test_keys_and_foreign_pages_over_http(host: str) -> None:
 
     server: MCPServer[Any] = make_server(never, None, may_play=False)
     app = server.streamable_http_app(host=host)
-    keyed = guarded_app(app, Authenticator(("k",)), OriginPolicy(Settings(api_keys=("k",))))
-    plain = guarded_app(app, Authenticator(()), OriginPolicy(Settings(host=host)))
+    keyed = guarded_app(app, Settings(api_keys=("k",)))
+    plain = guarded_app(app, Settings(host=host))
 
     async def statuses() -> list[int]:
         async with app.router.lifespan_context(app):
@@ -220,3 +224,47 @@ def test_keys_and_foreign_pages_over_http(host: str) -> None:
     assert (refused, wrong) == (401, 401)
     assert right != 401
     assert foreign == [403, 403]
+
+
+def test_half_sent_requests_over_http_end_and_leave_room(tmp_path: Path) -> None:
+    """The connections have the limits of the server's own listener."""
+    import httpx
+
+    program = (
+        "import sys; import ChatTTS.serving.settings as s; from ChatTTS.cli import main; "
+        "limits = s.Limits(head_seconds=0.3, body_seconds=0.3, connections=4); "
+        "made = s.Settings; "
+        "s.Settings = lambda **fields: made(limits=limits, **fields); "
+        "sys.exit(main(['mcp', '--model', 'bundled', '--http', sys.argv[1]]))"
+    )
+    [port] = free_ports(1)
+    command = [sys.executable, "-c", program, str(port)]
+    with subprocess.Popen(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
+        try:
+            assert eventually(lambda: answers(port))
+            halves = []
+            for _ in range(20):
+                half = socket.create_connection(("127.0.0.1", port), 10)
+                half.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
+                halves.append(half)
+            for half in halves:
+                half.settimeout(PATIENCE)
+                with contextlib.suppress(ConnectionError):
+                    answer = half.recv(100)
+                    assert answer == b"" or b" 408 " in answer
+                half.close()
+            body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+            accept = {"accept": "application/json, text/event-stream"}
+            answer = httpx.post(f"http://127.0.0.1:{port}/mcp", json=body, headers=accept)
+            assert answer.status_code < 500
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+
+
+def answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True

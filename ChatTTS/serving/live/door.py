@@ -60,7 +60,7 @@ class SocketDoor:
         """
         try:
             self._pages.check_name(websocket.headers)
-            self._pages.check_socket(websocket.headers)
+            self._pages.check_page(websocket.headers)
             session = await begin()
         except ChatTTSError as error:
             await self.deny(websocket, interface, as_serving_error(error), error_response)

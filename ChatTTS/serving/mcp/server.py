@@ -9,19 +9,21 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import AudioContent, TextContent
-from starlette.requests import HTTPConnection
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from ...errors import ChatTTSError
 from ...version import __version__
 from ..auth import Authenticator
 from ..base64_blocks import to_base64
 from ..encoding import Format
-from ..errors import BadRequestError, ServingError, as_serving_error
+from ..errors import BadRequestError, as_serving_error
+from ..http_layers import AuthMiddleware, BodyMiddleware, ErrorMiddleware
+from ..metrics import ServerMetrics
 from ..origins import OriginPolicy
 from ..request_logs import log_refusal
+from ..rest.errors import error_response
 from ..service import SpeechService
+from ..settings import Settings
 from .folder import ToolFolder
 from .spoken import CLIENT, Spoken, Wish, encoded, speak
 
@@ -29,6 +31,7 @@ _ABOUT = (
     "Speaks texts. `voice` is a name of list_voices, or a blend such as rms:0.7,slt:0.3. The same "
     "seed and text give the same speech. Files are named relative to the folder of this server."
 )
+_MOST_PARTS = 10_000  # values of a message, besides the commas of its text
 _NO_FOLDER = "this server keeps no files: its user has to start it with --folder"
 
 Ready = Callable[[], Awaitable[SpeechService]]
@@ -125,26 +128,30 @@ def make_server(ready: Ready, folder: ToolFolder | None, *, may_play: bool) -> M
     return server
 
 
-def guarded_app(app: ASGIApp, authenticator: Authenticator, origins: OriginPolicy) -> ASGIApp:
-    """Return an ASGI app that refuses HTTP requests of foreign pages, and without a valid key."""
+def guarded_app(app: ASGIApp, settings: Settings) -> ASGIApp:
+    """Return an ASGI app that has the keys, the origins and the limits of the server's own routes.
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            connection = HTTPConnection(scope)
-            host = connection.client.host if connection.client else ""
-            try:
-                origins.check_name(connection.headers)
-                origins.check_request(scope["method"], scope["path"], connection.headers)
-                authenticator.client(connection.headers.get("authorization"), host)
-            except ServingError as error:
-                log_refusal(error, CLIENT, client=host)
-                headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
-                answer = JSONResponse({"error": error.as_json()}, error.status, headers)
-                await answer(scope, receive, send)
-                return
-        await app(scope, receive, send)
-
-    return answer
+    Args:
+        app: the library's.
+        settings: keys, allowed origins and limits.
+    """
+    limits = settings.limits
+    app = BodyMiddleware(
+        app,
+        most=lambda path: limits.message_bytes,
+        parts=lambda path: _MOST_PARTS + limits.characters,
+        seconds=limits.body_seconds,
+        patience=limits.stalled_seconds,
+    )
+    authenticator, origins = Authenticator(settings.api_keys), OriginPolicy(settings)
+    app = AuthMiddleware(app, authenticator, lambda path: False, origins)
+    return ErrorMiddleware(
+        app,
+        ServerMetrics(),
+        interface=CLIENT,
+        error_response=error_response,
+        with_text=settings.log_texts,
+    )
 
 
 def _needed(folder: ToolFolder | None) -> ToolFolder:

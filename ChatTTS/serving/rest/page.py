@@ -56,7 +56,7 @@ class _File:
             "Cache-Control": "no-cache",
             "Content-Security-Policy": _POLICY,
             "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "no-referrer",
+            "Referrer-Policy": "same-origin",
         }
         if request.headers.get("if-none-match") == self.tag:
             return Response(status_code=304, headers=headers)

@@ -1,0 +1,131 @@
+"""A page of one host in Chromium, and the server of another one."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("playwright")
+
+import playwright.sync_api as playwright
+
+from ...support.page_browser import CHROMIUM
+from ...support.serving_tools import RunningServer, eventually, running_server
+from ...support.websocket_tools import EXTEND
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+
+# Two hosts of a site, and a name that is no loopback name: to that one Chromium sends no site.
+SPEECH, SIBLING = "speech.example", "page.speech.example"
+ATTACK = """async (server) => {
+    const tag = (name, fields) => {
+        const element = Object.assign(document.createElement(name), fields);
+        document.body.append(element);
+        return new Promise(done => {
+            element.onload = element.onerror = element.onloadeddata = done;
+            setTimeout(done, 3000);
+        });
+    };
+    const address = server + '/tts?text=attack';
+    const form = {method: 'POST', mode: 'no-cors', body: new URLSearchParams({text: 'attack'})};
+    await Promise.allSettled([
+        tag('audio', {src: address, preload: 'auto'}),
+        tag('audio', {src: address, preload: 'auto', referrerPolicy: 'no-referrer'}),
+        tag('img', {src: address, referrerPolicy: 'no-referrer'}),
+        tag('iframe', {src: address, referrerPolicy: 'no-referrer'}),
+        fetch(address, {mode: 'no-cors', referrerPolicy: 'no-referrer'}),
+        fetch(server + '/tts', form),
+        new Promise(done => {
+            const socket = new WebSocket(server.replace('http', 'ws') + '/v1/audio/speech/stream');
+            socket.onopen = () => document.title = 'open';
+            socket.onclose = done;
+        }),
+    ]);
+}"""
+
+
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<body></body>")
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def foreign_port() -> Iterator[int]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    with running_server(extend=EXTEND, names=(SPEECH,)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[playwright.Browser]:
+    rules = "--host-resolver-rules=MAP *.example 127.0.0.1"
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", rules])
+        yield browser
+        browser.close()
+
+
+@pytest.mark.parametrize(
+    ("foreign", "own"),
+    [("evil.example", SPEECH), (SIBLING, SPEECH), ("localhost", "localhost"),
+     ("127.0.0.1", "localhost"), ("evil.example", "127.0.0.1")],
+)  # fmt: skip
+def test_a_foreign_page_has_nothing_spoken(
+    server: RunningServer, browser: playwright.Browser, foreign_port: int, foreign: str, own: str
+) -> None:
+    spoken = finished(server)
+    refused = refusals(server)
+    page = browser.new_page()
+    page.goto(f"http://{foreign}:{foreign_port}/")
+    port = server.address.partition(":")[2]
+    page.evaluate(ATTACK, f"http://{own}:{port}")
+    assert page.title() != "open"
+    page.close()
+    assert eventually(lambda: refusals(server) - refused >= 7, 10)
+    assert finished(server) == spoken
+
+
+@pytest.mark.parametrize("own", [SPEECH, "localhost", "127.0.0.1"])
+def test_the_own_page_speaks(server: RunningServer, browser: playwright.Browser, own: str) -> None:
+    page = browser.new_page()
+    page.goto(f"http://{own}:{server.address.partition(':')[2]}/")
+    assert page.evaluate("async () => (await fetch('/tts?text=Hello.')).status") == 200
+    asked = "{method: 'POST', body: new URLSearchParams({text: 'Hello.'})}"
+    assert page.evaluate(f"async () => (await fetch('/tts', {asked})).status") == 200
+    page.close()
+
+
+def test_a_page_cannot_rebind_its_name(server: RunningServer, browser: playwright.Browser) -> None:
+    page = browser.new_page()
+    answer = page.goto(f"http://evil.example:{server.address.partition(':')[2]}/v1/status")
+    assert answer is not None
+    assert answer.status == 403
+    page.close()
+
+
+def refusals(server: RunningServer) -> float:
+    labels = {"code": "foreign_page"}
+    registry = server.service.metrics.registry
+    return registry.get_sample_value("chattts_refused_total", labels) or 0.0
+
+
+def finished(server: RunningServer) -> float:
+    """Return the number of requests that were spoken."""
+    metrics = server.service.metrics.registry.get_sample_value
+    return metrics("chattts_latency_seconds_count") or 0.0

@@ -34,7 +34,8 @@ def own_cluster() -> Iterator[None]:
     Raises:
         EngineUnavailableError: it does not start.
     """
-    # Ray keeps sockets and logs in this folder; paths of sockets must be short.
+    # Ray keeps sockets and logs in this folder, and lets every user write where it makes one: so it
+    # makes one inside. Paths of sockets must be short.
     folder = tempfile.mkdtemp(prefix="ray-")
     try:
         with _connected(
@@ -43,7 +44,7 @@ def own_cluster() -> Iterator[None]:
             num_cpus=max(1, int(machine.usable_cores())),
             include_dashboard=False,
             object_store_memory=_STORE_BYTES,
-            _temp_dir=folder,
+            _temp_dir=os.path.join(folder, "r"),
             _node_ip_address="127.0.0.1",
         ):
             yield

@@ -22,6 +22,7 @@ from ..messages import Failed, Message
 from ..options import LoadOptions
 from ..pool import Facts
 from ..worker import Replica, fingerprint_of
+from .listening import listen_on_node_address
 
 NAME = "SpeechReplica"
 _ROUTER = "ChatTTS.serving.replicas.on_ray.router:SampleAffinityRouter"
@@ -49,6 +50,7 @@ class SpeechReplica:
                 f"this host has chattts-velocity {__version__}, and the front has {package}: "
                 "install one version on every host"
             )
+        listen_on_node_address()
         chat = load.load()
         name = serve.get_replica_context().replica_id.unique_id
         self._replica = Replica(chat, fingerprint_of(chat, load.folder()), name)

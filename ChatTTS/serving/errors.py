@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 from ..errors import (
@@ -107,6 +108,18 @@ class UnspeakableError(ServingError):
     status, grpc, code = 422, "INVALID_ARGUMENT", "nothing_to_speak"
 
 
+class NothingSpokenError(ServingError):
+    """A text at which the model ended at once, in every attempt."""
+
+    status, grpc, code = 422, "INVALID_ARGUMENT", "nothing_spoken"
+
+
+class StorageError(ServingError):
+    """The server cannot keep what a request needs."""
+
+    status, grpc, code = 507, "RESOURCE_EXHAUSTED", "storage_failed"
+
+
 class RequestTooLargeError(ServingError):
     """A text, a recording or a body that exceeds the server's limit."""
 
@@ -171,9 +184,22 @@ def as_serving_error(error: BaseException) -> ServingError:
     """
     if isinstance(error, ServingError):
         return error
-    answer = _answer(error)
+    answer = full_disk(error) or _answer(error)
     answer.__cause__ = error
     return answer
+
+
+def full_disk(error: BaseException) -> StorageError | None:
+    """Return the error for a full disk, if that is the cause."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__
+    if cause is not None and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageError(
+            "the disk is full: delete voices and scripts of yours that you do not need, or ask the "
+            "server's operator to make room; then send the request again"
+        )
+    return None
 
 
 def _answer(error: BaseException) -> ServingError:
@@ -188,9 +214,10 @@ def _answer(error: BaseException) -> ServingError:
     if isinstance(error, EngineDeadError | EngineUnavailableError | NotLoadedError):
         return UnavailableError("the speech engine is not running: ask the server's operator")
     if isinstance(error, EmptySpeechError):
-        return EngineFailedError(
+        return NothingSpokenError(
             "nothing was spoken: the model ended at once in every attempt. Try another seed or "
-            "more words"
+            "more words",
+            param="input",
         )
     if isinstance(error, ChatTTSError):
         return EngineFailedError(

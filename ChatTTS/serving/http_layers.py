@@ -137,7 +137,7 @@ class AuthMiddleware:
         if headers is not None:
             self._origins.check_name(headers)
         if headers is not None and not self._is_public(scope["path"]):
-            self._origins.check_request(scope["method"], scope["path"], headers)
+            self._origins.check_page(headers)
             address = scope.get("client") or ("unknown", 0)
             client = self._authenticator.client(self._key_of(headers), str(address[0]))
             scope.setdefault("state", {})["client"] = client
@@ -220,8 +220,8 @@ class BodyMiddleware:
             )
         if most_parts is not None and values > most_parts:
             raise RequestTooLargeError(
-                f"the body has more than {most_parts} commas, brackets, & and %, which is this "
-                "server's limit"
+                f"the body has more than {most_parts} commas and brackets, or & and %, which is "
+                "this server's limit"
             )
         # Every letter may be escaped as \uXXXX, and every comma of a text be a line end.
         if most_parts is not None and escapes > most_parts + size // _ESCAPE_BYTES:

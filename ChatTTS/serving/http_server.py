@@ -18,6 +18,11 @@ from .settings import Settings
 
 CLOSING_SECONDS = 2.0  # for the last answers to be sent, once all requests are over
 _POLL_SECONDS = 0.01
+# Of uvicorn: a WebSocket was refused by an HTTP response; a client stays when the server ends.
+_NO_FAULTS = (
+    "ASGI callable returned without completing handshake.",
+    "Cancel %s running task(s), timeout graceful shutdown exceeded",
+)
 _STATE = "connection"  # key of the ASGI state
 
 
@@ -74,8 +79,9 @@ async def serve_http(
 
 
 def _is_fault(record: logging.LogRecord) -> bool:
-    """Filter out uvicorn's error for a WebSocket that was refused by an HTTP response."""
-    return record.msg != "ASGI callable returned without completing handshake."
+    """Filter out what uvicorn calls an error: refused sockets, and clients that stay to the end."""
+    is_cancelled = bool(record.exc_info) and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not is_cancelled and record.msg not in _NO_FAULTS
 
 
 def _config(app: ASGIApp, settings: Settings) -> uvicorn.Config:

@@ -13,7 +13,13 @@ from ..config import Config
 from ..errors import ChatTTSError, VoiceError
 from ..model.adapter_names import DEFAULT, Adapters
 from ..voices import SavedVoice, VoiceLibrary, check_name, folded, is_speaker_string
-from .errors import BadRequestError, RequestTooLargeError, ServingError, UnknownVoiceError
+from .errors import (
+    BadRequestError,
+    RequestTooLargeError,
+    ServingError,
+    UnknownVoiceError,
+    full_disk,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -352,4 +358,4 @@ def _hidden_file_errors(what: str) -> Iterator[None]:
         yield
     except VoiceError as error:
         logger.error("%s", error)
-        raise ServingError(f"{what}: ask the server's operator") from error
+        raise full_disk(error) or ServingError(f"{what}: ask the server's operator") from error

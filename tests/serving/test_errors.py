@@ -1,7 +1,10 @@
 """The answer of the server to every error."""
 
 import asyncio
+import errno
+from pathlib import Path
 
+import httpx
 import pytest
 
 from ChatTTS import errors
@@ -9,12 +12,15 @@ from ChatTTS.pipeline.results import EmptySpeechError
 from ChatTTS.serving.errors import (
     AuthenticationError,
     BadRequestError,
+    NothingSpokenError,
     OverloadedError,
     RequestTooLargeError,
     ServingError,
     UnknownVoiceError,
     as_serving_error,
 )
+
+from ..support.serving_tools import PATIENCE, running_server
 
 
 @pytest.mark.parametrize(
@@ -35,7 +41,9 @@ from ChatTTS.serving.errors import (
         (errors.NotLoadedError("secret"), 503, "UNAVAILABLE", "server_error"),
         (errors.GenerationError("secret"), 500, "INTERNAL", "server_error"),
         (errors.AssetError("secret"), 500, "INTERNAL", "server_error"),
-        (EmptySpeechError(["secret"], None), 500, "INTERNAL", "server_error"),
+        (EmptySpeechError(["secret"], None), 422, "INVALID_ARGUMENT", "invalid_request_error"),
+        (OSError(errno.ENOSPC, "secret"), 507, "RESOURCE_EXHAUSTED", "server_error"),
+        (OSError(errno.EIO, "secret"), 500, "INTERNAL", "server_error"),
         (RuntimeError("secret"), 500, "INTERNAL", "server_error"),
         (asyncio.CancelledError("secret"), 500, "INTERNAL", "server_error"),
     ],
@@ -56,7 +64,8 @@ def test_any_error_has_an_answer(error: BaseException, status: int, grpc: str, k
         assert answer is error
     else:
         assert answer.__cause__ is error
-        assert answer.status >= 500 or str(answer) == "x"
+        is_own = answer.status >= 500 or isinstance(answer, NothingSpokenError)
+        assert is_own or str(answer) == "x"
 
 
 def test_errors_name_the_field_at_fault() -> None:
@@ -70,3 +79,18 @@ def test_errors_name_the_field_at_fault() -> None:
 def test_an_instance_does_not_change_its_class(own: bool) -> None:
     OverloadedError("x", own_limit=own, draining=not own)
     assert (OverloadedError.status, OverloadedError.grpc) == (503, "RESOURCE_EXHAUSTED")
+
+
+def test_a_full_disk_is_named_wherever_it_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("ChatTTS.audio.files.write_file", full)
+    with running_server(warm=False) as server:
+        form = {"name": "anna", "speaker": "rms:0.5,slt:0.5", "consent": "Anna agreed."}
+        answer = httpx.post(f"{server.url}/v1/audio/voices", data=form, timeout=PATIENCE)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (507, "storage_failed")
+    assert "delete voices" in answer.json()["error"]["message"]
+    assert str(tmp_path.parent) not in answer.text

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import logging
 import sys
 import threading
 import warnings
+from asyncio import CancelledError
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from ChatTTS.serving import http_server
 from ChatTTS.serving.logging_setup import RateLimitFilter, log_to_stderr
 from ChatTTS.serving.request_logs import RateLimitedLogger
 
@@ -188,3 +192,18 @@ def test_all_lines_have_one_form(form: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert "failing" in values[4]["message"]
     assert "ZeroDivisionError" in values[4]["exception"]
     assert len(values) == 5
+
+
+def test_clients_that_do_not_leave_when_the_server_ends_are_no_error() -> None:
+    """uvicorn logs each of their sockets with the traceback of its cancelled task."""
+
+    def record(message: str, error: BaseException | None = None) -> logging.LogRecord:
+        told = None if error is None else (type(error), error, None)
+        return logging.LogRecord("uvicorn.error", logging.ERROR, "", 0, message, (), told)
+
+    stays = inspect.getsource(uvicorn.Server.shutdown)
+    (message,) = (told for told in http_server._NO_FAULTS if told.startswith("Cancel"))
+    assert message in stays
+    assert not http_server._is_fault(record(message))
+    assert not http_server._is_fault(record("Exception in ASGI application", CancelledError()))
+    assert http_server._is_fault(record("Exception in ASGI application", KeyError()))

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import numpy as np
@@ -18,8 +18,7 @@ import riva.client
 import riva.client.proto.riva_tts_pb2 as tts
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from ChatTTS.errors import ConfigError
-from ChatTTS.pipeline.results import EmptySpeechError
+from ChatTTS.errors import ConfigError, GenerationError
 from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.errors import OverloadedError
 from ChatTTS.serving.requests import SpeechRequest
@@ -325,7 +324,7 @@ def test_a_request_is_logged_without_its_text(
     assert "sun" not in caplog.text
 
 
-@pytest.mark.parametrize("error", [EmptySpeechError(["secret words"], None), KeyError("a bug")])
+@pytest.mark.parametrize("error", [GenerationError("secret words"), KeyError("a bug")])
 def test_a_failure_is_logged_without_the_text(
     client: Client,
     server: RunningServer,
@@ -418,3 +417,43 @@ def test_tls(server: RunningServer, tmp_path: Path) -> None:
     finally:
         auth.channel.close()
         server.run(listening.stop(0))
+
+
+def test_a_client_that_leaves_is_no_error(
+    server: RunningServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """gRPC tells of it by an error of its own at the next write, or by cancelling the call."""
+
+    class Gone:
+        def __init__(self) -> None:
+            self.messages = [ask().SerializeToString(), b""]
+
+        def invocation_metadata(self) -> tuple[()]:
+            return ()
+
+        def peer(self) -> str:
+            return "ipv4:127.0.0.1:5"
+
+        def time_remaining(self) -> None:
+            return None
+
+        async def read(self) -> bytes:
+            return self.messages.pop(0)
+
+        async def send_initial_metadata(self, metadata: Any) -> None:
+            pass
+
+        async def write(self, data: bytes) -> None:
+            raise grpc.RpcError("the stream is closed")
+
+        async def abort(self, *told: Any) -> None:
+            raise AssertionError(f"a client that has gone is told {told}")
+
+    async def called() -> None:
+        servicer = RivaServicer(server.service, Authenticator(()), server.settings)
+        with pytest.raises(asyncio.CancelledError):
+            await servicer.synthesize_online(None, cast(Any, Gone()))
+
+    server.run(called())
+    assert server.becomes_idle()
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []

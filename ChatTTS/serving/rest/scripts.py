@@ -174,8 +174,8 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
         response_class=Response,
         responses={
             200: {
-                "description": "Server-sent events until the script is done, failed or deleted. "
-                "The data of each are JSON with `type` and `script`.",
+                "description": "Server-sent events until the script is done, failed or deleted, or "
+                "suspended as the server ends. The data of each are JSON with `type` and `script`.",
                 "content": {"text/event-stream": {"schema": {"type": "string"}}},
             }
         }
@@ -258,7 +258,8 @@ class _Events(Response):
             is_last = job.is_final or job.is_deleted
             ends = self._jobs.is_closed
             told = script_info(job, self._age).model_dump()
-            kind = "deleted" if job.is_deleted else job.state if job.is_final else "progress"
+            kind = "suspended" if ends else "progress"
+            kind = "deleted" if job.is_deleted else job.state if job.is_final else kind
             event = json.dumps({"type": f"script.{kind}", "script": told})
             if event != last:
                 await send_event(event, send)

@@ -100,6 +100,8 @@ class RivaServicer:
                 await asyncio.wait_for(context.write(_serialized(response)), seconds)
             except asyncio.TimeoutError:
                 raise DeadlineError(f"no sound was taken for {seconds:g} s: read faster") from None
+            except Exception as error:  # gRPC has no error of its own for a client that has gone
+                raise asyncio.CancelledError from error
 
         async def answered(call: RpcCall) -> None:
             synthesizer = _CallSynthesizer(

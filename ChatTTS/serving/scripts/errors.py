@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import AudioError, ChatTTSError
 from ...longform.script import ScriptError
-from ..errors import NotFoundError, ServingError, as_serving_error
+from ..errors import NotFoundError, ServingError, StorageError, as_serving_error
 
 
 class ScriptRefusedError(ServingError):
@@ -32,12 +32,6 @@ class UnfinishedScriptError(ServingError):
     """The result of a script that is not there: not yet, or never."""
 
     status, grpc, code = 409, "FAILED_PRECONDITION", "script_unfinished"
-
-
-class StorageError(ServingError):
-    """The server cannot keep what a script needs."""
-
-    status, grpc, code = 507, "RESOURCE_EXHAUSTED", "storage_failed"
 
 
 class UnknownScriptError(NotFoundError):

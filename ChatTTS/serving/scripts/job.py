@@ -47,6 +47,8 @@ class ScriptJob:
         estimate: seconds that the work will last, rather too many.
         state: one of ``STATES``; a job that is kept while it runs is ``queued``.
         finished: when it became final, in seconds since 1970.
+        finished_uptime: likewise, by :attr:`.store.JobStore.uptime`; ``None`` in a record of an
+            earlier version.
         warnings: each once, and not too many.
         error: as clients get it.
         result: of a job that is done: ``seconds``, ``bytes``, ``chapters``.
@@ -67,6 +69,7 @@ class ScriptJob:
     estimate: float
     state: str = QUEUED
     finished: float | None = None
+    finished_uptime: float | None = None
     warnings: list[str] = field(default_factory=list)
     error: dict[str, Any] | None = None
     result: dict[str, Any] | None = None
@@ -102,9 +105,9 @@ class ScriptJob:
             message = "there are more warnings, which are left out"
         self.warnings.append(message)
 
-    def finish(self, state: str) -> None:
+    def finish(self, state: str, uptime: float) -> None:
         """Make it final."""
-        self.state, self.finished = state, time.time()
+        self.state, self.finished, self.finished_uptime = state, time.time(), uptime
 
     def to_json(self) -> str:
         """Return its record, without what changes while it runs."""
@@ -124,6 +127,7 @@ class ScriptJob:
         names = {f.name for f in _kept_fields()}
         if not isinstance(values, dict) or values.pop("version", None) != _VERSION:
             raise ValueError("it is no job of this version")
+        values.setdefault("finished_uptime", None)
         if set(values) != names or not is_job_id(values["id"]):
             raise ValueError("it is damaged")
         return cls(**values)

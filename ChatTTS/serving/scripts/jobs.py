@@ -21,10 +21,16 @@ from ...longform.line_speaker import InterruptedReadingError, LineSpeaker
 from ...longform.planned import PlannedLine
 from ...longform.recording import Recording, SpokenPiece
 from ...utils.folders import data_folder
-from ..errors import BadRequestError, OverloadedError, RequestTooLargeError, ServingError
+from ..errors import (
+    BadRequestError,
+    OverloadedError,
+    RequestTooLargeError,
+    ServingError,
+    StorageError,
+)
 from ..request_logs import log_failure
 from ..service import SpeechService
-from .errors import StorageError, UnfinishedScriptError, UnknownScriptError, script_error
+from .errors import UnfinishedScriptError, UnknownScriptError, script_error
 from .job import DONE, FAILED, QUEUED, RUNNING, STATES, ScriptJob, new_job_id
 from .options import ScriptOptions
 from .planning import ScriptPlanner, ScriptSource, VoiceFinder
@@ -104,6 +110,8 @@ class ScriptJobs:
         for threads in (self._readers, self._keepers, self._speakers):
             await asyncio.to_thread(threads.shutdown)
         if self._store is not None:
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(self._store.save_uptime)
             self._store.close()
 
     @property
@@ -336,9 +344,9 @@ class ScriptJobs:
                 with_text = self._service.settings.log_texts
                 log_failure(f"script {job.id}", answer, with_text=with_text)
             job.error = answer.as_json()
-            job.finish(FAILED)
+            job.finish(FAILED, store.uptime)
         else:
-            job.finish(DONE)
+            job.finish(DONE, store.uptime)
         try:
             if not job.is_deleted:
                 await self._settle(store, job)
@@ -416,12 +424,19 @@ class ScriptJobs:
             await self._in_thread(partial(store.remove, job))
 
     async def _sweep(self) -> None:
-        """Delete results that are too old, again and again."""
+        """Delete results that are too old, again and again.
+
+        Their age is the time that servers ran since: the clock of a machine may have jumped.
+        """
         age = self._limits.script_age_seconds
         while True:
-            oldest = time.time() - age
-            for job in list(self._jobs.values()):
-                if job.finished is not None and job.finished < oldest:
+            store = self._store
+            if store is not None:
+                with contextlib.suppress(OSError):  # the age counts on from the last one
+                    await self._in_thread(store.save_uptime)
+            for job in list(self._jobs.values()) if store is not None else []:
+                finished = job.finished_uptime
+                if job.is_final and finished is not None and store.uptime - finished > age:
                     logger.info("script=%s is deleted, as it is older than %g s", job.id, age)
                     try:
                         await self._delete(job)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import shutil
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -14,14 +16,15 @@ from ...utils.folder_lock import FolderLock
 from ...utils.kept_files import UNFINISHED, writing_whole
 from ...utils.locks import new_lock
 from ...utils.untrusted import read_bytes
-from ..errors import UnavailableError
-from .errors import StorageError
+from ..errors import StorageError, UnavailableError
 from .job import ScriptJob, is_job_id
 from .planning import ScriptSource
 
 logger = logging.getLogger(__name__)
 
+_UPTIME = "uptime"
 _RECORD, _SOURCE, _LINES, _SOUND, _SUBTITLES = "job.json", "source", "lines", "sound", "subtitles"
+_MOST_UPTIME = 100
 _LINE_BYTES = 2048  # of a line's file, beside its samples and words
 _MOST_RECORD = 64 << 20  # warnings and voices are bounded, the fields of a client by its body
 # So much stays free on the disk, for the voices and logs of the server and for other programs.
@@ -47,6 +50,7 @@ class JobStore:
         self.folder, self._most = folder, most
         self._used: dict[str, int] = {}
         self._counts, self._records = new_lock(), new_lock()
+        self._uptime_before, self._opened = 0.0, time.monotonic()
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock = FolderLock(folder)
@@ -61,8 +65,21 @@ class JobStore:
                 "that this user may write, or name another one with --scripts"
             ) from error
 
+    @property
+    def uptime(self) -> float:
+        """Seconds that servers had this folder open, all together; no clock makes it jump."""
+        return self._uptime_before + time.monotonic() - self._opened
+
+    def save_uptime(self) -> None:
+        """Keep the uptime for the next server; raises OSError as :meth:`create`."""
+        with writing_whole(self.folder / _UPTIME, durable=False) as file:
+            file.write(repr(self.uptime).encode())
+
     def load(self) -> list[ScriptJob]:
         """Return all jobs, the oldest first; remove what is left of deleted ones."""
+        with contextlib.suppress(OSError, ValueError):
+            before = float(read_bytes(self.folder / _UPTIME, _MOST_UPTIME))
+            self._uptime_before = before if 0 <= before < math.inf else 0.0
         jobs = []
         for path in self.folder.iterdir():
             if not is_job_id(path.name):
@@ -79,6 +96,12 @@ class JobStore:
                 unfinished.unlink(missing_ok=True)
             jobs.append(job)
             self._used[job.id] = _size(path)
+        # None is older than the folder, also where the uptime was lost.
+        finished = (job.finished_uptime or 0.0 for job in jobs)
+        self._uptime_before = max(self._uptime_before, *finished, 0.0)
+        for job in jobs:
+            if job.is_final and job.finished_uptime is None:
+                job.finished_uptime = self.uptime
         return sorted(jobs, key=lambda job: (job.created, job.id))
 
     def create(self, job: ScriptJob, source: ScriptSource) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from dataclasses import replace
@@ -149,6 +150,26 @@ def test_streams_of_progress_are_limited(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- cancelling and forgetting
 
 
+def test_a_stream_of_progress_says_that_the_server_ends(tmp_path: Path) -> None:
+    kinds: list[str] = []
+
+    def watch(url: str) -> None:
+        with httpx.stream("GET", url, timeout=PATIENCE) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data: "):
+                    kinds.append(json.loads(line.removeprefix("data: "))["type"])
+
+    with tone_server(tmp_path) as (server, model):
+        model.may_go_on.clear()
+        name = post(server, "Hello.").json()["id"]
+        watching = threading.Thread(target=watch, args=(f"{server.url}{SCRIPTS}/{name}/events",))
+        watching.start()
+        assert eventually(lambda: bool(kinds))
+    watching.join(PATIENCE)
+    assert kinds[0] == "script.progress"
+    assert kinds[-1] == "script.suspended"
+
+
 def folders(root: Path) -> list[str]:
     return [path.name for path in (root / "scripts").iterdir() if path.is_dir()]
 
@@ -185,6 +206,34 @@ def test_old_results_are_deleted(tmp_path: Path) -> None:
         name = post(server, "Hello.").json()["id"]
         assert eventually(lambda: get(server, f"/{name}").status_code == 404)
         assert eventually(lambda: folders(tmp_path) == [])
+
+
+@pytest.mark.parametrize(("first", "second"), [(-1.7e9, 0.0), (0.0, 1.7e9)])
+def test_a_clock_that_jumps_deletes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: float, second: float
+) -> None:
+    """A machine may believe that it is 1970 until it has asked for the time."""
+    limits, now = replace(Limits(), script_age_seconds=60), time.time
+    for jump in (first, second):
+        monkeypatch.setattr(time, "time", lambda jump=jump: now() + jump)
+        with tone_server(tmp_path, limits=limits) as (server, _):
+            if jump == first:
+                done = settled(server, post(server, "Hello.").json()["id"])["id"]
+            time.sleep(0.3)  # the sweep begins with the server
+            assert get(server, f"/{done}").status_code == 200
+
+
+def test_the_age_of_results_counts_over_restarts(tmp_path: Path) -> None:
+    with tone_server(tmp_path) as (server, _):
+        done = settled(server, post(server, "Hello.").json()["id"])["id"]
+    (kept,) = tmp_path.glob("**/uptime")
+    kept.write_text("1e6")
+    with tone_server(tmp_path, limits=replace(Limits(), script_age_seconds=1e5)) as (server, _):
+        assert eventually(lambda: get(server, f"/{done}").status_code == 404)
+    kept.write_text("nonsense")  # then it begins anew, and nothing is too old
+    with tone_server(tmp_path, limits=replace(Limits(), script_age_seconds=60)) as (server, _):
+        again = settled(server, post(server, "Hello.").json()["id"])
+        assert get(server, f"/{again['id']}").status_code == 200
 
 
 # ---------------------------------------------------------------- restarts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,6 +43,12 @@ ALIASES = (
 )
 _MAX_BLEND = 1000  # characters of a blend: eight of the longest names, and their weights
 _MAX_NAME = 1 << 16  # characters: a sample prompt string of 30 s has 15 000
+# Letters of Greek and Cyrillic in lower case, and the Latin ones that they look like.
+_LOOKALIKES = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u04bb\u051b\u0501\u051d\u04cf\u0432\u043a\u043c\u043d\u0442"
+    "\u03b1\u03b5\u03bf\u03c1\u03c5\u03c7\u03b9\u03ba\u03bd\u03f2\u03f3\u0131\u0261",
+    "aeopcyxijshqdwlbkmhtaeopuxikvcjig",
+)
 _MAX_SHOWN = 80  # characters of a name in an error message
 
 
@@ -322,9 +329,18 @@ class Voices:
 
         Raises:
             VoiceError: the name is not allowed.
-            BadRequestError: the server itself gives the name to a voice.
+            BadRequestError: the server itself gives the name to a voice, or it looks like the name
+                of another voice.
         """
         key = folded(check_name(name))
+        others = (*self._own, *self._targets, *map(folded, self._library.names()))
+        double = next((o for o in others if o != key and _skeleton(o) == _skeleton(key)), None)
+        if double is not None:
+            raise BadRequestError(
+                f"{name!r} looks like the voice {double!r}, in letters of another script: choose "
+                "another name",
+                param="name",
+            )
         if key in map(folded, self._adapters):
             raise BadRequestError(
                 f"{name!r} is an adapter of this server: choose another name", param="name"
@@ -349,6 +365,11 @@ class Voices:
             raise UnknownVoiceError(f"the voice {name[:_MAX_SHOWN]!r} {reason}")
         with _hidden_file_errors(f"the voice {name!r} cannot be deleted here"):
             self._library.remove(name)
+
+
+def _skeleton(name: str) -> str:
+    """Return a form that names share which look alike."""
+    return unicodedata.normalize("NFKC", name).translate(_LOOKALIKES)
 
 
 @contextmanager

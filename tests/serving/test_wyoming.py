@@ -239,3 +239,16 @@ def test_home_assistant_finds_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reachable_addresses("192.0.2.7") == ["192.0.2.7"]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [(0, 0, 0, "", ("127.0.1.1", 0))])
     assert reachable_addresses("mybox") == []
+
+
+@pytest.mark.parametrize("half", [b"{", b'{"type": "describe", "data_length": 5}\n{'])
+def test_an_event_that_drips_ends_its_connection(half: bytes) -> None:
+    limits = with_limits(body_seconds=0.3)
+    with whole_server(wyoming_port=0, grpc_port=None, **limits) as server:
+        assert server.wyoming_port is not None
+        with socket.create_connection(("127.0.0.1", server.wyoming_port), PATIENCE) as connection:
+            connection.sendall(half)
+            told = b""
+            while part := connection.recv(1000):
+                told += part
+        assert b"did not come within 0.3 s" in told

@@ -8,10 +8,10 @@ from typing import Any
 from wyoming.event import Event
 
 from ...utils.untrusted import parse_json
-from ..errors import BadRequestError, RequestTooLargeError
+from ..errors import BadRequestError, RequestTooLargeError, SlowRequestError
 
 
-async def read_event(reader: asyncio.StreamReader, most: int) -> Event | None:
+async def read_event(reader: asyncio.StreamReader, most: int, seconds: float) -> Event | None:
     """Return the next event; ``None`` at the end of the connection.
 
     An event is a line of JSON, more JSON of ``data_length`` bytes, and ``payload_length`` bytes,
@@ -20,13 +20,24 @@ async def read_event(reader: asyncio.StreamReader, most: int) -> Event | None:
     Args:
         reader: of the connection; its own limit bounds the line.
         most: bytes of the data, and of the payload.
+        seconds: time for an event to come, once it has begun.
 
     Raises:
+        SlowRequestError: it did not come in time.
         BadRequestError: it is no event.
         RequestTooLargeError: a part of it is too long.
     """
+    begun = await reader.read(1)
     try:
-        line = await reader.readline()
+        return await asyncio.wait_for(_event(reader, most, begun), seconds) if begun else None
+    except asyncio.TimeoutError:
+        raise SlowRequestError(f"an event did not come within {seconds:g} s") from None
+
+
+async def _event(reader: asyncio.StreamReader, most: int, begun: bytes) -> Event | None:
+    """Return the event whose first byte has come."""
+    try:
+        line = begun if begun == b"\n" else begun + await reader.readline()
         if not line.endswith(b"\n"):
             return None
         head = _object(line)

@@ -65,7 +65,8 @@ class Session:
         """Handle events until the client leaves, or an error is told; then close."""
         limits = self._service.settings.limits
         try:
-            while (event := await read_event(self._reader, limits.message_bytes)) is not None:
+            most, seconds = limits.message_bytes, limits.body_seconds
+            while (event := await read_event(self._reader, most, seconds)) is not None:
                 self._connection.expect_within(limits.idle_seconds)
                 await self._handle(event)
                 self._mark_busy()

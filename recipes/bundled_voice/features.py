@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -13,12 +14,19 @@ from torch.nn.functional import pad
 from ChatTTS.config import MelConfig
 from ChatTTS.model.mel import LogMel
 
-from .types import HOP, Spoken
+from .types import HOP
 
 MEL = MelConfig()
 SPREAD_FROM = 64  # utterances, enough for the statistics of the mel
 # A bin that never changes would be divided by zero.
 _LEAST_SPREAD = 0.1
+
+
+class Sound(Protocol):
+    """Anything with samples: float32 [n], mono, 24 kHz, within -1 to 1."""
+
+    @property
+    def samples(self) -> NDArray[np.float32]: ...
 
 
 def log_mel(device: torch.device | str = "cpu") -> LogMel:
@@ -38,7 +46,7 @@ def fitted(samples: NDArray[np.float32], frames: int) -> Tensor:
     return pad(cut, (0, wanted - len(cut)))
 
 
-def pieces(utterances: Iterable[Spoken], frames: int, generator: torch.Generator) -> Tensor:
+def pieces(utterances: Iterable[Sound], frames: int, generator: torch.Generator) -> Tensor:
     """Return one random piece of each utterance, [B, (2 * frames - 1) * hop].
 
     The begin of a piece is drawn uniformly, from half a piece before the utterance to half a piece
@@ -55,7 +63,7 @@ def pieces(utterances: Iterable[Spoken], frames: int, generator: torch.Generator
     return torch.stack(chosen)
 
 
-def spread(utterances: Iterable[Spoken]) -> Tensor:
+def spread(utterances: Iterable[Sound]) -> Tensor:
     """Return the standard deviation of each bin of the log-mel over utterances, [n_mels, 1].
 
     It becomes ``coef``, which multiplies the outputs of networks and divides their inputs.

@@ -1,1 +1,1 @@
-"""The recipe that makes a voice that reads phonemes."""
+"""The recipe of the bundled voice: a teacher's speech, and the networks that learn from it."""

@@ -1,0 +1,235 @@
+"""The codec stage: audio to codes and codes to log-mel, on the package's DVAE.
+
+A language model will draw the codes, and some of them wrong. So in the codec's training some levels
+move to their neighbours: neighbouring codes then sound alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ChatTTS.config import ConvNetConfig, DVAEConfig, QuantizerConfig
+from ChatTTS.model.dvae import DVAE, ConvNet, Quantizer, two_frames_each
+from recipes.bundled_voice.codec import perplexity, unevenness
+from recipes.bundled_voice.features import log_mel
+from recipes.bundled_voice.losses import blurred_distance, mel_distance
+from recipes.bundled_voice.training import Moment, Objective, autocast, generator_for
+
+from .optimizing import muon_and_adamw
+from .pieces import audible, drawn_pieces
+from .takes import Take
+
+NAME = "codec"
+# The wanted standard deviation of values before they are rounded to levels from -1 to 1.
+SPREAD = 0.8
+# Four groups of one code each, so 16 numbers a frame: what limits a copy is how many numbers there
+# are, much more than how finely they are rounded.
+CODEC = DVAEConfig(
+    encoder=ConvNetConfig(idim=256, odim=256, hidden=192, n_layer=4, bn_dim=96),
+    decoder=ConvNetConfig(idim=128, odim=256, hidden=256, n_layer=6, bn_dim=128),
+    vq=QuantizerConfig(dim=256, levels=(5, 5, 5, 5), G=4, R=1),
+)
+
+
+@dataclass(frozen=True)
+class CodecSettings:
+    """The settings of the codec's training.
+
+    Attributes:
+        frames: code frames of a piece.
+        batch: pieces of a step.
+        flipped: share of the levels that move by one.
+        change: weight of the loss on differences between neighbouring mel frames.
+        blurred: weight of the loss on mels averaged over several frames.
+        even: weight of the loss that keeps codes in use.
+        rate: learning rate.
+    """
+
+    frames: int = 48
+    batch: int = 16
+    flipped: float = 0.05
+    change: float = 0.0
+    blurred: float = 0.5
+    even: float = 1.0
+    rate: float = 1e-3
+
+
+def quantize(
+    quantizer: Quantizer,
+    features: Tensor,
+    flipped: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Quantise and decode features [B, dim, T], with straight-through gradients.
+
+    Without ``flipped`` the result is that of the package's own coding and decoding.
+
+    Args:
+        quantizer: of groups of one code each.
+        features: the encoder's outputs.
+        flipped: share of the levels that move to a neighbour.
+        generator: draws which.
+
+    Returns:
+        Features [B, dim, T]; the codes [B, G, T] before levels are moved; and the values before
+        they are bounded and rounded, [B, T, G * levels].
+    """
+    outputs, codes, unbounded = [], [], []
+    groups = quantizer.quantizer.rvqs
+    parts = features.transpose(1, 2).chunk(len(groups), dim=-1)
+    for group, part in zip(groups, parts, strict=True):
+        limit = group.soft_clamp_input_value
+        unbounded.append(group.project_in(part))
+        levels = torch.tanh(unbounded[-1] / limit) * limit  # [B, T, levels]
+        with torch.no_grad():
+            chosen, code = group.layers[0](levels / group.scales[0])
+            if flipped:
+                chosen = _flipped(chosen, group.levels, flipped, generator)
+            chosen = chosen * group.scales[0]
+        outputs.append(group.project_out(levels + (chosen - levels).detach()))
+        codes.append(code)
+    return (
+        torch.cat(outputs, dim=-1).transpose(1, 2),
+        torch.stack(codes, dim=1),
+        torch.cat(unbounded, dim=-1),
+    )
+
+
+def _flipped(
+    levels: Tensor, counts: Sequence[int], share: float, generator: torch.Generator | None
+) -> Tensor:
+    """Return levels [B, T, n] within -1 to 1, a share of them moved by one."""
+    step = 2.0 / (torch.tensor(counts, device=levels.device) - 1)
+    drawn_way, drawn_share = (
+        torch.rand(levels.shape, generator=generator, device=levels.device) for _ in range(2)
+    )
+    moved = levels + torch.where(drawn_way < 0.5, -step, step)
+    return torch.where(drawn_share < share, moved, levels).clamp(-1.0, 1.0)
+
+
+def copied(codec: DVAE, mel: Tensor) -> Tensor:
+    """Return a log-mel [B, n_mels, 2 T] encoded to codes and decoded again."""
+    with autocast(mel.device):
+        features = codec.encoder(codec.downsample_conv(mel / codec.coef))
+    features, _, _ = quantize(codec.vq_layer, features.float())
+    with autocast(mel.device):
+        decoded: Tensor = codec(features)
+    return decoded.float()
+
+
+class CodecTask:
+    """Trains a DVAE on pieces of speech.
+
+    Args:
+        codec: the codec, on ``device``.
+        corpus: the speech.
+        device: the device to compute on.
+        seed: seed of the choice of pieces.
+        settings: the training's settings.
+    """
+
+    name = NAME
+
+    def __init__(
+        self,
+        codec: DVAE,
+        corpus: Sequence[Take],
+        device: torch.device,
+        seed: int,
+        settings: CodecSettings = CodecSettings(),
+    ) -> None:
+        self.codec, self.corpus, self.device = codec, corpus, device
+        self.seed, self.settings = seed, settings
+        self.mel = log_mel(device)
+        self.modules: Mapping[str, nn.Module] = {NAME: codec}
+        self.optimizers: Mapping[str, Optimizer] = muon_and_adamw(codec, settings.rate)
+
+    def batch(self, step: int) -> Tensor:
+        """Return the samples [B, n] of a step, on the CPU."""
+        generator = generator_for(torch.device("cpu"), self.seed, step)
+        return drawn_pieces(self.corpus, self.settings.batch, self.settings.frames, generator)
+
+    def objectives(self, batch: Tensor, moment: Moment) -> Iterator[Objective]:
+        codec, settings = self.codec, self.settings
+        mel = self.mel(batch.to(self.device))
+        wanted = audible(mel) / codec.coef
+        with autocast(self.device):
+            features = codec.encoder(codec.downsample_conv(mel / codec.coef))
+        features, codes, unbounded = quantize(
+            codec.vq_layer, features.float(), settings.flipped, moment.generator
+        )
+        with autocast(self.device):
+            found = codec(features)
+        found = found.float() / codec.coef
+        yield Objective(
+            {
+                "mel": mel_distance(found, wanted),
+                "change": settings.change * mel_distance(found.diff(dim=2), wanted.diff(dim=2)),
+                "blurred": settings.blurred * blurred_distance(found, wanted),
+                "even": settings.even * unevenness(unbounded),
+            },
+            metrics={
+                "mel_l1": mel_distance(found * codec.coef, wanted * codec.coef),
+                "codes_used": perplexity(codes[:, 0], codec.vq_layer.quantizer.codebook_size),
+            },
+            counts={"samples": batch.numel()},
+        )
+
+
+@torch.no_grad()
+def start_codec(codec: DVAE, samples: Tensor) -> None:
+    """Scale the weights of an untrained codec, in place: ``samples`` then vary by one everywhere.
+
+    With the initial weights the codes of all frames would be equal, and the decoder would first
+    learn to ignore them. Large weights of the quantiser alone would make every step of the encoder
+    a leap of the codes, so every convolution is scaled, as by Mishkin and Matas (2016).
+
+    Args:
+        codec: the codec to change.
+        samples: [B, n].
+    """
+    x = codec.preprocessor_mel(samples) / codec.coef
+    for layer in codec.downsample_conv:
+        x = _evened(layer, x)
+    features = _started(codec.encoder, x).transpose(1, 2)
+    groups = codec.vq_layer.quantizer.rvqs
+    for group, part in zip(groups, features.chunk(len(groups), dim=-1), strict=True):
+        linear = group.project_in
+        values = linear(part).flatten(0, 1)
+        scale = SPREAD / values.std(dim=0).clamp_min(1e-6)
+        linear.weight.mul_(scale[:, None])
+        linear.bias.copy_((linear.bias - values.mean(dim=0)) * scale)
+    codes, _, _ = quantize(codec.vq_layer, features.transpose(1, 2))
+    frames = _started(codec.decoder, two_frames_each(codes))
+    codec.out_conv.weight.div_(codec.out_conv(frames).std())
+
+
+def _started(net: ConvNet, x: Tensor) -> Tensor:
+    """Scale the convolutions of a network so that its outputs vary by one; return these outputs."""
+    for layer in net.conv_in:
+        x = _evened(layer, x)
+    for block in net.decoder_block:
+        # As in Vocos: with a scale of 1 each, the sum of many blocks would be too loud.
+        nn.init.constant_(cast(Tensor, block.weight), 1 / len(net.decoder_block))
+        x = block(x)
+    return _evened(net.conv_out, x)
+
+
+def _evened(layer: nn.Module, x: Tensor) -> Tensor:
+    """Return ``layer(x)``; scale a convolution so that this varies by one around 0 over time."""
+    y: Tensor = layer(x)
+    if not isinstance(layer, nn.Conv1d):
+        return y
+    scale = 1 / y.std(dim=(0, 2)).mean()
+    layer.weight.mul_(scale)
+    if layer.bias is None:
+        return y * scale
+    mean = y.mean(dim=(0, 2))
+    layer.bias.copy_((layer.bias - mean) * scale)
+    return (y - mean[:, None]) * scale

@@ -41,6 +41,8 @@ class SpectrogramJudge(nn.Module):
         x = torch.stack([spectrum.real, spectrum.imag], dim=1)
         # The square roots give quiet sounds more weight.
         x = x.sign() * (x.abs() + 1e-4).sqrt()
+        # Convolutions in bfloat16 are several times as fast in this layout on a CPU.
+        x = x.contiguous(memory_format=torch.channels_last)
         seen = []
         with autocast(samples.device):
             for layer in self.layers:
@@ -62,7 +64,7 @@ class Discriminator(nn.Module):
         return [judge(samples) for judge in self.judges]
 
 
-def discriminator_loss(discriminator: Discriminator, found: Tensor, wanted: Tensor) -> Tensor:
+def discriminator_loss(discriminator: nn.Module, found: Tensor, wanted: Tensor) -> Tensor:
     """Return the hinge loss of telling generated ``found`` from real ``wanted``, both [B, n]."""
     losses = [
         relu(1 - real).mean() + relu(1 + made).mean()
@@ -72,7 +74,7 @@ def discriminator_loss(discriminator: Discriminator, found: Tensor, wanted: Tens
 
 
 def generator_losses(
-    discriminator: Discriminator, found: Tensor, wanted: Tensor
+    discriminator: nn.Module, found: Tensor, wanted: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return the generator's two losses on ``found`` [B, n]: being recognised, and features."""
     with torch.no_grad():

@@ -12,22 +12,27 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import AdamW, Optimizer
 
 from ChatTTS.config import ConvNetConfig, DVAEConfig, QuantizerConfig
 from ChatTTS.model.dvae import DVAE, ConvNet, Quantizer, two_frames_each
+from recipes.bundled_voice.adversary import discriminator_loss, generator_losses
+from recipes.bundled_voice.checkpoints import load_average
 from recipes.bundled_voice.codec import perplexity, unevenness
-from recipes.bundled_voice.features import log_mel
+from recipes.bundled_voice.features import MEL, log_mel
 from recipes.bundled_voice.losses import blurred_distance, mel_distance
-from recipes.bundled_voice.training import Moment, Objective, autocast, generator_for
+from recipes.bundled_voice.training import Moment, Objective, autocast, generator_for, train
 
+from .mel_judge import MelJudge
 from .optimizing import muon_and_adamw
-from .pieces import audible, drawn_pieces
+from .pieces import audible, drawn_pieces, spread
+from .run import Run
 from .takes import Take
 
 NAME = "codec"
 # The wanted standard deviation of values before they are rounded to levels from -1 to 1.
 SPREAD = 0.8
+_STARTED_FROM = 64  # takes, enough for the statistics of mels and codes
 # Four groups of one code each, so 16 numbers a frame: what limits a copy is how many numbers there
 # are, much more than how finely they are rounded.
 CODEC = DVAEConfig(
@@ -48,6 +53,9 @@ class CodecSettings:
         change: weight of the loss on differences between neighbouring mel frames.
         blurred: weight of the loss on mels averaged over several frames.
         even: weight of the loss that keeps codes in use.
+        fooling, matching: weights of the discriminator's losses.
+        adversary_from: share of the budget after which the discriminator takes part.
+        judged: pieces of a step that the discriminator sees.
         rate: learning rate.
     """
 
@@ -57,6 +65,10 @@ class CodecSettings:
     change: float = 0.0
     blurred: float = 0.5
     even: float = 1.0
+    fooling: float = 0.02
+    matching: float = 0.2
+    adversary_from: float = 0.6
+    judged: int = 6
     rate: float = 1e-3
 
 
@@ -128,6 +140,7 @@ class CodecTask:
 
     Args:
         codec: the codec, on ``device``.
+        judge: the discriminator, on ``device``; ``None`` for none.
         corpus: the speech.
         device: the device to compute on.
         seed: seed of the choice of pieces.
@@ -139,16 +152,23 @@ class CodecTask:
     def __init__(
         self,
         codec: DVAE,
+        judge: MelJudge | None,
         corpus: Sequence[Take],
         device: torch.device,
         seed: int,
         settings: CodecSettings = CodecSettings(),
     ) -> None:
-        self.codec, self.corpus, self.device = codec, corpus, device
+        self.codec, self.judge, self.corpus, self.device = codec, judge, corpus, device
         self.seed, self.settings = seed, settings
         self.mel = log_mel(device)
-        self.modules: Mapping[str, nn.Module] = {NAME: codec}
-        self.optimizers: Mapping[str, Optimizer] = muon_and_adamw(codec, settings.rate)
+        modules: dict[str, nn.Module] = {NAME: codec}
+        optimizers = muon_and_adamw(codec, settings.rate)
+        self._own = tuple(optimizers)
+        if judge is not None:
+            modules["judge"] = judge
+            optimizers["judge"] = AdamW(judge.parameters(), lr=settings.rate / 2, betas=(0.8, 0.9))
+        self.modules: Mapping[str, nn.Module] = modules
+        self.optimizers: Mapping[str, Optimizer] = optimizers
 
     def batch(self, step: int) -> Tensor:
         """Return the samples [B, n] of a step, on the CPU."""
@@ -167,13 +187,22 @@ class CodecTask:
         with autocast(self.device):
             found = codec(features)
         found = found.float() / codec.coef
+        losses = {
+            "mel": mel_distance(found, wanted),
+            "change": settings.change * mel_distance(found.diff(dim=2), wanted.diff(dim=2)),
+            "blurred": settings.blurred * blurred_distance(found, wanted),
+            "even": settings.even * unevenness(unbounded),
+        }
+        if self.judge is not None and moment.spent >= settings.adversary_from:
+            seen, real = found[: settings.judged], wanted[: settings.judged]
+            loss = discriminator_loss(self.judge, seen.detach(), real)
+            yield Objective({"judge": loss}, ("judge",))
+            fooling, matching = generator_losses(self.judge, seen, real)
+            losses["fooling"] = settings.fooling * fooling
+            losses["matching"] = settings.matching * matching
         yield Objective(
-            {
-                "mel": mel_distance(found, wanted),
-                "change": settings.change * mel_distance(found.diff(dim=2), wanted.diff(dim=2)),
-                "blurred": settings.blurred * blurred_distance(found, wanted),
-                "even": settings.even * unevenness(unbounded),
-            },
+            losses,
+            self._own,
             metrics={
                 "mel_l1": mel_distance(found * codec.coef, wanted * codec.coef),
                 "codes_used": perplexity(codes[:, 0], codec.vq_layer.quantizer.codebook_size),
@@ -233,3 +262,28 @@ def _evened(layer: nn.Module, x: Tensor) -> Tensor:
     mean = y.mean(dim=(0, 2))
     layer.bias.copy_((layer.bias - mean) * scale)
     return (y - mean[:, None]) * scale
+
+
+def load_codec(run: Run) -> DVAE:
+    """Load the trained codec of a run, frozen, on the run's device.
+
+    Raises:
+        AssetError: the codec is not trained yet.
+    """
+    codec = DVAE(CODEC, MEL)
+    load_average(run.state(NAME), NAME, codec)
+    return codec.to(run.device).eval().requires_grad_(False)
+
+
+def main(run: Run) -> None:
+    """Train the codec."""
+    torch.manual_seed(run.seed)
+    takes = run.takes()
+    some = [takes[index * len(takes) // _STARTED_FROM] for index in range(_STARTED_FROM)]
+    codec = DVAE(CODEC, MEL)
+    codec.coef.copy_(spread(some))
+    generator = generator_for(torch.device("cpu"), run.seed)
+    start_codec(codec, drawn_pieces(some, _STARTED_FROM, CodecSettings().frames, generator))
+    judge = MelJudge().to(run.device)
+    task = CodecTask(codec.to(run.device), judge, takes, run.device, run.seed)
+    train(task, run.out, run.budgets[NAME], device=run.device, seed=run.seed)

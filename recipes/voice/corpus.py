@@ -6,6 +6,7 @@ on as if it had not been, and two processes make a half each.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -15,11 +16,13 @@ from statistics import NormalDist
 
 import numpy as np
 
+from ChatTTS.errors import AssetError
 from recipes.bundled_voice.counter_rng import CounterRng
 
+from .run import Run
 from .styles import CAST, COORDINATES, RANDOM_SPREAD, VOICES, Floats, StyleSpace, mixture
 from .takes import Line, Take, is_whole, write_shard
-from .teacher import Teacher
+from .teacher import Teacher, assemble
 
 logger = logging.getLogger(__name__)
 
@@ -142,3 +145,28 @@ def speak(
 
 def _take(teacher: Teacher, request: Request) -> Take:
     return teacher.speak(request.line, request.weights, request.pace)
+
+
+def read_lines(folder: Path) -> dict[str, list[Line]]:
+    """Return the lines of each language, from ``LANGUAGE.jsonl`` with one JSON object a line.
+
+    Raises:
+        AssetError: there are none.
+    """
+    found = {
+        path.stem: [Line(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+        for path in sorted(folder.glob("*.jsonl"))
+    }
+    if not found:
+        raise AssetError(f"{folder} has no lines to speak (en.jsonl, zh.jsonl)")
+    return found
+
+
+def main(run: Run) -> None:
+    """Speak the corpus."""
+    parts = run.teacher_files()
+    assemble(parts.model)
+    teacher = Teacher(parts)
+    space = StyleSpace.of(teacher.tables, CAST.values())
+    plan = Plan(run.seed, read_lines(run.lines), space)
+    speak(teacher, plan, run.speech, run.shards, run.part, run.parts)

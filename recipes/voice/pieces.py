@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recipes.bundled_voice.features import pieces
+from recipes.bundled_voice.features import log_mel, pieces
 
 from .takes import TEACHER_FRAME, Take
 
@@ -38,6 +38,16 @@ class Trimmed:
         before, after = (max(0, int(take.frames[end]) - _MARGIN) for end in (0, -1))
         last = len(take.samples) - after * TEACHER_FRAME
         return cls(take.samples[before * TEACHER_FRAME : last])
+
+
+def spread(takes: Iterable[Take]) -> Tensor:
+    """Return the standard deviation of each bin of the audible log-mel over takes, [n_mels, 1].
+
+    It becomes ``coef``, which multiplies the outputs of networks and divides their inputs.
+    """
+    mel = log_mel()
+    frames = [audible(mel(torch.from_numpy(Trimmed.of(take).samples)[None])[0]) for take in takes]
+    return torch.cat(frames, dim=1).std(dim=1, keepdim=True)
 
 
 def drawn_pieces(

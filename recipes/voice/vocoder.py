@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -20,11 +21,15 @@ from recipes.bundled_voice.adversary import (
     discriminator_loss,
     generator_losses,
 )
+from recipes.bundled_voice.checkpoints import checksum, load_average
 from recipes.bundled_voice.features import MEL, log_mel
 from recipes.bundled_voice.losses import mel_distance, spectral_distance
-from recipes.bundled_voice.training import Moment, Objective, autocast, generator_for
+from recipes.bundled_voice.training import Moment, Objective, autocast, generator_for, train
 
+from .codec import NAME as CODEC_NAME
+from .codec import copied, load_codec
 from .pieces import audible, drawn_pieces
+from .run import Run
 from .takes import Take
 
 NAME = "vocoder"
@@ -137,3 +142,32 @@ class VocoderTask:
         yield Objective(
             losses, (NAME,), metrics={"mel_l1": distance}, counts={"samples": batch.numel()}
         )
+
+
+def load_vocoder(run: Run) -> Vocoder:
+    """Load the trained vocoder of a run, frozen, on the run's device.
+
+    Raises:
+        AssetError: the vocoder is not trained yet.
+    """
+    vocoder = Vocoder(VOCODER)
+    load_average(run.state(NAME), NAME, vocoder)
+    return vocoder.to(run.device).eval().requires_grad_(False)
+
+
+def main(run: Run) -> None:
+    """Train the vocoder; the codec must have been trained."""
+    torch.manual_seed(run.seed)
+    codec = load_codec(run)
+    vocoder, discriminator = (net.to(run.device) for net in (Vocoder(VOCODER), Discriminator()))
+    task = VocoderTask(
+        vocoder, partial(copied, codec), discriminator, run.takes(), run.device, run.seed
+    )
+    train(
+        task,
+        run.out,
+        run.budgets[NAME],
+        device=run.device,
+        seed=run.seed,
+        origin={CODEC_NAME: checksum(codec)},
+    )

@@ -112,7 +112,9 @@ def codec_of(corpus: list[Take]) -> DVAE:
 
 
 def codec_task(corpus: list[Take]) -> CodecTask:
-    return CodecTask(codec_of(corpus), corpus, CPU, 0, CodecSettings(frames=10, batch=3, rate=5e-3))
+    return CodecTask(
+        codec_of(corpus), None, corpus, CPU, 0, CodecSettings(frames=10, batch=3, rate=5e-3)
+    )
 
 
 def test_a_new_codec_uses_many_codes_and_gives_mels_as_loud_as_speech(corpus: list[Take]) -> None:

@@ -1,0 +1,99 @@
+"""The command ``python -m recipes.voice STAGE``: one stage of the recipe."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from ChatTTS.errors import ChatTTSError
+from ChatTTS.model.placement import choose_placement
+from recipes.bundled_voice.training import Budget
+
+from .run import Run
+
+logger = logging.getLogger(__name__)
+
+# What each stage does, and the module whose ``main`` does it.
+STAGES = {
+    "speech": ("corpus", "lines spoken by the teacher, kept under speech/"),
+    "codec": ("codec", "speech to codes and back to mels"),
+    "vocoder": ("vocoder", "mels to sound"),
+    "copies": ("copies", "speech through codec and vocoder, as files to judge"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the stage that the arguments select.
+
+    Args:
+        argv: the arguments after the program's name; those of the process by default.
+
+    Returns:
+        The exit status: 0, 1 after an error, 130 after Ctrl-C.
+    """
+    args = _parser().parse_args(argv)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr, force=True
+    )
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    module, what = STAGES[args.stage]
+    run = Run(
+        out=args.out,
+        teacher=args.teacher or args.out / "teacher",
+        device=choose_placement(args.device).audio_device,
+        seed=args.seed,
+        budgets=dict.fromkeys(STAGES, Budget(args.steps, args.minutes, args.run_minutes)),
+        shards=args.shards,
+        part=args.part,
+        parts=args.parts,
+    )
+    logger.info("%s: %s", args.stage, what)
+    try:
+        importlib.import_module(f".{module}", __package__).main(run)
+    except KeyboardInterrupt:
+        logger.warning("interrupted; the same command goes on from here")
+        return 130
+    except ChatTTSError as error:
+        logger.error("%s", error)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    stages = "\n".join(f"  {name:<10}{what}" for name, (_, what) in STAGES.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m recipes.voice",
+        description=f"Make the bundled voice.\n\nstages, in their order:\n{stages}\n\n"
+        "A stage that was stopped, by Ctrl-C too, goes on when the same command is given again.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("stage", choices=STAGES, metavar="STAGE", help="one of those above")
+    parser.add_argument("--out", type=Path, required=True, help="folder for everything made")
+    parser.add_argument("--teacher", type=Path, help="the teacher's files (default OUT/teacher)")
+    parser.add_argument(
+        "--minutes", type=float, default=120.0, help="of training, over all runs (%(default)g)"
+    )
+    parser.add_argument(
+        "--steps", type=int, help="of training, over all runs; with them, minutes end it earlier"
+    )
+    parser.add_argument("--run-minutes", type=float, help="save and stop this run after so many")
+    parser.add_argument(
+        "--shards", type=int, default=300, help="of speech, 2 minutes each (default %(default)s)"
+    )
+    parser.add_argument("--part", type=int, default=0, help="speak every PARTS-th shard from PART")
+    parser.add_argument("--parts", type=int, default=1, help="processes that speak")
+    parser.add_argument("--seed", type=int, default=1, help="of everything (default %(default)s)")
+    parser.add_argument("--device", help="such as cpu or cuda:0; the best there is by default")
+    parser.add_argument("--threads", type=int, help="of torch on the CPU")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ChatTTS.voice_learning.sequences import IGNORED, CodeBatch, code_batch
+from ChatTTS.voice_learning.sequences import IGNORED, CodeBatch, CodeSequence, code_batch
 
 from .prompts import Coded, Prompts, Sequence
 from .speakers import COORDINATES
@@ -105,7 +105,7 @@ def frame_states(hidden: Tensor, batch: CodeBatch) -> list[Tensor]:
     return [h[p][:-1].float() for h, p in zip(hidden, is_predicting, strict=True)]
 
 
-def text_batch(sequences: Items[Sequence]) -> TextBatch:
+def text_batch(sequences: Items[CodeSequence]) -> TextBatch:
     """Lay out sequences of the refine pass."""
     shape = len(sequences), max(map(len, sequences))
     ids, targets = np.zeros(shape, np.int64), np.full(shape, IGNORED, np.int64)

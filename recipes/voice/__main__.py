@@ -1,11 +1,11 @@
-"""The command ``python -m recipes.voice STAGE``: one stage of the recipe."""
+"""The command ``python -m recipes.voice STAGE``: one stage of the recipe, or all."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import logging
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,17 +15,11 @@ from ChatTTS.errors import ChatTTSError
 from ChatTTS.model.placement import choose_placement
 from recipes.bundled_voice.training import Budget
 
+from .language_model import SIZES
 from .run import Run
+from .stages import STAGES, run_stage
 
 logger = logging.getLogger(__name__)
-
-# What each stage does, and the module whose ``main`` does it.
-STAGES = {
-    "speech": ("corpus", "lines spoken by the teacher, kept under speech/"),
-    "codec": ("codec", "speech to codes and back to mels"),
-    "vocoder": ("vocoder", "mels to sound"),
-    "copies": ("copies", "speech through codec and vocoder, as files to judge"),
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,7 +37,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     if args.threads:
         torch.set_num_threads(args.threads)
-    module, what = STAGES[args.stage]
     run = Run(
         out=args.out,
         teacher=args.teacher or args.out / "teacher",
@@ -53,10 +46,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         shards=args.shards,
         part=args.part,
         parts=args.parts,
+        size=args.size,
+        positions=args.positions,
+        compiled=args.compile,
+        known=args.known,
+        clock=time.process_time if args.cpu_time else time.monotonic,
     )
-    logger.info("%s: %s", args.stage, what)
+    logger.info("%s: %s", args.stage, STAGES[args.stage].what)
     try:
-        importlib.import_module(f".{module}", __package__).main(run)
+        run_stage(args.stage, run)
     except KeyboardInterrupt:
         logger.warning("interrupted; the same command goes on from here")
         return 130
@@ -67,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    stages = "\n".join(f"  {name:<10}{what}" for name, (_, what) in STAGES.items())
+    stages = "\n".join(f"  {name:<10}{stage.what}" for name, stage in STAGES.items())
     parser = argparse.ArgumentParser(
         prog="python -m recipes.voice",
         description=f"Make the bundled voice.\n\nstages, in their order:\n{stages}\n\n"
@@ -92,6 +90,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="of everything (default %(default)s)")
     parser.add_argument("--device", help="such as cpu or cuda:0; the best there is by default")
     parser.add_argument("--threads", type=int, help="of torch on the CPU")
+    parser.add_argument("--size", choices=SIZES, default="small", help="of the language model")
+    parser.add_argument("--positions", type=int, help="of a step of the language model")
+    parser.add_argument(
+        "--compile", action="store_true", help="compile the language model; needs a C++ compiler"
+    )
+    parser.add_argument(
+        "--known", type=Path, help="an asset/ folder whose weights trainings begin with"
+    )
+    parser.add_argument(
+        "--cpu-time", action="store_true", help="minutes are those of the process, not of the wall"
+    )
     return parser
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,13 @@ class Run:
         budgets: budgets of the stages that train, by name.
         shards: shards of the corpus, about two minutes of speech each.
         part, parts: this process speaks every ``parts``-th shard, from ``part`` on.
+        size: of the language model, a name in ``language_model.SIZES``.
+        positions: of a step of the language model; None for its own choice.
+        compiled: whether the language model is compiled, which needs a C++ compiler.
+        known: the ``asset`` folder of a checkpoint whose weights trainings begin with, where they
+            have no state of their own.
+        clock: returns the seconds that budgets count: of the wall, or of this process where other
+            work may take most of the machine.
     """
 
     out: Path
@@ -37,6 +45,11 @@ class Run:
     shards: int
     part: int = 0
     parts: int = 1
+    size: str = "small"
+    positions: int | None = None
+    compiled: bool = False
+    known: Path | None = None
+    clock: Callable[[], float] = time.monotonic
 
     @property
     def speech(self) -> Path:
@@ -68,3 +81,11 @@ class Run:
     def state(self, stage: str) -> Path:
         """Return the path of the file with a stage's weights."""
         return self.out / f"{stage}.safetensors"
+
+    def codes(self, codec: str) -> Path:
+        """Return the folder of the corpus as codes.
+
+        Args:
+            codec: checksum of the codec that made them.
+        """
+        return self.out / "codes" / codec

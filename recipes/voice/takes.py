@@ -104,12 +104,13 @@ class Takes(Sequence[Take]):
 
     Args:
         folder: where :func:`write_shard` wrote.
+        name: of one shard, such as ``00007``; all by default.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = "[0-9]*") -> None:
         self._facts: list[dict[str, Any]] = []
         self._waves: list[NDArray[np.int16]] = []
-        for path in sorted(folder.glob("[0-9]*.json")):
+        for path in sorted(folder.glob(f"{name}.json")):
             described = json.loads(path.read_text(encoding="utf-8"))
             whole = np.load(path.with_suffix(".npy"), mmap_mode="r", allow_pickle=False)
             ends = np.cumsum([one["samples"] for one in described])

@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ChatTTS.checkpoints.tensors import read_tensors
+from ChatTTS.core import Chat
 from recipes.voice.__main__ import main
+from recipes.voice.recite import Reciting, recite
 from recipes.voice.styles import VOICES
 from recipes.voice.takes import TEACHER_FRAME, Line, Take, write_shard
 
@@ -58,3 +61,60 @@ def test_the_stages_run_one_after_the_other_and_go_on(tmp_path: Path) -> None:
         with wave.open(str(files[1])) as file:
             assert file.getframerate() == 24_000
             assert file.getnframes() > 20_000
+
+
+def test_the_language_model_says_that_it_needs_a_codec(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gpt", "--out", str(tmp_path), "--steps", "1"]) == 1
+    assert "train the stage 'codec' first" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_speech_becomes_a_checkpoint_that_speaks_and_begins_another_training(
+    tmp_path: Path,
+) -> None:
+    def stage(name: str, *arguments: str, out: Path = tmp_path) -> int:
+        fixed = ["--out", str(out), "--teacher", str(tmp_path), "--seed", "3", "--shards", "1"]
+        return main([name, *fixed, "--device", "cpu", "--positions", "400", *arguments])
+
+    write_shard(tmp_path / "speech", 0, speech())
+    (tmp_path / "voices").mkdir()
+    random = np.random.default_rng(0)
+    for voice in VOICES:
+        table = random.standard_normal((510, 256)).astype(np.float32)
+        table.tofile(tmp_path / "voices" / f"{voice}.bin")
+    for name in ("codec", "vocoder"):
+        assert stage(name, "--steps", "2") == 0
+    assert stage("codes") == 0
+    # Half of the steps, then the others: the same as all at once.
+    for steps in ("2", "4"):
+        assert stage("gpt", "--steps", steps) == 0
+    assert stage("decoder", "--steps", "2") == 0
+    assert stage("export") == 0
+    assert {"attention", "sounds", "refine", "end"} <= lines(tmp_path, "gpt")[-1].keys()
+
+    chat = Chat()
+    chat.load_or_raise("custom", custom_path=tmp_path, device="cpu")
+    how = Reciting("lan", code=(("max_new_token", 12),))
+    assert recite(chat, ["We met.", "你好！"], tmp_path / "said", how) > 0.3
+    assert (tmp_path / "said" / "001.txt").read_text() == "你好！"
+    with wave.open(str(tmp_path / "said" / "001.wav")) as file:
+        assert file.getframerate() == 24_000
+
+    # Another folder goes on from the checkpoint: the same codec, so the same codes.
+    other = tmp_path / "other"
+    (other / "speech").parent.mkdir()
+    (other / "speech").symlink_to(tmp_path / "speech")
+    known = ("--known", str(tmp_path / "asset"))
+    assert stage("codes", *known, out=other) == 0
+    assert [p.name for p in (other / "codes").iterdir()] == [
+        p.name for p in (tmp_path / "codes").iterdir()
+    ]
+    assert stage("gpt", "--steps", "1", *known, out=other) == 0
+    state = read_tensors(other / "gpt.safetensors")
+    asset = read_tensors(tmp_path / "asset" / "gpt" / "model.safetensors")
+    for name in ("layers.0.self_attn.q_proj.weight", "norm.weight"):
+        found = state[f"model/gpt/llama.{name}"]
+        # One step of a tiny rate lies between them.
+        assert (found - asset[name].float()).abs().max() < 5e-3

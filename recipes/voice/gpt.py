@@ -1,0 +1,165 @@
+"""The stage ``gpt``: the language model learns from phonemes and codes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.optim import AdamW, Optimizer
+
+from ChatTTS.voice_learning.sequences import IGNORED
+from recipes.bundled_voice.batches import TextBatch
+from recipes.bundled_voice.checkpoints import checksum, load_average
+from recipes.bundled_voice.gpt import GPTSettings, code_losses, with_own_frames
+from recipes.bundled_voice.muon import Muon
+from recipes.bundled_voice.training import Moment, Objective, Schedule, autocast, train
+
+from .batches import Mixture, SpeechBatch, Steps
+from .codec import NAME as CODEC_NAME
+from .frozen import frozen_codec
+from .growing import GrowingCorpus
+from .language_model import NUM_CODES, SIZES, SpeechModel
+from .prompts import Prompts
+from .refining import RefinePairs
+from .run import Run
+from .warm_start import is_warm, start_language_model
+
+logger = logging.getLogger(__name__)
+
+NAME = "gpt"
+# All four codes of a frame are of one kind, so they weigh alike.
+SETTINGS = GPTSettings(codebook_weights=(1.0, 1.0, 1.0, 1.0))
+_WAIT_SECONDS = 20.0
+
+
+def sound_loss(model: SpeechModel, inner: Tensor, sounds: Tensor) -> Tensor:
+    """Return the cross-entropy of the predicted frames' symbols and of those behind them.
+
+    Args:
+        model: with the head that reads them.
+        inner: hidden states [n, hidden] of an inner layer.
+        sounds: int64 [n, 2].
+    """
+    logits = model.sounds(inner).float().unflatten(-1, (2, -1))
+    return cross_entropy(logits.flatten(0, 1), sounds.flatten(), ignore_index=IGNORED)
+
+
+def text_loss(model: SpeechModel, batch: TextBatch) -> Tensor:
+    """Return the cross-entropy of the refined texts."""
+    wanted = batch.targets != IGNORED
+    logits = model.embed.text_logits(model.text(batch)[wanted])[:, 0]
+    return cross_entropy(logits, batch.targets[wanted])
+
+
+@dataclass
+class GPTTask:
+    """The language model's task for ``training.train``.
+
+    Attributes:
+        model: the model, on its device.
+        steps: the data.
+        settings: the training's settings.
+    """
+
+    model: SpeechModel
+    steps: Steps
+    settings: GPTSettings = SETTINGS
+    name: str = NAME
+    modules: Mapping[str, nn.Module] = field(init=False)
+    optimizers: Mapping[str, Optimizer] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.modules = {NAME: self.model}
+        matrices = [p for p in self.model.llama.parameters() if p.ndim == 2]
+        chosen = {id(p) for p in matrices}
+        others = [p for p in self.model.parameters() if id(p) not in chosen]
+        settings = self.settings
+        self.optimizers = {
+            "matrices": Muon(matrices, lr=settings.matrix_rate),
+            "others": AdamW(others, lr=settings.rate, betas=(0.9, 0.98), weight_decay=0.0),
+        }
+
+    def batch(self, step: int) -> tuple[SpeechBatch, TextBatch | None]:
+        """Return speech and refine pairs of a step."""
+        return self.steps.speech(step), self.steps.text(step)
+
+    def objectives(
+        self, batch: tuple[SpeechBatch, TextBatch | None], moment: Moment
+    ) -> Iterator[Objective]:
+        """Yield the one update of a step."""
+        device = self.model.embed.code.weight.device
+        settings = self.settings
+        speech = batch[0].to(device)
+        if moment.spent >= settings.own_from:
+            speech = with_own_frames(
+                self.model,
+                speech,
+                settings.own_frames,
+                settings.own_temperature,
+                moment.generator,
+            )
+        wanted = speech.targets[..., 0] != IGNORED
+        with autocast(device):
+            hidden, inner, guided = self.model.speech(speech, settings.guided_heads)
+            logits = self.model.embed.code_logits(hidden[wanted])
+            sounds = sound_loss(self.model, inner[wanted], speech.sounds[wanted])
+        losses, metrics = code_losses(logits, speech.targets[wanted], settings)
+        losses["attention"] = settings.guidance_weight * guided
+        losses["sounds"] = settings.sound_weight * sounds
+        counts = {"positions": speech.tokens}
+        if batch[1] is not None:
+            text = batch[1].to(device)
+            with autocast(device):
+                loss = text_loss(self.model, text)
+            losses["refine"] = settings.refine_weight * loss
+            counts["positions"] += text.ids.numel()
+        yield Objective(losses, metrics=metrics, counts=counts)
+
+
+def load_gpt(run: Run) -> SpeechModel:
+    """Load the trained language model of a run, frozen, on the run's device.
+
+    Raises:
+        AssetError: the language model is not trained yet.
+    """
+    model = SpeechModel(SIZES[run.size])
+    load_average(run.state(NAME), NAME, model)
+    return model.to(run.device).eval().requires_grad_(False)
+
+
+def main(run: Run) -> None:
+    """Train the language model on the codes that there are, and on those that come meanwhile."""
+    codec = checksum(frozen_codec(run))
+    corpus = GrowingCorpus(run.codes(codec), run.out / "log" / "corpus.jsonl")
+    while not corpus.at(0):
+        logger.info("gpt: waiting for the first codes in %s", run.codes(codec))
+        time.sleep(_WAIT_SECONDS)
+    torch.manual_seed(run.seed)
+    model = SpeechModel(SIZES[run.size]).to(run.device)
+    settings = SETTINGS
+    if is_warm(run, NAME):
+        start_language_model(run, model)
+        # It reads its own frames well enough from the beginning.
+        settings = replace(settings, own_from=0.0)
+    if run.compiled:
+        model.llama.compile_layers()
+    mixture = Mixture() if run.positions is None else Mixture(positions=run.positions)
+    steps = Steps(
+        corpus.at, RefinePairs(run.seed), Prompts(), NUM_CODES, seed=run.seed, mixture=mixture
+    )
+    task = GPTTask(model, steps, settings)
+    train(
+        task,
+        run.out,
+        run.budgets[NAME],
+        device=run.device,
+        seed=run.seed,
+        schedule=Schedule(),
+        origin={CODEC_NAME: codec},
+        clock=run.clock,
+    )

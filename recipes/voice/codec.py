@@ -61,7 +61,7 @@ class CodecSettings:
 
     frames: int = 48
     batch: int = 16
-    flipped: float = 0.05
+    flipped: float = 0.02
     change: float = 0.0
     blurred: float = 0.5
     even: float = 1.0

@@ -159,9 +159,13 @@ def main(run: Run) -> None:
     """Train the vocoder; the codec must have been trained."""
     torch.manual_seed(run.seed)
     codec = load_codec(run)
-    vocoder, discriminator = (net.to(run.device) for net in (Vocoder(VOCODER), Discriminator()))
     task = VocoderTask(
-        vocoder, partial(copied, codec), discriminator, run.takes(), run.device, run.seed
+        Vocoder(VOCODER).to(run.device),
+        partial(copied, codec),
+        Discriminator().to(run.device),
+        run.takes(),
+        run.device,
+        run.seed,
     )
     train(
         task,

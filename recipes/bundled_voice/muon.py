@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from .training import autocast
+from .training import product_dtype
 
 # A quintic polynomial that moves singular values from 0 to 1 towards one, fast but inexactly.
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -54,9 +54,9 @@ class Muon(Optimizer):
                     alike[parameter.shape].append(parameter)
             for shape, parameters in alike.items():
                 directions = [self._direction(p, group["momentum"]) for p in parameters]
-                # The result is only roughly orthogonal, so products may round to bfloat16.
-                with autocast(parameters[0].device):
-                    updates = orthogonal(torch.stack(directions))
+                # The result is only roughly orthogonal, so all may be rounded to bfloat16.
+                dtype = product_dtype(parameters[0].device)
+                updates = orthogonal(torch.stack(directions).to(dtype))
                 size = group["lr"] * _SCALE * max(shape) ** 0.5
                 for parameter, update in zip(parameters, updates, strict=True):
                     parameter.mul_(1 - group["lr"] * group["decay"])

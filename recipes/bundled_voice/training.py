@@ -163,8 +163,14 @@ def autocast(device: torch.device) -> torch.autocast:
 
     Compute losses, spectra and the quantiser outside of it.
     """
-    is_fast = device.type != "mps" and fast_dtype(device) is torch.bfloat16
+    is_fast = product_dtype(device) is torch.bfloat16
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=is_fast)
+
+
+def product_dtype(device: torch.device) -> torch.dtype:
+    """Return bfloat16 for devices that multiply matrices fast in it, else float32."""
+    is_fast = device.type != "mps" and fast_dtype(device) is torch.bfloat16
+    return torch.bfloat16 if is_fast else torch.float32
 
 
 def generator_for(device: torch.device, *numbers: int) -> torch.Generator:

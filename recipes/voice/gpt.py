@@ -135,7 +135,7 @@ def load_gpt(run: Run) -> SpeechModel:
 def main(run: Run) -> None:
     """Train the language model on the codes that there are, and on those that come meanwhile."""
     codec = checksum(frozen_codec(run))
-    corpus = GrowingCorpus(run.codes(codec), run.out / "log" / "corpus.jsonl")
+    corpus = GrowingCorpus(run.codes(codec), run.out / "log" / f"corpus-{codec}.jsonl")
     while not corpus.at(0):
         logger.info("gpt: waiting for the first codes in %s", run.codes(codec))
         time.sleep(_WAIT_SECONDS)

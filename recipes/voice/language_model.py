@@ -13,9 +13,9 @@ from ChatTTS.model.embed import Embed
 from ChatTTS.model.llama_config import LlamaShape
 from ChatTTS.voice_learning.sequences import embed_batch
 from recipes.bundled_voice.batches import TextBatch, frame_states
-from recipes.bundled_voice.llama import Guidance, Llama
 
 from .batches import SpeechBatch
+from .llama import Guidance, Llama
 from .vocabulary import TOKENS
 
 NUM_CODEBOOKS, NUM_CODES = 4, 625  # the id 625 ends an utterance

@@ -77,12 +77,12 @@ class LetterNetwork:
         for window, bias, out in self.layers:
             scale = np.sqrt(np.einsum("lw,lw->l", hidden, hidden) / width + EPSILON)
             np.divide(hidden, scale[:, None], out=padded[REACH:-REACH])
-            inner = bias
+            inner: Floats = bias
             # Small products, one for each place of the window: BLAS starts no threads for them.
             for place in range(2 * REACH + 1):
                 part = window[place * width : (place + 1) * width]
-                inner = inner + padded[place : place + length] @ part
-            hidden = hidden + np.maximum(inner, 0) @ out
+                inner = np.add(inner, padded[place : place + length] @ part, dtype=np.float32)
+            hidden = np.add(hidden, np.maximum(inner, 0) @ out, dtype=np.float32)
         return np.asarray(hidden[1:-1] @ self.head + self.head_bias, dtype=np.float32)
 
 

@@ -3,9 +3,10 @@
 import shutil
 from pathlib import Path
 
+import huggingface_hub.constants
 import pytest
 
-from ChatTTS.checkpoints.assets import AssetFolder, locate
+from ChatTTS.checkpoints.assets import AssetFolder, is_cached, locate
 from ChatTTS.errors import AssetError
 
 from ..support.asset_tools import Hub
@@ -15,9 +16,10 @@ MODEL_A = DATA / "model-a"
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Hub:
     """An empty hub that cannot be reached."""
-    return Hub().instead_of_the_real_one(monkeypatch)
+    cache = tmp_path_factory.mktemp("hub") / "cache"
+    return Hub().instead_of_the_real_one(monkeypatch, cache)
 
 
 def test_local_downloads_into_the_path_that_is_named(hub: Hub, tmp_path: Path) -> None:
@@ -51,3 +53,12 @@ def test_a_path_for_the_hub_is_its_cache(hub: Hub, tmp_path: Path) -> None:
     assert list(hub.caches) == [mine]
     locate("huggingface", custom_path=str(mine))
     assert hub.asked == ["download"]
+
+
+def test_without_a_folder_of_the_checkpoint_the_cache_is_not_searched(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hub.cached = MODEL_A
+    assert is_cached()
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
+    assert not is_cached()

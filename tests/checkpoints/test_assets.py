@@ -30,9 +30,10 @@ PUBLISHED = tuple(published_facts()["sha256"])
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Hub:
     """An empty hub that cannot be reached."""
-    return Hub().instead_of_the_real_one(monkeypatch)
+    cache = tmp_path_factory.mktemp("hub") / "cache"
+    return Hub().instead_of_the_real_one(monkeypatch, cache)
 
 
 @pytest.fixture

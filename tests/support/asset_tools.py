@@ -6,13 +6,14 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import huggingface_hub
+import huggingface_hub.constants
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from ChatTTS.config import published_facts
 
 PUBLISHED = tuple(published_facts()["sha256"])
+STORED = "models--2Noise--ChatTTS"  # the folder of the checkpoint in the library's cache
 
 
 @dataclass
@@ -45,6 +46,7 @@ class Hub:
         if self.online is None:
             raise ConnectionError("the cable is out")
         if cache_dir is not None:
+            (cache_dir / STORED).mkdir(parents=True)
             self.caches[cache_dir] = self.online
         if local_dir is not None:
             shutil.copytree(self.online, local_dir, dirs_exist_ok=True)
@@ -55,8 +57,10 @@ class Hub:
         if self.online is None:
             raise ConnectionError("the cable is out")
 
-    def instead_of_the_real_one(self, monkeypatch: pytest.MonkeyPatch) -> Hub:
-        """Replace the functions of the hub library until the test ends."""
+    def instead_of_the_real_one(self, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Hub:
+        """Replace the functions of the hub library, and its cache, until the test ends."""
+        (cache / STORED).mkdir(parents=True)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
         monkeypatch.setattr(huggingface_hub, "snapshot_download", self.snapshot_download)
         monkeypatch.setattr(huggingface_hub, "model_info", self.model_info)
         return self

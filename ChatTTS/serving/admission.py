@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
 from collections import Counter, OrderedDict
@@ -299,13 +300,20 @@ class Admission:
         """Give waiting tickets their turns while places are free."""
         self._age_tickets(self.clock())
         while self._waiting and self._has_place:
-            ticket = self._interactive.pop(self._may_run) or self._batch.pop(self._may_run)
+            ticket = self._next_ticket()
             if ticket is None:
                 return
             self._running[ticket.number] = ticket
             self._running_of[ticket.client] += 1
             self._forget_waiting(ticket)
             ticket.grant()
+
+    def _next_ticket(self) -> Ticket | None:
+        """Take the next ticket of a client that may have one more turn out of the queue."""
+        for queue in (self._interactive, self._batch):
+            with contextlib.suppress(IndexError):
+                return queue.pop(self._may_run)
+        return None
 
     @property
     def _has_place(self) -> bool:

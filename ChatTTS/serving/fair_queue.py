@@ -83,11 +83,15 @@ class FairQueue(Generic[Q]):
         self._cost += item.cost
         self._count += 1
 
-    def pop(self, may_go: Callable[[str], bool] = lambda client: True) -> Q | None:
-        """Remove and return the next item of the clients that may go; ``None`` if there is none."""
+    def pop(self, may_go: Callable[[str], bool] = lambda client: True) -> Q:
+        """Remove and return the next item of the clients that may go.
+
+        Raises:
+            IndexError: they have none.
+        """
         first = next((each for each in self._order if may_go(each[2])), None)
         if first is None:
-            return None
+            raise IndexError("no client that may go has an item")
         due, number, client = first
         flow = self._flows[client]
         item = flow.waiting[number]

@@ -80,7 +80,8 @@ async def serve_http(
 
 def _is_fault(record: logging.LogRecord) -> bool:
     """Filter out what uvicorn calls an error: refused sockets, and clients that stay to the end."""
-    is_cancelled = bool(record.exc_info) and isinstance(record.exc_info[1], asyncio.CancelledError)
+    told = record.exc_info
+    is_cancelled = isinstance(told, tuple) and isinstance(told[1], asyncio.CancelledError)
     return not is_cancelled and record.msg not in _NO_FAULTS
 
 

@@ -159,6 +159,18 @@ class SpeechRequest:
         self._require("voice", not both, "left out where a sample says who speaks")
 
     @property
+    def sampling(self) -> dict[str, Any]:
+        """The fields of the request parameters that the request sets."""
+        fields = {
+            "manual_seed": self.seed,
+            "temperature": self.temperature,
+            "top_P": self.top_p,
+            "top_K": self.top_k,
+            "prompt": self.tags or None,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+    @property
     def shown_warnings(self) -> list[str]:
         """The first warnings, each of bounded length, as an answer has them."""
         return [warning[:_LONGEST_WARNING] for warning in self.warnings[:_SHOWN_WARNINGS]]

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..audio.samples import Samples
 from ..errors import ChatTTSError, ConfigError, EngineDeadError, TextError
@@ -44,8 +44,7 @@ T = TypeVar("T")
 # Threads that close streams and read small files; both are short.
 _WORKERS = 16
 _BUDGETS = 1000  # of clients that sent text last
-# One thread reads long texts and bodies: several would each hold Python's lock in turn, and the
-# event loop would wait for all of them.
+# One thread reads long texts: several would hold Python's lock in turn, and the loop wait for all.
 _PARSERS = 1
 # Threads that decode recordings. The admission does not limit how many recordings come.
 _READERS = 2
@@ -203,7 +202,7 @@ class SpeechService:
         self._check_text(request.text)
         await self.find_lexicon_uses(request)
         interrupt = threading.Event()
-        settings = _sampling_params(request)
+        settings = request.sampling
         if prompt is not None:
             settings["prompt"] = prompt
         job = RefineJob(request.text, settings, request.language, request.lexicon)
@@ -279,13 +278,10 @@ class SpeechService:
         """
         if not request.reads_ssml or request.segments or not is_ssml(request.text):
             return request
-        most = self.settings.limits.characters * _MARKUP
-        if len(request.text) > most:
-            raise RequestTooLargeError(
-                f"the document has {len(request.text)} characters; this server takes {most}: send "
-                "it in parts",
-                param="input",
-            )
+        length, most = len(request.text), self.settings.limits.characters * _MARKUP
+        if length > most:
+            message = f"the document has {length} characters; this server takes {most}"
+            raise RequestTooLargeError(f"{message}: send it in parts", param="input")
         marked = await self.in_parsing_thread(
             lambda: read_marked(request.text, strict=request.strict)
         )
@@ -411,7 +407,7 @@ class SpeechService:
         job = SpeechJob(
             text=request.text,
             voice=voice,
-            sampling=_sampling_params(request),
+            sampling=request.sampling,
             seed=request.seed,
             language=request.language,
             refine=request.refine,
@@ -513,15 +509,3 @@ def _pause_of(text: str) -> float:
 
 async def _run_in(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(threads, work)
-
-
-def _sampling_params(request: SpeechRequest) -> dict[str, Any]:
-    """Return the sampling fields of the request parameters that the request sets."""
-    fields = {
-        "manual_seed": request.seed,
-        "temperature": request.temperature,
-        "top_P": request.top_p,
-        "top_K": request.top_k,
-        "prompt": request.tags or None,
-    }
-    return {name: value for name, value in fields.items() if value is not None}

@@ -416,6 +416,7 @@ def test_the_cost_ahead_leaves_out_items_that_are_due_later() -> None:
 
 def test_an_empty_fair_queue_gives_nothing() -> None:
     queue: FairQueue[Item] = FairQueue()
-    assert queue.pop() is None
+    with pytest.raises(IndexError):
+        queue.pop()
     with pytest.raises(KeyError):
         queue.remove(Item("a", 0, 1.0))

@@ -250,8 +250,8 @@ def test_half_sent_requests_over_http_end_and_leave_room(tmp_path: Path) -> None
             for half in halves:
                 half.settimeout(PATIENCE)
                 with contextlib.suppress(ConnectionError):
-                    answer = half.recv(100)
-                    assert answer == b"" or b" 408 " in answer
+                    told = half.recv(100)
+                    assert told == b"" or b" 408 " in told
                 half.close()
             body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
             accept = {"accept": "application/json, text/event-stream"}

@@ -17,12 +17,12 @@ def alac(frames: int = 3) -> bytes:
     target = io.BytesIO()
     with av.open(target, "w", format="mov") as container:
         stream = container.add_stream("alac", rate=48_000)
-        stream.layout = "mono"  # type: ignore[attr-defined]
+        stream.layout = "mono"
         for _ in range(frames):
             frame = av.AudioFrame.from_ndarray(np.zeros((1, 4096), np.int16), "s16p", "mono")
             frame.sample_rate = 48_000
-            container.mux(stream.encode(frame))  # type: ignore[attr-defined]
-        container.mux(stream.encode(None))  # type: ignore[attr-defined]
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
     return target.getvalue()
 
 

@@ -294,8 +294,8 @@ def take_all_places(server: RunningServer) -> list[Ticket]:
     """Let other requests take all places."""
     admission = server.service.admission
     return [
-        admission.enter(client="others", priority=Priority.INTERACTIVE, cost=1, deadline=None)
-        for _ in range(admission.limits.max_running)
+        admission.enter(client=str(n), priority=Priority.INTERACTIVE, cost=1, deadline=None)
+        for n in range(admission.limits.max_running)
     ]
 
 

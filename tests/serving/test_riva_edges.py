@@ -426,7 +426,7 @@ def test_a_client_that_leaves_is_no_error(
 
     class Gone:
         def __init__(self) -> None:
-            self.messages = [ask().SerializeToString(), b""]
+            self.messages: list[bytes] = [ask().SerializeToString(), b""]
 
         def invocation_metadata(self) -> tuple[()]:
             return ()

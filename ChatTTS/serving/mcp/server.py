@@ -9,6 +9,7 @@ from typing import Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import AudioContent, TextContent
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from ...errors import ChatTTSError
@@ -16,12 +17,11 @@ from ...version import __version__
 from ..auth import Authenticator
 from ..base64_blocks import to_base64
 from ..encoding import Format
-from ..errors import BadRequestError, as_serving_error
+from ..errors import BadRequestError, ServingError, as_serving_error
 from ..http_layers import AuthMiddleware, BodyMiddleware, ErrorMiddleware
 from ..metrics import ServerMetrics
 from ..origins import OriginPolicy
 from ..request_logs import log_refusal
-from ..rest.errors import error_response
 from ..service import SpeechService
 from ..settings import Settings
 from .folder import ToolFolder
@@ -149,9 +149,14 @@ def guarded_app(app: ASGIApp, settings: Settings) -> ASGIApp:
         app,
         ServerMetrics(),
         interface=CLIENT,
-        error_response=error_response,
+        error_response=_error_response,
         with_text=settings.log_texts,
     )
+
+
+def _error_response(error: ServingError) -> Response:
+    headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
+    return JSONResponse({"error": error.as_json()}, error.status, headers)
 
 
 def _needed(folder: ToolFolder | None) -> ToolFolder:

@@ -434,9 +434,10 @@ class ScriptJobs:
             if store is not None:
                 with contextlib.suppress(OSError):  # the age counts on from the last one
                     await self._in_thread(store.save_uptime)
-            for job in list(self._jobs.values()) if store is not None else []:
+            uptime = 0.0 if store is None else store.uptime
+            for job in list(self._jobs.values()):
                 finished = job.finished_uptime
-                if job.is_final and finished is not None and store.uptime - finished > age:
+                if job.is_final and finished is not None and uptime - finished > age:
                     logger.info("script=%s is deleted, as it is older than %g s", job.id, age)
                     try:
                         await self._delete(job)

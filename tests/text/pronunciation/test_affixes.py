@@ -75,8 +75,8 @@ def test_other_words_are_left_to_the_letters(word: str) -> None:
 
 
 def test_endings_follow_the_last_sound() -> None:
-    nouns = ("kˈæt", "kˈæb", "kˈIs", "mˈæʧ", "plˈA")
-    assert [plural(noun)[len(noun) :] for noun in nouns] == ["s", "z", "ᵻz", "ᵻz", "z"]
-    verbs = ("bˈæk", "bˈæɡ", "kˈIs", "plˈA", "fˈAd", "læst")
-    assert [past(verb)[len(verb) :] for verb in verbs] == ["t", "d", "t", "d", "ᵻd", "ᵻd"]
+    stems = ("kˈæt", "kˈæb", "kˈIs", "mˈæʧ", "plˈA")
+    assert [plural(stem)[len(stem) :] for stem in stems] == ["s", "z", "ᵻz", "ᵻz", "z"]
+    pasts = ("bˈæk", "bˈæɡ", "kˈIs", "plˈA", "fˈAd", "læst")
+    assert [past(stem)[len(stem) :] for stem in pasts] == ["t", "d", "t", "d", "ᵻd", "ᵻd"]
     assert past("wˈAt") == "wˈATᵻd"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from ChatTTS.checkpoints.tensors import read_tensors
 from ChatTTS.core import Chat
@@ -87,12 +88,20 @@ def test_speech_becomes_a_checkpoint_that_speaks_and_begins_another_training(
     for name in ("codec", "vocoder"):
         assert stage(name, "--steps", "2") == 0
     assert stage("codes") == 0
-    # Half of the steps, then the others: the same as all at once.
-    for steps in ("2", "4"):
-        assert stage("gpt", "--steps", steps) == 0
+    # A run that is stopped after each of its first steps: the same as all at once.
+    at_once = tmp_path / "at_once"
+    at_once.mkdir()
+    for name in ("codec.safetensors", "codes"):
+        (at_once / name).symlink_to(tmp_path / name)
+    for stop in (("--run-minutes", "1e-6"), ("--run-minutes", "1e-6"), ()):
+        assert stage("gpt", "--steps", "4", *stop) == 0
+    assert stage("gpt", "--steps", "4", out=at_once) == 0
+    stopped, whole = (read_tensors(out / "gpt.safetensors") for out in (tmp_path, at_once))
+    for name, tensor in whole.items():
+        assert torch.equal(stopped[name], tensor), name
+    assert {"attention", "sounds", "refine", "end"} <= lines(tmp_path, "gpt")[0].keys()
     assert stage("decoder", "--steps", "2") == 0
     assert stage("export") == 0
-    assert {"attention", "sounds", "refine", "end"} <= lines(tmp_path, "gpt")[-1].keys()
 
     chat = Chat()
     chat.load_or_raise("custom", custom_path=tmp_path, device="cpu")

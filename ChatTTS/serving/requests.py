@@ -9,8 +9,9 @@ from enum import IntEnum
 from typing import Any
 
 from ..audio.tempo import FASTEST, SLOWEST
-from ..errors import ConfigError
+from ..errors import ConfigError, TextError
 from ..text.lexicon import Lexicon
+from ..text.pauses import LONGEST_PAUSE, total_pause
 from .errors import BadRequestError
 from .segments import Segment
 
@@ -178,3 +179,21 @@ class SpeechRequest:
     def _require(self, name: str, holds: bool, rule: str) -> None:
         if not holds:
             raise BadRequestError(f"{name} must be {rule}", param=name)
+
+
+def check_pauses(text: str) -> None:
+    """Check the marks of pauses in a text.
+
+    Raises:
+        BadRequestError: a mark is no pause, or the pauses are too long together.
+    """
+    if "[pause:" not in text:
+        return
+    try:
+        seconds = total_pause(text)
+    except TextError as error:
+        raise BadRequestError(str(error), param="input") from error
+    if seconds > LONGEST_PAUSE:
+        raise BadRequestError(
+            f"the pauses of the text are longer than {LONGEST_PAUSE:g} s together", param="input"
+        )

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ..audio.samples import Samples
-from ..errors import ChatTTSError, ConfigError, EngineDeadError, TextError
+from ..errors import ChatTTSError, ConfigError, EngineDeadError
 from ..model.adapter_names import BASE, chosen_adapter
 from ..text.lexicon import LexiconUse
-from ..text.pauses import LONGEST_PAUSE, paused_parts, total_pause
+from ..text.pauses import paused_parts
 from ..utils.lru import LRU
 from .admission import Admission, AdmissionLimits
 from .errors import (
@@ -30,7 +30,7 @@ from .errors import (
 from .loop_budget import LoopBudget
 from .metrics import ServerMetrics
 from .model import PieceStream, RefineJob, SpeechJob, SpeechModel
-from .requests import SpeechRequest
+from .requests import SpeechRequest, check_pauses
 from .segments import SegmentStream, is_ssml, read_marked
 from .settings import Settings
 from .speech import ResultCache, Speech
@@ -482,29 +482,13 @@ class SpeechService:
             raise UnavailableError(ENGINE_STOPPED)
         if self._is_closed:
             raise OverloadedError("the server has shut down: ask another one", draining=True)
-        if "[pause:" in text and _pause_of(text) > LONGEST_PAUSE:
-            raise BadRequestError(
-                f"the pauses of the text are longer than {LONGEST_PAUSE:g} s together",
-                param="input",
-            )
+        check_pauses(text)
         limit = self.settings.limits.characters
         if len(text) > limit:
             raise RequestTooLargeError(
                 f"the text has {len(text)} characters; this server takes {limit}: send it in parts",
                 param="input",
             )
-
-
-def _pause_of(text: str) -> float:
-    """Return the seconds of all pauses of a text.
-
-    Raises:
-        BadRequestError: a mark is no pause.
-    """
-    try:
-        return total_pause(text)
-    except TextError as error:
-        raise BadRequestError(str(error), param="input") from error
 
 
 async def _run_in(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:

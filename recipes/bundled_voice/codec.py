@@ -90,7 +90,7 @@ def start_codes(codec: DVAE, samples: Tensor) -> None:
     """
     mel = codec.preprocessor_mel(samples) / codec.coef
     features = codec.encoder(codec.downsample_conv(mel)).transpose(1, 2)
-    groups = codec.vq_layer.quantizer.rvqs
+    groups = codec.vq_layer.quantizer.coders()
     for group, part in zip(groups, features.chunk(len(groups), dim=-1), strict=True):
         linear = group.project_in
         levels = linear(part).flatten(0, 1)

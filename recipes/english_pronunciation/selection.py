@@ -44,8 +44,8 @@ def read_additions() -> dict[str, Entry]:
 def select(entries: Entries, additions: Mapping[str, Entry]) -> dict[str, Entry]:
     """Return gold entries, additions, and silver entries that the rules do not yield.
 
-    Short words are decided first, as longer ones are made of them. A word that was left out is
-    taken back if a later decision changed what the rules say.
+    Short words are decided first: rules make a word of shorter ones, or of one as long that comes
+    before it in the alphabet ("shady" of "shade"), so no later decision changes what they say.
     """
     kept = {word: entry_of(readings) for word, readings in entries.gold.items()} | dict(additions)
     silver = {word: entry_of(readings) for word, readings in entries.silver.items()}
@@ -59,13 +59,8 @@ def select(entries: Entries, additions: Mapping[str, Entry]) -> dict[str, Entry]
 
     in_order = sorted((word for word in silver if word not in kept), key=lambda w: (len(w), w))
     kept |= {word: silver[word] for word in in_order}
-    left_out = []
     for word in in_order:
         entry = kept.pop(word)
-        if is_yielded(word):
-            left_out.append(word)
-        else:
+        if not is_yielded(word):
             kept[word] = entry
-    while lost := [word for word in left_out if word not in kept and not is_yielded(word)]:
-        kept |= {word: silver[word] for word in lost}
     return kept

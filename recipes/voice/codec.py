@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from ChatTTS.config import ConvNetConfig, DVAEConfig, QuantizerConfig
-from ChatTTS.model.dvae import DVAE, ConvNet, Quantizer, two_frames_each
+from ChatTTS.model.dvae import DVAE, ConvNet, two_frames_each
+from ChatTTS.model.quantizer import Quantizer
 from recipes.bundled_voice.adversary import discriminator_loss, generator_losses
 from recipes.bundled_voice.checkpoints import load_average
 from recipes.bundled_voice.codec import perplexity, unevenness
@@ -93,7 +94,7 @@ def quantize(
         they are bounded and rounded, [B, T, G * levels].
     """
     outputs, codes, unbounded = [], [], []
-    groups = quantizer.quantizer.rvqs
+    groups = quantizer.quantizer.coders()
     parts = features.transpose(1, 2).chunk(len(groups), dim=-1)
     for group, part in zip(groups, parts, strict=True):
         limit = group.soft_clamp_input_value
@@ -227,7 +228,7 @@ def start_codec(codec: DVAE, samples: Tensor) -> None:
     for layer in codec.downsample_conv:
         x = _evened(layer, x)
     features = _started(codec.encoder, x).transpose(1, 2)
-    groups = codec.vq_layer.quantizer.rvqs
+    groups = codec.vq_layer.quantizer.coders()
     for group, part in zip(groups, features.chunk(len(groups), dim=-1), strict=True):
         linear = group.project_in
         values = linear(part).flatten(0, 1)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pybase16384
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
@@ -22,6 +21,7 @@ from ChatTTS.errors import AssetError
 from ChatTTS.model.dvae import DVAE, MelDecoder
 from ChatTTS.model.speaker import Speaker
 from ChatTTS.model.vocoder import Vocoder
+from ChatTTS.utils import base16384
 from recipes.bundled_voice.checkpoints import checksum, read_origin
 from recipes.bundled_voice.export import llama_json, published_embed
 
@@ -148,7 +148,7 @@ def config_json(parts: Parts) -> dict[str, Any]:
         "decoder": asdict(parts.decoder.config),
         "dvae": asdict(CODEC),
         "vocos": _vocos_json(parts.vocoder.config),
-        "spk_stat": str(pybase16384.encode_to_string(stats)),
+        "spk_stat": base16384.encode(stats),
         "defaults": voice_defaults(sizes.hidden, parts.places, heads),
     }
 

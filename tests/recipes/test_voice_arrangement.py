@@ -37,8 +37,9 @@ def take(phonemes: str, quiet: str = ",.?! ", frames: int = 4) -> Take:
     for symbol, begin, end in zip(("", *phonemes, ""), (0, *ends), ends, strict=False):
         if symbol in quiet or not symbol:
             tone[begin:end] = 0
+    samples = tone.astype(np.float32)
     return Take(
-        Line("", "en", phonemes), np.eye(len(VOICES), dtype=np.float32)[0], 1, tone, lengths
+        Line("", "en", phonemes), np.eye(len(VOICES), dtype=np.float32)[0], 1, samples, lengths
     )
 
 

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from ChatTTS.config import QuantizerConfig, VocosConfig
-from ChatTTS.model.dvae import DVAE, Quantizer
+from ChatTTS.model.dvae import DVAE
+from ChatTTS.model.quantizer import Quantizer
 from ChatTTS.model.vocoder import Vocoder
 from recipes.bundled_voice.adversary import Discriminator
 from recipes.bundled_voice.checkpoints import load_average

@@ -74,18 +74,15 @@ class LetterNetwork:
         hidden: Floats = self.letters[letter_numbers(word)]
         length, width = hidden.shape
         padded = np.zeros((length + 2 * REACH, width), dtype=np.float32)
-        inner: Floats
         for window, bias, out in self.layers:
-            scale: Floats = np.sqrt(
-                np.einsum("lw,lw->l", hidden, hidden) / np.float32(width) + np.float32(EPSILON)
-            )
+            scale = np.sqrt(np.einsum("lw,lw->l", hidden, hidden) / width + EPSILON)
             np.divide(hidden, scale[:, None], out=padded[REACH:-REACH])
-            inner = bias
+            inner = np.tile(bias, (length, 1))
             # Small products, one for each place of the window: BLAS starts no threads for them.
             for place in range(2 * REACH + 1):
                 part = window[place * width : (place + 1) * width]
-                inner = inner + padded[place : place + length] @ part
-            hidden = hidden + np.maximum(inner, np.float32(0)) @ out
+                inner += padded[place : place + length] @ part
+            hidden = hidden + np.asarray(np.maximum(inner, 0) @ out, dtype=np.float32)
         return np.asarray(hidden[1:-1] @ self.head + self.head_bias, dtype=np.float32)
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 
 import torch
 
@@ -69,10 +70,19 @@ def in_background(run: Run, *stages: str) -> Iterator[None]:
 
 
 def _run_all(stages: tuple[str, ...], run: Run) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     torch.set_num_threads(1)
     for name in stages:
         run_stage(name, run)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone, also where that was killed."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _wait_for_speech(run: Run) -> None:

@@ -94,6 +94,10 @@ def test_sequences_are_the_prompts_of_inference() -> None:
         assert found.slot == (1 if named else None)
         assert found.given == len(encoded) + (0 if sample is None else 40)
         assert len(found.codes) == (40 if sample is None else 80)
+        # What a frame speaks stands at the positions that say so, in sample and text alike.
+        assert found.spoken is not None
+        assert found.sounds is not None
+        assert found.ids[found.spoken[:, 1]].tolist() == found.sounds[:, 0].tolist()
 
 
 def test_a_frame_speaks_the_symbols_that_begin_in_it() -> None:

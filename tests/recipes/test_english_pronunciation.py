@@ -78,6 +78,7 @@ def test_the_packed_dictionary_says_every_word_as_misaki_does(dictionaries: Path
     assert said == {word: phonemes for word, phonemes in words.items() if word != "ID"}
 
 
+@pytest.mark.smoke
 def test_additions_can_be_read() -> None:
     additions = read_additions()
     assert additions["lead"] == Entry("lˈid", {"noun": "lˈɛd"})

@@ -13,6 +13,7 @@ MIT = "License :: OSI Approved :: MIT License"
 GPL = "License :: OSI Approved :: GNU General Public License v3 (GPLv3)"
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("expression", "allowed"),
     [
@@ -74,6 +75,7 @@ def test_the_table_names_what_is_refused(
     assert out.endswith("3 packages; not allowed: bad, mute\n")
 
 
+@pytest.mark.smoke
 def test_the_plain_install_of_this_environment() -> None:
     packages = plain_install()
     assert [package.name for package in packages if not package.is_allowed] == []

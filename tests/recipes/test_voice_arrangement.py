@@ -123,5 +123,6 @@ def test_starts_as_frames_stay_within_the_speech() -> None:
     assert starts.tolist() == [at // FRAME_SAMPLES for at in found.starts]
 
 
+@pytest.mark.smoke
 def test_a_line_of_symbols_is_read_back() -> None:
     assert symbols_of(f"a{UV_BREAK} b{LAUGH}") == ("a", UV_BREAK, " ", "b", LAUGH)

@@ -47,6 +47,7 @@ def corpus() -> list[Take]:
     return found
 
 
+@pytest.mark.smoke
 def test_what_cannot_be_heard_is_at_one_level() -> None:
     mel = torch.tensor([-11.5, -6.5, -5.5, 2.0])
     assert audible(mel).tolist() == [FLOOR, FLOOR, -5.5, 2.0]

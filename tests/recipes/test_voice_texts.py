@@ -82,6 +82,7 @@ def test_pairs_of_sounds_pass_over_spaces_and_stress() -> None:
     assert counted == {"nO": 1, "On": 2}
 
 
+@pytest.mark.smoke
 def test_texts_to_refine_have_only_letters_and_plain_marks() -> None:
     assert plain("Well—“so”, he said: no…; yes?!") == "Well, so, he said, no, yes?!"
     pairs = RefinePairs(1, EN.own)

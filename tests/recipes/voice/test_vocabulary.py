@@ -23,6 +23,7 @@ def test_the_alphabet_is_the_teachers() -> None:
     assert len(ALPHABET) == len(set(ALPHABET)) == 114
 
 
+@pytest.mark.smoke
 def test_every_symbol_is_one_token_that_no_refined_text_can_hold(tokenizer: Tokenizer) -> None:
     ids = tokenizer.ids(as_tokens(ALPHABET))
     assert ids.tolist() == list(range(len(TOKENS) - len(ALPHABET), len(TOKENS)))

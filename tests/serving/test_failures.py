@@ -34,7 +34,7 @@ LONG = "The lighthouse had been dark for eleven years. Then somebody lit the lam
 LATE = 10**6
 SECRET = "the secret of a worker"
 # Threads of bounded pools, which stay.
-POOLS = ("serving_", "asyncio_", "ThreadPoolExecutor")
+POOLS = ("serving_", "parsing_", "reading_", "asyncio_", "ThreadPoolExecutor")
 
 
 def request(**fields: Any) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def test_every_client_is_told_when_the_engine_breaks(
 
     order = CLIENTS[shift:] + CLIENTS[:shift]
     with (
-        whole_server(**with_limits(running=4, wait_seconds=LATE)) as server,
+        whole_server(**with_limits(running=4, running_per_client=4, wait_seconds=LATE)) as server,
         ThreadPoolExecutor(len(order)) as pool,
     ):
         admission = server.service.admission

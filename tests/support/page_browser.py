@@ -41,6 +41,7 @@ def running_stand_in() -> Iterator[StandIn]:
 def chromium() -> Iterator[Browser]:
     """Run Chromium within this context."""
     args = ["--no-sandbox", "--autoplay-policy=no-user-gesture-required"]
+    args += ["--host-resolver-rules=MAP *.example 127.0.0.1"]  # hosts of foreign pages
     args += ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=args)

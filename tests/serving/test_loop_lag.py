@@ -9,6 +9,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from urllib.parse import quote, urlencode
 
 import httpx
 import pytest
@@ -23,6 +24,8 @@ from ChatTTS.serving.errors import RequestTooLargeError
 from ChatTTS.serving.http_layers import BodyMiddleware
 from ChatTTS.serving.loop_lag import quick_turns, watch_loop
 from ChatTTS.serving.metrics import ServerMetrics
+from ChatTTS.serving.rest.app import most_parts
+from ChatTTS.serving.settings import Limits
 from ChatTTS.text.lexicon import Lexicon
 
 from ..support.lag_tools import watched_server
@@ -107,11 +110,19 @@ async def ignored(message: Message) -> None:
     pass
 
 
-@pytest.mark.parametrize("sign", [",", "[", "{", "&", "%"])
+@pytest.mark.parametrize("sign", [",", "[", "{", "&", quote("😀")])
 def test_bodies_with_many_values_are_refused(sign: str) -> None:
     assert delivered(sign.encode() * 10)
     with pytest.raises(RequestTooLargeError):
         delivered(sign.encode() * 11)
+
+
+def test_the_longest_text_of_any_language_may_be_a_form() -> None:
+    limits = Limits()
+    for letter in "你😀":
+        form = urlencode({"text": letter * limits.characters}).encode()
+        kind = "application/x-www-form-urlencoded"
+        assert delivered(form, kind, most_parts("/tts", limits)) == [form]
 
 
 def test_bodies_with_many_escapes_are_refused() -> None:

@@ -102,7 +102,7 @@ def create_app(
     app.add_middleware(
         BodyMiddleware,
         most=partial(_most_bytes, limits=limits),
-        parts=partial(_most_parts, limits=limits),
+        parts=partial(most_parts, limits=limits),
         seconds=limits.body_seconds,
         patience=limits.stalled_seconds,
     )
@@ -135,7 +135,7 @@ def _is_public(path: str) -> bool:
     return path in PUBLIC or is_page(path)
 
 
-def _most_parts(path: str, limits: Limits) -> int:
+def most_parts(path: str, limits: Limits) -> int:
     """Return the maximum number of commas and brackets in the body of a request to ``path``."""
     if path == SCRIPTS:
         return _SCRIPT_PARTS

@@ -94,8 +94,7 @@ class SpeechService:
                 max_waiting_per_client=limits.waiting_per_client,
                 max_wait_seconds=limits.wait_seconds,
                 ageing_seconds=limits.ageing_seconds,
-                max_running_per_client=limits.running_per_client
-                or max(1, limits.running - limits.running // 4),
+                max_running_per_client=settings.running_per_client,
             )
         )
         self.results: ResultCache = LRU(settings.result_cache_bytes, lambda speech: speech.nbytes)

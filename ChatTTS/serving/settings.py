@@ -22,7 +22,7 @@ class Limits:
 
     Attributes:
         running: requests that are spoken at a time.
-        running_per_client: of one client; ``None`` leaves a quarter of the places to others.
+        running_per_client: of one client; ``None`` is the rule of :class:`Settings`.
         waiting: requests of all clients that wait for their turn.
         waiting_per_client: requests of one client that wait for their turn.
         wait_seconds: time that a request may wait for its turn.
@@ -203,3 +203,15 @@ class Settings:
                 "this server must not start without API keys: set CHATTTS_API_KEYS or name a file "
                 "with --api-keys; or say with --open that every machine may ask"
             )
+
+    @property
+    def running_per_client(self) -> int:
+        """The number of requests of one client that are spoken at a time.
+
+        With keys a quarter of the places is left to other clients. Without keys a client is an
+        address: one program or proxy may be all that asks, and has all places.
+        """
+        running, own = self.limits.running, self.limits.running_per_client
+        if own is not None:
+            return own
+        return max(1, running - running // 4) if self.api_keys else running

@@ -9,6 +9,7 @@ from ChatTTS.errors import ConfigError
 from ChatTTS.serving.admission import AdmissionLimits
 from ChatTTS.serving.errors import DeadlineError, OverloadedError
 from ChatTTS.serving.requests import Priority
+from ChatTTS.serving.settings import Limits, Settings
 from ChatTTS.serving.tickets import Ticket
 
 from ..support.admission_tools import Hall, play, spin, teach
@@ -257,3 +258,19 @@ def test_the_throughput_forgets_and_counts_finished_requests_only() -> None:
         assert hall.admission.snapshot().cost_per_second == pytest.approx(3, rel=0.01)
 
     play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("keys", "limits", "most"),
+    [
+        ((), Limits(running=16), 16),
+        (("sesame",), Limits(running=16), 12),
+        (("sesame",), Limits(running=1), 1),
+        ((), Limits(running=16, running_per_client=3), 3),
+        (("sesame",), Limits(running=16, running_per_client=16), 16),
+    ],
+)
+def test_keys_leave_places_to_other_clients(
+    keys: tuple[str, ...], limits: Limits, most: int
+) -> None:
+    assert Settings(api_keys=keys, limits=limits).running_per_client == most

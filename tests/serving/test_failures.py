@@ -138,7 +138,7 @@ def test_every_client_is_told_when_the_engine_breaks(
 
     order = CLIENTS[shift:] + CLIENTS[:shift]
     with (
-        whole_server(**with_limits(running=4, running_per_client=4, wait_seconds=LATE)) as server,
+        whole_server(**with_limits(running=4, wait_seconds=LATE)) as server,
         ThreadPoolExecutor(len(order)) as pool,
     ):
         admission = server.service.admission

@@ -55,7 +55,7 @@ def test_clients_that_refine_leave_threads_to_clients_that_speak(
         return TEXT
 
     async def main() -> None:
-        service = make(chat, tmp_path, limits=Limits(running=MANY + 1, running_per_client=MANY + 1))
+        service = make(chat, tmp_path, limits=Limits(running=MANY + 1))
         try:
             with monkeypatch.context() as patch:
                 patch.setattr(chat, "infer", slow)

@@ -46,7 +46,7 @@ class ScriptTooLongError(ScriptError):
 
 @dataclass(frozen=True)
 class Reading:
-    """What is read of a script, and its bounds.
+    """The part of a script to read, and its bounds.
 
     Attributes:
         name: of the file, for messages.

@@ -184,7 +184,7 @@ class Waveforms(list[NDArray[np.float32]]):
 
     @property
     def left_out(self) -> list[tuple[str, ...]]:
-        """What the voice could not speak of each text; see :class:`SpokenText`."""
+        """The parts of each text that the voice could not speak; see :class:`SpokenText`."""
         return [row.left_out for row in self.rows]
 
     @property

@@ -222,7 +222,7 @@ class SpeechStream(Stream[Piece]):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What the voice cannot speak of the text: letters, and words that are too long."""
+        """The letters of the text that the voice cannot speak, and words that are too long."""
         return self.rows[0].left_out
 
     def _take(self) -> Piece | None:

@@ -1,4 +1,4 @@
-"""How late the event loop comes to its work: every stream of every client waits so long."""
+"""The delay of the event loop's work: every stream of every client waits so long."""
 
 from __future__ import annotations
 

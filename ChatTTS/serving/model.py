@@ -81,7 +81,7 @@ class PieceStream(Protocol):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What the voice cannot speak of the text, as far as it is known; see ``SpokenText``."""
+        """The parts that the voice cannot speak, as far as they are known; see ``SpokenText``."""
 
     async def __anext__(self) -> Piece:
         """Return the next piece; raise StopAsyncIteration at the end."""

@@ -294,7 +294,7 @@ class Speech(AsyncIterator[Piece]):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What the voice cannot speak of the text; known once the speech is entered.
+        """The parts of the text that the voice cannot speak; known once the speech is entered.
 
         Of SSML, that of the segments that were begun; all of it at the end.
         """

@@ -1,4 +1,4 @@
-"""Which letter says which phonemes, found by expectation maximisation.
+"""An alignment of letters with phonemes, found by expectation maximisation.
 
 Each letter says none to three phonemes. What a letter says is drawn from a distribution of its own
 (a joint-sequence model of order one, as in Bisani and Ney, "Joint-sequence models for

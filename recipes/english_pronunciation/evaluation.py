@@ -1,4 +1,4 @@
-"""How many held-out words the front end says as the dictionary has them."""
+"""The share of held-out words that the front end says as the dictionary has them."""
 
 from __future__ import annotations
 

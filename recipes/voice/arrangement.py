@@ -35,7 +35,7 @@ _FADE = 96  # samples
 
 @dataclass(frozen=True)
 class TagShares:
-    """How often tags come.
+    """The frequencies of tags.
 
     Attributes:
         inner: at a mark within a sentence.

@@ -33,7 +33,7 @@ _FASTER = 1.08  # for each n
 
 @dataclass(frozen=True)
 class Shares:
-    """How often each kind of speaker and speed comes.
+    """The frequencies of kinds of speakers and of speeds.
 
     Attributes:
         cast: share of takes by a named voice.
@@ -53,7 +53,7 @@ class Shares:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What to speak: a line, the weights of the speaker [voices], and n of ``[speed_n]``."""
+    """A line to speak, the weights of the speaker [voices], and n of ``[speed_n]``."""
 
     line: Line
     weights: Floats
@@ -66,7 +66,7 @@ class Request:
 
 
 class Plan:
-    """What is spoken, by index.
+    """The requests of a corpus, by index.
 
     Args:
         seed: of all draws.

@@ -44,7 +44,7 @@ _MARK = re.compile(r"[,.;:?!…—，。；：？！]")
 
 @dataclass(frozen=True)
 class LineShares:
-    """How often each kind of line comes.
+    """The frequencies of kinds of lines.
 
     Attributes:
         own: of the recipe's own sentences.
@@ -73,7 +73,7 @@ Pronounce = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Sources:
-    """What lines are made of.
+    """The sources of lines.
 
     Attributes:
         language: ``en`` or ``zh``.
@@ -102,7 +102,7 @@ class Sources:
 
     @property
     def space(self) -> str:
-        """What stands between words and between sentences."""
+        """The texts between words and between sentences."""
         return " " if self.language == "en" else ""
 
 

@@ -41,7 +41,7 @@ class Guidance:
 
 @dataclass(frozen=True)
 class Geometry:
-    """What all layers share of a batch.
+    """The parts of a batch that all layers share.
 
     Attributes:
         cos, sin: of the rotary embedding, [L, head_dim].

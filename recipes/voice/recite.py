@@ -35,7 +35,7 @@ _SPEAKERS = {"en": None, "zh": "lan"}
 
 @dataclass(frozen=True)
 class Reciting:
-    """How sentences are spoken.
+    """The settings with which sentences are spoken.
 
     Attributes:
         speaker: name of a voice of the checkpoint; None for its default.

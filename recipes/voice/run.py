@@ -1,4 +1,4 @@
-"""What every stage of the recipe gets: folders, device, seed, budgets."""
+"""The inputs of every stage of the recipe: folders, device, seed, budgets."""
 
 from __future__ import annotations
 

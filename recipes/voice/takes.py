@@ -26,7 +26,7 @@ _LOUDEST = 32767  # of int16
 
 @dataclass(frozen=True)
 class Line:
-    """What a take says.
+    """The words of a take.
 
     Attributes:
         text: as people write it.

@@ -33,7 +33,7 @@ _LOUDNESS, _PEAK, _SILENCE = 0.1, 0.95, 0.01
 
 @dataclass(frozen=True)
 class TeacherFiles:
-    """Where the teacher's parts are.
+    """The places of the teacher's parts.
 
     Attributes:
         model: the model, with the durations among its outputs; made by :func:`assemble`.

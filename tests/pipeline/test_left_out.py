@@ -1,4 +1,4 @@
-"""What a voice cannot speak: it is refused where nothing is left, and named where a part is."""
+"""Texts that a voice cannot speak: refused where nothing is left, named where a part is."""
 
 from __future__ import annotations
 

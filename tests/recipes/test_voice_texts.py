@@ -1,4 +1,4 @@
-"""What the new voice's teacher says: sentences, strings of words, lines."""
+"""The lines of the new voice's teacher: sentences, strings of words, lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the voice cannot speak, over every interface: refused, or spoken in part and told."""
+"""Texts that the voice cannot speak, over every interface: refused, or spoken in part and told."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Spoken:
-    """What was spoken.
+    """The result of speaking texts.
 
     Attributes:
         seconds: of sound.

@@ -69,7 +69,7 @@ def _stand_in(mark: re.Match[str]) -> str:
     Pronunciation.of(mark)  # raises where it cannot be read
     stand_in = "".join(STAND_INS[byte] for byte in mark[0][1:-1].encode())
     # Two neighbours would be one word.
-    before = " " if _touches(mark.string[: mark.start()][-1:]) else ""
+    before = " " if _touches(mark.string[max(0, mark.start() - 1) : mark.start()]) else ""
     behind = " " if _LETTER.match(mark.string[mark.end() : mark.end() + 1]) else ""
     return before + stand_in + behind
 

@@ -31,7 +31,7 @@ _LETTERS = {part: letter for letter, part in _PARTS.items()}
 
 @dataclass(frozen=True)
 class Entry:
-    """How a word is said.
+    """The phonemes of a word.
 
     Attributes:
         phonemes: where nothing else is known.

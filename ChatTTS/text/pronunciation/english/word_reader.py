@@ -1,4 +1,4 @@
-"""How a single word is said, before its sentence is looked at."""
+"""The phonemes of a single word, before its sentence is looked at."""
 
 from __future__ import annotations
 

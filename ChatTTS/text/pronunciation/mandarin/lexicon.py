@@ -38,7 +38,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """What the packed file says; all words are in simplified characters.
+    """The words and readings of the packed file; all words are in simplified characters.
 
     Attributes:
         costs: for each word, how rare it is: four times the negative logarithm, to the base of 2,

@@ -2,8 +2,8 @@
 
     python -m benchmarks.fine_tune --minutes 8 --decoder-steps 600 --json out.json
 
-The voice is one of flite's with another throat: its speech, resampled. README.md explains each
-figure. It needs flite, peft and pocketsphinx.
+The voice is one of the teacher's with another throat: its speech, resampled. README.md explains
+each figure. It needs the teacher of the bundled voice, peft and pocketsphinx.
 """
 
 from __future__ import annotations
@@ -16,61 +16,42 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import soxr
 import torch
-from numpy.typing import NDArray
 
 import ChatTTS
-from ChatTTS.audio import save
 from ChatTTS.config import Config
-from recipes.bundled_voice import texts
-from recipes.bundled_voice.speech import speak
-from recipes.bundled_voice.subject import Subject
-from recipes.bundled_voice.training import Budget
-from recipes.bundled_voice.types import SAMPLE_RATE
 from recipes.fine_tune import corpus, decoder, evaluate, export, task
 from recipes.fine_tune.run import Run, Settings
+from recipes.voice.evaluation import heldout
+from recipes.voice.evaluation.subject import Subject
+from recipes.voice.evaluation.taught import FOLDER, Taught
+from recipes.voice.styles import CAST
+from recipes.voice.training import Budget
 
 from .common.command import check_at_least_one, new_parser, origin, write_json
 from .voices.codes import compared
+from .voices.people import Person, changed_throat, record
 
 _SETTINGS = (
     "voice", "factor", "seconds", "rank", "tokens", "rate", "minutes", "steps", "decoder_steps",
     "decoder_rate", "threads",
 )  # fmt: skip
 _COMPARED = 3  # sentences of each speaker, with the published package
-# Slower speech, which resampling makes as fast as ordinary speech again.
-_SPEEDS = {True: 3, False: 7}  # for a higher and for a lower voice
 
 
-def unheard(line: str, voice: str, factor: float) -> NDArray[np.float32]:
-    """Return a line in a voice whose pitch and formants are ``factor`` times as high."""
-    spoken = speak(line, voice, _SPEEDS[factor > 1]).samples
-    changed: NDArray[np.float32] = soxr.resample(spoken, SAMPLE_RATE * factor, SAMPLE_RATE)
-    return changed.astype(np.float32)
-
-
-def write_recordings(folder: Path, seconds: float, voice: str, factor: float) -> int:
-    """Write sound files with transcripts of about so many seconds; return their number."""
-    folder.mkdir(parents=True, exist_ok=True)
-    total, count = 0.0, 0
-    for line in texts.everyday_heldout():
-        if total >= seconds:
-            break
-        wave = unheard(line, voice, factor)
-        save(folder / f"{count:03d}.wav", wave)
-        (folder / f"{count:03d}.txt").write_text(line + "\n", encoding="utf-8")
-        total += len(wave) / SAMPLE_RATE
-        count += 1
-    return count
+def write_recordings(
+    folder: Path, seconds: float, teacher: Taught, voice: str, factor: float
+) -> None:
+    """Write sound files with transcripts of about so many seconds."""
+    person = Person("unheard", lambda line: changed_throat(teacher, line, voice, factor))
+    record(folder, person, heldout.everyday(), seconds)
 
 
 def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Prepare, train, export, evaluate and merge."""
     torch.set_num_threads(args.threads)
     recordings = folder / "recordings"
-    write_recordings(recordings, args.seconds, args.voice, args.factor)
+    write_recordings(recordings, args.seconds, Taught(args.teacher), args.voice, args.factor)
     settings = Settings(
         str(recordings),
         name="unheard",
@@ -151,7 +132,7 @@ def table(report: dict[str, Any]) -> str:
 
 def parse() -> argparse.Namespace:
     parser = new_parser("fine_tune", __doc__)
-    parser.add_argument("--voice", default="rms", help="of flite")
+    parser.add_argument("--voice", choices=CAST, default="clara", help="of the teacher")
     parser.add_argument("--factor", type=float, default=1.15, help="of pitch and formants")
     parser.add_argument("--seconds", type=float, default=90, help="of recordings")
     parser.add_argument("--rank", type=int, default=8)
@@ -161,6 +142,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, help="of training, in place of minutes")
     parser.add_argument("--decoder-steps", type=int, help="tune the Decoder too, for so many steps")
     parser.add_argument("--decoder-rate", type=float, default=3e-4, help="of that")
+    parser.add_argument("--teacher", type=Path, default=FOLDER, help="folder with teacher/")
     parser.add_argument("--peer-python", type=Path, help="one that has the published package")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--folder", type=Path, help="keep everything here")

@@ -45,7 +45,7 @@ REFERENCES = (
     Reference("sentence", "Good morning, how are you today?"),
     Reference("codes", "We will meet at the station.", settings={"use_decoder": False}),
     Reference("greedy", "The weather is nice.", params={"temperature": 0}),
-    Reference("slt", "She reads a new book every week.", params={"spk_emb": "slt"}),
+    Reference("edith", "She reads a new book every week.", params={"spk_emb": "edith"}),
     Reference(
         "two-utterances",
         "I have 3 cats and 2 dogs. They sleep in the kitchen [uv_break] all day long.",

@@ -175,10 +175,10 @@ def test_every_data_file_of_the_package_goes_into_a_wheel() -> None:
     assert {"py.typed", "published_model.json", "bundled/asset/gpt/model.safetensors"} <= data
 
 
-def test_a_wheel_stays_under_34_megabytes() -> None:
+def test_a_wheel_stays_under_60_megabytes() -> None:
     # Weights and packed dictionaries do not compress; the sources are small beside them.
     total = sum((ROOT / "ChatTTS" / name).stat().st_size for name in package_data())
-    assert total < 34e6
+    assert total < 60e6
 
 
 def test_every_package_is_found() -> None:

@@ -73,7 +73,7 @@ def _add_script_options(parser: Parser) -> None:
     group.add_argument(
         "--voices",
         metavar="FILE",
-        help='TOML with the voices of the names in the script: Anna = "slt", or a table [Anna] '
+        help='TOML with the voices of the names in the script: Anna = "edith", or a table [Anna] '
         "with voice, speed, tempo, temperature, oral, laugh, breaks or seed",
     )
     group.add_argument("--voice", metavar="VOICE", help="voice of all lines that name none")

@@ -198,7 +198,7 @@ def add_to(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="NAME=VOICE",
-        help="another name of a voice, such as alloy=anna or English-US.Female-1=slt; may be "
+        help="another name of a voice, such as alloy=anna or English-US.Female-1=edith; may be "
         "repeated",
     )
     voices.add_argument(

@@ -1,4 +1,4 @@
-"""Write a book by the recipe's grammar: an EPUB with chapters, a title, an author and a cover."""
+"""Write a book of the recipe's sentences: an EPUB with chapters, a title, an author and a cover."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from recipes.bundled_voice.counter_rng import CounterRng
-from recipes.bundled_voice.texts import Shares, sentence
+from recipes.voice.counter_rng import CounterRng
+from recipes.voice.texts import sentences
 
-TITLE, AUTHOR = "A Book of Chance", "The Grammar of the Recipe"
+TITLE, AUTHOR = "A Book of Chance", "The Sentences of the Recipe"
 # The default voice speaks about so many words of these texts a minute, with the pauses.
 WORDS_PER_MINUTE = 149
-_SHARES = Shares(everyday=1.0, random=0.0)
 _PARAGRAPH = (3, 7)  # sentences
 _SIDE = 240  # of the cover, in pixels
 # Zip archives hold a time; with a fixed one, equal books are equal files.
@@ -37,7 +36,7 @@ def chapters(minutes: float, count: int, seed: int = 0) -> list[Chapter]:
     rng = CounterRng(seed, 0)
     words = minutes * WORDS_PER_MINUTE / count
     return [
-        Chapter(f"Chapter {number}. {_written(_title(rng))}", _paragraphs(words, rng))
+        Chapter(f"Chapter {number}. {_title(rng)}", _paragraphs(words, rng))
         for number in range(1, count + 1)
     ]
 
@@ -95,23 +94,19 @@ def cover() -> bytes:
 
 def _title(rng: CounterRng) -> str:
     while True:
-        text = sentence(rng, _SHARES)
+        text = rng.pick(sentences("en"))
         if 3 <= len(text.split()) <= 7:
-            return text.rstrip(".?")
+            return text.rstrip(".?!")
 
 
 def _paragraphs(words: float, rng: CounterRng) -> tuple[str, ...]:
     paragraphs: list[str] = []
     while words > 0:
         count = rng.integer(*_PARAGRAPH)
-        text = " ".join(_written(sentence(rng, _SHARES)) for _ in range(count))
+        text = " ".join(rng.pick(sentences("en")) for _ in range(count))
         words -= len(text.split())
         paragraphs.append(text)
     return tuple(paragraphs)
-
-
-def _written(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _page(chapter: Chapter) -> str:

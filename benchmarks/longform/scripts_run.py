@@ -17,9 +17,9 @@ from ChatTTS.longform.files import parse_script
 from ChatTTS.longform.recording import SpokenPiece
 from ChatTTS.longform.script import Script
 from ChatTTS.longform.settings import ReadSettings, Role
-from recipes.bundled_voice.texts import everyday_heldout
+from recipes.voice.evaluation import heldout
 
-VOICES = ("slt", "rms", "awb", "kal16")
+VOICES = ("clara", "miles", "edith", "hugh")
 _NAMES = ("Anna", "Bob", "Carl", "Dora")
 # Seconds from one cue to the next one; the short ones make the tempo rise.
 _STEPS = (4.0, 2.5, 3.0, 2.0)
@@ -35,7 +35,7 @@ SSML = """<speak>
 <p>He came in on the <say-as interpret-as="ordinal">3</say-as> day.</p>
 <prosody rate="80%"><p>This sentence is spoken slowly.</p></prosody>
 <prosody rate="fast"><p>This sentence is spoken quickly.</p></prosody>
-<voice name="slt"><p>Another voice is speaking now.</p></voice>
+<voice name="edith"><p>Another voice is speaking now.</p></voice>
 <p><mark name="end"/>I like <phoneme alphabet="ipa" ph="ˈwɔːtər">water</phoneme> in the morning.</p>
 </speak>"""
 
@@ -45,7 +45,7 @@ def run_scripts(folder: Path, count: int = 60, seed: int = 0) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     chat = Chat()
     chat.load_or_raise("bundled", use_vllm=True)
-    sentences = list(everyday_heldout()[:count])
+    sentences = list(heldout.everyday()[:count])
     return {
         "dialogue": _dialogue(chat, folder, sentences, seed),
         "cues": _cues(chat, folder, sentences, seed),

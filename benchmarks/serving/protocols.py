@@ -28,7 +28,7 @@ from ..common.command import check_at_least_one, new_parser, origin, write_json
 from .process import ServerProcess
 
 TEXT = "I would like a cup of tea, please."
-VOICE = "slt"
+VOICE = "edith"
 PLAIN = "WebSocket"
 _WARM_UP = 2  # rounds
 _PAUSE_SECONDS = 0.1  # so that threads of one measurement have ended when the next one begins

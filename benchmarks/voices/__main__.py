@@ -2,7 +2,8 @@
 
     python -m benchmarks.voices --json out.json
 
-README.md explains each figure. It needs flite and pocketsphinx; espeak-ng for one more voice.
+README.md explains each figure. It needs the teacher of the bundled voice and pocketsphinx;
+espeak-ng for one more voice.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 
 import ChatTTS
+from recipes.voice.evaluation.taught import FOLDER, Taught
 
 from ..common.command import check_at_least_one, new_parser, origin, write_json
 from .codes import compared
@@ -31,7 +33,7 @@ PARTS = ("teachers", "random", "strangers", "published")
 def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Run the parts, in order; a part that a file has already is not run again."""
     torch.set_num_threads(args.threads)
-    bench = Bench(folder, args.sentences, args.seed)
+    bench = Bench(folder, args.sentences, args.seed, Taught(args.teacher))
     results: dict[str, Any] = {}
     if args.json is not None and args.json.exists():
         results = json.loads(args.json.read_text(encoding="utf-8"))["results"]
@@ -42,7 +44,7 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         write_json(report(args, results), args.json)
 
     if "teachers" in args.parts:
-        for who in teachers():
+        for who in teachers(bench.teacher):
             if who.name not in results.get("teachers", {}):
                 keep("teachers", who.name, person(bench, who, args.seconds, built_in=True))
     if "random" in args.parts:
@@ -50,7 +52,7 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             if str(number) not in results.get("random", {}):
                 keep("random", str(number), recovered(bench, number, max(args.seconds)))
     if "strangers" in args.parts:
-        for who in strangers():
+        for who in strangers(bench.teacher):
             if who.name not in results.get("strangers", {}):
                 keep("strangers", who.name, person(bench, who, args.seconds[-1:], built_in=False))
     if "published" in args.parts and args.peer_python is not None:
@@ -100,6 +102,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--random", type=int, default=5, help="random speakers")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--teacher", type=Path, default=FOLDER, help="folder with teacher/")
     parser.add_argument("--peer-python", type=Path, help="one that has the published package")
     parser.add_argument("--json", type=Path, help="write the whole report here, and go on from it")
     args = parser.parse_args()

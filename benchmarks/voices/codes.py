@@ -16,7 +16,7 @@ from ChatTTS.core import Chat
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.params import InferCodeParams
 from ChatTTS.pipeline.frame_generation import Utterance, speak
-from recipes.bundled_voice.subject import Subject
+from recipes.voice.evaluation.subject import Subject
 
 from ..common.child import ChildProcess
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from ChatTTS import voices
 from ChatTTS.errors import VoiceError
 from ChatTTS.voice_learning.learning import LearnedVoice
-from recipes.bundled_voice import texts
-from recipes.bundled_voice.speech_metrics import voice_print
-from recipes.bundled_voice.subject import Result, Subject
+from recipes.voice.evaluation import heldout
+from recipes.voice.evaluation.speech_metrics import voice_print
+from recipes.voice.evaluation.subject import Result, Subject
+from recipes.voice.evaluation.taught import Taught
 
 from .people import Person, Samples, record
 
@@ -33,26 +34,28 @@ class Bench:
         folder: for recordings.
         sentences: the number of held-out sentences that each voice speaks.
         seed: of learning and of speech.
+        teacher: of the bundled voice.
     """
 
     folder: Path
     sentences: int
     seed: int
+    teacher: Taught
 
     @cached_property
     def subject(self) -> Subject:
         """The bundled voice on velocity, with its teachers and a recogniser."""
-        return Subject(seed=self.seed, workers=0)
+        return Subject(seed=self.seed, workers=0, teacher=self.teacher)
 
     @property
     def lines(self) -> list[str]:
         """Sentences that no vector was learned from."""
-        return list(texts.everyday_heldout()[_TEST][: self.sentences])
+        return list(heldout.everyday()[_TEST][: self.sentences])
 
     def learn(self, person: Person, seconds: float, **options: Any) -> LearnedVoice:
         """Learn from so many seconds of a person."""
         folder = self.folder / f"{person.name}-{seconds:g}"
-        record(folder, person, texts.everyday_heldout()[_LEARNED], seconds)
+        record(folder, person, heldout.everyday()[_LEARNED], seconds)
         return voices.learn(
             self.subject.chat, folder, seed=self.seed, show_tqdm=False, say=print, **options
         )
@@ -61,7 +64,7 @@ class Bench:
         """Return the sample prompt of a person, as fields of ``InferCodeParams``."""
         waves: list[Samples] = []
         said = []
-        for line in texts.everyday_heldout()[_LEARNED]:
+        for line in heldout.everyday()[_LEARNED]:
             waves.append(person.say(line))
             said.append(line)
             if sum(map(len, waves)) >= _SAMPLE_SECONDS * 24_000:
@@ -80,7 +83,7 @@ class Bench:
 
     def centre(self, person: Person) -> NDArray[np.float64]:
         """Return the mean voice print of a person."""
-        lines = texts.everyday_heldout()[_CENTRE]
+        lines = heldout.everyday()[_CENTRE]
         mean: NDArray[np.float64] = np.mean([voice_print(person.say(line)) for line in lines], 0)
         return mean
 

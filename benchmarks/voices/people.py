@@ -14,10 +14,15 @@ import soxr
 from numpy.typing import NDArray
 
 from ChatTTS.audio import save
-from recipes.bundled_voice.speech import speak
-from recipes.bundled_voice.types import SAMPLE_RATE, VOICES
+from recipes.voice.evaluation.taught import Taught
+from recipes.voice.styles import CAST
+from recipes.voice.units import SAMPLE_RATE
 
 Samples = NDArray[np.float32]
+
+# n of [speed_n] of speech that resampling makes as fast as ordinary speech: for a higher voice, and
+# for a lower one.
+_SPEEDS = {True: 3, False: 7}
 
 
 @dataclass(frozen=True)
@@ -28,25 +33,36 @@ class Person:
     say: Callable[[str], Samples]
 
 
-def teachers() -> list[Person]:
-    """Return the four voices that taught the bundled one."""
-    return [Person(name, lambda line, name=name: speak(line, name).samples) for name in VOICES]  # type: ignore[misc]
+def teachers(teacher: Taught) -> list[Person]:
+    """Return the English voices of the teacher that are built into the bundled one."""
+    return [
+        Person(name, lambda line, name=name: teacher.speak(line, name).samples)  # type: ignore[misc]
+        for name, person in CAST.items()
+        if person.language == "en"
+    ]
 
 
-def strangers() -> list[Person]:
+def strangers(teacher: Taught) -> list[Person]:
     """Return voices that the bundled model never heard; those of espeak-ng where it is installed.
 
-    The others are voices of flite with another throat: slower or faster speech, resampled.
+    The others are voices of the teacher with another throat: slower or faster speech, resampled.
     """
     people = [
-        Person("rms, 15 % higher", lambda line: _stretched(line, "rms", 1.15, 3)),
-        Person("slt, 13 % lower", lambda line: _stretched(line, "slt", 0.87, 7)),
+        Person("clara, 15 % higher", lambda line: changed_throat(teacher, line, "clara", 1.15)),
+        Person("miles, 13 % lower", lambda line: changed_throat(teacher, line, "miles", 0.87)),
     ]
     try:
         _espeak("hello", "en-us")
     except OSError:
         return people
     return [*people, Person("espeak-ng en-us", lambda line: _espeak(line, "en-us"))]
+
+
+def changed_throat(teacher: Taught, line: str, voice: str, factor: float) -> Samples:
+    """Return a line in a voice whose pitch and formants are ``factor`` times as high."""
+    spoken = teacher.speak(line, voice, _SPEEDS[factor > 1]).samples
+    changed: Samples = soxr.resample(spoken, SAMPLE_RATE * factor, SAMPLE_RATE)
+    return changed.astype(np.float32)
 
 
 def record(folder: Path, person: Person, lines: Iterable[str], seconds: float) -> list[str]:
@@ -63,13 +79,6 @@ def record(folder: Path, person: Person, lines: Iterable[str], seconds: float) -
         total += len(wave) / SAMPLE_RATE
         said.append(line)
     return said
-
-
-def _stretched(line: str, voice: str, factor: float, speed: int) -> Samples:
-    changed: Samples = soxr.resample(
-        speak(line, voice, speed).samples, SAMPLE_RATE * factor, SAMPLE_RATE
-    )
-    return changed.astype(np.float32)
 
 
 def _espeak(line: str, voice: str) -> Samples:

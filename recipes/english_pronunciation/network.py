@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from ChatTTS.text.pronunciation.english.letter_network import EPSILON, REACH, SYMBOLS
 
-from ..bundled_voice.muon import Muon
+from ..voice.muon import Muon
 from .letters import AlignedWords
 
 WIDTH = 128

@@ -15,7 +15,7 @@ import torch
 from ChatTTS.errors import ChatTTSError, ConfigError
 from ChatTTS.model.placement import choose_placement
 
-from ..bundled_voice.training import Budget
+from ..voice.training import Budget
 from . import corpus, decoder, evaluate, export, task
 from .run import DECODER_MINUTES, PROJECTIONS, Run, Settings, read_settings
 

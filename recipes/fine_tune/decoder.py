@@ -29,19 +29,13 @@ from ChatTTS.voice_learning.language_model import LanguageModel
 from ChatTTS.voice_learning.recordings import read_recordings
 from ChatTTS.voice_learning.sequences import code_batch, groups_of_similar_length
 
-from ..bundled_voice.batches import frame_states
-from ..bundled_voice.checkpoints import checksum, load_average, read_origin
-from ..bundled_voice.decoder import (
-    DecoderSettings,
-    Pieces,
-    cut_pieces,
-    decoder_objective,
-    drawn_places,
-)
-from ..bundled_voice.features import fitted
-from ..bundled_voice.speech_metrics import Samples
-from ..bundled_voice.training import Moment, Objective, Schedule, generator_for, train
-from ..bundled_voice.types import HOP
+from ..voice.checkpoints import checksum, load_average, read_origin
+from ..voice.evaluation.speech_metrics import Samples
+from ..voice.features import fitted
+from ..voice.frames import frame_states
+from ..voice.mel_decoder import DecoderSettings, Pieces, cut_pieces, decoder_objective, drawn_places
+from ..voice.training import Moment, Objective, Schedule, generator_for, train
+from ..voice.units import HOP
 from .corpus import Corpus, Line, path_of, sequences_of
 from .model import TunedModel
 from .run import Run

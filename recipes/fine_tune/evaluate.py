@@ -21,15 +21,15 @@ from ChatTTS.model.dvae import MelDecoder
 from ChatTTS.voice_learning.likelihood import unlikelihood
 from ChatTTS.voice_learning.recordings import read_recordings
 
-from ..bundled_voice.data import in_processes
-from ..bundled_voice.speech_metrics import (
+from ..voice.evaluation.speech_metrics import (
     Samples,
     VoiceSimilarity,
     recognise,
     voice_print,
     word_errors,
 )
-from ..bundled_voice.subject import through_codec
+from ..voice.evaluation.subject import through_codec
+from ..voice.processes import in_processes
 from .corpus import Corpus, Line, path_of, sequences_of
 from .decoder import (
     Example,

@@ -20,7 +20,7 @@ from ChatTTS.model.adapters import MATRICES
 from ChatTTS.model.placement import Placement
 from ChatTTS.voice_learning.language_model import LanguageModel, load_language_model
 
-from ..bundled_voice.training import Budget
+from ..voice.training import Budget
 
 PROJECTIONS: tuple[str, ...] = tuple(part for parts in MATRICES.values() for part in parts)
 DECODER_MINUTES = 10.0
@@ -47,7 +47,7 @@ class Settings:
             forgotten.
         rehearsed: how many of these are made.
         tokens: positions of a step, padding included.
-        corruption, own_frames, own_temperature: as in ``bundled_voice.gpt.GPTSettings`` and
+        corruption, own_frames, own_temperature: as in ``recipes.voice.gpt_losses.GPTSettings`` and
             ``batches.Mixture``: how much the frames that are read differ from the spoken ones.
         decoder_rate: learning rate of the Decoder, where that is tuned.
         seed: of everything.

@@ -11,10 +11,10 @@ from torch.optim import AdamW, Optimizer
 
 from ChatTTS.voice_learning.sequences import IGNORED, CodeSequence, code_batch
 
-from ..bundled_voice.batches import corrupted
-from ..bundled_voice.checkpoints import load_average
-from ..bundled_voice.gpt import GPTSettings, code_losses, with_own_frames
-from ..bundled_voice.training import Moment, Objective, Schedule, autocast, train
+from ..voice.checkpoints import load_average
+from ..voice.frames import corrupted, with_own_frames
+from ..voice.gpt_losses import GPTSettings, code_losses
+from ..voice.training import Moment, Objective, Schedule, autocast, train
 from .corpus import Corpus, Line, path_of, sequences_of
 from .model import TunedModel, VoicedBatch, voiced
 from .run import Run, Settings

@@ -13,11 +13,11 @@ import torch
 
 from ChatTTS.errors import ChatTTSError
 from ChatTTS.model.placement import choose_placement
-from recipes.bundled_voice.training import Budget
 
 from .language_model import SIZES
 from .run import Run
 from .stages import STAGES, run_stage
+from .training import Budget
 
 logger = logging.getLogger(__name__)
 

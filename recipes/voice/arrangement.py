@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes.bundled_voice.counter_rng import CounterRng
-from recipes.bundled_voice.types import FRAME_SAMPLES, SAMPLE_RATE
-
+from .counter_rng import CounterRng
 from .laughs import LAUGH_PHONEMES, laughter
 from .takes import TEACHER_FRAME, Take
+from .units import FRAME_SAMPLES, SAMPLE_RATE
 
 Samples = NDArray[np.float32]
 

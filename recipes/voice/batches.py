@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ChatTTS.voice_learning.sequences import IGNORED, CodeBatch, code_batch
-from recipes.bundled_voice.batches import Pairs, TextBatch, corrupted, text_batch
 
 from .coded import NOBODY, Coded
+from .frames import corrupted
 from .prompts import Prompts, Sequence
 from .styles import COORDINATES
+from .text_batches import Pairs, TextBatch, text_batch
 
 _SPEECH, _REFINE = 1, 2  # kinds of draws
 

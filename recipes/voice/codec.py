@@ -17,18 +17,18 @@ from torch.optim import AdamW, Optimizer
 from ChatTTS.config import ConvNetConfig, DVAEConfig, QuantizerConfig
 from ChatTTS.model.dvae import DVAE, ConvNet, two_frames_each
 from ChatTTS.model.quantizer import Quantizer
-from recipes.bundled_voice.adversary import discriminator_loss, generator_losses
-from recipes.bundled_voice.checkpoints import load_average
-from recipes.bundled_voice.codec import perplexity, unevenness
-from recipes.bundled_voice.features import MEL, log_mel
-from recipes.bundled_voice.losses import blurred_distance, mel_distance
-from recipes.bundled_voice.training import Moment, Objective, autocast, generator_for, train
 
+from .adversary import discriminator_loss, generator_losses
+from .checkpoints import load_average
+from .code_use import perplexity, unevenness
+from .features import MEL, log_mel
+from .losses import blurred_distance, mel_distance
 from .mel_judge import MelJudge
 from .optimizing import muon_and_adamw
 from .pieces import audible, drawn_pieces, spread
 from .run import Run
 from .takes import Take
+from .training import Moment, Objective, autocast, generator_for, train
 
 NAME = "codec"
 # The wanted standard deviation of values before they are rounded to levels from -1 to 1.

@@ -21,18 +21,18 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ChatTTS.model.dvae import DVAE
 from ChatTTS.voice_learning.sequences import groups_of_similar_length
-from recipes.bundled_voice.checkpoints import checksum
-from recipes.bundled_voice.counter_rng import CounterRng
-from recipes.bundled_voice.features import fitted
-from recipes.bundled_voice.types import FRAME_SAMPLES
 
 from .arrangement import Utterance, arranged, frame_starts, joined_symbols, symbols_of
+from .checkpoints import checksum
 from .corpus import DEFAULT_SPEED, SPEEDS
+from .counter_rng import CounterRng
+from .features import fitted
 from .frozen import frozen_codec
 from .run import Run
 from .styles import CAST, COORDINATES, StyleSpace, mixture
 from .takes import Take, Takes
 from .teacher import style_tables
+from .units import FRAME_SAMPLES
 
 logger = logging.getLogger(__name__)
 

@@ -11,13 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recipes.bundled_voice.features import log_mel
-from recipes.bundled_voice.types import SAMPLE_RATE
-
 from .codec import copied, load_codec
+from .features import log_mel
 from .pieces import audible
 from .run import Run
 from .takes import Take
+from .units import SAMPLE_RATE
 from .vocoder import load_vocoder
 
 logger = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from statistics import NormalDist
 import numpy as np
 
 from ChatTTS.errors import AssetError
-from recipes.bundled_voice.counter_rng import CounterRng
 
+from .counter_rng import CounterRng
 from .run import Run
 from .styles import CAST, COORDINATES, RANDOM_SPREAD, VOICES, Floats, StyleSpace, mixture
 from .takes import Line, Take, is_whole, write_shard

@@ -21,8 +21,18 @@ from ChatTTS.config import ConvNetConfig
 from ChatTTS.errors import AssetError
 from ChatTTS.model.dvae import MelDecoder
 from ChatTTS.voice_learning.sequences import groups_of_similar_length
-from recipes.bundled_voice.checkpoints import checksum, load_average
-from recipes.bundled_voice.decoder import (
+
+from .batches import speech_batch
+from .checkpoints import checksum, load_average
+from .codec import CODEC
+from .codec import NAME as CODEC_NAME
+from .coded import Coded, arranged_take, read_codes, read_space
+from .features import MEL, fitted, log_mel
+from .frozen import frozen_codec
+from .gpt import NAME as GPT_NAME
+from .gpt import load_gpt
+from .language_model import NUM_CODES, SpeechModel
+from .mel_decoder import (
     DecoderSettings,
     Pieces,
     cut_pieces,
@@ -30,29 +40,12 @@ from recipes.bundled_voice.decoder import (
     drawn_places,
     new_decoder,
 )
-from recipes.bundled_voice.features import MEL, fitted, log_mel
-from recipes.bundled_voice.training import (
-    Moment,
-    Objective,
-    Schedule,
-    autocast,
-    generator_for,
-    train,
-)
-
-from .batches import speech_batch
-from .codec import CODEC
-from .codec import NAME as CODEC_NAME
-from .coded import Coded, arranged_take, read_codes, read_space
-from .frozen import frozen_codec
-from .gpt import NAME as GPT_NAME
-from .gpt import load_gpt
-from .language_model import NUM_CODES, SpeechModel
 from .optimizing import muon_and_adamw
 from .pieces import audible
 from .prompts import Prompts
 from .run import Run
 from .takes import Takes
+from .training import Moment, Objective, Schedule, autocast, generator_for, train
 from .warm_start import is_warm, start_module
 
 NAME = "decoder"

@@ -6,10 +6,10 @@ import torch
 
 from ChatTTS.checkpoints.tensors import load_module, read_tensors
 from ChatTTS.model.dvae import DVAE
-from recipes.bundled_voice.checkpoints import load_average
-from recipes.bundled_voice.features import MEL
 
+from .checkpoints import load_average
 from .codec import CODEC, NAME
+from .features import MEL
 from .run import Run
 
 

@@ -13,20 +13,21 @@ from torch.nn.functional import cross_entropy
 from torch.optim import AdamW, Optimizer
 
 from ChatTTS.voice_learning.sequences import IGNORED
-from recipes.bundled_voice.batches import TextBatch
-from recipes.bundled_voice.checkpoints import checksum, load_average
-from recipes.bundled_voice.gpt import GPTSettings, code_losses, with_own_frames
-from recipes.bundled_voice.muon import Muon
-from recipes.bundled_voice.training import Moment, Objective, Schedule, autocast, train
 
 from .batches import Mixture, SpeechBatch, Steps
+from .checkpoints import checksum, load_average
 from .codec import NAME as CODEC_NAME
+from .frames import with_own_frames
 from .frozen import frozen_codec
+from .gpt_losses import GPTSettings, code_losses
 from .growing import GrowingCorpus
 from .language_model import NUM_CODES, SIZES, SpeechModel
+from .muon import Muon
 from .prompts import Prompts
 from .refining import RefinePairs
 from .run import Run
+from .text_batches import TextBatch
+from .training import Moment, Objective, Schedule, autocast, train
 from .warm_start import is_warm, start_language_model
 
 logger = logging.getLogger(__name__)

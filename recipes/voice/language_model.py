@@ -12,10 +12,11 @@ from ChatTTS.config import EmbedConfig, GPTConfig
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.llama_config import LlamaShape
 from ChatTTS.voice_learning.sequences import embed_batch
-from recipes.bundled_voice.batches import TextBatch, frame_states
 
 from .batches import SpeechBatch
+from .frames import frame_states
 from .llama import Guidance, Llama
+from .text_batches import TextBatch
 from .vocabulary import TOKENS
 
 NUM_CODEBOOKS, NUM_CODES = 4, 625  # the id 625 ends an utterance

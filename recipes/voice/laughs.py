@@ -10,7 +10,7 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from recipes.bundled_voice.types import SAMPLE_RATE
+from .units import SAMPLE_RATE
 
 # What the teacher reads for a laugh; nothing else in a line is written so.
 LAUGH_PHONEMES = "hˈɑhˌɑhˌɑhɑ!"

@@ -19,9 +19,9 @@ from pathlib import Path
 from ChatTTS.text.pronunciation import Pronouncer, joined
 from ChatTTS.text.pronunciation.alphabet import ALPHABET
 from ChatTTS.text.pronunciation.english import pronounce_english
-from recipes.bundled_voice.counter_rng import CounterRng
 
 from .arrangement import LAUGH
+from .counter_rng import CounterRng
 from .laughs import LAUGH_PHONEMES
 from .run import Run
 from .takes import Line
@@ -128,10 +128,10 @@ def line(
 
 def phonemes_of(text: str) -> str:
     """Return the phonemes of a normalised text of both languages, without tags."""
-    return joined(_pronouncer(text))
+    return joined(pronouncer(text))
 
 
-_pronouncer = Pronouncer(pronounce_english)
+pronouncer = Pronouncer(pronounce_english)
 
 
 def _text(sources: Sources, rng: CounterRng, shares: LineShares) -> str:
@@ -197,7 +197,7 @@ def _with_comma(text: str, language: str, rng: CounterRng) -> str:
 
 def _word_ends(text: str) -> Sequence[int]:
     """Return where words of a text end and no mark follows."""
-    pieces = _pronouncer(text)
+    pieces = pronouncer(text)
     return [
         piece.end
         for piece, behind in pairwise(pieces)

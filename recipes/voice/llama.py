@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import rms_norm, scaled_dot_product_attention
 
 from ChatTTS.model.llama_config import LlamaShape
-from recipes.bundled_voice.llama import MLP, RMSNorm
+
+from .layers import MLP, RMSNorm
 
 # The score of a masked position: finite, so that no row of scores lacks gradients.
 _NEVER = -1e4

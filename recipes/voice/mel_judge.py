@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 from torch.nn.utils.parametrizations import weight_norm
 
-from recipes.bundled_voice.training import autocast
+from .training import autocast
 
 _KERNEL, _PADDING = (5, 5), (2, 2)
 _SLOPE = 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 from torch.optim import AdamW, Optimizer
 
-from recipes.bundled_voice.muon import Muon
+from .muon import Muon
 
 
 def muon_and_adamw(module: nn.Module, rate: float) -> dict[str, Optimizer]:

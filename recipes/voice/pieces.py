@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recipes.bundled_voice.features import log_mel, pieces
-
+from .features import log_mel, pieces
 from .takes import TEACHER_FRAME, Take
 
 # Log-mel below this cannot be heard: speech lies at 0 to 4, so it is 70 dB louder. The teacher's

@@ -16,9 +16,9 @@ from tokenizers import Tokenizer
 from ChatTTS.model.tokenizer import refine_prompt
 from ChatTTS.text.pronunciation.alphabet import ALPHABET, as_tokens
 from ChatTTS.voice_learning.sequences import CodeSequence
-from recipes.bundled_voice.types import RefinePair
 
 from .coded import Coded
+from .refining import RefinePair
 from .styles import speaker_vector
 from .vocabulary import CONTROLS, phoneme_tokenizer
 

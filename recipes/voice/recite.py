@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ChatTTS.core import Chat
-from recipes.bundled_voice.types import SAMPLE_RATE
 
 from .run import Run
 from .texts import HELD_OUT, held_out
+from .units import SAMPLE_RATE
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import torch
 
 from ChatTTS.errors import AssetError
-from recipes.bundled_voice.training import Budget
 
 from .takes import Takes
 from .teacher import TeacherFiles
+from .training import Budget
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,10 @@ from multiprocessing import get_context, parent_process
 
 import torch
 
-from recipes.bundled_voice.training import Budget
-
 from .run import Run
 from .stages import STAGES, run_stage
 from .takes import Takes
+from .training import Budget
 
 logger = logging.getLogger(__name__)
 

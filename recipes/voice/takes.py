@@ -18,7 +18,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from recipes.bundled_voice.types import SAMPLE_RATE
+from .units import SAMPLE_RATE
 
 TEACHER_FRAME = 600  # samples of a frame of the teacher
 _LOUDEST = 32767  # of int16

@@ -16,21 +16,17 @@ from torch.optim import AdamW, Optimizer
 
 from ChatTTS.config import VocosConfig
 from ChatTTS.model.vocoder import Vocoder
-from recipes.bundled_voice.adversary import (
-    Discriminator,
-    discriminator_loss,
-    generator_losses,
-)
-from recipes.bundled_voice.checkpoints import checksum, load_average
-from recipes.bundled_voice.features import MEL, log_mel
-from recipes.bundled_voice.losses import mel_distance, spectral_distance
-from recipes.bundled_voice.training import Moment, Objective, autocast, generator_for, train
 
+from .adversary import Discriminator, discriminator_loss, generator_losses
+from .checkpoints import checksum, load_average
 from .codec import NAME as CODEC_NAME
 from .codec import copied, load_codec
+from .features import MEL, log_mel
+from .losses import mel_distance, spectral_distance
 from .pieces import audible, drawn_pieces
 from .run import Run
 from .takes import Take
+from .training import Moment, Objective, autocast, generator_for, train
 
 NAME = "vocoder"
 VOCODER = VocosConfig(mel=MEL, dim=256, intermediate_dim=768, num_layers=8)

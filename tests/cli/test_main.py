@@ -164,7 +164,7 @@ print(status, "torch" in sys.modules, file=sys.stderr)
         env=environment(tmp_path),
         check=False,
     )
-    assert "rms" in done.stdout
+    assert "clara" in done.stdout
     assert done.stderr.splitlines()[-1] == "0 False"
 
 
@@ -188,11 +188,11 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
 
 def test_speaker_strings_pass_any_pipe(bundled: Chat, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "ChatTTS", "voice", "show", "rms", "--model", "bundled"],
+        [sys.executable, "-m", "ChatTTS", "voice", "show", "clara", "--model", "bundled"],
         capture_output=True,
         cwd=tmp_path,
         env=environment(tmp_path, PYTHONIOENCODING="ascii"),
         check=False,
     )
     assert done.returncode == 0
-    assert done.stdout.decode("utf-8").split() == [bundled.config.defaults.speakers["rms"]]
+    assert done.stdout.decode("utf-8").split() == [bundled.config.defaults.speakers["clara"]]

@@ -216,14 +216,14 @@ def test_the_defaults(chat: FakeChat, run: Run) -> None:
     assert asked["lang"] is None
     # Settings that the caller does not name come from the checkpoint.
     assert set(asked["params_infer_code"]) == {"manual_seed", "show_tqdm"}
-    assert "voice rms" in err
+    assert "voice clara" in err
     assert "--model huggingface" in err
 
 
 def test_options_reach_the_library(chat: FakeChat, run: Run) -> None:
     options = (
         "--seed 7 --temperature 0 --top-p 0.5 --top-k 9 --speed 3 --prompt [oral_1] --lang en "
-        "--no-normalize --no-split --voice slt --engine velocity --dtype float32 --device cpu "
+        "--no-normalize --no-split --voice edith --engine velocity --dtype float32 --device cpu "
         "--threads 2 --memory 2GB"
     )
     assert run("say", "hi", *options.split())[0] == 0
@@ -237,7 +237,7 @@ def test_options_reach_the_library(chat: FakeChat, run: Run) -> None:
     assert asked["do_text_normalization"] is False
     assert asked["split_text"] is False
     coding = asked["params_infer_code"]
-    assert coding.pop("spk_emb") == bundled_config()["defaults"]["speakers"]["slt"]
+    assert coding.pop("spk_emb") == bundled_config()["defaults"]["speakers"]["edith"]
     assert coding == {
         "manual_seed": 7,
         "show_tqdm": True,

@@ -48,7 +48,7 @@ def test_a_text_becomes_a_file(run: Run) -> None:
     seconds = re.search(r"speech\.wav: ([\d.]+) s of speech in ([\d.]+) s \(real-time", err)
     assert seconds is not None
     assert abs(float(seconds[1]) - len(samples) / rate) < 0.01
-    assert "model bundled (velocity engine, cpu), voice rms, seed 3" in err
+    assert "model bundled (velocity engine, cpu), voice clara, seed 3" in err
     assert "Warning" not in err
 
 
@@ -98,7 +98,7 @@ def test_voices_that_were_kept_speak(run: Run) -> None:
     run(*common, "name.wav", "--voice", "anna")
     run(*common, "file.wav", "--voice", "anna.txt")
     run(*common, "text.wav", "--voice", string.decode().strip())
-    run(*common, "other.wav", "--voice", "rms")
+    run(*common, "other.wav", "--voice", "clara")
     assert Path("name.wav").read_bytes() == Path("file.wav").read_bytes()
     assert Path("name.wav").read_bytes() == Path("text.wav").read_bytes()
     assert Path("name.wav").read_bytes() != Path("other.wav").read_bytes()

@@ -59,21 +59,21 @@ def test_a_voice_is_learned_kept_and_shown(
 ) -> None:
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
-    params = {"spk_emb": "slt", "manual_seed": 3, "show_tqdm": False}
+    params = {"spk_emb": "edith", "manual_seed": 3, "show_tqdm": False}
     waves = bundled.infer(list(LINES[:4]), skip_refine_text=True, params_infer_code=params)
     record(tmp_path / "recordings", waves)
     put(tmp_path / "recordings", "short", seconds=0.4)
     arguments = ["recordings", "--name", "anna", "--model", "bundled", "--from-sample"]
     assert main(["voice", "learn", *arguments, "--say", "it is me.", "--dtype", "float32"]) == 0
     out, err = capsys.readouterr()
-    for said in ("short.wav", "left out: it lasts 0.40 s", "at most", "with slt", "kept as anna"):
+    for said in ("short.wav", "left out: it lasts 0.40 s", "at most", "with edith", "kept as anna"):
         assert said in err
     assert VoiceLibrary().load("anna").speaker == out.strip()
     names = {path.name for path in (tmp_path / "anna-learned").iterdir()}
     assert names == {"before.wav", "after.wav", "learning.png", "report.json"}
     report = json.loads((tmp_path / "anna-learned" / "report.json").read_text("utf-8"))
     assert report["speaker"] == out.strip()
-    assert report["began_at"] == "slt"
+    assert report["began_at"] == "edith"
     assert report["nats_a_code"]["after"] <= report["nats_a_code"]["before"] + 1e-3
     assert main(["voice", "show", "anna", "--model", "bundled"]) == 0
     assert capsys.readouterr().out == out

@@ -185,17 +185,17 @@ def test_where_voices_lie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 def test_names(library: VoiceLibrary, config: Config) -> None:
     library.save(ANNA)
     library.save(ME)
-    assert find_voice(None, config, library).label == "rms"
+    assert find_voice(None, config, library).label == "clara"
     assert find_voice(None, config, library).parameters == {}
-    slt = find_voice("slt", config, library)
-    assert slt.parameters == {"spk_emb": config.defaults.speakers["slt"]}
+    edith = find_voice("edith", config, library)
+    assert edith.parameters == {"spk_emb": config.defaults.speakers["edith"]}
     assert find_voice("anna", config, library).parameters == {"spk_emb": "一二三"}
     assert find_voice("me", config, library).parameters == {
         "spk_smp": "四五六",
         "txt_smp": "my words",
     }
-    library.save(replace(ANNA, name="slt"))
-    assert find_voice("slt", config, library).parameters == {"spk_emb": "一二三"}
+    library.save(replace(ANNA, name="edith"))
+    assert find_voice("edith", config, library).parameters == {"spk_emb": "一二三"}
 
 
 def test_files(library: VoiceLibrary, config: Config, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_files(library: VoiceLibrary, config: Config, tmp_path: Path) -> None:
 
 
 def test_a_speaker_string(library: VoiceLibrary, config: Config) -> None:
-    string = config.defaults.speakers["rms"]
+    string = config.defaults.speakers["clara"]
     assert find_voice(f" {string}\n", config, library).parameters == {"spk_emb": string}
 
 
@@ -280,13 +280,13 @@ def test_bad_names_and_seeds(run: Run, tmp_path: Path) -> None:
 def test_list(run: Run) -> None:
     run("new", "--name", "anna", "--seed", "1")
     VoiceLibrary().save(ME)
-    VoiceLibrary().save(replace(ANNA, name="slt"))
+    VoiceLibrary().save(replace(ANNA, name="edith"))
     VoiceLibrary().folder.joinpath("broken.json").write_text("{", encoding="utf-8")
     status, out, err = run("list")
     assert status == 0
     lines = out.splitlines()
-    assert any(line.startswith("rms ") and "(default)" in line for line in lines)
-    assert any(line.startswith("slt ") and "hidden by yours" in line for line in lines)
+    assert any(line.startswith("clara ") and "(default)" in line for line in lines)
+    assert any(line.startswith("edith ") and "hidden by yours" in line for line in lines)
     assert any(line.split()[:3] == ["anna", "speaker", "yours,"] for line in lines)
     assert any(line.split()[:2] == ["me", "sample"] for line in lines)
     assert "broken.json" in err
@@ -305,7 +305,7 @@ def test_show(run: Run, config: Config) -> None:
     status, out, err = run("show", "me")
     assert (status, out) == (0, "四五六\n")
     assert "transcript: my words" in err
-    assert run("show", "rms")[1] == config.defaults.speakers["rms"] + "\n"
+    assert run("show", "clara")[1] == config.defaults.speakers["clara"] + "\n"
     status, out, err = run("show", "nobody")
     assert (status, out) == (1, "")
     assert "no voice is called 'nobody'" in err
@@ -364,12 +364,12 @@ def test_from_audio_refuses_bad_arguments_before_loading(
 
 
 def test_a_blend_is_printed_and_kept(run: Run, config: Config) -> None:
-    status, string, _ = run("blend", "rms=0.7", "slt=0.3", "--name", "mix")
+    status, string, _ = run("blend", "clara=0.7", "edith=0.3", "--name", "mix")
     assert status == 0
     assert VoiceLibrary().load("mix").speaker == string.strip()
-    assert find_voice("rms:0.7,slt:0.3", config, VoiceLibrary()).parameters == {
+    assert find_voice("clara:0.7,edith:0.3", config, VoiceLibrary()).parameters == {
         "spk_emb": string.strip()
     }
-    assert run("blend", "mix=1", "rms=2")[0] == 0
-    assert run("blend", "rms", "nobody")[0] == 1
-    assert run("blend", "rms,slt")[0] == 2
+    assert run("blend", "mix=1", "clara=2")[0] == 0
+    assert run("blend", "clara", "nobody")[0] == 1
+    assert run("blend", "clara,edith")[0] == 2

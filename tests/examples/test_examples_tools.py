@@ -66,13 +66,13 @@ def mcp_url(server: WholeServer) -> Iterator[str]:
 
 def test_wyoming_client(server: WholeServer, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"tcp://127.0.0.1:{server.wyoming_port}"
-    run("wyoming_client.py", TEXT, "We went home.", "--url", url, "--voice", "slt")
+    run("wyoming_client.py", TEXT, "We went home.", "--url", url, "--voice", "edith")
     waveform, rate = ChatTTS.read("wyoming.wav")
     assert rate == 24_000
     assert len(waveform) / rate > 1.0
     assert capsys.readouterr().out == f"wyoming.wav: {len(waveform) / rate:.2f} s\n"
     run("wyoming_client.py", "--url", url, "--voices")
-    assert "slt en" in capsys.readouterr().out
+    assert "edith en" in capsys.readouterr().out
     with pytest.raises(SystemExit) as end:
         run("wyoming_client.py", TEXT, "--url", url, "--voice", "nobody")
     assert "nobody" in str(end.value.code)

@@ -401,9 +401,9 @@ def test_subtitles_need_word_times_and_follow_the_sound(
 
 def test_roles_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "roles.toml"
-    path.write_text('Anna = "slt"\n[Bob]\nvoice = "rms"\nspeed = 3\ntempo = 1.1\n')
+    path.write_text('Anna = "edith"\n[Bob]\nvoice = "clara"\nspeed = 3\ntempo = 1.1\n')
     roles = read_roles(path)
-    assert (roles["Anna"].voice, roles["Bob"].voice) == ("slt", "rms")
+    assert (roles["Anna"].voice, roles["Bob"].voice) == ("edith", "clara")
     assert (roles["Bob"].style.speed, roles["Bob"].style.tempo) == (3, 1.1)
     for wrong, message in (
         ("Anna = 3", "Anna must be a voice"),
@@ -430,7 +430,7 @@ def velocity() -> Iterator[Chat]:
 @pytest.mark.slow
 def test_side_by_side_gives_the_samples_of_one_after_another(velocity: Chat) -> None:
     text = "A: Hello there.\nB: Good day to you.\nA: And a good night."
-    roles = {"A": Role("slt"), "B": Role("awb")}
+    roles = {"A": Role("edith"), "B": Role("miles")}
     sounds = []
     for count in (1, 4):
         settings = ReadSettings(voices=roles, side_by_side=count)

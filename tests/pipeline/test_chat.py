@@ -265,13 +265,13 @@ def test_the_bundled_voice_speaks_by_its_defaults(bundled: Chat) -> None:
     with Recording(bundled) as recording:
         waveforms = bundled.infer("Hello, how are you?", params_infer_code=params)
     request = next(r for r in recording.requests if r.key.kind is Pass.CODE)
-    rms = bundled.config.defaults.speakers["rms"]
-    np.testing.assert_array_equal(request.prompt.speaker, bundled.speaker.vector(rms))
+    clara = bundled.config.defaults.speakers["clara"]
+    np.testing.assert_array_equal(request.prompt.speaker, bundled.speaker.vector(clara))
     assert request.sampling.repetition_penalty == 1.0  # the checkpoint's, not the published 1.05
     assert waveforms.finish_reasons == ["stop"]
     assert 0.4 < len(waveforms[0]) / 24_000 < 4
     named = bundled.infer(
-        "Hello, how are you?", params_infer_code={"manual_seed": 1, "spk_emb": "rms"}
+        "Hello, how are you?", params_infer_code={"manual_seed": 1, "spk_emb": "clara"}
     )
     assert equal(waveforms, named)
 
@@ -347,7 +347,7 @@ def test_a_table_of_homophones(tmp_path: Path) -> None:
 
 
 def test_the_error_for_an_unknown_speaker_names_the_known_ones(bundled: Chat) -> None:
-    with pytest.raises(VoiceError, match="rms, slt"):
+    with pytest.raises(VoiceError, match="clara, edith"):
         speak(bundled, "Good morning.", spk_emb="anna")
 
 

@@ -22,7 +22,7 @@ def chat() -> Chat:
 
 
 @pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.name)
-@pytest.mark.slow_for("greedy", "slt", "two-utterances")
+@pytest.mark.slow_for("greedy", "edith", "two-utterances")
 def test_the_same_sound(chat: Chat, reference: Reference) -> None:
     expected, sample_rate = ChatTTS.read(reference.path)
     assert sample_rate == 24_000

@@ -9,7 +9,7 @@ import pytest
 
 from ChatTTS.core import Chat
 from ChatTTS.text import prepare
-from recipes.bundled_voice.speech_metrics import recognise, word_errors
+from recipes.voice.evaluation.speech_metrics import recognise, word_errors
 
 from ..support.spoken_examples import all_examples, page_examples, teacher_seconds
 

@@ -1,4 +1,4 @@
-"""The measurements of the bundled voice's evaluation, on sounds with known results."""
+"""The measurements of the voice's evaluation, on sounds with known results."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from recipes.bundled_voice import behaviour, evaluate, intelligibility, voice_similarity
-from recipes.bundled_voice.report import table, write_report
-from recipes.bundled_voice.speech_metrics import (
+from recipes.voice.evaluation import behaviour, evaluate, heldout, voice_similarity
+from recipes.voice.evaluation.report import table, write_report
+from recipes.voice.evaluation.speech_metrics import (
     VoiceSimilarity,
     edits,
     silences,
@@ -20,7 +20,8 @@ from recipes.bundled_voice.speech_metrics import (
     word_errors,
     words,
 )
-from recipes.bundled_voice.subject import Subject
+from recipes.voice.evaluation.subject import Subject
+from recipes.voice.styles import CAST
 
 RATE = 24_000
 
@@ -155,9 +156,9 @@ def test_what_refining_adds_is_counted() -> None:
 
 def test_sentences_are_strung_together_in_their_order() -> None:
     lines = ["is it one?", "two and three.", "four, or five.", "six."]
-    assert intelligibility.strings(lines, 6) == ["is it one, two and three.", "four, or five, six."]
-    assert intelligibility.strings(["a b c d.", "e."], 4) == ["a b c d."]  # e is too short alone
-    assert intelligibility.strings([]) == []
+    assert heldout.strings(lines, 6) == ["is it one, two and three.", "four, or five, six."]
+    assert heldout.strings(["a b c d.", "e."], 4) == ["a b c d."]  # e is too short alone
+    assert heldout.strings([]) == []
 
 
 def test_faults_of_requests_are_named() -> None:
@@ -171,10 +172,10 @@ def test_faults_of_requests_are_named() -> None:
 
 def test_a_table_has_lines_for_measured_parts_only(tmp_path: Path) -> None:
     assert table({}).count("\n") == 2
-    voice = {"to": dict.fromkeys(("rms", "slt", "awb", "kal16"), 0.1), "steady": 0.9}
+    voice = {"to": dict.fromkeys(CAST, 0.1), "steady": 0.9}
     voice |= {"identified": 100.0, "identified_from_sample": 95.0}
-    results = {"similarity": dict.fromkeys(("rms", "slt", "awb", "kal16"), voice)}
+    results = {"similarity": dict.fromkeys(CAST, voice)}
     write_report(results, tmp_path)
-    assert table(results).count("recognised | 100.0 %") == 4
+    assert table(results).count("recognised | 100.0 %") == len(CAST)
     pytest.importorskip("matplotlib")
     assert (tmp_path / "similarity.png").stat().st_size > 1000

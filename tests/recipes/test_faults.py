@@ -8,9 +8,9 @@ import torch
 
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.pipeline.faults import FaultFinder, FaultKind, Limits
-from recipes.bundled_voice.counter_rng import CounterRng
-from recipes.bundled_voice.faults import Reader, Tap, cases, changed, rates
-from recipes.bundled_voice.subject import Subject
+from recipes.voice.counter_rng import CounterRng
+from recipes.voice.evaluation.faults import Reader, Tap, cases, changed, rates
+from recipes.voice.evaluation.subject import Subject
 
 LINE = "we went to the market, to buy some bread."
 OTHER = "she put the flowers in a glass of water."

@@ -19,13 +19,13 @@ from ChatTTS.errors import AssetError, ConfigError
 from ChatTTS.voice_learning.language_model import LanguageModel
 from ChatTTS.voice_learning.likelihood import unlikelihood
 from ChatTTS.voice_learning.sequences import code_batch
-from recipes.bundled_voice.checkpoints import read_position
-from recipes.bundled_voice.training import Budget
 from recipes.fine_tune import __main__ as command
 from recipes.fine_tune import corpus, export, task
 from recipes.fine_tune.corpus import Corpus, Line, path_of, sequences_of
 from recipes.fine_tune.model import TunedModel
 from recipes.fine_tune.run import Run, Settings
+from recipes.voice.checkpoints import read_position
+from recipes.voice.training import Budget
 
 from ..support.adapter_tools import MODEL
 from ..support.chat_tools import TEXT, speak
@@ -254,7 +254,7 @@ def test_a_voice_from_recordings_to_an_evaluation(tmp_path: Path) -> None:
     for name, text in zip("abcd", texts, strict=True):
         (folder / f"{name}.txt").write_text(text, "utf-8")
     chat.unload()
-    settings = Settings(str(folder), name="anna", rehearsed=4, speaker="rms", tokens=1500)
+    settings = Settings(str(folder), name="anna", rehearsed=4, speaker="clara", tokens=1500)
     steps = Budget(steps=2)
     run = Run(tmp_path / "out", settings, CPU, steps, 0, decoder_budget=steps, with_decoder=True)
     command.run_stage("all", run)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recipes.bundled_voice.guarded import Heard, Spoken, listen, measure, table
-from recipes.bundled_voice.subject import Subject
+from recipes.voice.evaluation.guarded import Heard, Spoken, listen, measure, table
+from recipes.voice.evaluation.subject import Subject
 
 NOTHING = np.zeros(0, dtype=np.float32)
 

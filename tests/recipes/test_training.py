@@ -1,4 +1,4 @@
-"""The bundled voice's recipe: the training loop, and the command."""
+"""The loop that trains every stage of every recipe."""
 
 from __future__ import annotations
 
@@ -14,26 +14,11 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from ChatTTS.config import VocosConfig
 from ChatTTS.errors import AssetError, ConfigError
-from recipes.bundled_voice import __main__ as command
-from recipes.bundled_voice.checkpoints import load_average, read_origin, read_position
-from recipes.bundled_voice.features import MEL
-from recipes.bundled_voice.training import (
-    Budget,
-    Moment,
-    Objective,
-    Schedule,
-    generator_for,
-)
-from recipes.bundled_voice.types import Spoken
+from recipes.voice.checkpoints import load_average, read_origin, read_position
+from recipes.voice.training import Budget, Moment, Objective, Schedule, generator_for
 
-from ..support.recipe_tools import CPU, SMALL, lines, tones, trained
-
-
-@pytest.fixture(scope="module")
-def corpus() -> list[Spoken]:
-    return tones()
+from ..support.recipe_tools import CPU, lines, trained
 
 
 class Line:
@@ -243,78 +228,3 @@ def test_generators_are_functions_of_their_numbers() -> None:
 
     assert draw(1, 2) == draw(1, 2)
     assert len({tuple(draw(seed, step)) for seed in range(4) for step in range(4)}) == 16
-
-
-# The command
-
-
-@pytest.fixture
-def recipe(corpus: list[Spoken], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command, on this corpus and with small networks."""
-    monkeypatch.setattr(command, "Corpus", lambda seed, count, folder: corpus[:count])
-    monkeypatch.setattr("recipes.bundled_voice.codec.CODEC", SMALL)
-    small = VocosConfig(mel=MEL, dim=16, intermediate_dim=32, num_layers=1)
-    monkeypatch.setattr("recipes.bundled_voice.vocoder.VOCODER", small)
-    monkeypatch.setattr(
-        "logging.basicConfig", lambda **_: None
-    )  # the tests' own handlers stay in place
-
-
-def run(*arguments: str, out: Path) -> int:
-    return command.main([*arguments, "--out", str(out), "--device", "cpu", "--utterances", "5"])
-
-
-@pytest.mark.usefixtures("recipe")
-@pytest.mark.slow
-def test_stages_follow_one_another(tmp_path: Path) -> None:
-    assert run("codec", "--steps", "2", out=tmp_path) == 0
-    assert run("vocoder", "--steps", "2", out=tmp_path) == 0
-    for stage in ("codec", "vocoder"):
-        assert read_position(tmp_path / f"{stage}.safetensors").step == 2
-
-
-@pytest.mark.usefixtures("recipe")
-def test_a_stage_without_the_one_before_says_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert run("vocoder", "--steps", "2", out=tmp_path) == 1
-    assert "train the stage 'codec' first" in caplog.text
-
-
-@pytest.mark.usefixtures("recipe")
-def test_all_stops_where_the_run_ends(tmp_path: Path) -> None:
-    assert run("all", "--run-minutes", "1e-9", out=tmp_path) == 0
-    assert (tmp_path / "codec.safetensors").exists()
-    assert not (tmp_path / "vocoder.safetensors").exists()
-
-
-@pytest.mark.parametrize("minutes", [["--minutes", "100"], []])
-def test_minutes_of_all_stages_are_divided(minutes: list[str]) -> None:
-    args = command._parser().parse_args(["all", "--out", "x", *minutes])
-    budgets = [command.budget_of(stage, args) for stage in command.STAGES if stage.share]
-    assert sum(budget.minutes or 0 for budget in budgets) == pytest.approx(100 if minutes else 240)
-
-
-def test_minutes_of_one_stage_are_its_own() -> None:
-    args = command._parser().parse_args(["gpt", "--out", "x", "--minutes", "100"])
-    (gpt,) = (stage for stage in command.STAGES if stage.name == "gpt")
-    assert command.budget_of(gpt, args) == Budget(minutes=100)
-
-
-@pytest.mark.parametrize("wrong", ["--steps 0", "--seed -1", "--utterances 0", "--threads x"])
-def test_numbers_that_make_no_sense_are_refused(
-    wrong: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        command._parser().parse_args(["all", "--out", "x", *wrong.split()])
-    assert wrong.split()[0] in capsys.readouterr().err
-
-
-def test_every_stage_has_its_function() -> None:
-    assert [stage.name for stage in command.chosen_stages("all")] == [
-        "data", "codec", "vocoder", "gpt", "decoder", "export", "evaluate"
-    ]  # fmt: skip
-    assert [stage.name for stage in command.chosen_stages("gpt")] == ["data", "gpt"]
-    assert [stage.name for stage in command.chosen_stages("export")] == ["export"]
-    for stage in command.STAGES:
-        assert callable(stage.function_of_run())

@@ -21,13 +21,13 @@ from ChatTTS.model.generation import Cancellation
 from ChatTTS.params import InferCodeParams
 from ChatTTS.pipeline import frame_generation
 from ChatTTS.voice_learning.recordings import read_recordings
-from recipes.bundled_voice.checkpoints import read_position
-from recipes.bundled_voice.decoder import DecoderSettings
-from recipes.bundled_voice.training import Budget
 from recipes.fine_tune import decoder, export, task
 from recipes.fine_tune.corpus import Corpus, Line, path_of
 from recipes.fine_tune.decoder import DecoderTuning, Example
 from recipes.fine_tune.run import Run
+from recipes.voice.checkpoints import read_position
+from recipes.voice.mel_decoder import DecoderSettings
+from recipes.voice.training import Budget
 
 from ..support.adapter_tools import MODEL
 from ..support.chat_tools import LIVELY, TEXT, equal, speak

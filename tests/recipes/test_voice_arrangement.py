@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from recipes.bundled_voice.counter_rng import CounterRng
-from recipes.bundled_voice.types import FRAME_SAMPLES, SAMPLE_RATE
 from recipes.voice.arrangement import (
     LAUGH,
     LBREAK,
@@ -22,9 +20,11 @@ from recipes.voice.arrangement import (
     frame_starts,
     symbols_of,
 )
+from recipes.voice.counter_rng import CounterRng
 from recipes.voice.laughs import LAUGH_PHONEMES
 from recipes.voice.styles import VOICES
 from recipes.voice.takes import TEACHER_FRAME, Line, Take
+from recipes.voice.units import FRAME_SAMPLES, SAMPLE_RATE
 
 NONE = TagShares(inner=0, replacing=0, border=0, before=0, after=0)
 

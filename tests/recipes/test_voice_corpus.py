@@ -79,7 +79,7 @@ def test_speeds_step_by_eight_percent(plan: Plan) -> None:
 
 
 def test_random_speakers_spread_as_the_statistics_say(plan: Plan) -> None:
-    from recipes.bundled_voice.counter_rng import CounterRng
+    from recipes.voice.counter_rng import CounterRng
 
     places = np.stack([drawn_place(CounterRng(0, index)) for index in range(2000)])
     assert np.allclose(places.std(axis=0), RANDOM_SPREAD, atol=0.05)

@@ -1,13 +1,16 @@
-"""The new recipe's Llama against the plain one, which computes everything in float32."""
+"""The recipe's Llama against transformers', and against one that computes all in float32."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
+from ChatTTS.model.llama import llama_config
 from ChatTTS.model.llama_config import LlamaShape
-from recipes.bundled_voice import llama as plain
+from ChatTTS.model.transformers_import import importing_transformers
 from recipes.voice.llama import Guidance, Llama
+
+from ..support import plain_llama as plain
 
 SHAPE = LlamaShape(
     hidden_size=32,
@@ -76,3 +79,36 @@ def test_in_bfloat16_it_stays_near(
     wanted, _, other = reference(x, plain.Guidance(spoken, (1,), 2))
     assert (hidden.float() - wanted).abs().mean() < 0.02
     assert loss.item() == pytest.approx(other.item(), rel=0.01)
+
+
+def test_it_is_that_of_transformers() -> None:
+    with importing_transformers():
+        from transformers import LlamaModel
+
+    torch.manual_seed(0)
+    ours = Llama(SHAPE)
+    for parameter in ours.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    theirs = LlamaModel(llama_config(SHAPE)).eval()  # type: ignore[no-untyped-call]
+    loaded = theirs.load_state_dict(ours.state_dict(), strict=False)
+    assert not loaded.unexpected_keys
+    assert loaded.missing_keys == ["embed_tokens.weight"]
+    x = torch.randn(2, 11, SHAPE.hidden_size)
+    with torch.no_grad():
+        expected = theirs(inputs_embeds=x).last_hidden_state
+        fused, _, _ = ours(x)
+    torch.testing.assert_close(fused, expected, rtol=1e-4, atol=1e-4)
+    trained, _, _ = ours(x)  # with gradients by all the scores
+    assert trained.requires_grad
+    torch.testing.assert_close(trained.detach(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_guidance_is_minus_the_log_of_the_attention_wanted() -> None:
+    torch.manual_seed(0)
+    scores = torch.randn(1, 3, 6, 6).masked_fill(~torch.ones(6, 6).tril().bool(), -1e4)
+    spoken = torch.full((1, 6, 2), -1)
+    spoken[0, 4] = torch.tensor([1, 2])
+    attention = scores[0, :, 4].softmax(-1)
+    expected = -attention[:, 1:3].sum(-1).log().mean()
+    torch.testing.assert_close(plain.guidance_loss(scores, spoken), expected)
+    assert plain.guidance_loss(scores, torch.full((1, 6, 2), -1)) == 0

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from ChatTTS.front_ends import front_end_named
 from ChatTTS.model.tokenizer import code_prompt
 from ChatTTS.voice_learning.sequences import IGNORED
-from recipes.bundled_voice.types import RefinePair
 from recipes.voice.arrangement import Utterance
 from recipes.voice.batches import Mixture, Order, Steps, speech_batch
 from recipes.voice.coded import (
@@ -28,24 +27,13 @@ from recipes.voice.coded import (
 )
 from recipes.voice.growing import GrowingCorpus
 from recipes.voice.prompts import Prompts, latest_symbols, spoken_positions
+from recipes.voice.refining import RefinePair
 from recipes.voice.styles import CAST, COORDINATES, VOICES, StyleSpace, mixture, speaker_vector
 from recipes.voice.takes import Line, Take
 
+from ..support.recipe_tools import make_item as item
+
 END = 625
-
-
-def item(
-    symbols: tuple[str, ...] = ("h", "ˈ", "A", "[laugh]", "."),
-    frames: int = 9,
-    person: int = NOBODY,
-    seed: int = 0,
-) -> Coded:
-    random = np.random.default_rng(seed)
-    starts = np.sort(random.integers(0, frames, len(symbols))).astype(np.int32)
-    starts[0] = 1
-    codes = random.integers(0, END, (frames, 4)).astype(np.int16)
-    place = random.standard_normal(COORDINATES).astype(np.float32)
-    return Coded(symbols, np.maximum.accumulate(starts), codes, place, person, 3)
 
 
 def silent(weights: NDArray[np.float64], pace: float = 1.0) -> Take:

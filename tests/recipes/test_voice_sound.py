@@ -1,4 +1,4 @@
-"""The new voice's stages that need only sound: codec and vocoder."""
+"""The stages that need only sound: codec and vocoder."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ChatTTS.config import QuantizerConfig, VocosConfig
 from ChatTTS.model.dvae import DVAE
 from ChatTTS.model.quantizer import Quantizer
 from ChatTTS.model.vocoder import Vocoder
-from recipes.bundled_voice.adversary import Discriminator
-from recipes.bundled_voice.checkpoints import load_average
-from recipes.bundled_voice.features import MEL, log_mel, samples_of, spread
-from recipes.bundled_voice.training import Budget, Moment, Schedule, generator_for
+from recipes.voice.adversary import Discriminator
+from recipes.voice.checkpoints import load_average
 from recipes.voice.codec import CodecSettings, CodecTask, copied, quantize, start_codec
-from recipes.voice.pieces import FLOOR, Trimmed, audible, drawn_pieces
+from recipes.voice.features import MEL, log_mel, samples_of
+from recipes.voice.pieces import FLOOR, Trimmed, audible, drawn_pieces, spread
 from recipes.voice.styles import VOICES
 from recipes.voice.takes import TEACHER_FRAME, Line, Take
+from recipes.voice.training import Budget, Moment, Schedule, generator_for
 from recipes.voice.vocoder import VocoderSettings, VocoderTask
 
 from ..support.recipe_tools import CPU, SMALL, lines, tones, trained
@@ -41,7 +41,7 @@ def corpus() -> list[Take]:
     """Tones of whole frames, with two frames of silence at both ends."""
     found = []
     for tone in tones():
-        samples = tone.samples[: len(tone.samples) // TEACHER_FRAME * TEACHER_FRAME].copy()
+        samples = tone[: len(tone) // TEACHER_FRAME * TEACHER_FRAME].copy()
         samples[: 2 * TEACHER_FRAME] = samples[-2 * TEACHER_FRAME :] = 0
         found.append(take(samples, 2, 2))
     return found

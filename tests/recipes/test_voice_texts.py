@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recipes.bundled_voice.counter_rng import CounterRng
 from recipes.voice import texts
 from recipes.voice.arrangement import LAUGH
+from recipes.voice.counter_rng import CounterRng
 from recipes.voice.laughs import LAUGH_PHONEMES
 from recipes.voice.lines import LineShares, Sources, line, pairs_of_sounds
 from recipes.voice.refining import RefinePairs, plain

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ChatTTS.errors import EngineUnavailableError
-from recipes.bundled_voice.flite import teacher
-from recipes.bundled_voice.speech import speak_with_times
-from recipes.bundled_voice.subject import Subject
-from recipes.bundled_voice.types import DEFAULT_SPEED, VOICES
-from recipes.bundled_voice.word_truth import Placed, measure, place, table
+from recipes.voice.arrangement import Utterance
+from recipes.voice.evaluation.subject import Subject
+from recipes.voice.evaluation.taught import FOLDER, Taught, character_seconds
+from recipes.voice.evaluation.word_truth import Placed, measure, place, table
+from recipes.voice.lines import phonemes_of
+from recipes.voice.styles import CAST
 
 
 def test_figures_of_words() -> None:
@@ -23,29 +23,34 @@ def test_figures_of_words() -> None:
     assert line.split() == ["voice", "5", "3", "20.5", "38.0", "-6.5"]
 
 
-@pytest.fixture
-def _with_teacher() -> None:
-    try:
-        teacher()
-    except EngineUnavailableError as error:
-        pytest.skip(str(error))
+@pytest.mark.parametrize("text", ["We met, and so on.", "你好，我们走吧。"])
+def test_characters_begin_with_their_first_phoneme(text: str) -> None:
+    phonemes = phonemes_of(text)
+    # Each phoneme lasts a second.
+    starts = 24_000 * np.arange(len(phonemes))
+    said = Utterance(tuple(phonemes), starts, np.zeros(512, np.float32))
+    seconds = character_seconds(text, said)
+    assert len(seconds) == len(text)
+    assert (np.diff(seconds) >= 0).all()
+    first, second = (text.index(mark) for mark in (",.", "，。")[text[0] == "你"])
+    assert (seconds[0], seconds[first], seconds[second]) == (
+        0,
+        phonemes.index(","),
+        phonemes.index("."),
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_with_teacher")
+@pytest.mark.skipif(not (FOLDER / "teacher").is_dir(), reason=f"{FOLDER} has no teacher")
 def test_words_are_where_the_teacher_speaks_them(capsys: pytest.CaptureFixture[str]) -> None:
-    chat = Subject().load(use_vllm=False)
-    line = "we went to the market, and then we had some bread."
-    errors = [
-        abs(word.error)
-        for voice in VOICES
-        for word in place(chat, *speak_with_times(line, voice, DEFAULT_SPEED))
-    ]
-    assert len(errors) == 11 * len(VOICES)
+    chat, teacher = Subject().load(use_vllm=False), Taught()
+    line = "We went to the market, and then we had some bread."
+    errors = [abs(word.error) for voice in CAST for word in place(chat, teacher, line, voice)]
+    assert len(errors) == 11 * len(CAST)
     middle, most = np.percentile(errors, (50, 95))
     assert middle <= 40
     assert most <= 100
-    measure(chat, [line], 1, [DEFAULT_SPEED])
+    measure(chat, teacher, [line], 1, [5])
     printed = capsys.readouterr().out
     assert f"all{len(errors):17}" in printed
     assert "\n0 words have no frame" in printed

@@ -27,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder, shape = tmp_path_factory.mktemp("adapters"), shape_of(assets.locate("bundled").path)
     chat = Chat()
     chat.load_or_raise("bundled", device="cpu")
-    speaker = chat.config.defaults.speakers["slt"]
+    speaker = chat.config.defaults.speakers["edith"]
     given: dict[str, Any] = {"rank": 2, "strength": 0.15}
     folders = {
         "anna": save_adapter(folder / "a", shape, seed=1, speaker=speaker, **given),
@@ -54,11 +54,11 @@ def test_each_name_is_a_voice_of_its_own(client: httpx.Client, server: RunningSe
     plain, anna, bert = (ask(client, voice=v).content for v in (None, "anna", "bert"))
     assert len({plain, anna, bert}) == 3
     assert ask(client, adapter="anna").content == anna
-    assert ask(client, voice="slt", adapter="anna").content == anna  # its own speaker
+    assert ask(client, voice="edith", adapter="anna").content == anna  # its own speaker
     assert ask(client, voice="Anna").content == anna
-    assert ask(client, voice="anna", adapter="base").content == ask(client, voice="slt").content
+    assert ask(client, voice="anna", adapter="base").content == ask(client, voice="edith").content
     assert ask(client, adapter="base").content == plain
-    assert ask(client, voice="slt", adapter="bert").content not in (plain, anna, bert)
+    assert ask(client, voice="edith", adapter="bert").content not in (plain, anna, bert)
     listed = client.get("/v1/audio/voices").json()["voices"]
     assert {v["id"] for v in listed if v["kind"] == "adapter"} == {"anna", "bert"}
 
@@ -72,7 +72,7 @@ def test_an_alias_may_stand_for_one(server: RunningServer) -> None:
 
 
 def test_a_blend_does_not_drop_one(client: httpx.Client) -> None:
-    answer = ask(client, voice="slt:0.5,Anna:0.5")
+    answer = ask(client, voice="edith:0.5,Anna:0.5")
     assert answer.status_code == 400
     assert "'Anna' is an adapter" in answer.json()["error"]["message"]
 
@@ -104,7 +104,7 @@ def test_unknown_names_are_told(client: httpx.Client) -> None:
 
 
 def test_uploads_do_not_take_their_names(client: httpx.Client, server: RunningServer) -> None:
-    speaker = server.chat.config.defaults.speakers["rms"]
+    speaker = server.chat.config.defaults.speakers["clara"]
     body = {"name": "Anna", "consent": "mine", "speaker": speaker}
     assert client.post("/v1/audio/voices", json=body).status_code == 400
     # Nor where uploads may take names that the server gives, since the adapter would speak.

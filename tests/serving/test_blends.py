@@ -22,7 +22,7 @@ SHORT = "Good night."
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    with running_server(aliases={"af_bella": "slt"}) as running:
+    with running_server(aliases={"af_bella": "edith"}) as running:
         yield running
 
 
@@ -38,28 +38,28 @@ def ask(client: httpx.Client, voice: str) -> httpx.Response:
 
 
 def mixed(server: RunningServer, first: float, second: float) -> Any:
-    """Return the blend of rms and slt with these weights."""
+    """Return the blend of clara and edith with these weights."""
     speakers, speaker = server.chat.config.defaults.speakers, server.chat.speaker
     return blend(
-        [speaker.vector(speakers["rms"]), speaker.vector(speakers["slt"])], [first, second]
+        [speaker.vector(speakers["clara"]), speaker.vector(speakers["edith"])], [first, second]
     )
 
 
 def test_all_spellings_are_one_voice(server: RunningServer, client: httpx.Client) -> None:
-    spellings = ("rms:2,slt:1", "rms(2)+slt(1)", "RMS(2)+af_bella", "rms:0.5,slt:0.25")
+    spellings = ("clara:2,edith:1", "clara(2)+edith(1)", "RMS(2)+af_bella", "clara:0.5,edith:0.25")
     sounds = {ask(client, voice).content for voice in spellings}
     assert len(sounds) == 1
     with connected(server) as riva:
         settings = {"sample_rate_hz": 24_000, "custom_configuration": {"seed": "1"}}
         answer = riva.speech.synthesize(SHORT, voice_name=spellings[0], **settings)
     assert sounds == {answer.audio}
-    assert sounds.isdisjoint({ask(client, "rms").content, ask(client, "rms+slt").content})
-    string = server.service.voices.parameters("rms:2,slt:1")["spk_emb"]
+    assert sounds.isdisjoint({ask(client, "clara").content, ask(client, "clara+edith").content})
+    string = server.service.voices.parameters("clara:2,edith:1")["spk_emb"]
     assert np.allclose(server.chat.speaker.vector(string), mixed(server, 2, 1), atol=1e-3)
 
 
 @pytest.mark.parametrize(
-    ("voice", "code"), [("rms+nobody", "voice_not_found"), ("rms+", "invalid_request")]
+    ("voice", "code"), [("clara+nobody", "voice_not_found"), ("clara+", "invalid_request")]
 )
 def test_blends_that_cannot_be_made(client: httpx.Client, voice: str, code: str) -> None:
     answer = ask(client, voice)
@@ -72,8 +72,8 @@ def test_a_recording_cannot_be_blended(server: RunningServer, client: httpx.Clie
     library = VoiceLibrary(server.settings.voices)
     library.save(SavedVoice("me", width, "m", sample="x", transcript="x"))
     for answer in (
-        ask(client, "me+slt"),
-        client.post("/v1/audio/voices/combine", json=["me", "slt"]),
+        ask(client, "me+edith"),
+        client.post("/v1/audio/voices/combine", json=["me", "edith"]),
         client.post("/v1/audio/voices/combine", json="me"),
     ):
         assert answer.status_code == 400
@@ -81,7 +81,7 @@ def test_a_recording_cannot_be_blended(server: RunningServer, client: httpx.Clie
     library.remove("me")
 
 
-@pytest.mark.parametrize("voices", ["rms+slt", ["rms", "af_bella"], ["rms(3)", "slt(3)"]])
+@pytest.mark.parametrize("voices", ["clara+edith", ["clara", "af_bella"], ["clara(3)", "edith(3)"]])
 def test_combine_returns_a_file_that_the_command_reads(
     server: RunningServer, client: httpx.Client, tmp_path: Path, voices: Any
 ) -> None:
@@ -94,7 +94,7 @@ def test_combine_returns_a_file_that_the_command_reads(
     assert np.allclose(server.chat.speaker.vector(found.parameters["spk_emb"]), tensor, atol=1e-3)
 
 
-@pytest.mark.parametrize("voices", [[], ["", "slt"], ["slt"] * 9, 4])
+@pytest.mark.parametrize("voices", [[], ["", "edith"], ["edith"] * 9, 4])
 def test_what_combine_refuses(client: httpx.Client, voices: Any) -> None:
     assert client.post("/v1/audio/voices/combine", json=voices).status_code == 400
 
@@ -109,9 +109,9 @@ def save(client: httpx.Client, name: str, speaker: str) -> httpx.Response:
 
 
 def test_a_blend_is_saved_as_a_voice(client: httpx.Client) -> None:
-    assert save(client, "both of us", "rms:70,AF_Bella:30").json()["kind"] == "speaker"
-    assert ask(client, "both of us").content == ask(client, "rms:0.7,slt:0.3").content
-    for speaker in ("rms", "rms:0,slt:1", "rms+nobody", "hello"):
+    assert save(client, "both of us", "clara:70,AF_Bella:30").json()["kind"] == "speaker"
+    assert ask(client, "both of us").content == ask(client, "clara:0.7,edith:0.3").content
+    for speaker in ("clara", "clara:0,edith:1", "clara+nobody", "hello"):
         error = save(client, "wrong", speaker)
         assert error.status_code == 400, speaker
         assert error.json()["error"]["param"] == "speaker"
@@ -121,8 +121,8 @@ def test_the_list_tells_what_names_stand_for(client: httpx.Client) -> None:
     listed = client.get("/v1/audio/voices").json()
     meant = {voice["id"]: voice["stands_for"] for voice in listed["voices"]}
     kinds = {voice["id"]: voice["kind"] for voice in listed["voices"]}
-    assert (meant["af_bella"], meant["alloy"], meant["ash"], meant["rms"]) == (
-        *("slt", "rms", "slt"),
+    assert (meant["af_bella"], meant["alloy"], meant["ash"], meant["clara"]) == (
+        *("edith", "clara", "edith"),
         None,
     )
     assert all((meant[name] is not None) == (kind == "alias") for name, kind in kinds.items())

@@ -36,7 +36,7 @@ from ..support.websocket_tools import speaker
 
 TEXT = "The lamp was lit. Nobody knew why. We went home."
 SHORT = "We went home."
-VOICE = "slt"
+VOICE = "edith"
 SEED = 11
 # Defaults of ElevenLabs', Deepgram's and Cartesia's examples, of Riva's and of Kokoro's clients.
 VENDORS_NAMES = (

@@ -89,7 +89,7 @@ def test_a_full_disk_is_named_wherever_it_is_noticed(
 
     monkeypatch.setattr("ChatTTS.audio.files.write_file", full)
     with running_server(warm=False) as server:
-        form = {"name": "anna", "speaker": "rms:0.5,slt:0.5", "consent": "Anna agreed."}
+        form = {"name": "anna", "speaker": "clara:0.5,edith:0.5", "consent": "Anna agreed."}
         answer = httpx.post(f"{server.url}/v1/audio/voices", data=form, timeout=PATIENCE)
     assert (answer.status_code, answer.json()["error"]["code"]) == (507, "storage_failed")
     assert "delete voices" in answer.json()["error"]["message"]

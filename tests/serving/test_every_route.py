@@ -18,9 +18,9 @@ from ..support.serving_tools import PATIENCE, eventually
 Route = tuple[str, str]
 PATHS = {"{id}": "script-" + "0" * 24, "{name}": "nobody", "{model}": "tts-1"}
 VENDORS: list[Route] = [
-    *(("GET", path) for path in ("/v1/voices", "/v2/voices", "/v1/voices/slt", "/v1/user")),
-    *(("GET", path) for path in ("/voices", "/voices/slt", "/v1/audio/list_voices", "/")),
-    *(("POST", f"/v1/text-to-speech/slt{end}") for end in ("", "/stream", "/with-timestamps")),
+    *(("GET", path) for path in ("/v1/voices", "/v2/voices", "/v1/voices/edith", "/v1/user")),
+    *(("GET", path) for path in ("/voices", "/voices/edith", "/v1/audio/list_voices", "/")),
+    *(("POST", f"/v1/text-to-speech/edith{end}") for end in ("", "/stream", "/with-timestamps")),
     *(("POST", path) for path in ("/v1/speak", "/tts/bytes", "/tts/sse")),
     ("POST", "/v1/realtime/synthesis_sessions"),
 ]
@@ -115,7 +115,7 @@ def test_a_foreign_page_changes_and_speaks_nothing(
 
 
 @pytest.mark.parametrize("kind", ["multipart/mixed", "multipart/x; boundary=a", "text/plain", ""])
-@pytest.mark.parametrize("path", [SCRIPTS, "/tts", "/v1/speak", "/v1/text-to-speech/slt"])
+@pytest.mark.parametrize("path", [SCRIPTS, "/tts", "/v1/speak", "/v1/text-to-speech/edith"])
 def test_json_by_another_name_has_the_limits_of_json(
     path: str, kind: str, client: httpx.Client
 ) -> None:
@@ -131,7 +131,7 @@ def test_json_by_another_name_has_the_limits_of_json(
 
 def test_protocols_of_json_take_no_forms(client: httpx.Client) -> None:
     headers = {"Content-Type": "multipart/form-data; boundary=a"}
-    for path in ("/v1/speak", "/v1/text-to-speech/slt", "/tts/bytes"):
+    for path in ("/v1/speak", "/v1/text-to-speech/edith", "/tts/bytes"):
         answer = client.post(path, content=json.dumps(BODY), headers=headers)
         assert answer.status_code == 400, path
         assert "not a form" in answer.text

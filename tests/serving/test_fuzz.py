@@ -326,7 +326,7 @@ def ask(**fields: Any) -> bytes:
 def any_request(draw: random.Random) -> bytes:
     """Draw a message, a damaged message, or data that is no message."""
     given: dict[str, Any] = {
-        "voice_name": draw.choice(["", "slt", "x.slt", "nobody", "../x"]),
+        "voice_name": draw.choice(["", "edith", "x.edith", "nobody", "../x"]),
         "encoding": draw.choice([0, 1, 2, 3, 4, 20, 99]),
         "sample_rate_hz": draw.choice([0, 16_000, 44_100, -1, 2**31 - 1]),
         "language_code": draw.choice(["", "en-US", "zh-CN", "xx"]),
@@ -410,7 +410,7 @@ def untouched(home: Path) -> Iterator[None]:
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("names", [NAMES[::5], pytest.param(NAMES, marks=pytest.mark.slow)])
 def test_names_of_voices_over_rest(server: WholeServer, names: Sequence[str]) -> None:
-    consent = {"consent": "yes", "speaker": server.chat.config.defaults.speakers["slt"]}
+    consent = {"consent": "yes", "speaker": server.chat.config.defaults.speakers["edith"]}
     with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
         for name in names:
             kept = client.post("/v1/audio/voices", data=consent | {"name": name})
@@ -429,7 +429,7 @@ def test_names_of_voices_over_rest(server: WholeServer, names: Sequence[str]) ->
 def test_addresses_that_leave_the_folder(server: WholeServer, method: str) -> None:
     """The paths are sent unchanged; clients would resolve the dots themselves."""
     host, _, port = server.address.partition(":")
-    folders = ("/v1/audio/voices/", "/v1/audio/voices/slt/", "/", "/v1/models/")
+    folders = ("/v1/audio/voices/", "/v1/audio/voices/edith/", "/", "/v1/models/")
     for folder in folders:
         for name in ("../x", "../../x", "..%2fx", "..%5cx", "..;/x", "%2e%2e/x", "//x", "con"):
             with socket.create_connection((host, int(port)), PATIENCE) as connection:

@@ -104,7 +104,7 @@ def test_grpc_tells_it(server: RunningServer) -> None:
 
 
 def test_vendors_routes_tell_it(server: RunningServer) -> None:
-    path, voice = "/v1/text-to-speech/slt/stream", {"output_format": "pcm_24000"}
+    path, voice = "/v1/text-to-speech/edith/stream", {"output_format": "pcm_24000"}
 
     def spoken(text: str) -> httpx.Response:
         body = {"text": text, "model_id": "x", "seed": 1}
@@ -119,7 +119,7 @@ def context(text: str) -> dict[str, Any]:
     return {
         "model_id": "x",
         "transcript": text,
-        "voice": {"mode": "id", "id": "slt"},
+        "voice": {"mode": "id", "id": "edith"},
         "output_format": {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24_000},
         "context_id": "a",
         "seed": 1,

@@ -22,7 +22,7 @@ from ..support.server_tools import decoded
 from ..support.serving_tools import RunningServer, running_server
 
 SHORT = "Good night."
-ALIASES = {"alloy": "slt", "Kitchen Lamp": "awb", "English-US.Female-1": "slt"}
+ALIASES = {"alloy": "edith", "Kitchen Lamp": "miles", "English-US.Female-1": "edith"}
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +44,8 @@ def ask(client: httpx.Client, **fields: Any) -> httpx.Response:
 
 @pytest.fixture(scope="module")
 def spoken(client: httpx.Client) -> bytes:
-    """The sound of SHORT by the voice slt."""
-    return ask(client, voice="slt").content
+    """The sound of SHORT by the voice edith."""
+    return ask(client, voice="edith").content
 
 
 # ------------------------------------------------------------------ names
@@ -55,7 +55,7 @@ def spoken(client: httpx.Client) -> bytes:
 def test_any_model_is_taken_and_the_true_one_is_told(
     server: RunningServer, client: httpx.Client, spoken: bytes, model: str | None
 ) -> None:
-    answer = ask(client, voice="slt", model=model)
+    answer = ask(client, voice="edith", model=model)
     assert answer.content == spoken
     assert answer.headers["x-model"] == server.chat.config.defaults.name
 
@@ -121,14 +121,14 @@ def test_an_alias_of_nothing_stops_the_start(server: RunningServer) -> None:
 def test_display_names_of_any_script(
     server: RunningServer, client: httpx.Client, name: str
 ) -> None:
-    form = {"name": name, "consent": "agreed", "speaker": slt(server)}
+    form = {"name": name, "consent": "agreed", "speaker": edith(server)}
     assert client.post("/v1/audio/voices", data=form).json()["id"] == name
     assert name in [voice["id"] for voice in client.get("/v1/audio/voices").json()["voices"]]
     assert server.settings.voices is not None
     (file,) = server.settings.voices.glob("*.json")
     assert file.name.isascii()
     answer = ask(client, voice=f" {name.upper()}")
-    assert answer.content == ask(client, voice="slt").content
+    assert answer.content == ask(client, voice="edith").content
     assert client.delete(f"/v1/audio/voices/{name}").json()["id"] == name
     assert not list(server.settings.voices.iterdir())
 
@@ -166,18 +166,18 @@ def test_the_library_finds_only_files_that_it_names_itself(tmp_path: Any) -> Non
     assert library.load("Zoë B.").speaker == "x"
 
 
-@pytest.mark.parametrize("name", ["alloy", "Nova", "slt", "kitchen lamp"])
+@pytest.mark.parametrize("name", ["alloy", "Nova", "edith", "kitchen lamp"])
 def test_an_upload_takes_no_name_of_an_open_server(
     server: RunningServer, client: httpx.Client, name: str
 ) -> None:
-    form = {"name": name, "consent": "agreed", "speaker": slt(server)}
+    form = {"name": name, "consent": "agreed", "speaker": edith(server)}
     answer = client.post("/v1/audio/voices", data=form)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "name")
 
 
 def test_it_may_where_that_is_allowed(server: RunningServer) -> None:
     own: dict[str, Any] = {"chat": server.chat, "warm": False}
-    form = {"name": "nova", "consent": "agreed", "speaker": slt(server)}
+    form = {"name": "nova", "consent": "agreed", "speaker": edith(server)}
     with running_server(may_shadow=True, **own) as other:
         assert httpx.post(f"{other.url}/v1/audio/voices", data=form).status_code == 200
     with running_server(api_keys=("k",), **own) as other:
@@ -186,8 +186,8 @@ def test_it_may_where_that_is_allowed(server: RunningServer) -> None:
         assert answer.status_code == 200
 
 
-def slt(server: RunningServer) -> str:
-    return server.chat.config.defaults.speakers["slt"]
+def edith(server: RunningServer) -> str:
+    return server.chat.config.defaults.speakers["edith"]
 
 
 # ------------------------------------------------------------------ nothing to speak

@@ -17,7 +17,7 @@ def client() -> Iterator[httpx.Client]:
 
 
 def upload(client: httpx.Client, name: str) -> httpx.Response:
-    form = {"name": name, "speaker": "rms:0.5,slt:0.5", "consent": "Anna agreed."}
+    form = {"name": name, "speaker": "clara:0.5,edith:0.5", "consent": "Anna agreed."}
     return client.post("/v1/audio/voices", data=form)
 
 

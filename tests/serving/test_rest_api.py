@@ -210,9 +210,9 @@ def test_pages_of_other_hosts(strict: RunningServer, keyed: httpx.Client) -> Non
 
 def test_pages_of_other_hosts_change_nothing(client: httpx.Client, keyed: httpx.Client) -> None:
     foreign = {"Sec-Fetch-Site": "cross-site", "Origin": PAGE}
-    answer = client.delete("/v1/audio/voices/rms", headers=foreign)
+    answer = client.delete("/v1/audio/voices/clara", headers=foreign)
     assert (answer.status_code, error_of(answer)["code"]) == (403, "foreign_page")
-    assert keyed.delete("/v1/audio/voices/rms", headers=foreign).status_code == 404
+    assert keyed.delete("/v1/audio/voices/clara", headers=foreign).status_code == 404
 
 
 # ------------------------------------------------------------------ limits
@@ -293,7 +293,7 @@ def _client_name(server: RunningServer) -> str:
 
 
 def speaker_string(server: RunningServer) -> str:
-    return server.chat.config.defaults.speakers["slt"]
+    return server.chat.config.defaults.speakers["edith"]
 
 
 def test_the_life_of_a_voice(client: httpx.Client, server: RunningServer) -> None:
@@ -303,13 +303,13 @@ def test_the_life_of_a_voice(client: httpx.Client, server: RunningServer) -> Non
     assert made.json()["uploaded"]
     voices = {v["id"]: v for v in client.get("/v1/audio/voices").json()["voices"]}
     assert voices["anna_2"]["uploaded"]
-    assert not voices["slt"]["uploaded"]
+    assert not voices["edith"]["uploaded"]
     assert voices["alloy"]["kind"] == "alias"
     folder = server.settings.voices
     assert folder is not None
     kept = json.loads((folder / "anna_2.json").read_text())
     assert kept["consent"].endswith(": Anna agreed.")
-    assert ask(client, voice="anna_2", seed=1).content == ask(client, voice="slt", seed=1).content
+    assert ask(client, voice="anna_2", seed=1).content == ask(client, voice="edith", seed=1).content
     gone = client.delete("/v1/audio/voices/anna_2")
     assert gone.json() == {"id": "anna_2", "object": "audio.voice.deleted", "deleted": True}
     assert not list(folder.iterdir())

@@ -190,8 +190,8 @@ def test_the_configuration_lists_voices_that_can_be_asked_for(
 
 
 def test_a_voice_by_its_own_name(client: Client, server: RunningServer) -> None:
-    response = client.speech.synthesize(TEXT, voice_name="slt", **NATIVE)
-    assert same(samples(response.audio), to_int16(server.offline(TEXT, 5, "slt")))
+    response = client.speech.synthesize(TEXT, voice_name="edith", **NATIVE)
+    assert same(samples(response.audio), to_int16(server.offline(TEXT, 5, "edith")))
 
 
 def test_speed_and_unused_settings(client: Client, offline: Any) -> None:
@@ -222,18 +222,18 @@ def test_a_document_of_ssml_is_spoken(client: Client, offline: Any) -> None:
 
 
 def test_the_first_settings_hold_for_the_others(client: Client, server: RunningServer) -> None:
-    first = ask("  ", voice_name="slt", sample_rate_hz=RATE, id={"value": "a"})
+    first = ask("  ", voice_name="edith", sample_rate_hz=RATE, id={"value": "a"})
     second = tts.SynthesizeSpeechRequest(text=TEXT)
     third = tts.SynthesizeSpeechRequest(
-        text=TEXT, voice_name="rms", custom_configuration={"seed": "6"}, id={"value": "b"}
+        text=TEXT, voice_name="clara", custom_configuration={"seed": "6"}, id={"value": "b"}
     )
     chunks = list(client.stub.SynthesizeOnline(iter([first, second, third])))
     heard = {
         name: samples(b"".join(chunk.audio for chunk in chunks if chunk.id.value == name))
         for name in ("a", "b")
     }
-    assert same(heard["a"], to_int16(server.offline(TEXT, 5, "slt")))
-    assert same(heard["b"], to_int16(server.offline(TEXT, 6, "rms")))
+    assert same(heard["a"], to_int16(server.offline(TEXT, 5, "edith")))
+    assert same(heard["b"], to_int16(server.offline(TEXT, 6, "clara")))
 
 
 def test_a_text_is_complete_before_the_next_one_comes(client: Client, offline: Any) -> None:

@@ -390,8 +390,8 @@ def test_a_port_that_is_taken(server: RunningServer, tmp_path: Path) -> None:
 def test_another_voice_replaces_a_recording() -> None:
     data = ours.ZeroShotData(audio_prompt=b"first", transcript="its words")
     first = ours.SynthesizeSpeechRequest(text="one", language_code="en-US", zero_shot_data=data)
-    named = merge_settings(first, ours.SynthesizeSpeechRequest(text="two", voice_name="rms"))
-    assert (named.text, named.language_code, named.voice_name) == ("two", "en-US", "rms")
+    named = merge_settings(first, ours.SynthesizeSpeechRequest(text="two", voice_name="clara"))
+    assert (named.text, named.language_code, named.voice_name) == ("two", "en-US", "clara")
     assert not named.HasField("zero_shot_data")
     other = ours.SynthesizeSpeechRequest(zero_shot_data=ours.ZeroShotData(audio_prompt=b"other"))
     assert merge_settings(first, other).zero_shot_data == other.zero_shot_data

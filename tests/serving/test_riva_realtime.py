@@ -25,7 +25,7 @@ from ..support.server_tools import decoded
 from ..support.serving_tools import PATIENCE, RunningServer, running_server
 
 TEXT = "The sun was warm. We sat in the garden all day and read. It was late when we went home."
-ALIASES = {"English-US.Female-1": "slt"}
+ALIASES = {"English-US.Female-1": "edith"}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def server() -> Iterator[RunningServer]:
 @pytest.fixture(scope="module")
 def spoken(server: RunningServer) -> bytes:
     """The sound of TEXT that the library gives without a server."""
-    return to_int16(server.offline(TEXT, 5, "slt")).tobytes()
+    return to_int16(server.offline(TEXT, 5, "edith")).tobytes()
 
 
 def arguments(server: RunningServer, **options: Any) -> Namespace:
@@ -91,7 +91,7 @@ def test_it_gets_other_formats_and_a_silence(server: RunningServer) -> None:
 
 def test_it_lists_the_voices(server: RunningServer) -> None:
     voices = RealtimeClientTTS(arguments(server)).list_voices()
-    assert voices == {"en-US": {"voices": ["rms", "slt", "awb", "kal16"]}}
+    assert voices == {"en-US": {"voices": ["clara", "edith", "miles", "hugh"]}}
 
 
 def test_a_voice_that_does_not_exist_is_an_error_of_the_client(server: RunningServer) -> None:
@@ -162,8 +162,8 @@ def test_keys_and_secrets(server: RunningServer) -> None:
     own: dict[str, Any] = {"chat": server.chat, "warm": False, "extend": [add_to]}
     with running_server(api_keys=("k",), **own) as keyed:
         with pytest.raises(Exception, match="mint-api-key"):
-            synthesized(keyed, ["Hello."], voice="slt")
-        assert synthesized(keyed, ["Hello."], voice="slt", mint_api_key="k")
+            synthesized(keyed, ["Hello."], voice="edith")
+        assert synthesized(keyed, ["Hello."], voice="edith", mint_api_key="k")
         url = f"ws://{keyed.address}/v1/realtime"
         wrong: Any = ["realtime", "realtime-token.x"]
         for offered in (None, wrong):

@@ -43,7 +43,7 @@ def model(server: WholeServer) -> ToneModel:
 @pytest.fixture
 def client(server: WholeServer) -> Iterator[Speaker]:
     with speaker(server) as socket:
-        socket.say("session.config", voice="slt", seed=SEED)
+        socket.say("session.config", voice="edith", seed=SEED)
         yield socket
 
 
@@ -70,9 +70,9 @@ def by_riva(server: WholeServer, text: str, voice: str, seed: int) -> bytes:
 def test_a_document_has_the_same_samples_over_every_protocol(
     way: Way, server: WholeServer, model: ToneModel
 ) -> None:
-    expected = by_deepgram(server, TALK, "slt", SEED)
+    expected = by_deepgram(server, TALK, "edith", SEED)
     model.jobs.clear()
-    assert way(server, TALK, "slt", SEED) == expected
+    assert way(server, TALK, "edith", SEED) == expected
     assert model.said == SPOKEN
 
 
@@ -162,13 +162,13 @@ def test_a_document_counts_as_text(client: Speaker) -> None:
 def test_riva_tells_what_was_left_out_and_refuses_damaged_documents(server: WholeServer) -> None:
     with server.riva_client() as client:
         whole, call = client.stub.Synthesize.with_call(
-            tts.SynthesizeSpeechRequest(text=TALK, voice_name="slt"), timeout=PATIENCE
+            tts.SynthesizeSpeechRequest(text=TALK, voice_name="edith"), timeout=PATIENCE
         )
         (warning,) = json.loads(dict(call.initial_metadata())["x-warnings"])
         assert "<blink>" in warning
         assert whole.audio
         with pytest.raises(grpc.RpcError) as refused:
-            client.synthesize("<speak>One <b>two.</speak>", "slt")
+            client.synthesize("<speak>One <b>two.</speak>", "edith")
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
@@ -176,7 +176,7 @@ def test_draws_go_on_after_a_document_in_a_call(server: WholeServer, model: Tone
     with server.riva_client() as client:
         config = {"seed": "3"}
         texts = [TALK, "Five."]
-        assert list(client.synthesize_online(texts, "slt", custom_configuration=config))
+        assert list(client.synthesize_online(texts, "edith", custom_configuration=config))
     assert [job.first_utterance for job in model.jobs] == [0, 1, 2, 3, 4, 5]
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from ChatTTS.core import Chat
-from recipes.bundled_voice.training import Budget
 from recipes.fine_tune.corpus import Corpus, Line
 from recipes.fine_tune.run import Run, Settings
+from recipes.voice.training import Budget
 
 from .adapter_tools import MODEL
 

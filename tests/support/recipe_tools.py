@@ -1,22 +1,20 @@
-"""Helpers for the tests of the bundled voice's recipe: tones for speech, and small networks."""
+"""Helpers for the tests of the voice's recipe: tones for speech, random codes, small networks."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from ChatTTS.config import ConvNetConfig, DVAEConfig, MelConfig, QuantizerConfig
-from ChatTTS.model.dvae import DVAE
-from recipes.bundled_voice.gpt import NUM_CODES
-from recipes.bundled_voice.prompts import Coded
-from recipes.bundled_voice.speakers import voice_speaker
-from recipes.bundled_voice.training import Budget, train
-from recipes.bundled_voice.types import VOICES, Spoken
+from ChatTTS.config import ConvNetConfig, DVAEConfig, QuantizerConfig
+from recipes.voice.coded import NOBODY, Coded
+from recipes.voice.language_model import NUM_CODES
+from recipes.voice.styles import COORDINATES
+from recipes.voice.training import Budget, train
 
 CPU = torch.device("cpu")
 SMALL = DVAEConfig(
@@ -26,20 +24,20 @@ SMALL = DVAEConfig(
 )
 
 
-def tones() -> list[Spoken]:
+def tones() -> list[NDArray[np.float32]]:
     """Six short utterances of different lengths."""
     return [_tone(index, 0.4 + 0.1 * index) for index in range(6)]
 
 
-def _tone(index: int, seconds: float) -> Spoken:
+def _tone(index: int, seconds: float) -> NDArray[np.float32]:
     """Return a gliding tone with noise, which stands for speech."""
     random = np.random.default_rng(index)
     time = np.arange(int(seconds * 24_000)) / 24_000
     tone = np.sin(2 * np.pi * (150 + 80 * index % 400 + 60 * time) * time)
-    samples = (0.3 * tone + 0.02 * random.standard_normal(len(time))).astype(np.float32)
-    return Spoken(
-        "a tone.", "rms", 5, samples, np.zeros(7, np.int32), np.zeros(len(time) // 512, np.int8)
+    samples: NDArray[np.float32] = (0.3 * tone + 0.02 * random.standard_normal(len(time))).astype(
+        np.float32
     )
+    return samples
 
 
 def trained(task: Any, out: Path, budget: Budget, **options: Any) -> bool:
@@ -52,40 +50,16 @@ def lines(out: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / "log" / f"{name}.jsonl").read_text().splitlines()]
 
 
-def make_item(text: str = "hi you.", frames: int = 14, seed: int = 0, voice: str = "rms") -> Coded:
-    rng = np.random.default_rng(seed)
-    return Coded(
-        text=text,
-        voice=voice,
-        speed=3,
-        point=voice_speaker(voice).point,
-        is_voice=True,
-        codes=rng.integers(NUM_CODES, size=(frames, 4)).astype(np.int16),
-        starts=np.linspace(0, frames - 1, len(text)).astype(np.int32),
-        sounds=np.sort(rng.integers(5, size=frames)).astype(np.int8),
-    )
-
-
-def make_codec() -> tuple[DVAE, DVAEConfig]:
-    stack = ConvNetConfig(idim=16, odim=16, hidden=16, n_layer=1, bn_dim=16)
-    config = DVAEConfig(
-        encoder=replace(stack, odim=32),
-        decoder=stack,
-        vq=QuantizerConfig(dim=32),
-    )
-    return DVAE(config, MelConfig()).eval(), config
-
-
-def make_speech(count: int) -> list[Spoken]:
-    rng = np.random.default_rng(0)
-    return [
-        Spoken(
-            "hello.",
-            VOICES[n % 4],
-            n % 10,
-            (0.1 * rng.standard_normal(512 * (8 + n) + 100)).astype(np.float32),
-            np.arange(6, dtype=np.int32),
-            np.zeros(8 + n, dtype=np.int8),
-        )
-        for n in range(count)
-    ]
+def make_item(
+    symbols: tuple[str, ...] = ("h", "ˈ", "A", "[laugh]", "."),
+    frames: int = 9,
+    person: int = NOBODY,
+    seed: int = 0,
+) -> Coded:
+    """Return an utterance of random codes."""
+    random = np.random.default_rng(seed)
+    starts = np.sort(random.integers(0, frames, len(symbols))).astype(np.int32)
+    starts[0] = 1
+    codes = random.integers(0, NUM_CODES, (frames, 4)).astype(np.int16)
+    place = random.standard_normal(COORDINATES).astype(np.float32)
+    return Coded(symbols, np.maximum.accumulate(starts), codes, place, person, 3)

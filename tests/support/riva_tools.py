@@ -80,7 +80,7 @@ def ask(text: str = TEXT, **fields: Any) -> tts.SynthesizeSpeechRequest:
 def zero_shot(text: str = TEXT, **fields: Any) -> tts.SynthesizeSpeechRequest:
     """Make a zero-shot request, which has a recording."""
     data = tts.ZeroShotData(**{"transcript": "what is said"} | fields)
-    return ask(text, zero_shot_data=data, voice_name="rms")
+    return ask(text, zero_shot_data=data, voice_name="clara")
 
 
 def samples(audio: bytes) -> NDArray[np.int16]:

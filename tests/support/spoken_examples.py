@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import json
 import re
+import sys
+from pathlib import Path
 
 from .places import ROOT
 
@@ -37,17 +39,22 @@ def teacher_seconds() -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure all texts anew with the teacher (flite, see ``recipes/bundled_voice``)."""
+    """Measure all texts anew with the teacher, which ``recipes/voice/README.md`` says how to get.
+
+    The only argument is the folder that holds ``teacher/``.
+    """
     from ChatTTS.core import Chat
     from ChatTTS.text import prepare
-    from recipes.bundled_voice.speech import speak
+    from recipes.voice.evaluation.taught import FOLDER, Taught
+    from recipes.voice.styles import CAST
 
-    chat = Chat()
+    chat, teacher = Chat(), Taught(Path(sys.argv[1]) if sys.argv[1:] else FOLDER)
     chat.load_or_raise("bundled", device="cpu")
+    voice = next(iter(CAST))
     found = {}
     for text in all_examples():
         utterances = prepare(text, chat.normalizer)
-        samples = sum(len(speak(u.lower(), "rms").samples) for u in utterances)
+        samples = sum(len(teacher.speak(u, voice).samples) for u in utterances)
         found[text] = round(samples / 24_000, 2)
     TEACHER.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

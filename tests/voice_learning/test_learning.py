@@ -33,8 +33,8 @@ from ChatTTS.voice_learning.sequences import CodeSequence, code_sequence
 from ChatTTS.voice_learning.speaker_search import SearchSettings, SpeakerSearch, divided
 from ChatTTS.voice_learning.speaker_space import SpeakerSpace
 from ChatTTS.voices import SavedVoice, VoiceLibrary
-from recipes.bundled_voice.speech_metrics import voice_print
-from recipes.bundled_voice.texts import everyday_heldout
+from recipes.voice.evaluation import heldout
+from recipes.voice.evaluation.speech_metrics import voice_print
 
 from .test_reading import RATE, put, voice
 
@@ -117,7 +117,7 @@ def test_random_speakers_lie_within_the_bounds_and_all_else_is_brought_there() -
 def test_a_known_voice_has_a_place(bundled: Chat) -> None:
     speaker = bundled._loaded.speaker
     space = SpeakerSpace.of(speaker, torch.device("cpu"))
-    vector = speaker.vector(bundled.config.defaults.speakers["awb"])
+    vector = speaker.vector(bundled.config.defaults.speakers["miles"])
     assert torch.allclose(space.vectors(space.place(vector)), torch.from_numpy(vector), atol=5e-4)
     with pytest.raises(VoiceError, match="spk_stat"):
         SpeakerSpace.of(Speaker(8, "", torch.device("cpu")), torch.device("cpu"))
@@ -147,8 +147,8 @@ def test_wrong_transcripts_are_named(
     said: Say,
     tmp_path: Path,
 ) -> None:
-    waves = said("rms", 3)
-    vector = torch.from_numpy(bundled.speaker.vector(bundled.config.defaults.speakers["rms"]))
+    waves = said("clara", 3)
+    vector = torch.from_numpy(bundled.speaker.vector(bundled.config.defaults.speakers["clara"]))
     right, names = sequences_of(bundled, record(tmp_path / "right", waves))
     assert wrong_transcripts(language_model, right, names, vector) == []
     texts = (LINES[0], LINES[4], LINES[2])
@@ -163,7 +163,7 @@ def test_wrong_transcripts_are_named(
 
 def test_a_single_letter_is_not_judged(bundled: Chat, language_model: LanguageModel) -> None:
     """Backwards it is the same."""
-    vector = torch.from_numpy(bundled.speaker.vector(bundled.config.defaults.speakers["rms"]))
+    vector = torch.from_numpy(bundled.speaker.vector(bundled.config.defaults.speakers["clara"]))
     codes = np.random.default_rng(0).integers(625, size=(50, 4))
     only = code_sequence(bundled._loaded.tokenizer, "o", codes, prompt="[speed_5]")
     assert wrong_transcripts(language_model, [only], ["0.wav"], vector) == []
@@ -232,7 +232,7 @@ def test_a_search_makes_held_out_speech_likelier_and_repeats(
     said: Say,
     tmp_path: Path,
 ) -> None:
-    made, _ = sequences_of(bundled, record(tmp_path, said("slt", 3)))
+    made, _ = sequences_of(bundled, record(tmp_path, said("edith", 3)))
     space = SpeakerSpace.of(bundled._loaded.speaker, language_model.device)
     settings = SearchSettings(most_steps=10, every=5, positions=256)
     division = divided(made, 1, settings)
@@ -258,7 +258,7 @@ def test_the_likelihood_is_that_of_generation(bundled: Chat, language_model: Lan
         code_sequence(tokenizer, text, rng.integers(625, size=(n, 4)), prompt="[speed_5]")
         for text, n in ((LINES[0], 6), (LINES[1], 11))
     ]
-    vector = torch.from_numpy(bundled.speaker.vector(bundled.config.defaults.speakers["rms"]))
+    vector = torch.from_numpy(bundled.speaker.vector(bundled.config.defaults.speakers["clara"]))
     both, frames = unlikelihoods(language_model, made, [vector, vector])
     alone, _ = unlikelihoods(language_model, made[:1], [vector])
     assert frames.tolist() == [6, 11]
@@ -312,7 +312,7 @@ def test_a_random_speaker_is_recovered_from_its_speech(
 def test_two_people_are_refused_unless_the_caller_knows_better(
     bundled: Chat, said: Say, tmp_path: Path
 ) -> None:
-    waves = [*said("rms", 3), *said("slt", 6)[3:]]
+    waves = [*said("clara", 3), *said("edith", 6)[3:]]
     folder = record(tmp_path, waves)
     with pytest.raises(VoiceError, match=r"several people.*one_speaker"):
         voices.learn(bundled, folder, show_tqdm=False)
@@ -330,7 +330,7 @@ def test_a_speaker_between_two_voices_is_told_and_its_sound_agrees(
     """
     torch.manual_seed(1000)
     between = bundled.sample_random_speaker()
-    texts = tuple(everyday_heldout()[60:68])
+    texts = tuple(heldout.everyday()[60:68])
     params = {"spk_emb": between, "manual_seed": 1, "show_tqdm": False}
     waves = [
         bundled.infer([text], skip_refine_text=True, params_infer_code=params)[0] for text in texts
@@ -371,7 +371,7 @@ def test_damaged_voices_of_the_library_are_passed_over(
     bundled: Chat, caplog: pytest.LogCaptureFixture
 ) -> None:
     speaker = bundled._loaded.speaker
-    good = bundled.config.defaults.speakers["slt"]
+    good = bundled.config.defaults.speakers["edith"]
     assert usable_speakers({"anna": good, "bert": good[:-3]}, speaker) == {"anna": good}
     assert "'bert'" in caplog.text
 
@@ -389,7 +389,7 @@ def test_learning_in_inference_mode(
     """As scripts call the published package."""
     quick = SearchSettings(starts=1, candidates=2, most_steps=1, every=1, positions=256)
     monkeypatch.setattr(speaker_search, "SearchSettings", lambda: quick)
-    folder = record(tmp_path, said("slt", 2))
+    folder = record(tmp_path, said("edith", 2))
     with torch.inference_mode():
         found = voices.learn(bundled, folder, from_sample=True, show_tqdm=False)
         assert torch.is_inference_mode_enabled()

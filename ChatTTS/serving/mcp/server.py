@@ -28,8 +28,9 @@ from .folder import ToolFolder
 from .spoken import CLIENT, Spoken, Wish, encoded, speak
 
 _ABOUT = (
-    "Speaks texts. `voice` is a name of list_voices, or a blend such as rms:0.7,slt:0.3. The same "
-    "seed and text give the same speech. Files are named relative to the folder of this server."
+    "Speaks texts. `voice` is a name of list_voices, or a blend such as clara:0.7,edith:0.3. The "
+    "same seed and text give the same speech. Files are named relative to the folder of this "
+    "server."
 )
 _MOST_PARTS = 10_000  # values of a message, besides the commas of its text
 _NO_FOLDER = "this server keeps no files: its user has to start it with --folder"

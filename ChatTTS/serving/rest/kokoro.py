@@ -48,7 +48,7 @@ def kokoro_routes(service: SpeechService) -> APIRouter:
     )
     async def combine(
         voices: Annotated[
-            str | list[str], Body(examples=["rms+slt", "rms(2)+slt(1)", ["rms", "slt"]])
+            str | list[str], Body(examples=["clara+edith", "clara(2)+edith(1)", ["clara", "edith"]])
         ],
     ) -> Response:
         """Speak with a blend by giving the same text as the voice of a request. The file is for

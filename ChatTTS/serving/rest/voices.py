@@ -56,8 +56,8 @@ def voice_routes(service: SpeechService) -> APIRouter:
         speaker: Annotated[
             str | None,
             Form(
-                description="A speaker string, or a blend such as rms:0.7,slt:0.3, in place of a "
-                "recording."
+                description="A speaker string, or a blend such as clara:0.7,edith:0.3, in place "
+                "of a recording."
             ),
         ] = None,
     ) -> VoiceEntry:
@@ -134,7 +134,9 @@ def _speaker_string(voices: Voices, speaker: str) -> str:
         return speaker
     try:
         if parse_blend(speaker) is None:
-            raise VoiceError("speaker is no speaker string, and no blend such as rms:0.7,slt:0.3")
+            raise VoiceError(
+                "speaker is no speaker string, and no blend such as clara:0.7,edith:0.3"
+            )
         return voices.parameters(speaker)["spk_emb"]
     except (VoiceError, UnknownVoiceError) as error:
         raise BadRequestError(str(error), param="speaker") from error

@@ -52,7 +52,7 @@ def replica(chat: Chat, fingerprint: Fingerprint) -> Replica:
 
 @pytest.fixture
 def job(chat: Chat) -> SpeechJob:
-    voice = {"spk_emb": chat.config.defaults.speakers["slt"]}
+    voice = {"spk_emb": chat.config.defaults.speakers["edith"]}
     return SpeechJob("We went home. It was late.", voice, SHORT, 3, low_latency=True)
 
 

@@ -31,10 +31,10 @@ from ...support.vendor_tools import EXTEND, SEED, TEXT, VOICE, post, talker
 from ...support.websocket_tools import brief_chat
 
 RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24_000}
-MANY = "/v1/text-to-speech/slt/multi-stream-input?output_format=pcm_24000"
+MANY = "/v1/text-to-speech/edith/multi-stream-input?output_format=pcm_24000"
 # No word has so many letters; it may be a key.
 KEY_TEXT = "q" * 150 + ". "
-BLEND = "rms:0.7,slt:0.3"
+BLEND = "clara:0.7,edith:0.3"
 LINES = BLEND.replace(",", ",%0d%0a")
 
 
@@ -48,7 +48,7 @@ def hasty(chat: Chat) -> Iterator[RunningServer]:
         yield running
 
 
-@pytest.mark.parametrize("query", ["model=rms:0", "model=rms%2B", "model=nobody", "callback=x"])
+@pytest.mark.parametrize("query", ["model=clara:0", "model=clara%2B", "model=nobody", "callback=x"])
 def test_a_handshake_with_a_wrong_voice_is_refused(server: RunningServer, query: str) -> None:
     with pytest.raises(InvalidStatus) as refused, talker(server, f"/v1/speak?{query}"):
         pass
@@ -58,7 +58,7 @@ def test_a_handshake_with_a_wrong_voice_is_refused(server: RunningServer, query:
 def test_a_name_with_line_breaks_does_not_break_the_head(server: RunningServer) -> None:
     answer = post(server, f"/v1/speak?model={LINES}&seed=1&encoding=linear16", {"text": "Hello."})
     assert answer.status_code == 200
-    assert answer.headers["dg-model-name"] == "rms:0.7,??slt:0.3"
+    assert answer.headers["dg-model-name"] == "clara:0.7,??edith:0.3"
 
 
 def test_a_long_name_of_a_context_is_not_repeated_in_every_event(server: RunningServer) -> None:
@@ -91,8 +91,8 @@ def test_a_context_that_its_client_forgot_gives_its_place_back(
 @pytest.mark.parametrize(
     ("path", "fields"),
     [
-        ("/v1/text-to-speech/slt/stream-input?output_format=pcm_24000", {"text": KEY_TEXT}),
-        ("/v1/speak?model=slt", {"type": "Speak", "text": KEY_TEXT}),
+        ("/v1/text-to-speech/edith/stream-input?output_format=pcm_24000", {"text": KEY_TEXT}),
+        ("/v1/speak?model=edith", {"type": "Speak", "text": KEY_TEXT}),
         (
             "/tts/websocket",
             {"transcript": KEY_TEXT, "voice": VOICE, "output_format": RAW, "context_id": "a"},
@@ -139,7 +139,7 @@ def test_a_text_that_nobody_ends_is_not_waited_for(hasty: RunningServer) -> None
 
 def test_sockets_of_all_protocols_count_together(hasty: RunningServer) -> None:
     with (
-        talker(hasty, "/v1/speak?model=slt"),
+        talker(hasty, "/v1/speak?model=edith"),
         talker(hasty, "/tts/websocket"),
         talker(hasty, "/v1/realtime") as third,
     ):

@@ -21,8 +21,8 @@ from ...support.websocket_tools import brief_chat
 pytestmark = pytest.mark.slow
 
 SOCKETS = {
-    "/v1/text-to-speech/slt/stream-input": ("text", "flush", "voice_settings", "xi_api_key"),
-    "/v1/text-to-speech/slt/multi-stream-input": (
+    "/v1/text-to-speech/edith/stream-input": ("text", "flush", "voice_settings", "xi_api_key"),
+    "/v1/text-to-speech/edith/multi-stream-input": (
         "text",
         "context_id",
         "flush",
@@ -54,9 +54,10 @@ EVENTS = (
     "audio-start",
 )
 VALUES: tuple[Any, ...] = (
-    *("", " ", "a", "slt", TEXT, "\ud800", "\0", "q" * 150, "x" * 3000, "Speak", "Flush", "Clear"),
-    *("Close", "input_text.append", "input_text.commit", "input_text.done", "nobody", "rms:0"),
-    *("synthesize_session.update", {"id": "slt"}, {"speed": 9e9}, {"speed": 1.1}, {"name": "slt"}),
+    *("", " ", "a", "edith", TEXT, "\ud800", "\0", "q" * 150, "x" * 3000, "Speak", "Flush"),
+    *("Clear", "Close", "input_text.append", "input_text.commit", "input_text.done", "nobody"),
+    *("clara:0", "synthesize_session.update", {"id": "edith"}, {"speed": 9e9}, {"speed": 1.1}),
+    {"name": "edith"},
     {"container": "raw", "encoding": "pcm_f32le"},
     {"output_audio_params": {"audio_format": "flac"}, "custom_configuration": {"speed": "x"}},
     *(None, True, False, 0, -1, 2**70, 1e308, [], [[]], {}),

@@ -1,0 +1,82 @@
+"""Speech of the teacher, to compare the voice with: any text, named voice and speed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ChatTTS.errors import AssetError
+from ChatTTS.text.pronunciation.phonemes import spaced
+
+from ..arrangement import TagShares, Utterance, arranged
+from ..corpus import DEFAULT_SPEED, Request
+from ..counter_rng import CounterRng
+from ..lines import phonemes_of, pronouncer
+from ..styles import CAST, mixture
+from ..takes import Line
+from ..teacher import Teacher, TeacherFiles, assemble
+from ..units import SAMPLE_RATE
+
+# Where the README of the recipe puts the teacher.
+FOLDER = Path("build/voice")
+_NO_TAGS = TagShares(0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+@dataclass
+class Taught:
+    """The teacher in the voices of the cast.
+
+    Attributes:
+        folder: with ``teacher/`` as the README says; gets the joined model.
+    """
+
+    folder: Path = FOLDER
+    _spoken: dict[tuple[str, str, int], Utterance] = field(default_factory=dict, repr=False)
+
+    def speak(self, text: str, voice: str, speed: int = DEFAULT_SPEED) -> Utterance:
+        """Return a text as the model learns it: little silence at both ends, whole code frames.
+
+        Args:
+            text: normalised, without control tags.
+            voice: one of ``CAST``.
+            speed: n of ``[speed_n]``.
+
+        Raises:
+            AssetError: the teacher is not there.
+        """
+        key = text, voice, speed
+        if key not in self._spoken:
+            person = CAST[voice]
+            line = Line(text, person.language, phonemes_of(text))
+            asked = Request(line, mixture(person.weights), speed)
+            take = self._teacher.speak(asked.line, asked.weights, asked.pace)
+            self._spoken[key] = arranged(take, CounterRng(0, 0), _NO_TAGS)
+        return self._spoken[key]
+
+    @cached_property
+    def _teacher(self) -> Teacher:
+        source = self.folder / "teacher"
+        parts = TeacherFiles(self.folder / "teacher.onnx", source / "vocab.json", source / "voices")
+        if not parts.symbols.is_file():
+            raise AssetError(f"{source} has no teacher: recipes/voice/README.md says how to get it")
+        assemble(parts.model)
+        return Teacher(parts)
+
+
+def character_seconds(text: str, said: Utterance) -> NDArray[np.float64]:
+    """Return the second at which the teacher began each character, float64 [characters].
+
+    A character without a sound of its own has the time of what was said before it.
+    """
+    starts = np.full(len(text), -1.0)
+    place = 0
+    for piece, is_apart in spaced(pronouncer(text)):
+        place += is_apart
+        seconds = said.starts[place] / SAMPLE_RATE
+        starts[piece.start : piece.end] = seconds
+        place += len(piece.phonemes)
+    return np.maximum.accumulate(starts.clip(0))

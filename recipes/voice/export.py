@@ -14,13 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from ChatTTS.config import VocosConfig
 from ChatTTS.errors import AssetError
 from ChatTTS.model.dvae import DVAE, MelDecoder
-from ChatTTS.model.embed import Embed
-from ChatTTS.model.llama_config import LlamaShape
 from ChatTTS.model.speaker import Speaker
 from ChatTTS.model.vocoder import Vocoder
 from ChatTTS.utils import base16384
@@ -36,6 +34,7 @@ from .frozen import frozen_codec, is_stored_in_half
 from .gpt import NAME as GPT_NAME
 from .gpt import SETTINGS, load_gpt
 from .language_model import SpeechModel
+from .published import llama_json, published_embed
 from .run import Run
 from .styles import CAST, mixture, speaker_vector, statistics
 from .texts import CHARACTERS
@@ -185,41 +184,6 @@ def trained_vocoder(run: Run) -> Vocoder:
     vocoder = Vocoder(VOCODER)
     start_module(run, vocoder, "Vocos.safetensors")
     return vocoder.eval().requires_grad_(False)
-
-
-def published_embed(embed: Embed) -> dict[str, Tensor]:
-    """Return embeddings and heads by their published names; heads as magnitude and direction."""
-    heads = {"head_text": _weight(embed.head_text)}
-    tensors = {"emb_text.weight": embed.text.weight.detach()}
-    size = embed.num_audio_tokens
-    for number in range(embed.num_codebooks):
-        rows = slice(number * size, (number + 1) * size)
-        tensors[f"emb_code.{number}.weight"] = embed.code.weight.detach()[rows]
-        heads[f"head_code.{number}"] = _weight(embed.head_code)[rows]
-    for name, weight in heads.items():
-        norm = f"{name}.parametrizations.weight.original"
-        tensors[f"{norm}0"] = weight.norm(dim=1, keepdim=True)
-        tensors[f"{norm}1"] = weight
-    return tensors
-
-
-def llama_json(shape: LlamaShape) -> dict[str, Any]:
-    """Return the content of ``asset/gpt/config.json``."""
-    values = asdict(shape)
-    del values["rope_scaling"]
-    return {
-        "architectures": ["LlamaModel"],
-        "model_type": "llama",
-        "vocab_size": 8,
-        "use_cache": False,
-        **values,
-    }
-
-
-def _weight(head: nn.Module) -> Tensor:
-    weight = head.weight
-    assert isinstance(weight, Tensor)
-    return weight.detach()
 
 
 def _check_origin(run: Run, stage: str, present: Mapping[str, str]) -> None:

@@ -131,7 +131,8 @@ class VoiceDefaults:
 
     Attributes:
         name: of the voice.
-        language: of texts that show no language.
+        language: the only one of the voice, in which texts that show no language are read; None
+            for a voice of several.
         speaker: a name in ``speakers``, the default speaker.
         speakers: speaker strings by name.
         code, refine: defaults of single fields of the request parameters.

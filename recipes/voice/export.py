@@ -82,7 +82,6 @@ def voice_defaults(
     drawing = {"top_P": 0.7, "top_K": 20, "repetition_penalty": 1.0}
     return {
         "name": "bundled voice",
-        "language": "en",
         "speaker": next(iter(CAST)),
         "speakers": {name: strings.encode(vector) for name, vector in vectors.items()},
         "code": {"prompt": f"[speed_{DEFAULT_SPEED}]", "temperature": 0.1, **drawing},

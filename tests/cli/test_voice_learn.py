@@ -11,6 +11,7 @@ from ChatTTS.cli import main
 from ChatTTS.core import Chat
 from ChatTTS.voices import SavedVoice, VoiceLibrary
 
+from ..support.bundled_voice import WIDTH
 from ..voice_learning.test_learning import LINES, record
 from ..voice_learning.test_reading import put
 
@@ -33,7 +34,7 @@ def test_bad_input_is_refused_before_the_model_is_loaded(
     put(tmp_path / "silent", "a", None)
     put(tmp_path / "good", "a")
     (tmp_path / "taken").touch()
-    VoiceLibrary().save(SavedVoice("bert", 256, "bundled", speaker="一二三"))
+    VoiceLibrary().save(SavedVoice("bert", WIDTH, "bundled", speaker="一二三"))
     for arguments, status, message in (
         (("silent", "--name", "anna"), 1, "no transcripts"),
         (("none", "--name", "anna"), 1, "no folder of recordings"),

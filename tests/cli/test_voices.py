@@ -24,6 +24,8 @@ from ChatTTS.errors import VoiceError
 from ChatTTS.model.speaker import Speaker
 from ChatTTS.voices import SavedVoice, VoiceLibrary, find_voice, voices_folder
 
+from ..support.bundled_voice import WIDTH
+
 BAD_NAMES = [
     "",
     "../up",
@@ -71,8 +73,8 @@ def config() -> Config:
     return Config.from_file(assets.locate("bundled").config)
 
 
-ANNA = SavedVoice("anna", 256, "bundled", speaker="一二三", seed=4)
-ME = SavedVoice("me", 256, "bundled", sample="四五六", transcript="my words")
+ANNA = SavedVoice("anna", WIDTH, "bundled", speaker="一二三", seed=4)
+ME = SavedVoice("me", WIDTH, "bundled", sample="四五六", transcript="my words")
 
 
 # ---------------------------------------------------------------- the library
@@ -205,9 +207,9 @@ def test_files(library: VoiceLibrary, config: Config, tmp_path: Path) -> None:
     text.write_text("一二三\n", encoding="utf-8")
     assert find_voice(str(text), config, library).parameters == {"spk_emb": "一二三"}
     tensor = tmp_path / "old.pt"
-    torch.save(torch.arange(256.0), tensor)
+    torch.save(torch.arange(float(WIDTH)), tensor)
     found = find_voice(str(tensor), config, library).parameters["spk_emb"]
-    assert torch.equal(found, torch.arange(256.0))
+    assert torch.equal(found, torch.arange(float(WIDTH)))
     (tmp_path / "a.wav").write_bytes(b"RIFF")
     with pytest.raises(VoiceError, match="--sample FILE --transcript TEXT"):
         find_voice(str(tmp_path / "a.wav"), config, library)
@@ -232,7 +234,7 @@ def test_a_voice_that_is_neither_name_file_nor_string_is_refused(
 def test_a_voice_of_another_model(library: VoiceLibrary) -> None:
     library.save(ANNA)
     full = Config(gpt=GPTConfig(hidden_size=768), embed=EmbedConfig(hidden_size=768))
-    with pytest.raises(VoiceError, match=r"'anna' was made with the model bundled.*256.*768"):
+    with pytest.raises(VoiceError, match=rf"'anna' was made with the model bundled.*{WIDTH}.*768"):
         find_voice("anna", full, library)
 
 
@@ -244,7 +246,7 @@ def test_new_prints_the_voice_that_the_library_draws(run: Run, config: Config) -
     assert status == 0
     assert "seed 42" in err
     torch.manual_seed(42)
-    expected = Speaker(256, config.spk_stat, torch.device("cpu")).sample_random()
+    expected = Speaker(WIDTH, config.spk_stat, torch.device("cpu")).sample_random()
     assert out == expected + "\n"
     assert run("list")[1].count("yours") == 0
 

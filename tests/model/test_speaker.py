@@ -9,32 +9,31 @@ import numpy as np
 import pytest
 import torch
 
-from ChatTTS.config import Config
 from ChatTTS.errors import VoiceError
 from ChatTTS.model.legacy_speaker import read_legacy_speaker
 from ChatTTS.model.speaker import Speaker, decode_sample, encode_sample
 
-BUNDLED = Config.from_file(Path("ChatTTS/bundled/asset/config.json"))
+from ..support.bundled_voice import BUNDLED, WIDTH
 
 
 @pytest.fixture
 def speaker() -> Speaker:
-    return Speaker(256, BUNDLED.spk_stat, torch.device("cpu"))
+    return Speaker(WIDTH, BUNDLED.spk_stat, torch.device("cpu"))
 
 
 def test_a_string_is_its_vector(speaker: Speaker) -> None:
-    vector = torch.randn(256, dtype=torch.float16)
+    vector = torch.randn(WIDTH, dtype=torch.float16)
     text = speaker.encode(vector)
     expected = (vector / vector.norm()).float().numpy()
     np.testing.assert_array_equal(speaker.vector(text), expected)
 
 
 def test_tensors_keep_their_precision(speaker: Speaker) -> None:
-    vector = torch.randn(256, dtype=torch.float32)
+    vector = torch.randn(WIDTH, dtype=torch.float32)
     found = speaker.vector(vector)
     np.testing.assert_allclose(found, (vector / vector.norm()).numpy(), atol=1e-7)
     np.testing.assert_array_equal(found, speaker.vector(vector.numpy()))
-    np.testing.assert_array_equal(found, speaker.vector(vector.reshape(1, 256)))
+    np.testing.assert_array_equal(found, speaker.vector(vector.reshape(1, WIDTH)))
 
 
 def test_the_same_seed_draws_the_same_voice(speaker: Speaker) -> None:
@@ -63,10 +62,10 @@ def test_sample_prompts_round_trip() -> None:
         ("", "no speaker string"),
         ("hello", "no speaker string"),
         ("一丁丂七", "no speaker string"),
-        (torch.randn(255), "has 256 values, this one 255"),
-        (torch.zeros(256), "all zero"),
-        (torch.full((256,), torch.nan), "finite"),
-        (torch.ones(256, dtype=torch.int64), "floats"),
+        (torch.randn(WIDTH - 1), f"has {WIDTH} values, this one {WIDTH - 1}"),
+        (torch.zeros(WIDTH), "all zero"),
+        (torch.full((WIDTH,), torch.nan), "finite"),
+        (torch.ones(WIDTH, dtype=torch.int64), "floats"),
         (object(), "floats, not object"),
     ],
 )
@@ -86,11 +85,11 @@ def test_mixed_up_voices_are_told_apart(speaker: Speaker) -> None:
     with pytest.raises(VoiceError, match="give it as spk_smp"):
         speaker.vector(sample)
     with pytest.raises(VoiceError, match="was a speaker string"):
-        decode_sample(speaker.encode(torch.randn(256)), 4, 625)
+        decode_sample(speaker.encode(torch.randn(WIDTH)), 4, 625)
 
 
 def test_damaged_speakers(speaker: Speaker) -> None:
-    text = speaker.encode(torch.arange(256).half())
+    text = speaker.encode(torch.arange(WIDTH).half())
     for kept in (len(text) - 1, len(text) // 2, len(text) // 2 + 1, 5):
         with pytest.raises(VoiceError, match="was cut off: give all of its text"):
             speaker.vector(text[:kept])

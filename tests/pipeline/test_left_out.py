@@ -11,8 +11,10 @@ import pytest
 from ChatTTS.core import Chat
 from ChatTTS.errors import NothingToSpeakError, TextError
 
+from ..support.bundled_voice import UNKNOWN
+
 QUICK: dict[str, Any] = {"max_new_token": 4, "min_new_token": 4, "manual_seed": 1}
-PARTLY = "你好 1 apples"
+PARTLY = f"{UNKNOWN} 1 apples"
 
 
 def spoken(chat: Chat, text: str | list[str], **changes: Any) -> Any:
@@ -25,7 +27,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "left_out"), [("你好", "你好"), ("1次", "一次"), ("привет", "привет"), ("...", "")]
+    ("text", "left_out"), [(UNKNOWN, UNKNOWN), ("привет", "привет"), ("...", "")]
 )
 @pytest.mark.parametrize("changes", [{}, {"stream": True}, {"refine_text_only": True}])
 def test_a_text_of_which_nothing_can_be_spoken_is_refused(
@@ -35,44 +37,52 @@ def test_a_text_of_which_nothing_can_be_spoken_is_refused(
         spoken(bundled, text, **changes)
     assert isinstance(caught.value, NothingToSpeakError)
     assert set(caught.value.left_out) == set(left_out)
-    assert caught.value.languages == ("en",)
-    named = f"it speaks English, and cannot speak {''.join(caught.value.left_out)}"
+    assert caught.value.languages == ("en", "zh")
+    named = f"it speaks English and Chinese, and cannot speak {''.join(caught.value.left_out)}"
     assert (named in str(caught.value)) == bool(left_out)
 
 
+@pytest.mark.parametrize("changes", [{}, {"stream": True}, {"refine_text_only": True}])
+def test_a_number_is_named_as_it_is_read(standard: Chat, changes: dict[str, Any]) -> None:
+    with pytest.raises(NothingToSpeakError, match="it speaks English, and cannot") as caught:
+        spoken(standard, "1次", **changes)
+    assert set(caught.value.left_out) == set("一次")
+    assert caught.value.languages == ("en",)
+
+
 def test_without_normalization_it_is_refused_as_well(bundled: Chat) -> None:
-    with pytest.raises(NothingToSpeakError, match="cannot speak 你好"):
-        spoken(bundled, "你好", do_text_normalization=False)
-    rows = spoken(bundled, ["你好 a 1"], do_text_normalization=False)
-    assert rows.left_out == [("1", "你", "好")]
+    with pytest.raises(NothingToSpeakError, match=f"cannot speak {UNKNOWN}"):
+        spoken(bundled, UNKNOWN, do_text_normalization=False)
+    rows = spoken(bundled, [f"{UNKNOWN} a 1"], do_text_normalization=False)
+    assert rows.left_out == [(*UNKNOWN, "1")]
     assert [u.text.strip() for u in rows.rows[0].utterances] == ["a"]
 
 
 def test_a_call_may_allow_it(bundled: Chat, caplog: pytest.LogCaptureFixture) -> None:
-    [row] = spoken(bundled, "你好", code={"ensure_non_empty": False})
+    [row] = spoken(bundled, UNKNOWN, code={"ensure_non_empty": False})
     assert row.size == 0
     assert len(warnings(caplog)) == 1
-    assert "cannot speak 你好" in caplog.text
+    assert f"cannot speak {UNKNOWN}" in caplog.text
 
 
 def test_a_row_does_not_take_the_others_with_it(
     bundled: Chat, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows = spoken(bundled, ["你好", "a pear", PARTLY])
+    rows = spoken(bundled, [UNKNOWN, "a pear", PARTLY])
     assert [row.size > 0 for row in rows] == [False, True, True]
-    assert rows.left_out == [("你", "好"), (), ("你", "好", "一")]
+    assert rows.left_out == [tuple(UNKNOWN), (), tuple(UNKNOWN)]
     empty, partly = warnings(caplog)
     assert empty.startswith("text 0 stays empty")
-    assert "cannot speak 你好" in empty
-    assert set("你好一") < set(partly)
+    assert f"cannot speak {UNKNOWN}" in empty
+    assert set(UNKNOWN) < set(partly)
 
 
-@pytest.mark.parametrize("text", [PARTLY, "你好[pause:10ms]1 apples. 你好"])
+@pytest.mark.parametrize("text", [PARTLY, f"{UNKNOWN}[pause:10ms]1 apples. {UNKNOWN}"])
 def test_streams_tell_it_with_one_warning(
     bundled: Chat, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with bundled.stream(text, skip_refine_text=True, params_infer_code=QUICK) as stream:
-        assert set("你好") <= set(stream.left_out)
+        assert set(UNKNOWN) <= set(stream.left_out)
     assert len(warnings(caplog)) == 1
     chunks = spoken(bundled, [text], stream=True)
     assert chunks.rows[0].left_out == stream.left_out

@@ -36,6 +36,7 @@ from ChatTTS.voices import SavedVoice, VoiceLibrary
 from recipes.voice.evaluation import heldout
 from recipes.voice.evaluation.speech_metrics import voice_print
 
+from ..support.bundled_voice import WIDTH
 from .test_reading import RATE, put, voice
 
 Say = Callable[..., list[np.ndarray]]
@@ -294,8 +295,8 @@ def test_a_random_speaker_is_recovered_from_its_speech(
     assert nats[2] < min(nats[1], nats[0] + 0.02)
     # Like any other string: in both engines, in streams and in the library.
     library = VoiceLibrary(tmp_path / "voices")
-    library.save(SavedVoice("anna", 256, "bundled", speaker=found.speaker))
-    params = {**library.load("anna").parameters(256), "manual_seed": 1, "show_tqdm": False}
+    library.save(SavedVoice("anna", WIDTH, "bundled", speaker=found.speaker))
+    params = {**library.load("anna").parameters(WIDTH), "manual_seed": 1, "show_tqdm": False}
     whole = bundled.infer(LINES[0], skip_refine_text=True, params_infer_code=params)[0]
     pieces = list(bundled.stream(LINES[0], skip_refine_text=True, params_infer_code=params))
     joined = np.concatenate([piece.samples for piece in pieces])

@@ -54,8 +54,7 @@ def main() -> None:
     found = {}
     for text in all_examples():
         utterances = prepare(text, chat.normalizer)
-        samples = sum(len(teacher.speak(u, voice).samples) for u in utterances)
-        found[text] = round(samples / 24_000, 2)
+        found[text] = round(sum(teacher.seconds(u, voice) for u in utterances), 2)
     TEACHER.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

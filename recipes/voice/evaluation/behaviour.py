@@ -21,7 +21,6 @@ from .subject import Result, Subject
 SEED = 90_001  # of the requests; no corpus uses it
 # Bounds of a length, relative to the length of the teacher's speech.
 _EARLY, _RUNAWAY = 0.6, 1.7
-_TAG_SECONDS = {UV_BREAK: 0.35, LBREAK: 0.68, LAUGH: 1.0}
 _DEFAULT = next(iter(CAST))
 _PAUSE, _LULL = 0.15, 0.9  # seconds: the shortest and longest pause; longer silences count apart
 _DEGREES = ((0, 0, 0), (0, 1, 4), (0, 2, 7), (5, 0, 0))  # oral, laugh, break
@@ -87,14 +86,12 @@ def borders(subject: Subject, count: int) -> Result:
     result: Result = {"sentences": len(pairs)}
     for tag in (UV_BREAK, LBREAK, LAUGH):
         places = {
-            "before": [(f"{tag} {first}", first) for first, _ in pairs],
-            "between": [(f"{one} {tag} {other}", f"{one} {other}") for one, other in pairs],
-            "behind": [(f"{first} {tag}", first) for first, _ in pairs],
+            "before": [f"{tag} {first}" for first, _ in pairs],
+            "between": [f"{first} {tag} {second}" for first, second in pairs],
+            "behind": [f"{first} {tag}" for first, _ in pairs],
         }
-        for place, texts in places.items():
-            asked = [text for text, _ in texts]
-            more = round(_TAG_SECONDS[tag] * SAMPLE_RATE)
-            taught = [len(subject.teacher_speech(plain, _DEFAULT)) + more for _, plain in texts]
+        for place, asked in places.items():
+            taught = [subject.teacher.seconds(line, _DEFAULT) for line in asked]
             for way, splits in (("split", True), ("in_one_go", False)):
                 waves = subject.waveforms(asked, split_text=splits)
                 ends = zip(waves, waves.finish_reasons, taught, strict=True)
@@ -116,7 +113,7 @@ def requests(subject: Subject, count: int) -> Result:
     for seed, ((voice, pace), group) in enumerate(groups.items()):
         waves = subject.waveforms(group, spk_emb=voice, prompt=f"[speed_{pace}]", manual_seed=seed)
         for line, wave, reason in zip(group, waves, waves.finish_reasons, strict=True):
-            fault = _fault(wave, reason, len(subject.teacher_speech(line, voice, pace)))
+            fault = _fault(wave, reason, subject.teacher.seconds(line, voice, pace))
             if fault:
                 faults[fault].append(line)
     return {
@@ -126,13 +123,14 @@ def requests(subject: Subject, count: int) -> Result:
     }
 
 
-def _fault(wave: Samples, reason: str | None, taught: int) -> str | None:
-    """Return the fault of a result, if it has one; ``taught`` is the teacher's length."""
+def _fault(wave: Samples, reason: str | None, taught: float) -> str | None:
+    """Return the fault of a result, if it has one; ``taught`` are the teacher's seconds."""
     if not len(wave):
         return "empty"
-    if reason != "stop" or len(wave) > _RUNAWAY * taught:
+    seconds = len(wave) / SAMPLE_RATE
+    if reason != "stop" or seconds > _RUNAWAY * taught:
         return "runaway"
-    return "early" if len(wave) < _EARLY * taught else None
+    return "early" if seconds < _EARLY * taught else None
 
 
 def refining(subject: Subject, count: int) -> Result:

@@ -72,7 +72,7 @@ def test_wyoming_client(server: WholeServer, capsys: pytest.CaptureFixture[str])
     assert len(waveform) / rate > 1.0
     assert capsys.readouterr().out == f"wyoming.wav: {len(waveform) / rate:.2f} s\n"
     run("wyoming_client.py", "--url", url, "--voices")
-    assert "edith en" in capsys.readouterr().out
+    assert "edith en zh" in capsys.readouterr().out
     with pytest.raises(SystemExit) as end:
         run("wyoming_client.py", TEXT, "--url", url, "--voice", "nobody")
     assert "nobody" in str(end.value.code)

@@ -60,7 +60,7 @@ def test_any_model_is_taken_and_the_true_one_is_told(
     assert answer.headers["x-model"] == server.chat.config.defaults.name
 
 
-@pytest.mark.parametrize("voice", ["SLT", "alloy", "Alloy", " kitchen LAMP", {"id": "sLt"}])
+@pytest.mark.parametrize("voice", ["EDITH", "alloy", "Alloy", " kitchen LAMP", {"id": "eDith"}])
 def test_voices_have_further_names_in_any_case(
     client: httpx.Client, spoken: bytes, voice: Any
 ) -> None:
@@ -77,9 +77,9 @@ def test_aliases_are_listed_once(client: httpx.Client) -> None:
 
 
 def test_captions_and_batches_take_objects_and_any_model(client: httpx.Client) -> None:
-    body = {"input": SHORT, "model": "tts-9", "voice": {"id": "SLT"}, "return_timestamps": False}
+    body = {"input": SHORT, "model": "tts-9", "voice": {"id": "EDITH"}, "return_timestamps": False}
     assert client.post("/dev/captioned_speech", json=body).headers["x-model"]
-    items = [{"input": SHORT, "voice": {"id": "SLT"}}, {"input": "**"}]
+    items = [{"input": SHORT, "voice": {"id": "EDITH"}}, {"input": "**"}]
     batch = client.post("/v1/audio/speech/batch", json={"model": "x", "items": items}).json()
     spoken, silent = batch["data"]
     assert spoken["error"] is None
@@ -102,7 +102,7 @@ def test_an_alias_stands_for_a_voice_of_riva(server: RunningServer, spoken: byte
     settings = {"sample_rate_hz": 24_000, "custom_configuration": {"seed": "1"}}
     with connected(server) as riva:
         answer = riva.speech.synthesize(SHORT, voice_name="English-US.Female-1", **settings)
-        other = riva.speech.synthesize(SHORT, voice_name="English-US.SLT", **settings)
+        other = riva.speech.synthesize(SHORT, voice_name="English-US.EDITH", **settings)
     assert answer.audio == spoken == other.audio
 
 

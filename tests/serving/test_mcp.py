@@ -24,6 +24,7 @@ from ChatTTS.serving.errors import BadRequestError
 from ChatTTS.serving.mcp import make_server
 from ChatTTS.serving.mcp.folder import ToolFolder
 
+from ..support.bundled_voice import NAMES, UNKNOWN
 from ..support.places import ROOT
 from ..support.proxy_tools import free_ports
 from ..support.server_tools import decoded, similarity
@@ -67,7 +68,7 @@ def call(server: RunningServer, folder: ToolFolder | None, tool: str, **fields: 
 
 
 def test_speech_is_that_of_the_library(server: RunningServer, folder: ToolFolder) -> None:
-    file = call(server, folder, "save", text=TEXT, file="a/b.wav", voice="SLT", seed=5)
+    file = call(server, folder, "save", text=TEXT, file="a/b.wav", voice="EDITH", seed=5)
     assert not file.is_error, file.content
     sound, rate = decoded((folder.path / "a" / "b.wav").read_bytes())
     offline = server.offline(TEXT, 5, "edith")
@@ -81,20 +82,20 @@ def test_speech_is_that_of_the_library(server: RunningServer, folder: ToolFolder
 
 def test_voices_are_listed(server: RunningServer) -> None:
     (text,) = call(server, None, "list_voices").content
-    assert text.text.splitlines() == ["clara", "edith", "miles", "hugh"]
+    assert text.text.splitlines() == list(NAMES)
 
 
 def test_what_the_voice_cannot_speak_is_told(server: RunningServer, folder: ToolFolder) -> None:
-    refused = call(server, folder, "speak", text="你好")
+    refused = call(server, folder, "speak", text=UNKNOWN)
     assert refused.is_error
-    assert "cannot speak 你好" in refused.content[0].text
-    _, told = call(server, None, "speak", text="你 Good night.").content
-    assert told.text.endswith("the voice cannot speak 你, which is left out")
-    (folder.path / "mixed.md").write_text("你好\n\nGood night.\n", "utf-8")
+    assert f"cannot speak {UNKNOWN}" in refused.content[0].text
+    _, told = call(server, None, "speak", text=f"{UNKNOWN} Good night.").content
+    assert told.text.endswith(f"the voice cannot speak {UNKNOWN}, which is left out")
+    (folder.path / "mixed.md").write_text(f"{UNKNOWN}\n\nGood night.\n", "utf-8")
     answer = call(server, folder, "read_document", document="mixed.md", file="mixed.mp3")
     assert not answer.is_error, answer.content
-    assert "cannot speak 你好" in answer.content[0].text
-    (folder.path / "none.md").write_text("你好\n\n好\n", "utf-8")
+    assert f"cannot speak {UNKNOWN}" in answer.content[0].text
+    (folder.path / "none.md").write_text(f"{UNKNOWN}\n\n{UNKNOWN[1]}\n", "utf-8")
     assert call(server, folder, "read_document", document="none.md", file="none.mp3").is_error
     assert not (folder.path / "none.mp3").exists()
 

@@ -24,6 +24,7 @@ from ChatTTS.serving.model import PieceStream
 from ChatTTS.serving.requests import Priority, SpeechRequest
 from ChatTTS.serving.tickets import Ticket
 
+from ..support.bundled_voice import UNKNOWN
 from ..support.serving_tools import RunningServer, eventually, running_server
 
 TEXT = "Hello there."
@@ -436,6 +437,6 @@ def test_refine(client: httpx.Client, path: str) -> None:
     assert "hello" in answer["text"].lower()
     bad = client.post(path, json=fields | {"break": 9})
     assert bad.json()["error"]["param"] == "break"
-    wordless = client.post(path, json=fields | {"input": "你好。"})
+    wordless = client.post(path, json=fields | {"input": UNKNOWN})
     assert wordless.status_code == 422
     assert "nothing to speak is left" in wordless.json()["error"]["message"]

@@ -21,6 +21,7 @@ from ChatTTS.audio.pcm import to_int16
 from ChatTTS.serving.riva.realtime import add_to
 from ChatTTS.serving.riva.realtime.routes import Tokens
 
+from ..support.bundled_voice import NAMES
 from ..support.server_tools import decoded
 from ..support.serving_tools import PATIENCE, RunningServer, running_server
 
@@ -91,7 +92,7 @@ def test_it_gets_other_formats_and_a_silence(server: RunningServer) -> None:
 
 def test_it_lists_the_voices(server: RunningServer) -> None:
     voices = RealtimeClientTTS(arguments(server)).list_voices()
-    assert voices == {"en-US": {"voices": ["clara", "edith", "miles", "hugh"]}}
+    assert voices == {code: {"voices": list(NAMES)} for code in ("en-US", "zh-CN")}
 
 
 def test_a_voice_that_does_not_exist_is_an_error_of_the_client(server: RunningServer) -> None:

@@ -15,6 +15,8 @@ from ChatTTS.voice_learning.coded import FRAME_SAMPLES, encode_recordings
 from ChatTTS.voice_learning.recordings import Recordings, read_recordings
 from ChatTTS.voice_learning.transcripts import find_transcribed
 
+from ..support.bundled_voice import UNKNOWN
+
 RATE = 24_000
 
 
@@ -105,7 +107,7 @@ def test_links_do_not_lead_out(tmp_path: Path) -> None:
 
 def test_codes_of_the_checkpoint(tmp_path: Path, bundled: Chat) -> None:
     put(tmp_path, "a", "hello there.")
-    put(tmp_path, "b", "你好你好你好")
+    put(tmp_path, "b", UNKNOWN * 3)
     model = bundled._loaded
     coded, found = encode_recordings(
         read_recordings(tmp_path),

@@ -28,6 +28,7 @@ from ChatTTS.serving.replicas.messages import Alive, Ended, Failed, Fingerprint,
 from ChatTTS.serving.replicas.pool import ReplicaLostError
 from ChatTTS.serving.replicas.worker import Replica, fingerprint_of, with_signs_of_life
 
+from ...support.bundled_voice import UNKNOWN
 from ...support.serving_tools import eventually, loaded_chat
 
 SHORT = {"manual_seed": 3, "max_new_token": 30}
@@ -137,15 +138,15 @@ def test_errors_travel_as_messages(
     [failed] = asyncio.run(messages_of(replica, replace(job, text="!!!")))
     assert isinstance(failed, Failed)
     assert failed.kind == "NothingToSpeakError"
-    [failed] = asyncio.run(messages_of(replica, replace(job, text="你好")))
+    [failed] = asyncio.run(messages_of(replica, replace(job, text=UNKNOWN)))
     assert isinstance(failed, Failed)
     error = failed.error()
     assert isinstance(error, NothingToSpeakError)
-    assert (error.left_out, error.languages) == (("你", "好"), ("en",))
+    assert (error.left_out, error.languages) == (tuple(UNKNOWN), ("en", "zh"))
     assert str(error) == failed.message
-    [opened, *_] = asyncio.run(messages_of(replica, replace(job, text="你 We went.")))
+    [opened, *_] = asyncio.run(messages_of(replica, replace(job, text=f"{UNKNOWN} We went.")))
     assert isinstance(opened, Opened)
-    assert opened.left_out == ("你",)
+    assert opened.left_out == tuple(UNKNOWN)
     [failed] = asyncio.run(messages_of(replica, replace(job, voice={"spk_emb": "no voice"})))
     assert isinstance(failed, Failed)
     assert failed.kind == "VoiceError"

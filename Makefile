@@ -25,7 +25,7 @@ SENTENCE := Hello, this is a small voice that was trained from scratch. It speak
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage test-slow sweep-text test-gpu test-machines test-busy test-lowest test-plain test-scale
 .PHONY: test-clients lint-page licences
-.PHONY: wheels test-delivered sanitize peer-scripts format references clean
+.PHONY: wheels test-delivered sanitize peer-scripts format references pictures clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -176,6 +176,9 @@ format: $(INSTALLED_DEV)  ## mend what ruff can mend by itself
 
 references: $(INSTALLED_DEV)  ## make the reference audio of the regression tests again
 	$(BIN)/python -m tests.make_references
+
+pictures: $(INSTALLED_DEV)  ## make the sound and the pictures of the documents again; the page's needs Chromium
+	$(BIN)/python -m tests.make_pictures
 
 clean:  ## remove the environment, builds, caches and demo.wav
 	rm -rf $(VENV) build dist *.egg-info demo.wav demo.png

@@ -13,7 +13,7 @@ from recipes.voice.texts import sentences
 
 TITLE, AUTHOR = "A Book of Chance", "The Sentences of the Recipe"
 # The default voice speaks about so many words of these texts a minute, with the pauses.
-WORDS_PER_MINUTE = 149
+WORDS_PER_MINUTE = 140
 _PARAGRAPH = (3, 7)  # sentences
 _SIDE = 240  # of the cover, in pixels
 # Zip archives hold a time; with a fixed one, equal books are equal files.

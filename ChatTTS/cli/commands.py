@@ -35,7 +35,8 @@ Speak texts with a ChatTTS model, on this machine.
   chattts serve                                 start a server: web page, REST, WebSocket, gRPC
   chattts doctor                                check the installation
 
-A small model for English and Mandarin comes with the package. `chattts download` fetches the full ChatTTS model.
+A small model for English and Mandarin comes with the package. `chattts download` fetches the
+full ChatTTS model.
 """
 _EPILOG = "`chattts COMMAND --help` shows a command's options and examples."
 

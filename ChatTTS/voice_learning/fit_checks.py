@@ -24,13 +24,13 @@ from .sequences import CodeSequence
 LEAST_GAIN = 0.25
 """Nats a code by which its own transcript makes a recording likelier.
 
-With the bundled voice right transcripts gained 0.7 to 1.6, and wrong ones 0.2 at most.
+With an earlier bundled voice right transcripts gained 0.7 to 1.6, and wrong ones 0.2 at most.
 """
 
 _FEW_IDS = 3  # before the text and the one after it, which stay where they are
 _MOST_WRONG = 0.5  # share of wrong transcripts beyond which nothing is learned
 
-# With the bundled voice ten single voices had at most 0.15 nats and 2.1 times the spread, and of 36
+# With that voice ten single voices had at most 0.15 nats and 2.1 times the spread, and of 36
 # mixtures of two of them all but one at least 0.26 nats and 2.9 times.
 _LEAST_SEPARATION = 2.6  # of the groups' distance to the spread in them
 _LEAST_DISTANCE = 0.17  # nats; nearer groups are one voice for this model

@@ -82,10 +82,21 @@ class SpeakerSpace:
         return self.bounded(drawn)
 
     def place(self, vector: NDArray[np.float32]) -> Tensor:
-        """Return the place [H] of a normalised speaker vector [H], with the usual length."""
-        length = (self.std.square() + self.mean.square()).sum().sqrt()
-        away = torch.from_numpy(vector).to(self.mean) * length - self.mean
+        """Return the place [H] of a normalised speaker vector [H]."""
+        direction = torch.from_numpy(vector).to(self.mean)
+        away = direction * self._length(direction) - self.mean
         return self.bounded(torch.where(self.std > 0, away / self.std.clamp_min(1e-12), 0.0))
+
+    def _length(self, direction: Tensor) -> Tensor:
+        """Return the length that a vector [H] had before it was normalised.
+
+        Coordinates that all speakers share tell it. Without any, it is the usual one.
+        """
+        shared = torch.where(self.std > 0, 0.0, self.mean)
+        along = direction @ shared
+        if along > 0:
+            return shared.square().sum() / along
+        return (self.std.square() + self.mean.square()).sum().sqrt()
 
     def bounded(self, places: Tensor) -> Tensor:
         """Return the nearest places [..., H] within the bounds."""

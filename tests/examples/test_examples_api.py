@@ -260,7 +260,7 @@ def test_riva_client_lists_the_voices(
     run("riva_client.py", "--url", running.grpc, "--voices")
     names = bundled.config.defaults.speakers
     expected = ",".join(f"{name}:{number}" for number, name in enumerate(names))
-    assert capsys.readouterr().out == f"en-US {expected}\n"
+    assert capsys.readouterr().out == f"en-US {expected}\nzh-CN {expected}\n"
 
 
 def test_batch(running: Running, offline: Any, capsys: pytest.CaptureFixture[str]) -> None:

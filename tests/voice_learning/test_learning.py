@@ -36,7 +36,7 @@ from ChatTTS.voices import SavedVoice, VoiceLibrary
 from recipes.voice.evaluation import heldout
 from recipes.voice.evaluation.speech_metrics import voice_print
 
-from ..support.bundled_voice import WIDTH
+from ..support.bundled_voice import NAMES, WIDTH
 from .test_reading import RATE, put, voice
 
 Say = Callable[..., list[np.ndarray]]
@@ -115,11 +115,26 @@ def test_random_speakers_lie_within_the_bounds_and_all_else_is_brought_there() -
     assert space.vectors(far).norm() == pytest.approx(1.0)
 
 
-def test_a_known_voice_has_a_place(bundled: Chat) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_a_known_voice_has_a_place(bundled: Chat, name: str) -> None:
     speaker = bundled._loaded.speaker
     space = SpeakerSpace.of(speaker, torch.device("cpu"))
-    vector = speaker.vector(bundled.config.defaults.speakers["miles"])
+    vector = speaker.vector(bundled.config.defaults.speakers[name])
     assert torch.allclose(space.vectors(space.place(vector)), torch.from_numpy(vector), atol=5e-4)
+
+
+def test_what_all_speakers_share_tells_the_length_of_a_vector() -> None:
+    mean, std = torch.tensor([3.0, 0.0, 0.0, 0.0]), torch.tensor([0.0, 0.7, 0.7, 0.0])
+    space = SpeakerSpace(mean, std)
+    for place in ([0.1, 0.0], [-2.0, 1.5]):
+        wanted = torch.tensor([0.0, *place, 0.0])
+        found = space.place(space.vectors(wanted).numpy())
+        torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
+    # One on the other side has no such length.
+    assert space.place(-space.vectors(torch.zeros(4)).numpy()).isfinite().all()
+
+
+def test_without_statistics_there_is_no_space() -> None:
     with pytest.raises(VoiceError, match="spk_stat"):
         SpeakerSpace.of(Speaker(8, "", torch.device("cpu")), torch.device("cpu"))
 
@@ -162,11 +177,11 @@ def test_wrong_transcripts_are_named(
         wrong_transcripts(language_model, shifted, names, vector)
 
 
-def test_a_single_letter_is_not_judged(bundled: Chat, language_model: LanguageModel) -> None:
+def test_a_single_sound_is_not_judged(bundled: Chat, language_model: LanguageModel) -> None:
     """Backwards it is the same."""
     vector = torch.from_numpy(bundled.speaker.vector(bundled.config.defaults.speakers["clara"]))
     codes = np.random.default_rng(0).integers(625, size=(50, 4))
-    only = code_sequence(bundled._loaded.tokenizer, "o", codes, prompt="[speed_5]")
+    only = code_sequence(bundled._loaded.tokenizer, "mm", codes, prompt="[speed_5]")
     assert wrong_transcripts(language_model, [only], ["0.wav"], vector) == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -26,7 +27,13 @@ async def read_body(request: Request, model: type[M]) -> M:
         text = (await request.body()).decode()
     except UnicodeDecodeError:
         raise BadRequestError("the body must be JSON in UTF-8") from None
-    return validated(decode(text), model)
+    fields = decode(text)
+    if "\\u" in text:
+        try:
+            json.dumps(fields, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise BadRequestError("the body holds half of a surrogate pair, no text") from None
+    return validated(fields, model)
 
 
 def validated(fields: object, model: type[M]) -> M:

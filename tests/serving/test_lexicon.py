@@ -14,10 +14,12 @@ import pytest
 from numpy.typing import NDArray
 
 from ChatTTS.audio import to_int16
+from ChatTTS.core import Chat
 from ChatTTS.serving.errors import BadRequestError
 from ChatTTS.serving.riva.request_parsing import parse_dictionary
 from ChatTTS.text import Lexicon
 
+from ..support.places import DATA
 from ..support.riva_tools import NATIVE, connected, samples
 from ..support.serving_tools import RunningServer, running_server
 from ..support.websocket_tools import EXTEND, speaker
@@ -94,7 +96,6 @@ def test_a_server_has_a_default_which_requests_extend(server: RunningServer) -> 
     [
         ({"nginx": ""}, "lexicon entry 'nginx': the saying is empty"),
         ({"nginx": "ˈɛn"}, "lexicon entry 'nginx': .*phonemes"),
-        ({"nginx": "/ˈɛn/"}, "lexicon entry 'nginx': this voice reads letters"),
         ({"nginx": "x" * 200, "we": "y" * 200, "went": "z" * 200}, "with the sayings"),
     ],
 )
@@ -105,6 +106,17 @@ def test_a_bad_lexicon_is_one_error(
     error = answer.json()["error"]
     assert (answer.status_code, error["param"]) in ((400, "lexicon"), (413, "lexicon"))
     assert re.search(message, error["message"])
+
+
+def test_a_voice_of_letters_takes_no_phonemes() -> None:
+    chat = Chat()
+    chat.load_or_raise("custom", custom_path=DATA / "model-a", device="cpu", use_vllm=True)
+    with running_server(extend=EXTEND, chat=chat, warm=False) as letters:
+        answer = post(letters, lexicon={"nginx": "/ˈɛn/"})
+        error = answer.json()["error"]
+        assert (answer.status_code, error["param"]) == (400, "lexicon")
+        assert "lexicon entry 'nginx': this voice reads letters" in error["message"]
+    chat.unload()
 
 
 def test_a_socket(server: RunningServer) -> None:

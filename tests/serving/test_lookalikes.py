@@ -24,11 +24,11 @@ def upload(client: httpx.Client, name: str) -> httpx.Response:
 @pytest.mark.parametrize(
     "name",
     [
-        "\u0455lt",
-        "\uff53\uff4c\uff54",
-        "S\u04cft",
+        "\u0435dith",
+        "\uff45\uff44\uff49\uff54\uff48",
+        "Ed\u0456th",
         "\u0430ll\u043ey",
-        "\U0001d42c\U0001d425\U0001d42d",
+        "\U0001d41e\U0001d41d\U0001d422\U0001d42d\U0001d421",
     ],
 )
 def test_a_voice_cannot_look_like_one_of_the_server(client: httpx.Client, name: str) -> None:

@@ -175,9 +175,9 @@ def test_the_configuration_lists_voices_that_can_be_asked_for(
     client: Client, server: RunningServer
 ) -> None:
     response = client.stub.GetRivaSynthesisConfig(tts.RivaSynthesisConfigRequest())
-    (config,) = response.model_config
-    parameters = config.parameters
-    assert parameters["language_code"] == "en-US"
+    languages = [config.parameters["language_code"] for config in response.model_config]
+    assert languages == ["en-US", "zh-CN"]
+    parameters = response.model_config[0].parameters
     names = [voice.split(":")[0] for voice in parameters["subvoices"].split(",")]
     assert names[0] == server.service.voices.default
     other = next(name for name in names if name != names[0])

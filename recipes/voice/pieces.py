@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recipes.bundled_voice.features import log_mel, pieces
+from recipes.bundled_voice.training import generator_for
 
 from .takes import TEACHER_FRAME, Take
 
@@ -64,3 +65,9 @@ def drawn_pieces(
     places = torch.rand(count, generator=generator, dtype=torch.float64)
     chosen = [Trimmed.of(takes[int(place * len(takes))]) for place in places]
     return pieces(chosen, frames, generator)
+
+
+def step_pieces(takes: Sequence[Take], count: int, frames: int, seed: int, step: int) -> Tensor:
+    """Return the pieces of a step, a function of the seed and its number: [count, n] samples."""
+    generator = generator_for(torch.device("cpu"), seed, step)
+    return drawn_pieces(takes, count, frames, generator)

@@ -23,7 +23,7 @@ import torch
 
 from .corpus import SHARD, Plan, read_lines
 from .fast_teacher import FastTeacher, take_of
-from .fast_weights import pack, pack_voices
+from .fast_weights import VOICES_FILE, WEIGHTS_FILE, pack, pack_voices
 from .styles import CAST, StyleSpace
 from .takes import Take, is_whole, write_shard
 from .teacher import style_tables
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr, force=True
     )
-    weights, voices = args.out / "teacher.npz", args.out / "voices.npz"
+    weights, voices = args.out / WEIGHTS_FILE, args.out / VOICES_FILE
     symbols = args.out / "teacher" / "vocab.json"
     if args.pack:
         pack(args.out / "teacher.onnx", weights)

@@ -18,6 +18,8 @@ from torch import Tensor
 
 Array = NDArray[Any]
 
+WEIGHTS_FILE, VOICES_FILE = "teacher.npz", "voices.npz"
+
 # The modules that nodes name without the one around them.
 _OF_PREDICTOR = {"F0", "N", "F0_proj", "N_proj", "shared"}
 _GATES = (0, 2, 3, 1)

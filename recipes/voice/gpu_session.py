@@ -28,8 +28,9 @@ from recipes.bundled_voice.training import Budget, use_fast_products
 
 from .coded import code_shards, write_space
 from .corpus import Plan, read_lines
-from .fast_corpus import VOICES_FILE, WEIGHTS_FILE, speak
+from .fast_corpus import speak
 from .fast_teacher import FastTeacher
+from .fast_weights import VOICES_FILE, WEIGHTS_FILE
 from .frozen import frozen_codec
 from .run import Run
 from .stages import run_stage

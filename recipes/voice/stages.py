@@ -36,6 +36,7 @@ STAGES: Mapping[str, Stage] = {
     "export": Stage("export", "everything into asset/, as `load` wants it"),
     "recite": Stage("recite", "held-out sentences in the voice, as files to judge"),
     "all": Stage("session", "all of them, speech and training at once, within --minutes"),
+    "gpu": Stage("gpu_session", "all up to the decoder, at once on a GPU, within --minutes"),
 }
 
 

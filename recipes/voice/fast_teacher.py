@@ -141,7 +141,13 @@ def take_of(
     samples: NDArray[np.float32],
     frames: NDArray[np.int32],
 ) -> Take:
-    """Return the take of a line, as loud as all others."""
+    """Return the take of a line, as loud as all others.
+
+    Raises:
+        ValueError: the samples are not numbers.
+    """
+    if not np.isfinite(samples).all():
+        raise ValueError(f"the samples of {line.phonemes} are not numbers")
     return Take(line, weights.astype(np.float32), speed, levelled(samples), frames)
 
 

@@ -22,7 +22,7 @@ from .takes import TEACHER_FRAME, Line, Take
 from .teacher import MOST_PHONEMES, levelled, style_tables
 
 # Most places of a batch, those past the ends of rows counted: of symbols, and of frames.
-_SYMBOLS, _FRAMES = 32_768, 16_384
+_SYMBOLS, _FRAMES = 8_192, 8_192
 
 
 class FastTeacher:

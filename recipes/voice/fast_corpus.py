@@ -133,6 +133,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         pack(args.out / "teacher.onnx", weights)
         pack_voices(style_tables(args.out / "teacher" / "voices"), voices)
         return 0
+    # Where most convolutions are narrower anyway, pitch and durations can be precise.
+    torch.backends.cudnn.allow_tf32 = args.kind == "float32"
     teacher = FastTeacher(
         weights,
         symbols,

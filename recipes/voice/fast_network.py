@@ -329,12 +329,12 @@ class _Residual(nn.Module):
 class _Source(nn.Module):
     """Harmonics of the pitch, as magnitudes and phases of short pieces."""
 
-    window: Tensor
+    basis: Tensor
 
     def __init__(self) -> None:
         super().__init__()
         self.l_linear = nn.Linear(_HARMONICS, 1)
-        self.register_buffer("window", torch.hann_window(_FFT), persistent=False)
+        self.register_buffer("basis", _waves().T.float(), persistent=False)
 
     def forward(self, pitch: Tensor, extent: Extent) -> Tensor:
         """Return magnitudes and phases [rows, 22, 60 longest + 1].
@@ -357,18 +357,12 @@ class _Source(nn.Module):
         places = torch.arange(-margin, extent.longest + margin, device=samples.device).abs()
         last = extent.lengths[:, None] - 1
         mirrored = torch.where(places > last, 2 * last - places, places).clamp_min(0)
-        spectrum = torch.stft(
-            samples.gather(1, mirrored),
-            _FFT,
-            _HOP,
-            window=self.window,
-            center=False,
-            return_complex=True,
-        )
-        phases = spectrum.angle()
-        # Both ends of a spectrum are real, but libraries differ in the sign of their zeros.
-        phases[:, :: _BINS - 1] = (spectrum.real[:, :: _BINS - 1] < 0) * torch.pi
-        pieces = torch.cat([spectrum.abs(), phases], 1)
+        pieces = samples.gather(1, mirrored).unfold(1, _FFT, _HOP) @ self.basis
+        real, imaginary = pieces.mT.chunk(2, 1)
+        phases = torch.atan2(imaginary, real)
+        # Both ends of a spectrum are real; the sign of the zero beside them is chance.
+        phases[:, :: _BINS - 1] = (real[:, :: _BINS - 1] < 0) * torch.pi
+        pieces = torch.cat([torch.hypot(real, imaginary), phases], 1)
         return extent_of_pieces(extent).clear(pieces)
 
 
@@ -434,13 +428,19 @@ class _Generator(nn.Module):
         return torch.stack(shifted).sum(0).flatten(1)[:, _FFT // 2 : -(_FFT // 2)]
 
 
+def _waves() -> Tensor:
+    """Return a piece of each real and imaginary part of a spectrum, faded, float64 [22, 20]."""
+    bins, places = torch.arange(_BINS).double(), torch.arange(_FFT).double()
+    angles = 2 * torch.pi / _FFT * torch.outer(bins, places)
+    waves = torch.cat([angles.cos(), -angles.sin()])
+    return waves * torch.hann_window(_FFT, dtype=torch.float64)
+
+
 def _inverse_basis() -> Tensor:
     """Return the samples of each real and imaginary part of a piece, [22, 20]."""
-    angles = 2 * torch.pi / _FFT * torch.outer(torch.arange(_BINS), torch.arange(_FFT)).double()
     counted = torch.full((_BINS, 1), 2.0 / _FFT, dtype=torch.float64)
     counted[:: _BINS - 1] /= 2  # both ends of a spectrum count once
-    waves = torch.cat([counted * angles.cos(), -counted * angles.sin()])
-    return (waves * torch.hann_window(_FFT, dtype=torch.float64)).float()
+    return (torch.cat([counted, counted]) * _waves()).float()
 
 
 class Network(nn.Module):

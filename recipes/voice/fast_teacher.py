@@ -22,7 +22,7 @@ from .takes import TEACHER_FRAME, Line, Take
 from .teacher import MOST_PHONEMES, levelled, style_tables
 
 # Most places of a batch, those past the ends of rows counted: of symbols, and of frames.
-_SYMBOLS, _FRAMES = 32_768, 16_384
+_SYMBOLS, _FRAMES = 8_192, 8_192
 
 
 class FastTeacher:
@@ -141,7 +141,13 @@ def take_of(
     samples: NDArray[np.float32],
     frames: NDArray[np.int32],
 ) -> Take:
-    """Return the take of a line, as loud as all others."""
+    """Return the take of a line, as loud as all others.
+
+    Raises:
+        ValueError: the samples are not numbers.
+    """
+    if not np.isfinite(samples).all():
+        raise ValueError(f"the samples of {line.phonemes} are not numbers")
     return Take(line, weights.astype(np.float32), speed, levelled(samples), frames)
 
 

@@ -44,13 +44,13 @@ class _Quantised(NamedTuple):
 
 def pack(model: Path, path: Path) -> None:
     """Write the weights of an ONNX model."""
-    packed: dict[str, Array] = {}
+    packed: dict[str, Any] = {}
     for name, weight in _weights(model):
         if isinstance(weight, _Quantised):
             packed[name], packed[name + _SCALE], packed[name + _ZERO] = weight
         else:
             packed[name] = weight.astype(np.float16)
-    np.savez_compressed(path, allow_pickle=False, **packed)
+    np.savez_compressed(path, **packed)
 
 
 def unpack(path: Path) -> dict[str, Tensor]:
@@ -74,9 +74,7 @@ def pack_voices(tables: NDArray[np.float32], path: Path) -> None:
     """
     left, values, right = np.linalg.svd(tables.astype(np.float64), full_matrices=False)
     rows = (left * values[:, None])[..., :_RANK].astype(np.float32)
-    np.savez_compressed(
-        path, allow_pickle=False, rows=rows, vectors=right[:, :_RANK].astype(np.float32)
-    )
+    np.savez_compressed(path, rows=rows, vectors=right[:, :_RANK].astype(np.float32))
 
 
 def unpack_voices(path: Path) -> NDArray[np.float32]:

@@ -180,10 +180,9 @@ def sound_autocast(device: torch.device) -> torch.autocast:
 
 
 def use_fast_products(device: torch.device) -> None:
-    """Allow TF32, and choose the fastest convolutions, for all of this process on a GPU."""
+    """Allow TF32 in all of this process if it computes on a GPU; convolutions use it anyway."""
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
-        torch.backends.cudnn.benchmark = True
 
 
 def product_dtype(device: torch.device) -> torch.dtype:

@@ -115,7 +115,7 @@ def _speak(run: Run, end: float) -> None:
     kind = torch.float16 if run.on_gpu else torch.float32
     files = run.teacher_files()
     teacher = FastTeacher(
-        run.out / WEIGHTS_FILE, files.symbols, run.out / VOICES_FILE, run.device, kind, run.on_gpu
+        run.out / WEIGHTS_FILE, files.symbols, run.out / VOICES_FILE, run.device, kind
     )
     space = StyleSpace.of(teacher.tables, CAST.values())
     plan = Plan(run.seed, read_lines(run.lines), space)

@@ -88,7 +88,7 @@ def _started(name: str, work: Callable[..., None], *given: object) -> BaseProces
 
 def _worked(name: str, work: Callable[..., None], given: tuple[object, ...]) -> None:
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {name}: %(message)s")
-    torch.set_num_threads(1)
+    torch.set_num_threads(2)
     work(*given)
 
 
@@ -105,9 +105,19 @@ def _finish(process: BaseProcess) -> None:
 
 def _train(run: Run, stage: str, end: float) -> None:
     use_fast_products(run.device)
-    seconds = max(1.0, end - time.time() - _ENDING_SECONDS)
-    budgets = {**run.budgets, stage: Budget(minutes=seconds / 60)}
-    run_stage(stage, replace(run, budgets=budgets))
+    run_stage(stage, replace(run, budgets=_Until(end)))
+
+
+class _Until(dict[str, Budget]):
+    """The budget from when a stage asks for it, with its data loaded, until a time."""
+
+    def __init__(self, end: float) -> None:
+        super().__init__()
+        self._end = end
+
+    def __missing__(self, stage: str) -> Budget:
+        seconds = max(1.0, self._end - time.time() - _ENDING_SECONDS)
+        return Budget(minutes=seconds / 60)
 
 
 def _speak(run: Run, end: float) -> None:

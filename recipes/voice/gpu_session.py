@@ -5,7 +5,7 @@ A GPU trains small networks about as fast three at a time as one at a time, so s
 - The teacher speaks, on the GPU too, and codec and vocoder begin with its first speech.
 - When the codec is finished, all speech is coded several times with other tags and pauses, and the
   language model learns from it. The vocoder goes on meanwhile.
-- The Decoder ends, and the vocoder with it.
+- The Decoder is last, and the vocoder learns with it.
 
 Each stage is a process with a time at which it must end. ``export`` and ``recite`` are left to
 another machine; so is judging.
@@ -39,9 +39,9 @@ from .styles import CAST, StyleSpace
 logger = logging.getLogger(__name__)
 
 # When each ends, as shares of the whole time.
-_SPOKEN, _CODEC, _SPEECH_CODED, _GPT, _DECODER = 0.22, 0.3, 0.37, 0.82, 0.96
+_SPOKEN, _CODEC, _SPEECH_CODED, _VOCODER, _GPT, _DECODER = 0.17, 0.25, 0.31, 0.5, 0.81, 0.985
 _FIRST_SHARDS = 24  # of speech before codec and vocoder begin
-_VARIANTS = 3  # arrangements of each take
+_VARIANTS = 2  # arrangements of each take
 _CODERS = 10  # processes that arrange and code
 _WORKERS = 4  # processes that prepare the batches of a stage
 _LOOK_SECONDS = 0.5
@@ -67,7 +67,7 @@ def main(run: Run) -> None:
         _check(teacher)
         time.sleep(_LOOK_SECONDS)
     codec = _started("codec", _train, run, "codec", at(_CODEC))
-    vocoder = _started("vocoder", _train, run, "vocoder", at(_GPT))
+    vocoder = _started("vocoder", _train, run, "vocoder", at(_VOCODER))
     _finish(codec)
     _finish(teacher)
     coders = [_started(f"coder-{n}", _code, run, n, at(_SPEECH_CODED)) for n in range(_CODERS)]

@@ -17,7 +17,7 @@ from ChatTTS.model.placement import choose_placement
 from .language_model import SIZES
 from .run import Run
 from .stages import STAGES, run_stage
-from .training import Budget
+from .training import Budget, use_fast_products
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     if args.threads:
         torch.set_num_threads(args.threads)
+    device = choose_placement(args.device).audio_device
+    use_fast_products(device)
     run = Run(
         out=args.out,
         teacher=args.teacher or args.out / "teacher",
-        device=choose_placement(args.device).audio_device,
+        device=device,
         seed=args.seed,
         budgets=dict.fromkeys(STAGES, Budget(args.steps, args.minutes, args.run_minutes)),
         shards=args.shards,
@@ -50,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         positions=args.positions,
         compiled=args.compile,
         known=args.known,
+        workers=args.workers,
         clock=time.process_time if args.cpu_time else time.monotonic,
     )
     logger.info("%s: %s", args.stage, STAGES[args.stage].what)
@@ -94,6 +97,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--positions", type=int, help="of a step of the language model")
     parser.add_argument(
         "--compile", action="store_true", help="compile the language model; needs a C++ compiler"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=0, help="processes that prepare batches, for a GPU"
     )
     parser.add_argument(
         "--known", type=Path, help="an asset/ folder whose weights trainings begin with"

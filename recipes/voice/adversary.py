@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, relu
 from torch.nn.utils.parametrizations import weight_norm
 
-from .training import autocast
+from .training import sound_autocast
 
 _RESOLUTIONS = (1024, 512, 256)
 
@@ -44,7 +44,7 @@ class SpectrogramJudge(nn.Module):
         # Convolutions in bfloat16 are several times as fast in this layout on a CPU.
         x = x.contiguous(memory_format=torch.channels_last)
         seen = []
-        with autocast(samples.device):
+        with sound_autocast(samples.device):
             for layer in self.layers:
                 x = leaky_relu(layer(x), 0.1)
                 seen.append(x.float())

@@ -24,7 +24,7 @@ Samples = NDArray[np.float32]
 UV_BREAK, LBREAK, LAUGH = "[uv_break]", "[lbreak]", "[laugh]"
 # Shortest and longest, in seconds, with the silence that is there already.
 PAUSES = {UV_BREAK: (0.25, 0.45), LBREAK: (0.55, 0.8)}
-LEAD, TAIL = 0.08, 0.16  # seconds of silence that are kept before and after the speech
+LEAD, TAIL = 0.08, 0.16  # least seconds of silence before the speech, and those after it
 
 _INNER, _FINAL = ",;:—", ".?!…"  # marks within sentences, and at their ends
 _WINDOW = 120  # samples over which loudness is averaged, 5 ms
@@ -81,7 +81,9 @@ def arranged(take: Take, rng: CounterRng, shares: TagShares = TagShares()) -> Ut
     """
     phonemes = take.line.phonemes
     bounds = TEACHER_FRAME * np.cumsum(take.frames, dtype=np.int64)
-    tape = _Tape(take.samples, int(bounds[0]))
+    # Borders of frames lie elsewhere in each arrangement of a take.
+    lead = _samples(LEAD) + rng.below(FRAME_SAMPLES)
+    tape = _Tape(take.samples, int(bounds[0]), lead)
     if rng.bernoulli(shares.before):
         tape.tag(rng.pick((UV_BREAK, UV_BREAK, LBREAK)), int(bounds[0]), rng)
     place = 0
@@ -131,11 +133,12 @@ class _Tape:
     Args:
         samples: the teacher's.
         begin: where the first phoneme begins.
+        lead: samples that are kept before it.
     """
 
-    def __init__(self, samples: Samples, begin: int) -> None:
+    def __init__(self, samples: Samples, begin: int, lead: int) -> None:
         self._source = samples
-        self._read = max(0, begin - round(LEAD * SAMPLE_RATE))
+        self._read = max(0, begin - lead)
         self._pieces: list[Samples] = []
         self._length = 0
         self._symbols: list[str] = []

@@ -167,6 +167,10 @@ class Steps:
         self._seed, self._mixture = seed, mixture
         self._order: Order | None = None
 
+    def both(self, step: int) -> tuple[SpeechBatch, TextBatch | None]:
+        """Return the speech and the refine pairs of step ``step``."""
+        return self.speech(step), self.text(step)
+
     def speech(self, step: int) -> SpeechBatch:
         """Return the speech of step ``step``."""
         order, mixture = self._ordered(step), self._mixture

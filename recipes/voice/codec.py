@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import torch
@@ -25,10 +26,10 @@ from .features import MEL, log_mel
 from .losses import blurred_distance, mel_distance
 from .mel_judge import MelJudge
 from .optimizing import muon_and_adamw
-from .pieces import audible, drawn_pieces, spread
+from .pieces import audible, drawn_pieces, spread, step_pieces
 from .run import Run
 from .takes import Take
-from .training import Moment, Objective, autocast, generator_for, train
+from .training import Moment, Objective, generator_for, sound_autocast, train
 
 NAME = "codec"
 # The wanted standard deviation of values before they are rounded to levels from -1 to 1.
@@ -71,6 +72,11 @@ class CodecSettings:
     adversary_from: float = 0.6
     judged: int = 6
     rate: float = 1e-3
+
+
+# A GPU hears as many pieces as it has room for in about the time of a few, with its judge from
+# early on: more steps would not come out of it.
+ON_GPU = CodecSettings(batch=96, judged=48, adversary_from=0.35)
 
 
 def quantize(
@@ -128,10 +134,10 @@ def _flipped(
 
 def copied(codec: DVAE, mel: Tensor) -> Tensor:
     """Return a log-mel [B, n_mels, 2 T] encoded to codes and decoded again."""
-    with autocast(mel.device):
+    with sound_autocast(mel.device):
         features = codec.encoder(codec.downsample_conv(mel / codec.coef))
     features, _, _ = quantize(codec.vq_layer, features.float())
-    with autocast(mel.device):
+    with sound_autocast(mel.device):
         decoded: Tensor = codec(features)
     return decoded.float()
 
@@ -159,8 +165,9 @@ class CodecTask:
         seed: int,
         settings: CodecSettings = CodecSettings(),
     ) -> None:
-        self.codec, self.judge, self.corpus, self.device = codec, judge, corpus, device
-        self.seed, self.settings = seed, settings
+        self.codec, self.judge, self.device = codec, judge, device
+        self.settings = settings
+        self.batch = partial(step_pieces, corpus, settings.batch, settings.frames, seed)
         self.mel = log_mel(device)
         modules: dict[str, nn.Module] = {NAME: codec}
         optimizers = muon_and_adamw(codec, settings.rate)
@@ -171,21 +178,16 @@ class CodecTask:
         self.modules: Mapping[str, nn.Module] = modules
         self.optimizers: Mapping[str, Optimizer] = optimizers
 
-    def batch(self, step: int) -> Tensor:
-        """Return the samples [B, n] of a step, on the CPU."""
-        generator = generator_for(torch.device("cpu"), self.seed, step)
-        return drawn_pieces(self.corpus, self.settings.batch, self.settings.frames, generator)
-
     def objectives(self, batch: Tensor, moment: Moment) -> Iterator[Objective]:
         codec, settings = self.codec, self.settings
         mel = self.mel(batch.to(self.device))
         wanted = audible(mel) / codec.coef
-        with autocast(self.device):
+        with sound_autocast(self.device):
             features = codec.encoder(codec.downsample_conv(mel / codec.coef))
         features, codes, unbounded = quantize(
             codec.vq_layer, features.float(), settings.flipped, moment.generator
         )
-        with autocast(self.device):
+        with sound_autocast(self.device):
             found = codec(features)
         found = found.float() / codec.coef
         losses = {
@@ -286,5 +288,13 @@ def main(run: Run) -> None:
     generator = generator_for(torch.device("cpu"), run.seed)
     start_codec(codec, drawn_pieces(some, _STARTED_FROM, CodecSettings().frames, generator))
     judge = MelJudge().to(run.device)
-    task = CodecTask(codec.to(run.device), judge, takes, run.device, run.seed)
-    train(task, run.out, run.budgets[NAME], device=run.device, seed=run.seed)
+    settings = ON_GPU if run.on_gpu else CodecSettings()
+    task = CodecTask(codec.to(run.device), judge, takes, run.device, run.seed, settings)
+    train(
+        task,
+        run.out,
+        run.budgets[NAME],
+        device=run.device,
+        seed=run.seed,
+        workers=run.workers,
+    )

@@ -82,9 +82,12 @@ def speed_of(pace: float) -> int:
     return min(max(n, 0), SPEEDS - 1)
 
 
-def arranged_take(take: Take, seed: int, shard: int, index: int) -> Utterance:
-    """Return what the language model and the Decoder learn of take ``index`` of a shard."""
-    return arranged(take, CounterRng(seed, (shard << 16) + index))
+def arranged_take(take: Take, seed: int, shard: int, index: int, variant: int = 0) -> Utterance:
+    """Return what the language model and the Decoder learn of take ``index`` of a shard.
+
+    Each variant has other tags and pauses, and other borders of frames.
+    """
+    return arranged(take, CounterRng(seed, (((variant << 24) + shard) << 16) + index))
 
 
 def encode(
@@ -113,7 +116,11 @@ def code_shards(
     codec: DVAE,
     device: torch.device,
     seed: int,
+    *,
     most: int | None = None,
+    part: int = 0,
+    parts: int = 1,
+    variant: int = 0,
 ) -> int:
     """Code the shards of takes that are not coded yet.
 
@@ -123,19 +130,24 @@ def code_shards(
         codec: frozen, on ``device``.
         seed: of the arrangement.
         most: shards of this call; all by default.
+        part, parts: this process codes every ``parts``-th shard, from ``part`` on.
+        variant: of the arrangement; those behind 0 have files of their own, ``SHARD-VARIANT.npz``.
 
     Returns:
         How many were coded.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    ending = f"-{variant}.npz" if variant else ".npz"
     names = [path.stem for path in sorted(speech.glob("[0-9]*.json"))]
-    missing = [name for name in names if not (folder / f"{name}.npz").exists()][:most]
+    mine = [name for name in names if int(name) % parts == part]
+    missing = [name for name in mine if not (folder / f"{name}{ending}").exists()][:most]
     for name in missing:
         takes = Takes(speech, name)
         utterances = [
-            arranged_take(take, seed, int(name), index) for index, take in enumerate(takes)
+            arranged_take(take, seed, int(name), index, variant) for index, take in enumerate(takes)
         ]
-        write_codes(folder / f"{name}.npz", takes, utterances, encode(codec, utterances, device))
+        codes = encode(codec, utterances, device)
+        write_codes(folder / f"{name}{ending}", takes, utterances, codes)
     return len(missing)
 
 
@@ -209,7 +221,7 @@ def main(run: Run) -> None:
     write_space(folder, StyleSpace.of(style_tables(run.teacher_files().voices), CAST.values()))
     done = sum(1 for _ in folder.glob("[0-9]*.npz"))
     while done < run.shards:
-        new = code_shards(run.speech, folder, codec, run.device, run.seed, _TOGETHER)
+        new = code_shards(run.speech, folder, codec, run.device, run.seed, most=_TOGETHER)
         done += new
         if new:
             logger.info("%d shards as codes", done)

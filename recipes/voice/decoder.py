@@ -1,173 +1,100 @@
-"""The stage ``decoder``: hidden states of the language model to log-mel.
+"""The stage ``decoder``: hidden states of the language model to sound.
 
 Hidden states hold more than the codes that are drawn from them, so this sounds better than the
-codec's own decoder. The language model reads the teacher's frames here. The state after a frame
-knows that frame, so its mel is the right answer; after frames of its own it would not be.
+codec's own decoder. The language model is frozen, and reads the teacher's frames.
+
+The Decoder learns log-mels first. Then a discriminator looks at these, since their average over all
+that a state leaves open is muffled. In the last part the vocoder takes part: it learns from the
+Decoder's mels, its discriminator hears the sound, and both networks are moved by what it hears.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import AdamW, Optimizer
 
 from ChatTTS.config import ConvNetConfig
-from ChatTTS.errors import AssetError
 from ChatTTS.model.dvae import MelDecoder
-from ChatTTS.voice_learning.sequences import groups_of_similar_length
+from ChatTTS.model.vocoder import Vocoder
 
-from .batches import speech_batch
+from .adversary import Discriminator, discriminator_loss, generator_losses
 from .checkpoints import checksum, load_average
 from .codec import CODEC
 from .codec import NAME as CODEC_NAME
-from .coded import Coded, arranged_take, read_codes, read_space
-from .features import MEL, fitted, log_mel
+from .excerpts import Excerpts, ExcerptSource
+from .features import MEL, log_mel
 from .frozen import frozen_codec
 from .gpt import NAME as GPT_NAME
 from .gpt import load_gpt
-from .language_model import NUM_CODES, SpeechModel
-from .mel_decoder import (
-    DecoderSettings,
-    Pieces,
-    cut_pieces,
-    decoder_objective,
-    drawn_places,
-    new_decoder,
-)
+from .language_model import SpeechModel
+from .losses import blurred_distance, mel_distance, spectral_distance
+from .mel_decoder import new_decoder
+from .mel_judge import MelJudge
 from .optimizing import muon_and_adamw
 from .pieces import audible
-from .prompts import Prompts
 from .run import Run
-from .takes import Takes
-from .training import Moment, Objective, Schedule, autocast, generator_for, train
+from .training import Moment, Objective, Schedule, autocast, sound_autocast, train
+from .vocoder import NAME as VOCODER_NAME
+from .vocoder import VOCODER, load_vocoder, vocoder_settings
 from .warm_start import is_warm, start_module
 
 NAME = "decoder"
-SETTINGS = DecoderSettings()
-_POSITIONS = 4096  # of an inference pass, padding included
-_REMEMBERED = 2 << 30  # bytes of hidden states and mels to keep
-_SHARDS_OPEN = 16
+_JUDGE, _DISCRIMINATOR = "judge", "discriminator"
+
+
+@dataclass(frozen=True)
+class DecoderSettings:
+    """The settings of the Decoder's training.
+
+    Attributes:
+        frames: code frames of an excerpt.
+        batch: excerpts of a step.
+        blurred: weight of the loss on mels averaged over several frames.
+        looking, matching_looks: weights of the losses of the discriminator of mels.
+        hearing, matching_sounds: weights of the losses of the discriminator of sound.
+        looked_from: share of the budget after which the discriminator of mels takes part.
+        heard_from: share of the budget after which vocoder and sound take part.
+        rate, vocoder_rate: learning rates.
+    """
+
+    frames: int = 48
+    batch: int = 12
+    blurred: float = 0.5
+    looking: float = 0.02
+    matching_looks: float = 0.2
+    hearing: float = 0.1
+    matching_sounds: float = 1.0
+    looked_from: float = 0.3
+    heard_from: float = 0.5
+    rate: float = 1e-3
+    vocoder_rate: float = 3e-4
+
+
+ON_GPU = DecoderSettings(batch=32)
 
 
 def decoder_config(hidden: int) -> ConvNetConfig:
-    """Return the decoder's sizes for a language model of width ``hidden``.
+    """Return the Decoder's sizes for a language model of width ``hidden``.
 
     All but the input's width equal those of the codec's decoder.
     """
     return replace(CODEC.decoder, idim=hidden // 2)
 
 
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """An utterance as the Decoder learns it.
-
-    Attributes:
-        hidden: float16 [frames, hidden].
-        mel: float16 [n_mels, 2 frames].
-    """
-
-    hidden: Tensor
-    mel: Tensor
-
-    @property
-    def nbytes(self) -> int:
-        return self.hidden.nbytes + self.mel.nbytes
-
-
-class Gallery:
-    """Utterances of which both the codes and the speech are there.
-
-    Args:
-        model: the language model, frozen.
-        speech: folder of the takes.
-        codes: folder of their codes.
-        seed: of the arrangement of the takes.
-        device: to compute on.
-
-    Raises:
-        AssetError: there are none.
-    """
-
-    def __init__(
-        self, model: SpeechModel, speech: Path, codes: Path, seed: int, device: torch.device
-    ) -> None:
-        self._model, self._speech, self._codes = model, speech, codes
-        self._seed, self._device = seed, device
-        self._prompts, self._mel = Prompts(), log_mel(device)
-        self._places = read_space(codes)
-        spoken = {path.stem for path in speech.glob("[0-9]*.json")}
-        self._names = sorted(spoken & {path.stem for path in codes.glob("[0-9]*.npz")})
-        if not self._names:
-            raise AssetError(f"{codes} has no codes of the speech in {speech}")
-        self._open: OrderedDict[str, tuple[Takes, list[Coded]]] = OrderedDict()
-        self._kept: dict[tuple[str, int], Shown] = {}
-        self._room = _REMEMBERED
-
-    def drawn(self, count: int, generator: torch.Generator) -> list[tuple[str, int]]:
-        """Return the names of ``count`` utterances: their shard and their place in it.
-
-        They come from one shard, so that few files are read.
-        """
-        shard = int(torch.randint(len(self._names), (), generator=generator))
-        name = self._names[shard]
-        size = len(self._shard(name)[1])
-        order = torch.randperm(size, generator=generator)[:count].tolist()
-        return [(name, index) for index in order]
-
-    def show(self, keys: Sequence[tuple[str, int]]) -> list[Shown]:
-        """Return utterances; they are kept while there is room."""
-        missing = [key for key in keys if key not in self._kept]
-        made = dict(zip(missing, self._made(missing), strict=True)) if missing else {}
-        for key, shown in made.items():
-            if shown.nbytes <= self._room:
-                self._kept[key] = shown
-                self._room -= shown.nbytes
-        return [made[key] if key in made else self._kept[key] for key in keys]
-
-    def _shard(self, name: str) -> tuple[Takes, list[Coded]]:
-        if name not in self._open:
-            coded = read_codes(self._codes / f"{name}.npz", self._places)
-            self._open[name] = Takes(self._speech, name), coded
-            if len(self._open) > _SHARDS_OPEN:
-                self._open.popitem(last=False)
-        self._open.move_to_end(name)
-        return self._open[name]
-
-    @torch.no_grad()
-    def _made(self, keys: Sequence[tuple[str, int]]) -> list[Shown]:
-        items = [self._shard(name)[1][index] for name, index in keys]
-        sequences = [self._prompts.speech(item) for item in items]
-        hiddens: dict[int, Tensor] = {}
-        for part in groups_of_similar_length([len(s) for s in sequences], _POSITIONS):
-            batch = speech_batch([sequences[i] for i in part], NUM_CODES).to(self._device)
-            with autocast(self._device):
-                hiddens.update(zip(part, self._model.hiddens(batch), strict=True))
-        return [
-            Shown(hiddens[place].half().cpu(), self._target(key, len(hiddens[place])))
-            for place, key in enumerate(keys)
-        ]
-
-    def _target(self, key: tuple[str, int], frames: int) -> Tensor:
-        name, index = key
-        utterance = arranged_take(self._shard(name)[0][index], self._seed, int(name), index)
-        whole = fitted(np.ascontiguousarray(utterance.samples), frames)
-        return audible(self._mel(whole[None].to(self._device))[0]).half().cpu()
-
-
 class DecoderTask:
-    """Trains a decoder on what a language model makes of the corpus.
+    """Trains Decoder and vocoder on what a language model makes of the teacher's speech.
 
     Args:
-        decoder: on ``device``.
-        gallery: the utterances.
+        model: the language model, frozen, on ``device``.
+        decoder, vocoder: the networks to train, on ``device``.
+        judge: the discriminator of mels, on ``device``.
+        discriminator: of sound, on ``device``.
+        source: of the excerpts.
         device: to compute on.
-        seed: of the choice of pieces.
         settings: the training's settings.
     """
 
@@ -175,55 +102,134 @@ class DecoderTask:
 
     def __init__(
         self,
+        model: SpeechModel,
         decoder: MelDecoder,
-        gallery: Gallery,
+        vocoder: Vocoder,
+        judge: MelJudge,
+        discriminator: Discriminator,
+        source: ExcerptSource,
         device: torch.device,
-        seed: int,
-        settings: DecoderSettings = SETTINGS,
+        settings: DecoderSettings = DecoderSettings(),
     ) -> None:
-        self.decoder, self.gallery, self.device = decoder, gallery, device
-        self.seed, self.settings = seed, settings
-        self.modules: Mapping[str, nn.Module] = {NAME: decoder}
-        self.optimizers: Mapping[str, Optimizer] = muon_and_adamw(decoder, settings.rate)
+        self.model, self.decoder, self.vocoder = model, decoder, vocoder
+        self.judge, self.discriminator = judge, discriminator
+        self.batch, self.device, self.settings = source, device, settings
+        self.mel = log_mel(device)
+        self.modules: Mapping[str, nn.Module] = {
+            NAME: decoder,
+            VOCODER_NAME: vocoder,
+            _JUDGE: judge,
+            _DISCRIMINATOR: discriminator,
+        }
+        own = muon_and_adamw(decoder, settings.rate)
+        self._own = tuple(own)
+        self.optimizers: Mapping[str, Optimizer] = {
+            **own,
+            VOCODER_NAME: AdamW(vocoder.parameters(), lr=settings.vocoder_rate, betas=(0.8, 0.98)),
+            _JUDGE: AdamW(judge.parameters(), lr=settings.rate / 2, betas=(0.8, 0.9)),
+            _DISCRIMINATOR: AdamW(
+                discriminator.parameters(), lr=settings.vocoder_rate, betas=(0.8, 0.9)
+            ),
+        }
 
-    def batch(self, step: int) -> Pieces:
-        """Return the pieces of a step."""
-        generator = generator_for(torch.device("cpu"), self.seed, step)
-        keys = self.gallery.drawn(self.settings.batch, generator)
-        shown = self.gallery.show(keys)
-        places = drawn_places(len(shown), generator)
-        hiddens, mels = [one.hidden for one in shown], [one.mel for one in shown]
-        return cut_pieces(hiddens, mels, places, self.settings.frames, self.device)
+    def objectives(self, batch: Excerpts, moment: Moment) -> Iterator[Objective]:
+        """Yield the updates of a step."""
+        settings = self.settings
+        excerpts = batch.to(self.device)
+        mel = audible(self.mel(excerpts.samples))
+        with sound_autocast(self.device):
+            decoded = self.decoder(self._states(excerpts))
+        decoded = decoded.float()
+        found, wanted = decoded / self.decoder.coef, mel / self.decoder.coef
+        losses = {
+            "mel": mel_distance(found, wanted),
+            "blurred": settings.blurred * blurred_distance(found, wanted),
+        }
+        if moment.spent >= settings.looked_from:
+            loss = discriminator_loss(self.judge, found.detach(), wanted)
+            yield Objective({_JUDGE: loss}, (_JUDGE,))
+            fooling, matching = generator_losses(self.judge, found, wanted)
+            losses["looking"] = settings.looking * fooling
+            losses["matching_looks"] = settings.matching_looks * matching
+        trained = self._own
+        if moment.spent >= settings.heard_from:
+            # Some of the real mels keep the vocoder good for other mels than the Decoder's.
+            kept = len(mel) // 4
+            given = torch.cat([decoded, mel[:kept]])
+            samples = torch.cat([excerpts.samples, excerpts.samples[:kept]])
+            with sound_autocast(self.device):
+                features = self.vocoder.backbone(given)
+            sound = self.vocoder.head(features.float())
+            loss = discriminator_loss(self.discriminator, sound.detach(), samples)
+            yield Objective({_DISCRIMINATOR: loss}, (_DISCRIMINATOR,))
+            hearing, matching = generator_losses(self.discriminator, sound, samples)
+            distance = mel_distance(audible(self.mel(sound)), torch.cat([mel, mel[:kept]]))
+            losses["heard_mel"] = distance
+            losses["spectral"] = spectral_distance(sound, samples)
+            losses["hearing"] = settings.hearing * hearing
+            losses["matching_sounds"] = settings.matching_sounds * matching
+            trained = (*trained, VOCODER_NAME)
+        yield Objective(
+            losses,
+            trained,
+            metrics={"mel_l1": mel_distance(decoded, mel)},
+            counts={"samples": batch.samples.numel()},
+        )
 
-    def objectives(self, batch: Pieces, moment: Moment) -> Iterator[Objective]:
-        """Yield the one update of a step."""
-        yield decoder_objective(self.decoder, batch, self.settings, self.device)
+    @torch.no_grad()
+    def _states(self, excerpts: Excerpts) -> Tensor:
+        """Return the hidden states of the excerpts, float32 [B, hidden, frames]."""
+        context = sound_autocast if self.device.type == "cuda" else autocast
+        with context(self.device):
+            hidden = self.model.speech(excerpts.whole)[0]
+        frames = torch.arange(self.settings.frames, device=self.device)
+        places = (excerpts.firsts[:, None] + frames)[..., None]
+        return hidden.float().take_along_dim(places, dim=1).transpose(1, 2)
 
 
-def load_decoder(run: Run, hidden: int) -> MelDecoder:
-    """Load the trained decoder of a run, frozen, on the run's device.
+def load_decoder(run: Run, hidden: int) -> tuple[MelDecoder, Vocoder]:
+    """Load the trained Decoder of a run and the vocoder that learned with it, frozen.
 
     Raises:
-        AssetError: the decoder is not trained yet.
+        AssetError: the Decoder is not trained yet.
     """
-    decoder = MelDecoder(decoder_config(hidden), MEL.n_mels)
+    decoder, vocoder = MelDecoder(decoder_config(hidden), MEL.n_mels), Vocoder(VOCODER)
     load_average(run.state(NAME), NAME, decoder)
-    return decoder.to(run.device).eval().requires_grad_(False)
+    load_average(run.state(NAME), VOCODER_NAME, vocoder)
+    return (
+        decoder.to(run.device).eval().requires_grad_(False),
+        vocoder.to(run.device).eval().requires_grad_(False),
+    )
 
 
 def main(run: Run) -> None:
-    """Train the decoder on the trained language model's hidden states."""
+    """Train Decoder and vocoder on the trained language model's hidden states."""
     codec, model = frozen_codec(run), load_gpt(run)
     origin = {CODEC_NAME: checksum(codec), GPT_NAME: checksum(model)}
     torch.manual_seed(run.seed)
-    hidden = model.sizes.hidden
-    decoder = new_decoder(decoder_config(hidden), codec)
+    decoder = new_decoder(decoder_config(model.sizes.hidden), codec)
+    vocoder, discriminator = Vocoder(VOCODER), Discriminator(vocoder_settings(run).channels)
     if is_warm(run, NAME):
         start_module(run, decoder, "Decoder.safetensors")
+    if is_warm(run, VOCODER_NAME):
+        start_module(run, vocoder, "Vocos.safetensors")
+    else:
+        vocoder = load_vocoder(run).requires_grad_(True)
+        load_average(run.state(VOCODER_NAME), _DISCRIMINATOR, discriminator)
+    settings = ON_GPU if run.on_gpu else DecoderSettings()
     codes = run.codes(origin[CODEC_NAME])
-    gallery = Gallery(model, run.speech, codes, run.seed, run.device)
+    source = ExcerptSource(
+        run.speech, codes, run.seed, run.seed + 1, settings.batch, settings.frames
+    )
     task = DecoderTask(
-        decoder.to(run.device).train().requires_grad_(True), gallery, run.device, run.seed
+        model,
+        decoder.to(run.device).requires_grad_(True),
+        vocoder.to(run.device),
+        MelJudge().to(run.device),
+        discriminator.to(run.device),
+        source,
+        run.device,
+        settings,
     )
     train(
         task,
@@ -234,4 +240,5 @@ def main(run: Run) -> None:
         schedule=Schedule(warmup=20),
         origin=origin,
         clock=run.clock,
+        workers=run.workers,
     )

@@ -39,9 +39,6 @@ from .run import Run
 from .styles import CAST, mixture, speaker_vector, statistics
 from .texts import CHARACTERS
 from .vocabulary import save_tokenizer
-from .vocoder import NAME as VOCODER_NAME
-from .vocoder import VOCODER, load_vocoder
-from .warm_start import start_module
 
 logger = logging.getLogger(__name__)
 
@@ -164,25 +161,12 @@ def main(run: Run) -> None:
     for stage in (GPT_NAME, DECODER_NAME):
         _check_origin(run, stage, present)
     places = read_space(run.codes(present[CODEC_NAME]))
-    decoder = load_decoder(run, gpt.sizes.hidden)
-    export(Parts(gpt, codec, decoder, trained_vocoder(run), places), run.out / "asset")
+    decoder, vocoder = load_decoder(run, gpt.sizes.hidden)
+    export(Parts(gpt, codec, decoder, vocoder, places), run.out / "asset")
     from ChatTTS.core import Chat
 
     Chat().load_or_raise("custom", custom_path=run.out, device="cpu")
     logger.info("%s can be loaded: Chat().load('custom', custom_path=...)", run.out / "asset")
-
-
-def trained_vocoder(run: Run) -> Vocoder:
-    """Return the vocoder of a run; that of the known checkpoint where none was trained.
-
-    Raises:
-        AssetError: there is neither.
-    """
-    if run.known is None or run.state(VOCODER_NAME).exists():
-        return load_vocoder(run)
-    vocoder = Vocoder(VOCODER)
-    start_module(run, vocoder, "Vocos.safetensors")
-    return vocoder.eval().requires_grad_(False)
 
 
 def _check_origin(run: Run, stage: str, present: Mapping[str, str]) -> None:

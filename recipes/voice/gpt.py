@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,8 @@ from ChatTTS.voice_learning.sequences import IGNORED
 from .batches import Mixture, SpeechBatch, Steps
 from .checkpoints import checksum, load_average
 from .codec import NAME as CODEC_NAME
+from .coded import Coded
+from .corpus import read_lines
 from .frames import with_own_frames
 from .frozen import frozen_codec
 from .gpt_losses import GPTSettings, code_losses
@@ -35,6 +38,7 @@ logger = logging.getLogger(__name__)
 NAME = "gpt"
 # All four codes of a frame are of one kind, so they weigh alike.
 SETTINGS = GPTSettings(codebook_weights=(1.0, 1.0, 1.0, 1.0))
+GPU_POSITIONS = 32768  # of a step
 _WAIT_SECONDS = 20.0
 
 
@@ -71,10 +75,12 @@ class GPTTask:
     steps: Steps
     settings: GPTSettings = SETTINGS
     name: str = NAME
+    batch: Callable[[int], tuple[SpeechBatch, TextBatch | None]] = field(init=False)
     modules: Mapping[str, nn.Module] = field(init=False)
     optimizers: Mapping[str, Optimizer] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.batch = self.steps.both
         self.modules = {NAME: self.model}
         matrices = [p for p in self.model.llama.parameters() if p.ndim == 2]
         chosen = {id(p) for p in matrices}
@@ -84,10 +90,6 @@ class GPTTask:
             "matrices": Muon(matrices, lr=settings.matrix_rate),
             "others": AdamW(others, lr=settings.rate, betas=(0.9, 0.98), weight_decay=0.0),
         }
-
-    def batch(self, step: int) -> tuple[SpeechBatch, TextBatch | None]:
-        """Return speech and refine pairs of a step."""
-        return self.steps.speech(step), self.steps.text(step)
 
     def objectives(
         self, batch: tuple[SpeechBatch, TextBatch | None], moment: Moment
@@ -149,10 +151,12 @@ def main(run: Run) -> None:
         settings = replace(settings, own_from=0.0)
     if run.compiled:
         model.llama.compile_layers()
-    mixture = Mixture() if run.positions is None else Mixture(positions=run.positions)
-    steps = Steps(
-        corpus.at, RefinePairs(run.seed), Prompts(), NUM_CODES, seed=run.seed, mixture=mixture
-    )
+    positions = run.positions or (GPU_POSITIONS if run.on_gpu else Mixture().positions)
+    mixture = Mixture(positions=positions, refine_positions=3 * positions // 8)
+    # Processes that prepare batches get the corpus once.
+    known = partial(_unchanged, corpus.at(0)) if run.workers else corpus.at
+    pairs = RefinePairs(run.seed, [line.text for line in read_lines(run.lines)["en"]])
+    steps = Steps(known, pairs, Prompts(), NUM_CODES, seed=run.seed, mixture=mixture)
     task = GPTTask(model, steps, settings)
     train(
         task,
@@ -163,4 +167,9 @@ def main(run: Run) -> None:
         schedule=Schedule(),
         origin={CODEC_NAME: codec},
         clock=run.clock,
+        workers=run.workers,
     )
+
+
+def _unchanged(items: list[Coded], step: int) -> list[Coded]:
+    return items

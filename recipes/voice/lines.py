@@ -36,7 +36,7 @@ from .texts import (
 
 logger = logging.getLogger(__name__)
 
-COUNT = 12_000  # lines of each language, about a day of speech together
+COUNT = 30_000  # lines of each language, about a day of speech together
 LONGEST = 330  # phonemes of a line: 20 seconds
 _SHORTEST = 3
 _MARK = re.compile(r"[,.;:?!…—，。；：？！]")

@@ -1,7 +1,7 @@
 """A trainable Llama whose attention heads can be guided, made fast on a CPU.
 
-It has the tensors of transformers' ``LlamaModel``, except the embeddings. Scores are computed in
-full, in the dtype of the products: on a CPU their gradients are faster than those of fused
+It has the tensors of transformers' ``LlamaModel``, except the embeddings. On a CPU scores are
+computed in full, in the dtype of the products: their gradients are faster there than those of fused
 attention.
 """
 
@@ -92,7 +92,7 @@ class Attention(nn.Module):
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
         q, k = geometry.rotated(q), geometry.rotated(k)
-        if not torch.is_grad_enabled() and guidance is None:
+        if guidance is None and (x.is_cuda or not torch.is_grad_enabled()):
             y = scaled_dot_product_attention(q, k, v, is_causal=True)
             return self.o_proj(y.transpose(1, 2).flatten(2)), None
         scores = (q * q.shape[-1] ** -0.5) @ k.mT + geometry.mask

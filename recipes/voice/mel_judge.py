@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 from torch.nn.utils.parametrizations import weight_norm
 
-from .training import autocast
+from .training import sound_autocast
 
 _KERNEL, _PADDING = (5, 5), (2, 2)
 _SLOPE = 0.1
@@ -42,7 +42,7 @@ class MelJudge(nn.Module):
         features, as the one result of a list."""
         x = mel.unsqueeze(1).contiguous(memory_format=torch.channels_last)
         seen = []
-        with autocast(mel.device):
+        with sound_autocast(mel.device):
             for layer in self.layers:
                 x = leaky_relu(layer(x), _SLOPE)
                 seen.append(x.float())

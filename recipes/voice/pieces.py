@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .features import log_mel, pieces
 from .takes import TEACHER_FRAME, Take
+from .training import generator_for
 
 # Log-mel below this cannot be heard: speech lies at 0 to 4, so it is 70 dB louder. The teacher's
 # pauses are digital silence, at -11.5, and the least shift of their borders would be the largest
@@ -63,3 +64,9 @@ def drawn_pieces(
     places = torch.rand(count, generator=generator, dtype=torch.float64)
     chosen = [Trimmed.of(takes[int(place * len(takes))]) for place in places]
     return pieces(chosen, frames, generator)
+
+
+def step_pieces(takes: Sequence[Take], count: int, frames: int, seed: int, step: int) -> Tensor:
+    """Return the pieces of a step, a function of the seed and its number: [count, n] samples."""
+    generator = generator_for(torch.device("cpu"), seed, step)
+    return drawn_pieces(takes, count, frames, generator)

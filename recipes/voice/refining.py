@@ -6,12 +6,11 @@ Both sides are letters. Mandarin has no refine pass: its characters are no token
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .arrangement import LAUGH, UV_BREAK
 from .counter_rng import CounterRng
-from .texts import free_sentences, sentences
 
 FILLERS = ("um", "uh", "well", "you know", "like", "i mean", "so", "right")
 MOST_ORAL, MOST_LAUGH, MOST_PAUSE = 9, 2, 7  # of [oral_n], [laugh_n], [break_n]
@@ -57,13 +56,12 @@ class RefinePairs:
 
     Args:
         seed: seed of the examples.
-        texts: normalised English sentences; all that there are by default.
+        texts: normalised English texts.
     """
 
-    def __init__(self, seed: int, texts: Sequence[str] | None = None) -> None:
+    def __init__(self, seed: int, texts: Iterable[str]) -> None:
         self._seed = seed
-        chosen = (*sentences("en"), *free_sentences()) if texts is None else texts
-        known = map(plain, chosen)
+        known = map(plain, texts)
         self._texts = [text for text in known if 0 < len(text.split()) <= _LONGEST]
 
     def __len__(self) -> int:

@@ -33,6 +33,7 @@ class Run:
         compiled: whether the language model is compiled, which needs a C++ compiler.
         known: the ``asset`` folder of a checkpoint whose weights trainings begin with, where they
             have no state of their own.
+        workers: processes that prepare the batches of a training.
         clock: returns the seconds that budgets count: of the wall, or of this process where other
             work may take most of the machine.
     """
@@ -49,7 +50,13 @@ class Run:
     positions: int | None = None
     compiled: bool = False
     known: Path | None = None
+    workers: int = 0
     clock: Callable[[], float] = time.monotonic
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether networks compute on a GPU."""
+        return self.device.type == "cuda"
 
     @property
     def speech(self) -> Path:

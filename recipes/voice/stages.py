@@ -32,10 +32,11 @@ STAGES: Mapping[str, Stage] = {
     "copies": Stage("copies", "speech through codec and vocoder, as files to judge"),
     "codes": Stage("coded", "speech as codes of the frozen codec, kept under codes/"),
     "gpt": Stage("gpt", "phonemes to codes: the language model", 0.53),
-    "decoder": Stage("decoder", "the language model's hidden states to mels", 0.12),
+    "decoder": Stage("decoder", "the language model's hidden states to mels and sound", 0.12),
     "export": Stage("export", "everything into asset/, as `load` wants it"),
     "recite": Stage("recite", "held-out sentences in the voice, as files to judge"),
     "all": Stage("session", "all of them, speech and training at once, within --minutes"),
+    "gpu": Stage("gpu_session", "all up to the decoder, at once on a GPU, within --minutes"),
 }
 
 

@@ -104,18 +104,25 @@ class Takes(Sequence[Take]):
 
     Args:
         folder: where :func:`write_shard` wrote.
-        name: of one shard, such as ``00007``; all by default.
+        names: of shards, such as ``00007``; all that there are by default.
     """
 
-    def __init__(self, folder: Path, name: str = "[0-9]*") -> None:
+    def __init__(self, folder: Path, *names: str) -> None:
+        self._folder = folder
+        self._names = names or tuple(sorted(path.stem for path in folder.glob("[0-9]*.json")))
         self._facts: list[dict[str, Any]] = []
         self._waves: list[NDArray[np.int16]] = []
-        for path in sorted(folder.glob(f"{name}.json")):
+        for name in self._names:
+            path = folder / f"{name}.json"
             described = json.loads(path.read_text(encoding="utf-8"))
             whole = np.load(path.with_suffix(".npy"), mmap_mode="r", allow_pickle=False)
             ends = np.cumsum([one["samples"] for one in described])
             self._facts += described
             self._waves += np.split(whole, ends[:-1])
+
+    def __reduce__(self) -> tuple[type[Takes], tuple[Path | str, ...]]:
+        """Pickle the names of the shards alone: another process maps the files itself."""
+        return Takes, (self._folder, *self._names)
 
     def __len__(self) -> int:
         return len(self._facts)

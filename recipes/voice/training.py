@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,7 +41,7 @@ from .logbook import Logbook
 
 logger = logging.getLogger(__name__)
 
-_PREFETCHED = 2  # batches prepared in advance
+_PREFETCHED = 2  # batches prepared in advance by each thread or process
 _HOPELESS = 50  # steps in a row without finite gradients
 _KEPT = 0.25  # of the largest share ever spent; below it, the phases start again
 
@@ -149,8 +149,12 @@ class Task(Protocol):
     @property
     def optimizers(self) -> Mapping[str, Optimizer]: ...
 
-    def batch(self, step: int) -> Any:
-        """Return the data of a step, a function of its number; called ahead, in another thread."""
+    @property
+    def batch(self) -> Callable[[int], Any]:
+        """Maps the number of a step to its data, on the CPU; called ahead, in another thread.
+
+        With ``workers``, it is pickled and called in other processes.
+        """
         ...
 
     def objectives(self, batch: Any, moment: Moment) -> Iterator[Objective]:
@@ -165,6 +169,20 @@ def autocast(device: torch.device) -> torch.autocast:
     """
     is_fast = product_dtype(device) is torch.bfloat16
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=is_fast)
+
+
+def sound_autocast(device: torch.device) -> torch.autocast:
+    """Return :func:`autocast` for the small networks of mels and sound: off on a GPU.
+
+    There TF32 is as fast for them, and finer. :func:`use_fast_products` allows it.
+    """
+    return torch.autocast("cpu", enabled=False) if device.type != "cpu" else autocast(device)
+
+
+def use_fast_products(device: torch.device) -> None:
+    """Allow TF32 in all of this process if it computes on a GPU; convolutions use it anyway."""
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
 
 
 def product_dtype(device: torch.device) -> torch.dtype:
@@ -196,6 +214,7 @@ def train(
     log_every: int = 20,
     save_seconds: float = 180.0,
     clock: Callable[[], float] = time.monotonic,
+    workers: int = 0,
 ) -> bool:
     """Train until the budget is spent, resuming from ``out/<name>.safetensors`` if it exists.
 
@@ -215,6 +234,8 @@ def train(
         log_every: steps per line of the log.
         save_seconds: seconds between saves.
         clock: returns the time in seconds.
+        workers: processes that prepare batches; 0 for a thread of this one, which is enough where
+            steps take longer than batches.
 
     Returns:
         Whether the stage is finished; ``False`` if ``budget.run_minutes`` ended the run.
@@ -249,7 +270,7 @@ def train(
     skipped = 0
     bar = progress(task.name, "step", total=budget.steps)
     bar.update(position.step)
-    with _signals() as signalled, _ahead(task, position.step) as batches, bar:
+    with _signals() as signalled, _ahead(task, position.step, workers) as batches, bar:
         while True:
             spent = budget.spent(position)
             ran = position.seconds - start.seconds
@@ -336,23 +357,47 @@ def _set_rates(
 
 
 @contextlib.contextmanager
-def _ahead(task: Task, first: int) -> Iterator[Iterator[Any]]:
-    """Yield the batches from step ``first`` on, prepared in a thread during earlier steps."""
+def _ahead(task: Task, first: int, workers: int) -> Iterator[Iterator[Any]]:
+    """Yield the batches from step ``first`` on, prepared during earlier steps."""
+    prefetched = _PREFETCHED * max(1, workers)
+    pool: Executor
+    if workers:
+        context = torch.multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(workers, context, _remember, (task.batch,))
+        make: Callable[[int], Any] = _remembered
+    else:
+        pool = ThreadPoolExecutor(1, thread_name_prefix=f"{task.name}-batches")
+        make = task.batch
 
-    def batches(pool: ThreadPoolExecutor) -> Iterator[Any]:
+    def batches() -> Iterator[Any]:
         step = first
         made: deque[Future[Any]] = deque()
         while True:
-            while len(made) < _PREFETCHED:
-                made.append(pool.submit(task.batch, step))
+            while len(made) < prefetched:
+                made.append(pool.submit(make, step))
                 step += 1
             yield made.popleft().result()
 
-    pool = ThreadPoolExecutor(1, thread_name_prefix=f"{task.name}-batches")
     try:
-        yield batches(pool)
+        yield batches()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+# The batches' function in a process that prepares them: it may hold a corpus, which should be
+# pickled once and not for each step.
+_source: Callable[[int], Any]
+
+
+def _remember(source: Callable[[int], Any]) -> None:
+    global _source
+    _source = source
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training ends its processes itself
+
+
+def _remembered(step: int) -> Any:
+    return _source(step)
 
 
 @contextlib.contextmanager

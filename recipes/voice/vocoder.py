@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from ChatTTS.config import VocosConfig
+from ChatTTS.model.dvae import DVAE
 from ChatTTS.model.vocoder import Vocoder
 
 from .adversary import Discriminator, discriminator_loss, generator_losses
-from .checkpoints import checksum, load_average
-from .codec import NAME as CODEC_NAME
+from .checkpoints import load_average
 from .codec import copied, load_codec
 from .features import MEL, log_mel
 from .losses import mel_distance, spectral_distance
-from .pieces import audible, drawn_pieces
+from .pieces import audible, step_pieces
 from .run import Run
 from .takes import Take
-from .training import Moment, Objective, autocast, generator_for, train
+from .training import Moment, Objective, sound_autocast, train
 
 NAME = "vocoder"
 VOCODER = VocosConfig(mel=MEL, dim=256, intermediate_dim=768, num_layers=8)
@@ -47,6 +47,7 @@ class VocoderSettings:
         mel, fooling, matching: weights of the losses other than the spectral one.
         adversary_from: share of the budget after which the discriminator takes part.
         copied_from: share of the budget after which half of the mels are the codec's.
+        channels: of the discriminator.
     """
 
     frames: int = 32
@@ -58,6 +59,10 @@ class VocoderSettings:
     matching: float = 1.0
     adversary_from: float = 0.67
     copied_from: float = 0.5
+    channels: int = 16
+
+
+ON_GPU = VocoderSettings(batch=48, judged=32, adversary_from=0.35, copied_from=0.6, channels=32)
 
 
 class VocoderTask:
@@ -86,8 +91,8 @@ class VocoderTask:
         settings: VocoderSettings = VocoderSettings(),
     ) -> None:
         self.vocoder, self.copier, self.discriminator = vocoder, copier, discriminator
-        self.corpus, self.device = corpus, device
-        self.seed, self.settings = seed, settings
+        self.device, self.settings = device, settings
+        self.batch = partial(step_pieces, corpus, settings.batch, settings.frames, seed)
         self.mel = log_mel(device)
         modules: dict[str, nn.Module] = {NAME: vocoder}
         optimizers: dict[str, Optimizer] = {
@@ -102,11 +107,6 @@ class VocoderTask:
         self.modules: Mapping[str, nn.Module] = modules
         self.optimizers: Mapping[str, Optimizer] = optimizers
 
-    def batch(self, step: int) -> Tensor:
-        """Return the samples [B, n] of a step, on the CPU."""
-        generator = generator_for(torch.device("cpu"), self.seed, step)
-        return drawn_pieces(self.corpus, self.settings.batch, self.settings.frames, generator)
-
     def objectives(self, batch: Tensor, moment: Moment) -> Iterator[Objective]:
         settings = self.settings
         samples = batch.to(self.device)
@@ -116,7 +116,7 @@ class VocoderTask:
             half = len(mel) // 2
             with torch.no_grad():
                 given = torch.cat([self.copier(self.mel(samples[:half])), mel[half:]])
-        with autocast(self.device):
+        with sound_autocast(self.device):
             features = self.vocoder.backbone(given)
         found = self.vocoder.head(features.float())
 
@@ -140,6 +140,25 @@ class VocoderTask:
         )
 
 
+def vocoder_settings(run: Run) -> VocoderSettings:
+    """Return the settings for the run's device."""
+    return ON_GPU if run.on_gpu else VocoderSettings()
+
+
+class LateCodec:
+    """Copies mels with the codec of a run, which may still be trained when this is built."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __call__(self, mel: Tensor) -> Tensor:
+        return copied(self._codec, mel)
+
+    @cached_property
+    def _codec(self) -> DVAE:
+        return load_codec(self._run)
+
+
 def load_vocoder(run: Run) -> Vocoder:
     """Load the trained vocoder of a run, frozen, on the run's device.
 
@@ -152,16 +171,17 @@ def load_vocoder(run: Run) -> Vocoder:
 
 
 def main(run: Run) -> None:
-    """Train the vocoder; the codec must have been trained."""
+    """Train the vocoder; the codec must have been trained when half of this is done."""
     torch.manual_seed(run.seed)
-    codec = load_codec(run)
+    settings = vocoder_settings(run)
     task = VocoderTask(
         Vocoder(VOCODER).to(run.device),
-        partial(copied, codec),
-        Discriminator().to(run.device),
+        LateCodec(run),
+        Discriminator(settings.channels).to(run.device),
         run.takes(),
         run.device,
         run.seed,
+        settings,
     )
     train(
         task,
@@ -169,5 +189,5 @@ def main(run: Run) -> None:
         run.budgets[NAME],
         device=run.device,
         seed=run.seed,
-        origin={CODEC_NAME: checksum(codec)},
+        workers=run.workers,
     )

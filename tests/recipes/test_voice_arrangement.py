@@ -59,7 +59,7 @@ def test_without_tags_a_take_loses_only_the_silence_around_it() -> None:
     assert found.symbols == tuple("ab, ba.")
     assert len(found.samples) % FRAME_SAMPLES == 0
     loud = np.flatnonzero(np.abs(found.samples) > 1e-4)
-    assert loud[0] / SAMPLE_RATE == pytest.approx(LEAD, abs=0.01)
+    assert LEAD - 0.01 <= loud[0] / SAMPLE_RATE <= LEAD + FRAME_SAMPLES / SAMPLE_RATE + 0.01
     mark = 4 * TEACHER_FRAME / SAMPLE_RATE
     after = (len(found.samples) - loud[-1]) / SAMPLE_RATE
     assert mark + TAIL - 0.01 <= after <= mark + TAIL + 0.03

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from recipes.voice.counter_rng import CounterRng
 from recipes.voice.refining import RefinePair, RefinePairs, refine
+from recipes.voice.texts import sentences
 
 
 def test_refine_pairs_keep_the_words_and_do_as_asked() -> None:
-    pairs = RefinePairs(9)
+    pairs = RefinePairs(9, sentences("en"))
     for pair in (pairs[index] for index in range(300)):
         assert pair.refined.count("[laugh]") <= pair.laugh
         if not pair.oral:

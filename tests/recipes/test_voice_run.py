@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import wave
 from pathlib import Path
 
@@ -80,6 +81,9 @@ def test_speech_becomes_a_checkpoint_that_speaks_and_begins_another_training(
         return main([name, *fixed, "--device", "cpu", "--positions", "400", *arguments])
 
     write_shard(tmp_path / "speech", 0, speech())
+    (tmp_path / "lines").mkdir()
+    line = {"text": "We met by the river.", "language": "en", "phonemes": ""}
+    (tmp_path / "lines" / "en.jsonl").write_text(json.dumps(line))
     (tmp_path / "voices").mkdir()
     random = np.random.default_rng(0)
     for voice in VOICES:
@@ -91,7 +95,7 @@ def test_speech_becomes_a_checkpoint_that_speaks_and_begins_another_training(
     # A run that is stopped after each of its first steps: the same as all at once.
     at_once = tmp_path / "at_once"
     at_once.mkdir()
-    for name in ("codec.safetensors", "codes"):
+    for name in ("codec.safetensors", "codes", "lines"):
         (at_once / name).symlink_to(tmp_path / name)
     for stop in (("--run-minutes", "1e-6"), ("--run-minutes", "1e-6"), ()):
         assert stage("gpt", "--steps", "4", *stop) == 0
@@ -114,7 +118,8 @@ def test_speech_becomes_a_checkpoint_that_speaks_and_begins_another_training(
     # Another folder goes on from the checkpoint: the same codec, so the same codes.
     other = tmp_path / "other"
     (other / "speech").parent.mkdir()
-    (other / "speech").symlink_to(tmp_path / "speech")
+    for name in ("speech", "lines"):
+        (other / name).symlink_to(tmp_path / name)
     known = ("--known", str(tmp_path / "asset"))
     assert stage("codes", *known, out=other) == 0
     assert [p.name for p in (other / "codes").iterdir()] == [

@@ -1,0 +1,157 @@
+"""The stage ``gpu``: everything within so many minutes of a GPU.
+
+A GPU trains small networks about as fast three at a time as one at a time, so stages overlap:
+
+- The teacher speaks, on the GPU too, and codec and vocoder begin with its first speech.
+- When the codec is finished, all speech is coded several times with other tags and pauses, and the
+  language model learns from it. The vocoder goes on meanwhile.
+- The Decoder is last, and the vocoder learns with it.
+
+Each stage is a process with a time at which it must end. ``export`` and ``recite`` are left to
+another machine; so is judging.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from multiprocessing.process import BaseProcess
+
+import torch
+
+from ChatTTS.errors import ChatTTSError
+
+from .checkpoints import checksum
+from .coded import code_shards, write_space
+from .corpus import Plan, read_lines
+from .fast_corpus import speak
+from .fast_teacher import FastTeacher
+from .fast_weights import VOICES_FILE, WEIGHTS_FILE
+from .frozen import frozen_codec
+from .run import Run
+from .stages import run_stage
+from .styles import CAST, StyleSpace
+from .training import Budget, use_fast_products
+
+logger = logging.getLogger(__name__)
+
+# When each ends, as shares of the whole time.
+_SPOKEN, _CODEC, _SPEECH_CODED, _VOCODER, _GPT, _DECODER = 0.17, 0.25, 0.31, 0.5, 0.81, 0.985
+_FIRST_SHARDS = 24  # of speech before codec and vocoder begin
+_VARIANTS = 2  # arrangements of each take
+_CODERS = 10  # processes that arrange and code
+_WORKERS = 4  # processes that prepare the batches of a stage
+_LOOK_SECONDS = 0.5
+_ENDING_SECONDS = 6.0  # between the end of a training and that of its process
+
+
+def main(run: Run) -> None:
+    """Speak, train and code within the minutes of the run's budget.
+
+    Raises:
+        ChatTTSError: a stage failed.
+    """
+    minutes = run.budgets["gpu"].minutes
+    assert minutes is not None
+    begin = time.time()
+    run = replace(run, workers=run.workers or _WORKERS)
+
+    def at(share: float) -> float:
+        return begin + 60 * minutes * share
+
+    teacher = _started("teacher", _speak, run, at(_SPOKEN))
+    while len(list(run.speech.glob("[0-9]*.json"))) < min(_FIRST_SHARDS, run.shards):
+        _check(teacher)
+        time.sleep(_LOOK_SECONDS)
+    codec = _started("codec", _train, run, "codec", at(_CODEC))
+    vocoder = _started("vocoder", _train, run, "vocoder", at(_VOCODER))
+    _finish(codec)
+    _finish(teacher)
+    coders = [_started(f"coder-{n}", _code, run, n, at(_SPEECH_CODED)) for n in range(_CODERS)]
+    for coder in coders:
+        _finish(coder)
+    gpt = _started("gpt", _train, run, "gpt", at(_GPT))
+    _finish(gpt)
+    _finish(vocoder)
+    _finish(_started("decoder", _train, run, "decoder", at(_DECODER)))
+
+
+def _started(name: str, work: Callable[..., None], *given: object) -> BaseProcess:
+    context = torch.multiprocessing.get_context("spawn")
+    process: BaseProcess = context.Process(target=_worked, args=(name, work, given), name=name)
+    process.start()
+    return process
+
+
+def _worked(name: str, work: Callable[..., None], given: tuple[object, ...]) -> None:
+    logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {name}: %(message)s")
+    torch.set_num_threads(2)
+    work(*given)
+
+
+def _check(process: BaseProcess) -> None:
+    if process.exitcode:
+        raise ChatTTSError(f"{process.name} ended with status {process.exitcode}")
+
+
+def _finish(process: BaseProcess) -> None:
+    process.join()
+    _check(process)
+    logger.info("%s is finished", process.name)
+
+
+def _train(run: Run, stage: str, end: float) -> None:
+    use_fast_products(run.device)
+    run_stage(stage, replace(run, budgets=_Until(end)))
+
+
+class _Until(dict[str, Budget]):
+    """The budget from when a stage asks for it, with its data loaded, until a time."""
+
+    def __init__(self, end: float) -> None:
+        super().__init__()
+        self._end = end
+
+    def __missing__(self, stage: str) -> Budget:
+        seconds = max(1.0, self._end - time.time() - _ENDING_SECONDS)
+        return Budget(minutes=seconds / 60)
+
+
+def _speak(run: Run, end: float) -> None:
+    use_fast_products(run.device)
+    kind = torch.float16 if run.on_gpu else torch.float32
+    files = run.teacher_files()
+    teacher = FastTeacher(
+        run.out / WEIGHTS_FILE, files.symbols, run.out / VOICES_FILE, run.device, kind
+    )
+    space = StyleSpace.of(teacher.tables, CAST.values())
+    plan = Plan(run.seed, read_lines(run.lines), space)
+    spoken = speak(teacher, plan, run.speech, 0, run.shards, end - time.time())
+    write_space(run.out, space)
+    logger.info("%.0f s of speech", spoken)
+
+
+def _code(run: Run, part: int, end: float) -> None:
+    """Code a part of the speech, the first arrangement of all takes first, until ``end``."""
+    use_fast_products(run.device)
+    codec = frozen_codec(run)
+    folder = run.codes(checksum(codec))
+    if not part:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.link(run.out / "places.npy", folder / "places.npy")
+    for variant in range(_VARIANTS):
+        while time.time() < end and code_shards(
+            run.speech,
+            folder,
+            codec,
+            run.device,
+            run.seed,
+            most=4,
+            part=part,
+            parts=_CODERS,
+            variant=variant,
+        ):
+            pass

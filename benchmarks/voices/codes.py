@@ -53,7 +53,10 @@ def compared(
     in_float32(subject.asset, folder)
     with ChildProcess("the published package", peer, module, 1, isolated=True) as child:
         loaded = child.call("load", folder=str(folder), threads=1, codes_only=True)
-        asked = {"texts": lines, "speakers": list(speakers), "settings": _GREEDY}
+        # The published package knows no front end: it is given what ours makes of the texts.
+        front_end = subject.chat._loaded.tokenizer.front_end
+        texts = lines if front_end is None else [front_end.spoken(line).text for line in lines]
+        asked = {"texts": texts, "speakers": list(speakers), "settings": _GREEDY}
         theirs: list[Codes] = child.call("codes", **asked)["codes"]
     engines = {}
     for name, use_vllm in (("standard", False), ("velocity", True)):

@@ -28,9 +28,11 @@ from recipes.voice.language_model import NUM_CODES, SIZES, GPTSizes, SpeechModel
 from recipes.voice.prompts import Prompts
 from recipes.voice.run import Run
 from recipes.voice.styles import CAST, COORDINATES, VOICES, mixture, speaker_vector
+from recipes.voice.texts import CHARACTERS
 from recipes.voice.training import Budget
 from recipes.voice.vocoder import VOCODER
 
+from ..support.bundled_voice import BUNDLED
 from ..support.recipe_tools import SMALL, make_item
 
 TINY = GPTSizes(hidden=32, inner=48, heads=2, layers=2, positions=256)
@@ -155,3 +157,14 @@ def test_guided_heads_are_exported(exported: Path, parts: export.Parts) -> None:
     heads = Config.from_file(exported / "asset" / "config.json").defaults.alignment_heads
     assert heads == tuple(parts.gpt.guided(SETTINGS.guided_heads))
     assert len(heads) > 1
+
+
+@pytest.mark.smoke
+def test_the_bundled_voice_is_one_of_this_recipe() -> None:
+    (sizes,) = (each for each in SIZES.values() if each.config == BUNDLED.gpt)
+    defaults = BUNDLED.defaults
+    assert tuple(defaults.speakers) == tuple(CAST)
+    assert (defaults.speaker, defaults.pronunciation) == (next(iter(CAST)), "phonemes")
+    assert defaults.language is None, "it speaks two"
+    assert defaults.characters == CHARACTERS
+    assert defaults.alignment_heads == tuple(SpeechModel(sizes).guided(SETTINGS.guided_heads))

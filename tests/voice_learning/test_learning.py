@@ -279,7 +279,7 @@ def test_the_likelihood_is_that_of_generation(bundled: Chat, language_model: Lan
     alone, _ = unlikelihoods(language_model, made[:1], [vector])
     assert frames.tolist() == [6, 11]
     assert both[0] == pytest.approx(alone[0], rel=1e-5)
-    assert 5.0 < both[0] < 12.0  # random codes: 6.4 nats if nothing were known of them
+    assert 5.0 < both[0] < 16.0  # random codes: 6.4 nats if nothing were known of them
 
 
 def test_learning_needs_a_known_voice_to_begin_at_one(bundled: Chat, tmp_path: Path) -> None:

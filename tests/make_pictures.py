@@ -9,12 +9,27 @@ look at the pictures before you commit them.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from PIL import Image
 from playwright.sync_api import Page, expect
 
+from ChatTTS.audio.plot import (
+    COLOUR_A,
+    COLOUR_B,
+    FAINT,
+    INK,
+    new_figure,
+    plain_axes,
+    write_figure,
+)
 from ChatTTS.cli import main as chattts
+from ChatTTS.core import Chat
+from recipes.voice.styles import CAST, speaker_place
 
 from .support.page_browser import chromium, wait_for
 from .support.places import ROOT
@@ -26,6 +41,7 @@ VOICE = "edith"  # not the usual one, so that a choice is seen
 # In pixels of the page, which the picture has 1.2 times as many of.
 WIDTH, HEIGHT, SCALE = 1280, 853, 1.2
 MOMENT = 3.3  # seconds of speech that are over in the picture
+RANDOM = 50  # speakers beside those with names
 
 
 def sentence() -> str:
@@ -65,6 +81,44 @@ def make_page() -> None:
     _make_small(DOCS / "page.png")
 
 
+def make_speakers() -> None:
+    """Write ``speakers.png``: speakers in the plane in which those with names differ most."""
+    chat = Chat()
+    chat.load_or_raise("bundled", device="cpu")
+    named = chat.config.defaults.speakers
+    torch.manual_seed(SEED)
+    drawn = [chat.sample_random_speaker() for _ in range(RANDOM)]
+    places = _places(chat, named.values())
+    middle = places.mean(0)
+    _, _, axes = np.linalg.svd(places - middle)
+    plane = axes[:2].T
+    figure, target = new_figure(DOCS / "speakers.png", 6.5, 4.6)
+    axis = figure.subplots()
+    axis.scatter(*((_places(chat, drawn) - middle) @ plane).T, s=16, color=FAINT, linewidths=0)
+    for name, place in zip(named, (places - middle) @ plane, strict=True):
+        is_english = CAST[name].language == "en"
+        axis.scatter(*place, s=48, color=COLOUR_A if is_english else COLOUR_B)
+        axis.annotate(
+            name,
+            place,
+            (7 if is_english else -7, 0),
+            textcoords="offset points",
+            horizontalalignment="left" if is_english else "right",
+            verticalalignment="center",
+            fontsize=10,
+            color=INK,
+        )
+    axis.set(xlabel="first principal axis", ylabel="second principal axis", aspect="equal")
+    plain_axes(axis)
+    write_figure(figure, target)
+    _make_small(target)
+
+
+def _places(chat: Chat, speakers: Iterable[str]) -> NDArray[np.float64]:
+    """Return the coordinates of speakers, [speakers, coordinates]."""
+    return np.stack([speaker_place(chat._loaded.speaker.vector(each)) for each in speakers])
+
+
 def _make_small(picture: Path) -> None:
     """Give a picture a palette, which takes a third of the bytes."""
     with Image.open(picture) as image:
@@ -80,6 +134,7 @@ def _wait_until(page: Page, seconds: float) -> None:
 
 def main() -> None:
     make_demo()
+    make_speakers()
     make_page()
 
 

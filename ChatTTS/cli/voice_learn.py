@@ -31,8 +31,7 @@ enough. Each recording needs its transcript: NAME.txt beside NAME.wav, or LJSpee
 
 A table says which recordings were left out and why. The folder anna-learned gets a sentence before
 and after (before.wav, after.wav), a picture of how likely the recordings became (learning.png, with
-the extra `plot`), and all figures (report.json). It says how long it will take before it starts:
-about a minute with the bundled voice on two cores.
+the extra `plot`), and all figures (report.json). It says how long it will take before it starts.
 """
 
 

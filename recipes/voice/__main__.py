@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--run-minutes", type=float, help="save and stop this run after so many")
     parser.add_argument(
-        "--shards", type=int, default=300, help="of speech, 2 minutes each (default %(default)s)"
+        "--shards", type=int, default=300, help="of speech, 3 minutes each (default %(default)s)"
     )
     parser.add_argument("--part", type=int, default=0, help="speak every PARTS-th shard from PART")
     parser.add_argument("--parts", type=int, default=1, help="processes that speak")

@@ -26,7 +26,7 @@ from .teacher import Teacher, assemble
 
 logger = logging.getLogger(__name__)
 
-SHARD = 32  # takes; about two minutes of speech
+SHARD = 32  # takes; about three minutes of speech
 DEFAULT_SPEED, SPEEDS = 5, 10  # n of [speed_n]
 _FASTER = 1.08  # for each n
 

@@ -3,7 +3,7 @@
     python -m recipes.voice.fast_corpus --out build/voice --pack               # once, anywhere
     python -m recipes.voice.fast_corpus --out build/voice --first 300 --seconds 100
 
-The first writes ``teacher.npz`` and ``voices.npz``, 57 MB together, which are all of the teacher
+The first writes ``teacher.npz`` and ``voices.npz``, 60 MB together, which are all of the teacher
 that the second needs beside ``lines/`` and ``teacher/vocab.json``. Shards are those that the stage
 ``speech`` would make.
 """
@@ -26,7 +26,7 @@ from .fast_teacher import FastTeacher, take_of
 from .fast_weights import VOICES_FILE, WEIGHTS_FILE, pack, pack_voices
 from .styles import CAST, StyleSpace
 from .takes import Take, is_whole, write_shard
-from .teacher import style_tables
+from .teacher import assemble, style_tables
 
 logger = logging.getLogger(__name__)
 
@@ -130,6 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     weights, voices = args.out / WEIGHTS_FILE, args.out / VOICES_FILE
     symbols = args.out / "teacher" / "vocab.json"
     if args.pack:
+        assemble(args.out / "teacher.onnx")
         pack(args.out / "teacher.onnx", weights)
         pack_voices(style_tables(args.out / "teacher" / "voices"), voices)
         return 0

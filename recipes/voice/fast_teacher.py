@@ -16,7 +16,8 @@ import torch.nn.functional as F  # noqa: N812
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .fast_network import Network, snake
+from .fast_generator import snake
+from .fast_network import Network
 from .fast_weights import unpack, unpack_voices
 from .takes import TEACHER_FRAME, Line, Take
 from .teacher import MOST_PHONEMES, levelled, style_tables

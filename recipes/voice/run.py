@@ -26,7 +26,7 @@ class Run:
         device: the device on which networks compute.
         seed: seed of data, weights and draws.
         budgets: budgets of the stages that train, by name.
-        shards: shards of the corpus, about two minutes of speech each.
+        shards: shards of the corpus, about three minutes of speech each.
         part, parts: this process speaks every ``parts``-th shard, from ``part`` on.
         size: of the language model, a name in ``language_model.SIZES``.
         positions: of a step of the language model; None for its own choice.

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from recipes.voice import fast_network
 from recipes.voice.corpus import SHARD, Plan
 from recipes.voice.fast_corpus import speak
-from recipes.voice.fast_network import Extent, snake
+from recipes.voice.fast_generator import Extent, Residual, Source, snake
 from recipes.voice.fast_teacher import FastTeacher, take_of
 from recipes.voice.fast_weights import pack_voices, unpack_voices
 from recipes.voice.styles import CAST, VOICES, StyleSpace
@@ -66,7 +66,7 @@ def test_rows_of_a_batch_are_as_they_are_alone(is_doubled: bool) -> None:
 
 
 def test_residuals_of_a_batch_are_as_they_are_alone() -> None:
-    residual = fast_network._Residual(4, 3)
+    residual = Residual(4, 3)
     values, style, extent = batch(residual, 4)
     together = residual(values, style, extent, snake)
     alone = residual(values[2:, :, :4], style[2:], Extent.of(LENGTHS[2:], values.device), snake)
@@ -74,7 +74,7 @@ def test_residuals_of_a_batch_are_as_they_are_alone() -> None:
 
 
 def test_the_source_of_a_batch_ends_where_its_rows_end() -> None:
-    source = fast_network._Source()
+    source = Source()
     pitch = Extent.of(LENGTHS, torch.device("cpu")).clear(torch.full((3, 1, 9), 120.0))
     with torch.inference_mode():
         together = source(pitch, Extent.of(LENGTHS, pitch.device))

@@ -53,6 +53,8 @@ class DecoderSettings:
     Attributes:
         frames: code frames of an excerpt.
         batch: excerpts of a step.
+        heard: excerpts of a step that the vocoder speaks in the last part; it and its discriminator
+            take most of the time of a CPU.
         blurred: weight of the loss on mels averaged over several frames.
         looking, matching_looks: weights of the losses of the discriminator of mels.
         hearing, matching_sounds: weights of the losses of the discriminator of sound.
@@ -63,6 +65,7 @@ class DecoderSettings:
 
     frames: int = 48
     batch: int = 12
+    heard: int = 4
     blurred: float = 0.5
     looking: float = 0.02
     matching_looks: float = 0.2
@@ -74,7 +77,7 @@ class DecoderSettings:
     vocoder_rate: float = 3e-4
 
 
-ON_GPU = DecoderSettings(batch=32)
+ON_GPU = DecoderSettings(batch=32, heard=32)
 
 
 def decoder_config(hidden: int) -> ConvNetConfig:
@@ -154,17 +157,17 @@ class DecoderTask:
         trained = self._own
         if moment.spent >= settings.heard_from:
             # Some of the real mels keep the vocoder good for other mels than the Decoder's.
-            kept = len(mel) // 4
-            given = torch.cat([decoded, mel[:kept]])
-            samples = torch.cat([excerpts.samples, excerpts.samples[:kept]])
+            heard, kept = slice(settings.heard), slice(settings.heard // 4)
+            given = torch.cat([decoded[heard], mel[kept]])
+            target = torch.cat([mel[heard], mel[kept]])
+            samples = torch.cat([excerpts.samples[heard], excerpts.samples[kept]])
             with sound_autocast(self.device):
                 features = self.vocoder.backbone(given)
             sound = self.vocoder.head(features.float())
             loss = discriminator_loss(self.discriminator, sound.detach(), samples)
             yield Objective({_DISCRIMINATOR: loss}, (_DISCRIMINATOR,))
             hearing, matching = generator_losses(self.discriminator, sound, samples)
-            distance = mel_distance(audible(self.mel(sound)), torch.cat([mel, mel[:kept]]))
-            losses["heard_mel"] = distance
+            losses["heard_mel"] = mel_distance(audible(self.mel(sound)), target)
             losses["spectral"] = spectral_distance(sound, samples)
             losses["hearing"] = settings.hearing * hearing
             losses["matching_sounds"] = settings.matching_sounds * matching

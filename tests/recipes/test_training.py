@@ -6,6 +6,7 @@ import itertools
 import json
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,21 @@ def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Pat
     assert torch.equal(averages[0].weight, averages[1].weight)
     assert not torch.equal(averages[0].weight, whole.model.weight)
     assert [line["step"] for line in lines(tmp_path / "b", "line")][-1] == 40
+
+
+@pytest.mark.slow
+def test_batches_from_processes_are_those_of_a_thread(tmp_path: Path) -> None:
+    here, elsewhere = Line(), Line()
+    here.batch = partial(drawn, 8)  # type: ignore[method-assign]
+    elsewhere.batch = here.batch  # type: ignore[method-assign]
+    trained(here, tmp_path / "a", Budget(steps=9))
+    trained(elsewhere, tmp_path / "b", Budget(steps=9), workers=2)
+    assert elsewhere.steps == list(range(9))
+    assert torch.equal(here.model.weight, elsewhere.model.weight)
+
+
+def drawn(count: int, step: int) -> Tensor:
+    return torch.randn(count, 1, generator=generator_for(CPU, 2, step))
 
 
 def test_a_finished_stage_is_not_trained_again(tmp_path: Path) -> None:

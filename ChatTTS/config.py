@@ -45,6 +45,7 @@ _MOST: dict[str, int] = {
 }
 _LEAST = {"sample_rate": 1000, "n_fft": 64, "hop_length": 32, "levels": 3}
 _MOST_LEVELS = 16
+_LONGEST_DELAY = 1.0
 
 # Keys of published configurations that are no sizes.
 _LEGACY_KEYS = {"use_cache", "spk_emb_dim", "spk_KL"}
@@ -147,6 +148,8 @@ class VoiceDefaults:
         alignment_heads: attention heads of the Llama that follow the text while it is spoken, as
             pairs of a layer and a head, both counted from 0. The times of words are found from
             them; without any, they are searched for when times are first asked for.
+        alignment_delay: seconds by which these heads move on behind the sound. The times of words
+            are so much earlier than what the heads say.
     """
 
     name: str = ""
@@ -161,8 +164,14 @@ class VoiceDefaults:
     pronunciation: str | None = None
     max_utterance_characters: int = 200
     alignment_heads: AlignmentHeads = ()
+    alignment_delay: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.alignment_delay <= _LONGEST_DELAY:
+            raise ConfigError(
+                f"config.json: defaults.alignment_delay is {self.alignment_delay:g} seconds; it "
+                f"lies between 0 and {_LONGEST_DELAY:g}"
+            )
         if self.speaker is not None and self.speaker not in self.speakers:
             known = shown(", ".join(self.speakers)) if self.speakers else "none"
             raise ConfigError(
@@ -294,6 +303,7 @@ def _range(name: str) -> str:
 # By the annotation of a field: the check of its JSON value, and what a message calls valid values.
 _KINDS: dict[str, tuple[Callable[[str, Any], bool], str]] = {
     "int": (_is_size, "a whole number from {range}"),
+    "float": (lambda _, v: type(v) in (int, float), "a number"),
     "bool": (lambda _, v: isinstance(v, bool), "true or false"),
     "str": (lambda _, v: isinstance(v, str), "text"),
     "str | None": (lambda _, v: v is None or isinstance(v, str), "text or null"),

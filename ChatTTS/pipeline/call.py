@@ -160,7 +160,8 @@ class InferCall:
     def _word_maker(self, samples_per_frame: int) -> MakeWords | None:
         if self.read is None:
             return None
-        return word_maker(self.model.tokenizer, self.read, samples_per_frame)
+        delay = self.model.config.defaults.alignment_delay
+        return word_maker(self.model.tokenizer, self.read, samples_per_frame, delay)
 
     def _frames(
         self,

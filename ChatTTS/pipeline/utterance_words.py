@@ -32,12 +32,16 @@ class UtteranceWords:
         text: the text positions of the utterance.
         silence: samples before its first frame.
         samples_per_frame: of the synthesizer; the last frame of an utterance gives half of them.
+        delay: samples by which the attention moves on behind the sound.
     """
 
-    def __init__(self, text: TextColumns, silence: int, samples_per_frame: int) -> None:
+    def __init__(
+        self, text: TextColumns, silence: int, samples_per_frame: int, delay: int = 0
+    ) -> None:
         self._words = text.words
         self._aligner = WordAligner(text)
         self._silence, self._samples_per_frame = silence, samples_per_frame
+        self._delay = delay
         self._frames = 0
         self._waiting: list[NDArray[np.float32]] = []  # attention that is not aligned yet
         self._waiting_frames = 0
@@ -84,8 +88,9 @@ class UtteranceWords:
         )
 
     def _sample(self, frame: int) -> int:
-        """Return where a frame begins, or the end of the samples."""
-        return sample_at(frame, self._frames, self._silence, self._samples_per_frame)
+        """Return where the sound of a frame begins, or the end of the samples."""
+        at = sample_at(frame, self._frames, self._silence, self._samples_per_frame)
+        return max(self._silence, at - self._delay)
 
 
 def sample_at(frame: int, frames: int, silence: int, samples_per_frame: int) -> int:
@@ -103,21 +108,24 @@ def sample_at(frame: int, frames: int, silence: int, samples_per_frame: int) -> 
 MakeWords = Callable[[Utterance], UtteranceWords]
 
 
-def word_maker(tokenizer: Tokenizer, read: Reader, samples_per_frame: int) -> MakeWords:
+def word_maker(
+    tokenizer: Tokenizer, read: Reader, samples_per_frame: int, delay: float
+) -> MakeWords:
     """Return the function that makes the words of an utterance.
 
     Args:
         read: returns the spoken form of a written word.
         samples_per_frame: of the synthesizer.
+        delay: seconds by which the attention moves on behind the sound.
     """
-    return partial(_utterance_words, tokenizer, read, samples_per_frame)
+    return partial(_utterance_words, tokenizer, read, samples_per_frame, round(delay * SAMPLE_RATE))
 
 
 def _utterance_words(
-    tokenizer: Tokenizer, read: Reader, samples_per_frame: int, utterance: Utterance
+    tokenizer: Tokenizer, read: Reader, samples_per_frame: int, delay: int, utterance: Utterance
 ) -> UtteranceWords:
     columns, silence = spoken_columns(tokenizer, read, utterance)
-    return UtteranceWords(columns, silence, samples_per_frame)
+    return UtteranceWords(columns, silence, samples_per_frame, delay)
 
 
 def spoken_columns(

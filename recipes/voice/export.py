@@ -43,6 +43,8 @@ from .vocabulary import save_tokenizer
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 60_000_000
+# Seconds. What the teacher says of its frames comes about three of them behind its sound.
+ALIGNMENT_DELAY = 0.07
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ def voice_defaults(
         "pronunciation": "phonemes",
         "max_utterance_characters": 200,
         "alignment_heads": [list(pair) for pair in alignment_heads],
+        "alignment_delay": ALIGNMENT_DELAY,
     }
 
 

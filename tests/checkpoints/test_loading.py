@@ -41,6 +41,8 @@ def load_changed(tmp_path: Path, file: str, keys: tuple[str, ...], value: Any) -
         ("defaults.characters", 5, "defaults.characters"),
         ("defaults.language", 5, "defaults.language"),
         ("defaults.refine_trained", "no", "defaults.refine_trained"),
+        ("defaults.alignment_delay", 5, "between 0 and 1"),
+        ("defaults.alignment_delay", "long", "a number"),
         ("defaults.code", [1], "defaults.code"),
         ("defaults.code", {"temperature": "warm"}, "temperature"),
         ("defaults.refine", {"spk_emb": "clara"}, "spk_emb"),

@@ -212,6 +212,14 @@ def test_times_follow_the_samples_of_a_frame() -> None:
     assert [words._sample(frame) for frame in (0, 2, 3)] == [100, 1380, 1700]
 
 
+def test_heads_that_lag_behind_the_sound_give_earlier_times() -> None:
+    text = "hello day"
+    columns = text_columns(text, [(n, n + 1) for n in range(len(text))], caller_words(text), str)
+    words = UtteranceWords(columns, silence=100, samples_per_frame=640, delay=700)
+    words._frames = 3
+    assert [words._sample(frame) for frame in (0, 1, 2, 3)] == [100, 100, 680, 1000]
+
+
 @pytest.mark.parametrize("every", [1, 7, 1000])
 def test_words_do_not_depend_on_when_they_are_taken(every: int) -> None:
     """Frames that waited give the words of frames that were aligned at once."""

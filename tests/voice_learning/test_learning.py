@@ -337,19 +337,22 @@ def test_two_people_are_refused_unless_the_caller_knows_better(
 
 
 @pytest.mark.slow
-def test_a_speaker_between_two_voices_is_told_and_its_sound_agrees(
+def test_two_voices_are_told_apart_and_their_sound_agrees(
     bundled: Chat, language_model: LanguageModel, tmp_path: Path
 ) -> None:
-    """A random speaker that says one sentence in one voice and the next one in another.
-
-    Voice prints know nothing of the model, and divide its sentences as the likelihoods do.
-    """
-    torch.manual_seed(1000)
-    between = bundled.sample_random_speaker()
+    """Voice prints know nothing of the model, and divide its sentences as the likelihoods do."""
     texts = tuple(heldout.everyday()[60:68])
-    params = {"spk_emb": between, "manual_seed": 1, "show_tqdm": False}
     waves = [
-        bundled.infer([text], skip_refine_text=True, params_infer_code=params)[0] for text in texts
+        bundled.infer(
+            [text],
+            skip_refine_text=True,
+            params_infer_code={
+                "spk_emb": "edith" if number in (1, 4, 6) else "clara",
+                "manual_seed": 1,
+                "show_tqdm": False,
+            },
+        )[0]
+        for number, text in enumerate(texts)
     ]
     made, _ = sequences_of(bundled, record(tmp_path, waves, texts))
     speaker = bundled._loaded.speaker
@@ -363,6 +366,7 @@ def test_a_speaker_between_two_voices_is_told_and_its_sound_agrees(
     found = grouping(np.stack(profiles, axis=1))
     assert found is not None
     assert found.is_real
+    assert found.second == (1, 4, 6)
     prints = np.stack([voice_print(each.samples) for each in read_recordings(tmp_path).kept])
     prints = (prints - prints.mean(axis=0)) / prints.std(axis=0)
     is_second = np.isin(np.arange(len(prints)), found.second)

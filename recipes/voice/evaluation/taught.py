@@ -16,6 +16,7 @@ from ChatTTS.text.tags import without_tags
 from ..arrangement import LAUGH, LBREAK, UV_BREAK, TagShares, Utterance, arranged
 from ..corpus import DEFAULT_SPEED, Request
 from ..counter_rng import CounterRng
+from ..export import ALIGNMENT_DELAY
 from ..lines import phonemes_of, pronouncer
 from ..styles import CAST, mixture
 from ..takes import Line
@@ -85,13 +86,14 @@ class Taught:
 def character_seconds(text: str, said: Utterance) -> NDArray[np.float64]:
     """Return the second at which the teacher began each character, float64 [characters].
 
-    A character without a sound of its own has the time of what was said before it.
+    A character without a sound of its own has the time of what was said before it. The sound begins
+    before the teacher's frame of it, by ``ALIGNMENT_DELAY``.
     """
     starts = np.full(len(text), -1.0)
     place = 0
     for piece, is_apart in spaced(pronouncer(text)):
         place += is_apart
-        seconds = said.starts[place] / SAMPLE_RATE
+        seconds = max(0.0, said.starts[place] / SAMPLE_RATE - ALIGNMENT_DELAY)
         starts[piece.start : piece.end] = seconds
         place += len(piece.phonemes)
     return np.maximum.accumulate(starts.clip(0))

@@ -85,7 +85,8 @@ def voice_defaults(
         "speakers": {name: strings.encode(vector) for name, vector in vectors.items()},
         "code": {"prompt": f"[speed_{DEFAULT_SPEED}]", "temperature": 0.1, **drawing},
         "refine": {"prompt": "[oral_0][laugh_0][break_0]", "temperature": 0.3, **drawing},
-        "refine_trained": True,
+        # So far it garbles texts: copying them needs more steps than it had.
+        "refine_trained": False,
         "samples_trained": True,
         "characters": CHARACTERS,
         "pronunciation": "phonemes",

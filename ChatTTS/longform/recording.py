@@ -23,8 +23,8 @@ from .line_speaker import LineSpeaker
 from .loudness import gain_for, limited, measured
 from .planned import PlannedLine
 from .script import Line, Script
-from .settings import Loudness, ReadSettings
-from .sound_file import Chapter, SoundFile, WorkInfo, check_sound_file
+from .settings import LEAST_PEAK, Loudness, ReadSettings
+from .sound_file import Chapter, SoundFile, WorkInfo, check_sound_file, is_lossy
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,8 @@ _BLOCK = SAMPLE_RATE
 # The limiter takes some loudness away; it is given back until so many LU are missing.
 _NEAR = 0.1
 _MOST_PASSES = 4
+# Decibels by which peaks stay lower in lossy formats: their decoders put some back.
+_LOSSY_HEADROOM = 1.0
 # A cue that begins later than this is reported, in seconds.
 _LATE = 0.05
 
@@ -184,6 +186,8 @@ class Recording:
             check_subtitles(subtitles)
             if not self._settings.word_times:
                 raise ConfigError("subtitles need ReadSettings(word_times=True)")
+        if loudness is not None:
+            loudness = _with_headroom(loudness, target)
         survey = self._survey(loudness, heard)
         cover = self.script.cover
         if cover is not None and not is_picture(cover):
@@ -328,6 +332,13 @@ class Recording:
                 break
             gain *= gain_for(level, loudness)
         return gain
+
+
+def _with_headroom(loudness: Loudness, path: Path) -> Loudness:
+    """Return the loudness to write, with lower peaks in a lossy format."""
+    if not is_lossy(path):
+        return loudness
+    return replace(loudness, true_peak=max(loudness.true_peak - _LOSSY_HEADROOM, LEAST_PEAK))
 
 
 def _samples_of(piece: SpokenPiece) -> Iterator[Samples]:

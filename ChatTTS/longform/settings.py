@@ -13,6 +13,9 @@ from ..text import Lexicon
 from ..text.pauses import LONGEST_PAUSE
 from .script import Join, ScriptError, Style
 
+LEAST_PEAK = -20.0
+"""The lowest ceiling of a true peak, in dBTP."""
+
 
 @dataclass(frozen=True)
 class Pauses:
@@ -60,7 +63,7 @@ class Loudness:
     true_peak: float = -1.0
 
     def __post_init__(self) -> None:
-        for name, low, high in (("lufs", -40.0, -5.0), ("true_peak", -20.0, 0.0)):
+        for name, low, high in (("lufs", -40.0, -5.0), ("true_peak", LEAST_PEAK, 0.0)):
             if not low <= getattr(self, name) <= high:
                 value = shown(getattr(self, name))
                 raise ConfigError(f"{name} must be from {low:g} to {high:g}, not {value}")

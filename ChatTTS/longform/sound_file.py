@@ -93,6 +93,12 @@ def check_sound_file(path: Path) -> None:
     check_format(ending.removeprefix("."))
 
 
+def is_lossy(path: Path) -> bool:
+    """Return whether the format of ``path`` changes samples."""
+    kind = _KINDS.get(path.suffix.lower())
+    return kind is not None and kind.bit_rate is not None
+
+
 def check_format(name: str) -> None:
     """Raise AudioError if the package for a format is missing; ``name`` is in ``WORK_FORMATS``."""
     if f".{name}" in _KINDS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import av
 import av.filter
@@ -13,6 +14,7 @@ import pytest
 
 from ChatTTS.audio.samples import SAMPLE_RATE, Samples
 from ChatTTS.longform.loudness import gain_for, limited, measured, true_peaks
+from ChatTTS.longform.recording import _with_headroom
 from ChatTTS.longform.settings import AUDIOBOOK, Loudness
 
 
@@ -65,6 +67,16 @@ def test_silence_and_short_sounds_have_no_loudness(noise: Samples) -> None:
         assert measured([samples])[0] == -math.inf
     assert gain_for(-math.inf, AUDIOBOOK) == 1
     assert gain_for(-25.0, AUDIOBOOK) == pytest.approx(10 ** (6 / 20))
+
+
+@pytest.mark.parametrize(
+    ("name", "peak", "written"),
+    [("a.flac", -1, -1), ("a.wav", -1, -1), ("a.m4b", -1, -2), ("a.OPUS", -19.5, -20)],
+)
+def test_lossy_formats_keep_room_for_the_peaks_that_they_add(
+    name: str, peak: float, written: float
+) -> None:
+    assert _with_headroom(Loudness(-18.0, peak), Path(name)) == Loudness(-18.0, written)
 
 
 def test_peaks_between_samples_are_found() -> None:

@@ -7,6 +7,9 @@ A GPU trains small networks about as fast three at a time as one at a time, so s
   language model learns from it. The vocoder goes on meanwhile.
 - The Decoder is last, and the vocoder learns with it.
 
+With the weights of a known checkpoint, codec and vocoder are not trained anew: the language model
+gets their time.
+
 Each stage is a process with a time at which it must end. ``export`` and ``recite`` are left to
 another machine; so is judging.
 """
@@ -17,7 +20,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.process import BaseProcess
 
 import torch
@@ -38,8 +41,21 @@ from .training import Budget, use_fast_products
 
 logger = logging.getLogger(__name__)
 
-# When each ends, as shares of the whole time.
-_SPOKEN, _CODEC, _SPEECH_CODED, _VOCODER, _GPT, _DECODER = 0.17, 0.25, 0.31, 0.5, 0.81, 0.985
+
+@dataclass(frozen=True)
+class Times:
+    """When each stage ends, as shares of the whole time."""
+
+    spoken: float
+    codec: float
+    coded: float
+    vocoder: float
+    gpt: float
+    decoder: float = 0.985
+
+
+FROM_NOTHING = Times(spoken=0.13, codec=0.25, coded=0.32, vocoder=0.48, gpt=0.81)
+FROM_KNOWN = Times(spoken=0.13, codec=0.0, coded=0.2, vocoder=0.0, gpt=0.84)
 _FIRST_SHARDS = 24  # of speech before codec and vocoder begin
 _VARIANTS = 2  # arrangements of each take
 _CODERS = 10  # processes that arrange and code
@@ -62,21 +78,23 @@ def main(run: Run) -> None:
     def at(share: float) -> float:
         return begin + 60 * minutes * share
 
-    teacher = _started("teacher", _speak, run, at(_SPOKEN))
-    while len(list(run.speech.glob("[0-9]*.json"))) < min(_FIRST_SHARDS, run.shards):
-        _check(teacher)
-        time.sleep(_LOOK_SECONDS)
-    codec = _started("codec", _train, run, "codec", at(_CODEC))
-    vocoder = _started("vocoder", _train, run, "vocoder", at(_VOCODER))
-    _finish(codec)
+    times = FROM_NOTHING if run.known is None else FROM_KNOWN
+    teacher = _started("teacher", _speak, run, at(times.spoken))
+    beside = []
+    if run.known is None:
+        while len(list(run.speech.glob("[0-9]*.json"))) < min(_FIRST_SHARDS, run.shards):
+            _check(teacher)
+            time.sleep(_LOOK_SECONDS)
+        codec = _started("codec", _train, run, "codec", at(times.codec))
+        beside = [_started("vocoder", _train, run, "vocoder", at(times.vocoder))]
+        _finish(codec)
     _finish(teacher)
-    coders = [_started(f"coder-{n}", _code, run, n, at(_SPEECH_CODED)) for n in range(_CODERS)]
+    coders = [_started(f"coder-{n}", _code, run, n, at(times.coded)) for n in range(_CODERS)]
     for coder in coders:
         _finish(coder)
-    gpt = _started("gpt", _train, run, "gpt", at(_GPT))
-    _finish(gpt)
-    _finish(vocoder)
-    _finish(_started("decoder", _train, run, "decoder", at(_DECODER)))
+    for process in (_started("gpt", _train, run, "gpt", at(times.gpt)), *beside):
+        _finish(process)
+    _finish(_started("decoder", _train, run, "decoder", at(times.decoder)))
 
 
 def _started(name: str, work: Callable[..., None], *given: object) -> BaseProcess:

@@ -43,7 +43,7 @@ _TINY = {
     "heads": 4,
     "intermediate": 128,
     "positions": 256,
-    "text_tokens": 120,
+    "text_tokens": 400,
     "audio_layers": 1,
 }
 _POLICIES = ("fcfs", "priority")

@@ -93,7 +93,7 @@ TINY = Scale(
         num_attention_heads=4,
         num_hidden_layers=2,
         max_position_embeddings=128,
-        num_text_tokens=120,
+        num_text_tokens=400,
     ),
     streams=(1, 3),
     positions=40,

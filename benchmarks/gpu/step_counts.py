@@ -45,7 +45,7 @@ from .steps import load
 # Layers of the models that are counted: the last layer of the deeper one stands for all others.
 _DEPTHS = (2, 3)
 # Codes are embedded and drawn, so the number of text ids plays no part.
-_TEXT_IDS = 120
+_TEXT_IDS = 400
 # Warps of the programs that are emulated; more than any launch has.
 _MOST_WARPS = 1 << 16
 # Bytes that memory gives at once.

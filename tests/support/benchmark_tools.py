@@ -18,7 +18,7 @@ import pytest
 from .places import ROOT
 
 PUBLISHED = "benchmarks.common.published"
-TINY = "--layers 2 --hidden 64 --heads 4 --intermediate 128 --audio-layers 1 --text-tokens 120"
+TINY = "--layers 2 --hidden 64 --heads 4 --intermediate 128 --audio-layers 1 --text-tokens 400"
 FIGURES = {
     "step_ms",
     "generate_frames_per_s_stream",

@@ -7,7 +7,7 @@ from torch import Tensor
 
 # The wanted standard deviation of the values that are bounded and rounded to levels from -1 to 1.
 # Values reach the outer levels, but few lie far beyond them, where there is no gradient.
-_SPREAD = 0.8
+SPREAD = 0.8
 
 
 def unevenness(unbounded: Tensor) -> Tensor:
@@ -17,7 +17,7 @@ def unevenness(unbounded: Tensor) -> Tensor:
     level. They would stay there, and the codec would use only three codes.
     """
     mean, spread = unbounded.mean(dim=(0, 1)), unbounded.std(dim=(0, 1))
-    return (mean.square() + (spread - _SPREAD).square()).mean()
+    return (mean.square() + (spread - SPREAD).square()).mean()
 
 
 def perplexity(indices: Tensor, size: int) -> Tensor:

@@ -21,19 +21,17 @@ from ChatTTS.model.quantizer import Quantizer
 
 from .adversary import discriminator_loss, generator_losses
 from .checkpoints import load_average
-from .code_use import perplexity, unevenness
+from .code_use import SPREAD, perplexity, unevenness
 from .features import MEL, log_mel
 from .losses import blurred_distance, mel_distance
 from .mel_judge import MelJudge
 from .optimizing import muon_and_adamw
 from .pieces import audible, drawn_pieces, spread, step_pieces
-from .run import Run
+from .run import Run, train_stage
 from .takes import Take
-from .training import Moment, Objective, generator_for, sound_autocast, train
+from .training import Moment, Objective, generator_for, sound_autocast
 
 NAME = "codec"
-# The wanted standard deviation of values before they are rounded to levels from -1 to 1.
-SPREAD = 0.8
 _STARTED_FROM = 64  # takes, enough for the statistics of mels and codes
 # Four groups of one code each, so 16 numbers a frame: what limits a copy is how many numbers there
 # are, much more than how finely they are rounded.
@@ -290,11 +288,4 @@ def main(run: Run) -> None:
     judge = MelJudge().to(run.device)
     settings = ON_GPU if run.on_gpu else CodecSettings()
     task = CodecTask(codec.to(run.device), judge, takes, run.device, run.seed, settings)
-    train(
-        task,
-        run.out,
-        run.budgets[NAME],
-        device=run.device,
-        seed=run.seed,
-        workers=run.workers,
-    )
+    train_stage(run, task)

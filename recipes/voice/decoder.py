@@ -36,8 +36,8 @@ from .mel_decoder import new_decoder
 from .mel_judge import MelJudge
 from .optimizing import muon_and_adamw
 from .pieces import audible
-from .run import Run
-from .training import Moment, Objective, Schedule, autocast, sound_autocast, train
+from .run import Run, train_stage
+from .training import Moment, Objective, Schedule, autocast, sound_autocast
 from .vocoder import NAME as VOCODER_NAME
 from .vocoder import VOCODER, load_vocoder, vocoder_settings
 from .warm_start import is_warm, start_module
@@ -234,14 +234,4 @@ def main(run: Run) -> None:
         run.device,
         settings,
     )
-    train(
-        task,
-        run.out,
-        run.budgets[NAME],
-        device=run.device,
-        seed=run.seed,
-        schedule=Schedule(warmup=20),
-        origin=origin,
-        clock=run.clock,
-        workers=run.workers,
-    )
+    train_stage(run, task, Schedule(warmup=20), origin)

@@ -28,9 +28,9 @@ from .language_model import NUM_CODES, SIZES, SpeechModel
 from .muon import Muon
 from .prompts import Prompts
 from .refining import RefinePairs
-from .run import Run
+from .run import Run, train_stage
 from .text_batches import TextBatch
-from .training import Moment, Objective, Schedule, autocast, train
+from .training import Moment, Objective, autocast
 from .warm_start import is_warm, start_language_model
 
 logger = logging.getLogger(__name__)
@@ -158,17 +158,7 @@ def main(run: Run) -> None:
     pairs = RefinePairs(run.seed, [line.text for line in read_lines(run.lines)["en"]])
     steps = Steps(known, pairs, Prompts(), NUM_CODES, seed=run.seed, mixture=mixture)
     task = GPTTask(model, steps, settings)
-    train(
-        task,
-        run.out,
-        run.budgets[NAME],
-        device=run.device,
-        seed=run.seed,
-        schedule=Schedule(),
-        origin={CODEC_NAME: codec},
-        clock=run.clock,
-        workers=run.workers,
-    )
+    train_stage(run, task, origin={CODEC_NAME: codec})
 
 
 def _unchanged(items: list[Coded], step: int) -> list[Coded]:

@@ -13,7 +13,7 @@ from ChatTTS.errors import AssetError
 
 from .takes import Takes
 from .teacher import TeacherFiles
-from .training import Budget
+from .training import Budget, Schedule, Task, train
 
 
 @dataclass(frozen=True)
@@ -96,3 +96,23 @@ class Run:
             codec: checksum of the codec that made them.
         """
         return self.out / "codes" / codec
+
+
+def train_stage(
+    run: Run,
+    task: Task,
+    schedule: Schedule | None = None,
+    origin: Mapping[str, str] | None = None,
+) -> None:
+    """Train a stage of a run until its budget is spent; see :func:`.training.train`."""
+    train(
+        task,
+        run.out,
+        run.budgets[task.name],
+        device=run.device,
+        seed=run.seed,
+        schedule=schedule or Schedule(),
+        origin=origin,
+        clock=run.clock,
+        workers=run.workers,
+    )

@@ -24,9 +24,9 @@ from .codec import copied, load_codec
 from .features import MEL, log_mel
 from .losses import mel_distance, spectral_distance
 from .pieces import audible, step_pieces
-from .run import Run
+from .run import Run, train_stage
 from .takes import Take
-from .training import Moment, Objective, sound_autocast, train
+from .training import Moment, Objective, sound_autocast
 
 NAME = "vocoder"
 VOCODER = VocosConfig(mel=MEL, dim=256, intermediate_dim=768, num_layers=8)
@@ -183,11 +183,4 @@ def main(run: Run) -> None:
         run.seed,
         settings,
     )
-    train(
-        task,
-        run.out,
-        run.budgets[NAME],
-        device=run.device,
-        seed=run.seed,
-        workers=run.workers,
-    )
+    train_stage(run, task)

@@ -53,6 +53,7 @@ class DecoderSettings:
     Attributes:
         frames: code frames of an excerpt.
         batch: excerpts of a step.
+        each: excerpts of an utterance.
         heard: excerpts of a step that the vocoder speaks in the last part; it and its discriminator
             take most of the time of a CPU.
         blurred: weight of the loss on mels averaged over several frames.
@@ -64,8 +65,9 @@ class DecoderSettings:
     """
 
     frames: int = 48
-    batch: int = 12
-    heard: int = 4
+    batch: int = 16
+    each: int = 4
+    heard: int = 8
     blurred: float = 0.5
     looking: float = 0.02
     matching_looks: float = 0.2
@@ -77,7 +79,15 @@ class DecoderSettings:
     vocoder_rate: float = 3e-4
 
 
-ON_GPU = DecoderSettings(batch=32, heard=32)
+ON_GPU = DecoderSettings(batch=32, each=1, heard=32)
+# Of networks that were trained by another run: all parts learn from the beginning, and slower.
+WARM: Mapping[str, float] = {
+    "looked_from": 0.0,
+    "heard_from": 0.0,
+    "rate": 3e-4,
+    "vocoder_rate": 2e-4,
+}
+_WARM_STEPS = 300  # over which the rates rise, while the discriminators learn from nothing
 
 
 def decoder_config(hidden: int) -> ConvNetConfig:
@@ -186,8 +196,8 @@ class DecoderTask:
         with context(self.device):
             hidden = self.model.speech(excerpts.whole)[0]
         frames = torch.arange(self.settings.frames, device=self.device)
-        places = (excerpts.firsts[:, None] + frames)[..., None]
-        return hidden.float().take_along_dim(places, dim=1).transpose(1, 2)
+        places = excerpts.firsts[:, None] + frames
+        return hidden.float()[excerpts.rows[:, None], places].transpose(1, 2)
 
 
 def load_decoder(run: Run, hidden: int) -> tuple[MelDecoder, Vocoder]:
@@ -219,10 +229,12 @@ def main(run: Run) -> None:
     else:
         vocoder = load_vocoder(run).requires_grad_(True)
         load_average(run.state(VOCODER_NAME), _DISCRIMINATOR, discriminator)
-    settings = ON_GPU if run.on_gpu else DecoderSettings()
+    settings, warmup = ON_GPU if run.on_gpu else DecoderSettings(), 20
+    if run.known is not None:
+        settings, warmup = replace(settings, **WARM), _WARM_STEPS
     codes = run.codes(origin[CODEC_NAME])
     source = ExcerptSource(
-        run.speech, codes, run.seed, run.seed + 1, settings.batch, settings.frames
+        run.speech, codes, run.seed, run.seed + 1, settings.batch, settings.frames, settings.each
     )
     task = DecoderTask(
         model,
@@ -234,4 +246,4 @@ def main(run: Run) -> None:
         run.device,
         settings,
     )
-    train_stage(run, task, Schedule(warmup=20), origin)
+    train_stage(run, task, Schedule(warmup=warmup), origin)

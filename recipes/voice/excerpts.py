@@ -26,15 +26,17 @@ _TRIES = 100  # shards that may have no utterance of the wanted length
 
 @dataclass(frozen=True, eq=False)
 class Excerpts:
-    """One excerpt of each of B utterances.
+    """B excerpts of a few utterances.
 
     Attributes:
         whole: the utterances.
+        rows: int64 [B], the utterance of each excerpt.
         firsts: int64 [B], the position whose hidden state belongs to an excerpt's first frame.
         samples: float32 [B, (2 * frames - 1) * hop], the speech of the excerpts.
     """
 
     whole: SpeechBatch
+    rows: Tensor
     firsts: Tensor
     samples: Tensor
 
@@ -54,6 +56,8 @@ class ExcerptSource:
         seed: of the choice of excerpts.
         count: excerpts of a step; they come from one shard, so that few files are read.
         frames: code frames of an excerpt.
+        each: excerpts of an utterance. The language model reads whole utterances, so more excerpts
+            of fewer ones are sooner made.
     """
 
     speech: Path
@@ -62,6 +66,7 @@ class ExcerptSource:
     seed: int
     count: int
     frames: int
+    each: int = 1
 
     @cached_property
     def names(self) -> list[str]:
@@ -96,26 +101,42 @@ class ExcerptSource:
             coded = read_codes(self.codes / f"{name}.npz", self._places)
             enough = [index for index, one in enumerate(coded) if len(one.codes) >= self.frames]
             if enough:
-                chosen = rng.permutation(np.resize(rng.permutation(enough), self.count))
-                return self._cut(name, coded, [int(index) for index in chosen], rng)
+                return self._cut(name, coded, self._chosen(coded, enough, rng), rng)
         raise AssetError(f"{self.codes} has no utterances of {self.frames} frames")
+
+    def _chosen(
+        self, coded: list[Coded], enough: list[int], rng: np.random.Generator
+    ) -> list[int]:
+        """Return neighbours by length among ``enough``, so that little of a batch is padding."""
+        wanted = -(-self.count // self.each)
+        by_length = sorted(enough, key=lambda index: len(coded[index]))
+        begin = int(rng.integers(max(1, len(by_length) - wanted + 1)))
+        return [int(index) for index in np.resize(by_length[begin:], wanted)]
 
     def _cut(
         self, name: str, coded: list[Coded], chosen: list[int], rng: np.random.Generator
     ) -> Excerpts:
         takes = Takes(self.speech, name)
         sequences = [self._prompts.speech(coded[index]) for index in chosen]
-        firsts, samples = [], []
-        for index, sequence in zip(chosen, sequences, strict=True):
+        waves = [
+            arranged_take(takes[index], self.arranging, int(name), index).samples
+            for index in chosen
+        ]
+        rows, firsts, samples = [], [], []
+        for number in range(self.count):
+            row = number % len(chosen)
+            sequence = sequences[row]
             room = len(sequence.codes) - self.frames
             # Drawn from beyond both ends, since beginnings and ends would be too rare otherwise.
             first = round(room * min(max(float(rng.uniform(-0.2, 1.2)), 0.0), 1.0))
+            rows.append(row)
             firsts.append(sequence.given - 1 + first)
-            whole = arranged_take(takes[index], self.arranging, int(name), index).samples
             begin = first * FRAME_SAMPLES
-            samples.append(fitted(whole[begin : begin + samples_of(self.frames)], self.frames))
+            piece = waves[row][begin : begin + samples_of(self.frames)]
+            samples.append(fitted(piece, self.frames))
         return Excerpts(
             speech_batch(sequences, NUM_CODES),
+            torch.tensor(rows, dtype=torch.int64),
             torch.tensor(firsts, dtype=torch.int64),
             torch.stack(samples),
         )

@@ -38,6 +38,9 @@ logger = logging.getLogger(__name__)
 NAME = "gpt"
 # All four codes of a frame are of one kind, so they weigh alike.
 SETTINGS = GPTSettings(codebook_weights=(1.0, 1.0, 1.0, 1.0))
+# Of a model that another run has trained: it reads its own frames well enough from the beginning,
+# and at full rates the first steps would undo more than hours bring back.
+WARM: Mapping[str, float] = {"own_from": 0.0, "matrix_rate": 4e-4, "rate": 2e-4}
 GPU_POSITIONS = 32768  # of a step
 _WAIT_SECONDS = 20.0
 
@@ -125,13 +128,18 @@ class GPTTask:
 
 
 def load_gpt(run: Run) -> SpeechModel:
-    """Load the trained language model of a run, frozen, on the run's device.
+    """Load the language model of a run, frozen, on the run's device.
+
+    It is the trained one, or that of the known checkpoint where none was trained.
 
     Raises:
-        AssetError: the language model is not trained yet.
+        AssetError: there is neither.
     """
     model = SpeechModel(SIZES[run.size])
-    load_average(run.state(NAME), NAME, model)
+    if is_warm(run, NAME):
+        start_language_model(run, model)
+    else:
+        load_average(run.state(NAME), NAME, model)
     return model.to(run.device).eval().requires_grad_(False)
 
 
@@ -144,11 +152,9 @@ def main(run: Run) -> None:
         time.sleep(_WAIT_SECONDS)
     torch.manual_seed(run.seed)
     model = SpeechModel(SIZES[run.size]).to(run.device)
-    settings = SETTINGS
     if is_warm(run, NAME):
         start_language_model(run, model)
-        # It reads its own frames well enough from the beginning.
-        settings = replace(settings, own_from=0.0)
+    settings = SETTINGS if run.known is None else replace(SETTINGS, **WARM)
     if run.compiled:
         model.llama.compile_layers()
     positions = run.positions or (GPU_POSITIONS if run.on_gpu else Mixture().positions)

@@ -1,4 +1,4 @@
-"""A small discriminator for the vocoder: spectrograms of several resolutions, and periods of samples.
+"""A small discriminator for the vocoder: spectrograms of several resolutions, and periods.
 
 It learns to detect faults that losses between magnitudes cannot express: inconsistent phases, and
 an average of several possible sounds in place of one of them. Judges of periods (Kong et al., 2020)

@@ -61,7 +61,8 @@ class DecoderSettings:
         hearing, matching_sounds: weights of the losses of the discriminator of sound.
         looked_from: share of the budget after which the discriminator of mels takes part.
         heard_from: share of the budget after which vocoder and sound take part.
-        rate, vocoder_rate: learning rates.
+        rate, vocoder_rate, judging_rate: learning rates of the Decoder, the vocoder, and both
+            discriminators.
     """
 
     frames: int = 48
@@ -77,17 +78,16 @@ class DecoderSettings:
     heard_from: float = 0.5
     rate: float = 1e-3
     vocoder_rate: float = 3e-4
+    judging_rate: float = 5e-4
 
 
 ON_GPU = DecoderSettings(batch=32, each=1, heard=32)
-# Of networks that were trained by another run: all parts learn from the beginning, and slower.
-WARM: Mapping[str, float] = {
-    "looked_from": 0.0,
-    "heard_from": 0.0,
-    "rate": 3e-4,
-    "vocoder_rate": 2e-4,
-}
-_WARM_STEPS = 300  # over which the rates rise, while the discriminators learn from nothing
+_WARM_STEPS = 100  # in which rates rise, while the discriminators learn from nothing
+
+
+def warm(settings: DecoderSettings) -> DecoderSettings:
+    """Return the settings for known networks: all parts learn from the beginning, and slower."""
+    return replace(settings, looked_from=0.0, heard_from=0.0, rate=3e-4, vocoder_rate=2e-4)
 
 
 def decoder_config(hidden: int) -> ConvNetConfig:
@@ -139,9 +139,9 @@ class DecoderTask:
         self.optimizers: Mapping[str, Optimizer] = {
             **own,
             VOCODER_NAME: AdamW(vocoder.parameters(), lr=settings.vocoder_rate, betas=(0.8, 0.98)),
-            _JUDGE: AdamW(judge.parameters(), lr=settings.rate / 2, betas=(0.8, 0.9)),
+            _JUDGE: AdamW(judge.parameters(), lr=settings.judging_rate, betas=(0.8, 0.9)),
             _DISCRIMINATOR: AdamW(
-                discriminator.parameters(), lr=settings.vocoder_rate, betas=(0.8, 0.9)
+                discriminator.parameters(), lr=settings.judging_rate, betas=(0.8, 0.9)
             ),
         }
 
@@ -231,7 +231,7 @@ def main(run: Run) -> None:
         load_average(run.state(VOCODER_NAME), _DISCRIMINATOR, discriminator)
     settings, warmup = ON_GPU if run.on_gpu else DecoderSettings(), 20
     if run.known is not None:
-        settings, warmup = replace(settings, **WARM), _WARM_STEPS
+        settings, warmup = warm(settings), _WARM_STEPS
     codes = run.codes(origin[CODEC_NAME])
     source = ExcerptSource(
         run.speech, codes, run.seed, run.seed + 1, settings.batch, settings.frames, settings.each

@@ -104,9 +104,7 @@ class ExcerptSource:
                 return self._cut(name, coded, self._chosen(coded, enough, rng), rng)
         raise AssetError(f"{self.codes} has no utterances of {self.frames} frames")
 
-    def _chosen(
-        self, coded: list[Coded], enough: list[int], rng: np.random.Generator
-    ) -> list[int]:
+    def _chosen(self, coded: list[Coded], enough: list[int], rng: np.random.Generator) -> list[int]:
         """Return neighbours by length among ``enough``, so that little of a batch is padding."""
         wanted = -(-self.count // self.each)
         by_length = sorted(enough, key=lambda index: len(coded[index]))

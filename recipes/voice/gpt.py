@@ -38,11 +38,17 @@ logger = logging.getLogger(__name__)
 NAME = "gpt"
 # All four codes of a frame are of one kind, so they weigh alike.
 SETTINGS = GPTSettings(codebook_weights=(1.0, 1.0, 1.0, 1.0))
-# Of a model that another run has trained: it reads its own frames well enough from the beginning,
-# and at full rates the first steps would undo more than hours bring back.
-WARM: Mapping[str, float] = {"own_from": 0.0, "matrix_rate": 4e-4, "rate": 2e-4}
 GPU_POSITIONS = 32768  # of a step
 _WAIT_SECONDS = 20.0
+
+
+def warm(settings: GPTSettings) -> GPTSettings:
+    """Return the settings for a known model.
+
+    It reads its own frames well enough from the beginning, and at full rates the first steps would
+    undo more than hours bring back.
+    """
+    return replace(settings, own_from=0.0, matrix_rate=4e-4, rate=2e-4)
 
 
 def sound_loss(model: SpeechModel, inner: Tensor, sounds: Tensor) -> Tensor:
@@ -154,7 +160,7 @@ def main(run: Run) -> None:
     model = SpeechModel(SIZES[run.size]).to(run.device)
     if is_warm(run, NAME):
         start_language_model(run, model)
-    settings = SETTINGS if run.known is None else replace(SETTINGS, **WARM)
+    settings = SETTINGS if run.known is None else warm(SETTINGS)
     if run.compiled:
         model.llama.compile_layers()
     positions = run.positions or (GPU_POSITIONS if run.on_gpu else Mixture().positions)

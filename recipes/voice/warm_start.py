@@ -29,6 +29,8 @@ def is_warm(run: Run, stage: str) -> bool:
 def start_language_model(run: Run, model: SpeechModel) -> None:
     """Load the known checkpoint's language model into ``model``, in place.
 
+    The head that only training uses begins with zeros, so that each start gives equal weights.
+
     Raises:
         AssetError: the checkpoint's language model has other sizes.
     """
@@ -38,6 +40,8 @@ def start_language_model(run: Run, model: SpeechModel) -> None:
     file = run.known / "Embed.safetensors"
     tensors = from_published(read_tensors(file), model.embed.num_codebooks)
     load_module(model.embed, tensors, file=file)
+    for parameter in model.sounds.parameters():
+        nn.init.zeros_(parameter)
     logger.info("the language model begins with that of %s", run.known)
 
 

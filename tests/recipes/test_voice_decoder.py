@@ -97,7 +97,11 @@ def test_excerpts_are_a_function_of_the_step(source: ExcerptSource) -> None:
     assert one.samples.shape == (4, (2 * FRAMES - 1) * 256)
 
 
-def test_hidden_states_and_sound_are_of_one_place(corpus: Path, source: ExcerptSource) -> None:
+@pytest.mark.parametrize("each", [1, 3])
+def test_hidden_states_and_sound_are_of_one_place(
+    corpus: Path, source: ExcerptSource, each: int
+) -> None:
+    source = replace(source, each=each)
     places = np.zeros((len(VOICES), COORDINATES), np.float32)
     wholes = [
         (arranged_take(take, ARRANGED, shard, index).samples, coded.codes)
@@ -113,13 +117,14 @@ def test_hidden_states_and_sound_are_of_one_place(corpus: Path, source: ExcerptS
     begins = set()
     for step in range(12):
         found = source(step)
-        for row in range(4):
-            first = int(found.firsts[row])
+        assert len(found.whole.ids) == -(-4 // each)
+        for excerpt, row in enumerate(found.rows.tolist()):
+            first = int(found.firsts[excerpt])
             # The state at a position predicts the next one, so the excerpt's codes are targets.
             codes = found.whole.targets[row, first : first + FRAMES].numpy()
             begin = first - int((found.whole.targets[row, :, 0] != -100).nonzero()[0])
             begins.add(begin)
-            sound = found.samples[row].numpy()
+            sound = found.samples[excerpt].numpy()
             assert any(
                 np.array_equal(known[begin : begin + FRAMES], codes)
                 and np.allclose(samples[begin * FRAME_SAMPLES :][: len(sound)], sound)

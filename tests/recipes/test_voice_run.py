@@ -132,3 +132,16 @@ def test_speech_becomes_a_checkpoint_that_speaks_and_begins_another_training(
         found = state[f"model/gpt/llama.{name}"]
         # One step of a tiny rate lies between them.
         assert (found - asset[name].float()).abs().max() < 5e-3
+
+    # Decoder and vocoder alone go on, with the known language model.
+    sound = tmp_path / "sound"
+    sound.mkdir()
+    for name in ("speech", "codes"):
+        (sound / name).symlink_to(tmp_path / name)
+    assert stage("decoder", "--steps", "2", *known, out=sound) == 0
+    assert stage("export", *known, out=sound) == 0
+    for name, is_kept in (("gpt/model", True), ("DVAE", True), ("Vocos", False)):
+        old, new = (
+            read_tensors(folder / "asset" / f"{name}.safetensors") for folder in (tmp_path, sound)
+        )
+        assert all(torch.equal(new[key], value) for key, value in old.items()) == is_kept, name

@@ -97,7 +97,8 @@ class Corpus:
             AssetError: it is missing or damaged.
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
+            # NumPy leaves a damaged archive open that it has opened itself.
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 found = {name: file[name] for name in file.files}
             sets = {name: _lines(found, name) for name in _SETS}
             return cls(str(found["speaker"]), **sets)

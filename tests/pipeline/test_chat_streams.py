@@ -334,6 +334,7 @@ def test_closing_a_stream_ends_the_wait_of_its_reader(small: Chat) -> None:
 
 
 @pytest.mark.parametrize("use_vllm", [False, True])
+@pytest.mark.slow_for("False")
 def test_unloading_ends_streams(use_vllm: bool) -> None:
     chat = Chat()
     chat.load_or_raise("bundled", device="cpu", use_vllm=use_vllm)

@@ -188,7 +188,7 @@ def test_logits_processors(conformance: Conformance) -> None:
 
 @pytest.mark.parametrize("batch_size", [1, 3])
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.slow_for("model-b-standard-[!s]*", "model-b-velocity-[!s]*", "model-a-standard-*-1")
+@pytest.mark.slow_for("model-b-velocity-[!s]*", "model-a-standard-*-1", "model-b-standard-*")
 def test_codes_hiddens_and_lengths(conformance: Conformance, name: str, batch_size: int) -> None:
     case = conformance.cases[name]
     rows = spoken(conformance.model, case["texts"], code_params(case), batch_size)
@@ -215,6 +215,7 @@ def test_without_a_cache_the_same_codes(conformance: Conformance) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow_for("*-minimum", "*-maximum")
 def test_waveforms(conformance: Conformance, name: str) -> None:
     model = conformance.model
     for mel_decoder, inputs, outputs in (

@@ -174,6 +174,7 @@ def by_hand(own: Case, numbers: LowLatency) -> np.ndarray:
 
 @pytest.mark.parametrize("use_decoder", [True, False])
 @pytest.mark.slow_for("torch-False")
+@pytest.mark.slow_for("torch-True")
 def test_exact_pieces_are_the_whole(backend: str, use_decoder: bool) -> None:
     for seed, count in enumerate((0, 1, 2, 3, 18, 33, 70)):
         own = case(backend, use_decoder, count)
@@ -215,7 +216,7 @@ def test_early_samples_join_the_exact_ones(backend: str, numbers: LowLatency) ->
 
 
 @pytest.mark.parametrize("finish", [FinishReason.STOP, FinishReason.ABORT])
-@pytest.mark.slow_for("torch-abort")
+@pytest.mark.slow_for("torch-*")
 def test_an_utterance_may_end_at_any_frame(backend: str, finish: FinishReason) -> None:
     numbers = LowLatency(first=3, lookahead=3, growth=1.4, largest=8)
     needed = [needed for needed, _ in numbers.chunks(case(backend, True, 0).synthesizer.reach / 2)]
@@ -299,6 +300,7 @@ def test_what_shares_a_batch(backend: str) -> None:
     assert not first.is_like(UtteranceDecoder(own, WholeUtterance()))
 
 
+@pytest.mark.slow_for("torch")
 def test_a_batch_of_all_sorts_of_work(backend: str) -> None:
     numbers = LowLatency(first=2, lookahead=3, growth=1.5, largest=5)
     cases = [case(backend, True, count) for count in (70, 5, 0, 33, 64)]

@@ -57,6 +57,7 @@ def _run_engine(capability: int, test: str) -> None:
     assert _launches(printed) > 500
 
 
+@pytest.mark.slow
 def test_some_of_each_kernel() -> None:
     printed = run_tests(
         90,

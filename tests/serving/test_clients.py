@@ -7,6 +7,7 @@ import io
 import json
 import random
 from collections.abc import Callable, Iterator
+from itertools import cycle
 
 import httpx
 import numpy as np
@@ -415,7 +416,8 @@ def test_the_same_samples_over_every_protocol(
     assert apart(samples(way(server, TEXT, VOICE, SEED)), whole) <= 1
 
 
-@pytest.mark.parametrize("name", VENDORS_NAMES)
-@pytest.mark.parametrize("way", PROTOCOL_WAYS[::2], ids=lambda way: way.__name__)
+@pytest.mark.parametrize(
+    ("way", "name"), list(zip(PROTOCOL_WAYS[::2], cycle(VENDORS_NAMES), strict=False))
+)
 def test_an_alias_is_a_voice_of_every_protocol(server: WholeServer, way: Way, name: str) -> None:
     assert way(server, SHORT, name, SEED) == way(server, SHORT, VOICE, SEED)

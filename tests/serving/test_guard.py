@@ -95,6 +95,7 @@ def told(speed: float = 1.0) -> list[dict[str, Any]]:
 # ------------------------------------------------------------------ REST
 
 
+@pytest.mark.slow
 def test_a_whole_file_tells_how_many_faults_it_has(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +213,7 @@ def test_faults_are_counted(
 # ------------------------------------------------------------------ WebSocket and gRPC
 
 
+@pytest.mark.slow
 def test_faults_have_their_place_in_the_run(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +255,7 @@ def test_a_socket_is_told_nothing_unless_it_asks(
         assert is_near(socket.samples().tobytes(), offline(guarded, None))
 
 
+@pytest.mark.slow
 def test_riva(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
     scripted(monkeypatch, True)
     second = offline(server, "retry")
@@ -269,6 +272,7 @@ def test_riva(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
             client.speech.synthesize(TEXT, **settings)
 
 
+@pytest.mark.slow
 def test_the_default_of_riva(guarded: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
     scripted(monkeypatch, True)
     second = offline(guarded, "retry")

@@ -227,6 +227,7 @@ def test_keys_and_foreign_pages_over_http(host: str) -> None:
     assert foreign == [403, 403]
 
 
+@pytest.mark.slow
 def test_half_sent_requests_over_http_end_and_leave_room(tmp_path: Path) -> None:
     """The connections have the limits of the server's own listener."""
     import httpx

@@ -403,6 +403,7 @@ def test_speakers_that_are_all_equal_cannot_be_learned(bundled: Chat) -> None:
         SpeakerSpace.of(speaker, torch.device("cpu"))
 
 
+@pytest.mark.slow
 def test_learning_in_inference_mode(
     bundled: Chat, said: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

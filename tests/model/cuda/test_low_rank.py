@@ -59,6 +59,7 @@ def is_own(ranks: RowRanks) -> Tensor:
 @pytest.mark.parametrize("normed", [False, True])
 @pytest.mark.parametrize("inputs", [33, 300, 2500])
 @pytest.mark.slow_for("2500-True*", "300-False*")
+@pytest.mark.slow
 def test_ranks_as_the_twin(dtype: torch.dtype, normed: bool, inputs: int) -> None:
     x, low = 3 * normal(7, inputs, dtype=dtype), some_adapters(STACKS["qkv"], inputs)
     norm = (1 + 0.1 * normal(inputs, dtype=dtype, seed=2), EPS) if normed else None
@@ -94,6 +95,7 @@ def test_products_as_the_twin(dtype: torch.dtype, stack: str) -> None:
 @pytest.mark.parametrize(("dtype", "configs"), CONFIGS)
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.slow_for("*-configs[01]", "whole*")
+@pytest.mark.slow
 def test_every_config_keeps_the_bits_of_rows_without(
     dtype: torch.dtype, configs: list[KernelConfig], stack: str
 ) -> None:
@@ -122,6 +124,7 @@ def test_every_config_keeps_the_bits_of_rows_without(
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.slow_for("whole*", "qkv-dtype1", "gate*-dtype0", "one*")
+@pytest.mark.slow
 def test_no_bit_depends_on_the_rows_beside_it(dtype: torch.dtype, stack: str) -> None:
     rows, inputs, parts = 19, 300, STACKS[stack]
     x, weight = normal(rows, inputs, dtype=dtype), weights(sum(parts), inputs, dtype)

@@ -99,6 +99,7 @@ print(team.about)
 
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system loads files by their path")
+@pytest.mark.slow
 def test_kernels_that_are_cut_while_they_are_loaded(workshop: Workshop) -> None:
     """The child process would be ended by the signal of a missing page (SIGBUS)."""
     done = run_python(CUT_WHILE_LOADED)
@@ -261,6 +262,7 @@ except build.BuildError as error:
 """
 
 
+@pytest.mark.slow
 def test_files_may_be_no_longer(workshop: Workshop) -> None:
     """The limit on file sizes ends the compiler half-way, in a process of its own."""
     workshop.compiler(COPY + " || exit 1")
@@ -275,6 +277,7 @@ build.library()
 """
 
 
+@pytest.mark.slow
 def test_a_build_that_was_killed(workshop: Workshop) -> None:
     """Old leftovers are removed; new files stay, since they may belong to a running build."""
     workshop.compiler("kill -9 $PPID; sleep 0.2")
@@ -297,6 +300,7 @@ def test_the_compiler_keeps_its_own_files_there(workshop: Workshop) -> None:
 # ---------------------------------------------------------------- two at once
 
 
+@pytest.mark.slow
 def test_two_at_once_make_it_whole(workshop: Workshop) -> None:
     """Both processes compile, and the last one replaces a whole file by a whole file."""
     # Each process waits until the other one has begun, too.

@@ -120,6 +120,7 @@ def test_arrival_in_any_order() -> None:
     check_every_bit(shuffled, [plain("model-a")[i] for i in order])
 
 
+@pytest.mark.slow
 def test_threads_share_the_batch() -> None:
     requests, found = requests_of("bundled"), {}
     with velocity("bundled") as engine:

@@ -118,6 +118,7 @@ def ended(tmp_path: Path, how: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("how", ["end", "fork"])
+@pytest.mark.slow
 def test_a_process_that_ends_meanwhile_finishes_its_file(tmp_path: Path, how: str) -> None:
     """Otherwise short scripts would pack at every start. A child of a fork touches nothing."""
     if how == "fork" and not hasattr(os, "fork"):
@@ -126,5 +127,6 @@ def test_a_process_that_ends_meanwhile_finishes_its_file(tmp_path: Path, how: st
     assert not path.name.startswith(UNFINISHED)
 
 
+@pytest.mark.slow
 def test_a_process_does_not_wait_for_a_slow_disk(tmp_path: Path) -> None:
     assert ended(tmp_path, "slow") == []

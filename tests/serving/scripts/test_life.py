@@ -75,6 +75,7 @@ def test_scripts_are_limited(tmp_path: Path) -> None:
         model.may_go_on.set()
 
 
+@pytest.mark.slow
 def test_scripts_leave_places_to_other_requests(tmp_path: Path) -> None:
     limits = replace(Limits(), running=4, script_lines=8)
     with tone_server(tmp_path, limits=limits) as (server, model):
@@ -200,6 +201,7 @@ def test_a_script_is_deleted_in_any_state(tmp_path: Path) -> None:
         assert folders(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_old_results_are_deleted(tmp_path: Path) -> None:
     limits = replace(Limits(), script_age_seconds=0.3)
     with tone_server(tmp_path, limits=limits) as (server, _):
@@ -209,6 +211,7 @@ def test_old_results_are_deleted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(-1.7e9, 0.0), (0.0, 1.7e9)])
+@pytest.mark.slow
 def test_a_clock_that_jumps_deletes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: float, second: float
 ) -> None:
@@ -223,6 +226,7 @@ def test_a_clock_that_jumps_deletes_nothing(
             assert get(server, f"/{done}").status_code == 200
 
 
+@pytest.mark.slow
 def test_the_age_of_results_counts_over_restarts(tmp_path: Path) -> None:
     with tone_server(tmp_path) as (server, _):
         done = settled(server, post(server, "Hello.").json()["id"])["id"]
@@ -269,6 +273,7 @@ def test_a_stopped_server_leaves_its_scripts_to_the_next_one(tmp_path: Path) -> 
         assert model.said == []
 
 
+@pytest.mark.slow
 def test_a_script_keeps_the_voices_that_it_was_accepted_with(tmp_path: Path) -> None:
     with tone_server(tmp_path) as (server, model):
         speaker = server.service.voices.parameters("echo")["spk_emb"]
@@ -300,6 +305,7 @@ def test_a_script_that_ends_every_server_is_given_up(tmp_path: Path) -> None:
         assert model.said == []
 
 
+@pytest.mark.slow
 def test_a_dead_engine_leaves_the_script_to_the_next_server(tmp_path: Path) -> None:
     with tone_server(tmp_path) as (server, model):
         model.fails["Hello there."] = EngineDeadError("it is over")
@@ -311,6 +317,7 @@ def test_a_dead_engine_leaves_the_script_to_the_next_server(tmp_path: Path) -> N
         assert settled(server, name)["state"] == "done"
 
 
+@pytest.mark.slow
 def test_a_script_takes_the_lines_of_a_failed_one_of_its_client(tmp_path: Path) -> None:
     text = "One.\n\nTwo.\n\nThree."
     everything = ["One.", "Three.", "Two."]
@@ -350,6 +357,7 @@ def stored(folder: Path, ending: str) -> list[Path]:
     return [path for path in found if path.is_file() and path.name.endswith(ending)]
 
 
+@pytest.mark.slow
 def test_what_is_damaged_or_half_deleted_does_not_stop_a_server(tmp_path: Path) -> None:
     with tone_server(tmp_path) as (server, _):
         kept, damaged, half = (spoken(server, f"{n}.")[0]["id"] for n in ("A", "B", "C"))

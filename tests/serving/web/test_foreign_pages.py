@@ -96,6 +96,7 @@ def test_the_own_page_speaks(server: RunningServer, browser: Browser, own: str) 
     page.close()
 
 
+@pytest.mark.slow
 def test_a_page_cannot_rebind_its_name(server: RunningServer, browser: Browser) -> None:
     page = browser.new_page()
     answer = page.goto(f"http://evil.example:{server.address.partition(':')[2]}/v1/status")

@@ -88,6 +88,7 @@ def compare(name: str, sizes: tuple[int, int], **settings: Any) -> Metrics:
     return metrics
 
 
+@pytest.mark.slow
 def test_two_ranks_give_the_bits_of_one() -> None:
     compare("model-a", (2, 1))
 

@@ -1,23 +1,19 @@
-"""A small discriminator for the vocoder: spectrograms of several resolutions, and periods.
+"""A small discriminator for the vocoder that works on spectrograms of several resolutions.
 
 It learns to detect faults that losses between magnitudes cannot express: inconsistent phases, and
-an average of several possible sounds in place of one of them. Judges of periods (Kong et al., 2020)
-hear what repeats, such as a high voice's pitch, of which a spectrogram's window holds many rounds.
+an average of several possible sounds in place of one of them.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import leaky_relu, pad, relu
+from torch.nn.functional import leaky_relu, relu
 from torch.nn.utils.parametrizations import weight_norm
 
 from .training import sound_autocast
 
 _RESOLUTIONS = (1024, 512, 256)
-_PERIODS = (2, 3, 5, 7, 11)  # samples; without common factors, so that each judge hears others
 
 
 class SpectrogramJudge(nn.Module):
@@ -56,46 +52,15 @@ class SpectrogramJudge(nn.Module):
         return verdict, seen
 
 
-class PeriodJudge(nn.Module):
-    """The discriminator of one period: convolutions along samples that lie so far apart."""
-
-    def __init__(self, period: int, channels: int) -> None:
-        super().__init__()
-        self.period = period
-        widths = (1, channels, 2 * channels, 4 * channels, 4 * channels)
-        self.layers = nn.ModuleList(
-            weight_norm(nn.Conv2d(i, o, (5, 1), stride=(3, 1), padding=(2, 0)))
-            for i, o in pairwise(widths)
-        )
-        self.verdict = weight_norm(nn.Conv2d(widths[-1], 1, (3, 1), padding=(1, 0)))
-
-    def forward(self, samples: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Map samples [B, n] to scores [B, 1, steps, period] and the features of each layer."""
-        missing = -samples.shape[1] % self.period
-        x = pad(samples, (0, missing)).unflatten(1, (-1, self.period)).unsqueeze(1)
-        seen = []
-        with sound_autocast(samples.device):
-            for layer in self.layers:
-                x = leaky_relu(layer(x), 0.1)
-                seen.append(x.float())
-            verdict = self.verdict(x).float()
-        return verdict, seen
-
-
 class Discriminator(nn.Module):
-    """One judge for each resolution, and one for each period."""
+    """One judge for each resolution."""
 
     def __init__(self, channels: int = 16) -> None:
         super().__init__()
-        self.judges = nn.ModuleList(
-            [
-                *(SpectrogramJudge(n_fft, channels) for n_fft in _RESOLUTIONS),
-                *(PeriodJudge(period, channels) for period in _PERIODS),
-            ]
-        )
+        self.judges = nn.ModuleList(SpectrogramJudge(n_fft, channels) for n_fft in _RESOLUTIONS)
 
     def forward(self, samples: Tensor) -> list[tuple[Tensor, list[Tensor]]]:
-        """Map samples [B, n] to the scores and features of every judge."""
+        """Map samples [B, n] to the scores and features of every resolution."""
         return [judge(samples) for judge in self.judges]
 
 

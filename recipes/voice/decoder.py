@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
+from ChatTTS.checkpoints.tensors import load_module, read_tensors
 from ChatTTS.config import ConvNetConfig
 from ChatTTS.model.dvae import MelDecoder
 from ChatTTS.model.vocoder import Vocoder
@@ -40,9 +43,10 @@ from .run import Run, train_stage
 from .training import Moment, Objective, Schedule, autocast, sound_autocast
 from .vocoder import NAME as VOCODER_NAME
 from .vocoder import VOCODER, load_vocoder, vocoder_settings
-from .warm_start import is_warm, start_module
+from .warm_start import start_module
 
 NAME = "decoder"
+JUDGES_FILE = "judges.safetensors"
 _JUDGE, _DISCRIMINATOR = "judge", "discriminator"
 
 
@@ -61,6 +65,7 @@ class DecoderSettings:
         hearing, matching_sounds: weights of the losses of the discriminator of sound.
         looked_from: share of the budget after which the discriminator of mels takes part.
         heard_from: share of the budget after which vocoder and sound take part.
+        alone: steps at the beginning in which only discriminators learn.
         rate, vocoder_rate, judging_rate: learning rates of the Decoder, the vocoder, and both
             discriminators.
     """
@@ -76,13 +81,15 @@ class DecoderSettings:
     matching_sounds: float = 1.0
     looked_from: float = 0.3
     heard_from: float = 0.5
+    alone: int = 0
     rate: float = 1e-3
     vocoder_rate: float = 3e-4
     judging_rate: float = 5e-4
 
 
 ON_GPU = DecoderSettings(batch=32, each=1, heard=32)
-_WARM_STEPS = 100  # in which rates rise, while the discriminators learn from nothing
+_WARM_STEPS = 100  # in which the rates of known networks rise
+_ALONE = 400  # steps of discriminators that learn from nothing beside known networks
 
 
 def warm(settings: DecoderSettings) -> DecoderSettings:
@@ -182,6 +189,8 @@ class DecoderTask:
             losses["hearing"] = settings.hearing * hearing
             losses["matching_sounds"] = settings.matching_sounds * matching
             trained = (*trained, VOCODER_NAME)
+        if moment.step < settings.alone:
+            return
         yield Objective(
             losses,
             trained,
@@ -215,23 +224,56 @@ def load_decoder(run: Run, hidden: int) -> tuple[MelDecoder, Vocoder]:
     )
 
 
+def write_judges(run: Run, path: Path) -> None:
+    """Write the discriminators of a trained Decoder in float16, for a run that goes on from it."""
+    tensors = read_tensors(run.state(NAME))
+    kept = {
+        name.removeprefix("average/"): value.half()
+        for name, value in tensors.items()
+        if name.startswith((f"average/{_JUDGE}/", f"average/{_DISCRIMINATOR}/"))
+    }
+    save_file(kept, path)
+
+
+def read_judges(path: Path) -> tuple[MelJudge, Discriminator]:
+    """Return the discriminators of mels and of sound that :func:`write_judges` wrote.
+
+    Raises:
+        AssetError: the file has other weights.
+    """
+    found: dict[str, dict[str, Tensor]] = {_JUDGE: {}, _DISCRIMINATOR: {}}
+    for name, value in read_tensors(path).items():
+        part, _, key = name.partition("/")
+        found.setdefault(part, {})[key] = value
+    # Its first layer tells how wide the discriminator is: a CPU may go on with that of a GPU.
+    bias = found[_DISCRIMINATOR].get("judges.0.layers.0.bias", torch.zeros(1))
+    judges = MelJudge(), Discriminator(len(bias))
+    load_module(judges[0], found[_JUDGE], file=path)
+    load_module(judges[1], found[_DISCRIMINATOR], file=path)
+    return judges
+
+
 def main(run: Run) -> None:
     """Train Decoder and vocoder on the trained language model's hidden states."""
     codec, model = frozen_codec(run), load_gpt(run)
     origin = {CODEC_NAME: checksum(codec), GPT_NAME: checksum(model)}
     torch.manual_seed(run.seed)
     decoder = new_decoder(decoder_config(model.sizes.hidden), codec)
-    vocoder, discriminator = Vocoder(VOCODER), Discriminator(vocoder_settings(run).channels)
-    if is_warm(run, NAME):
-        start_module(run, decoder, "Decoder.safetensors")
-    if is_warm(run, VOCODER_NAME):
-        start_module(run, vocoder, "Vocos.safetensors")
-    else:
+    vocoder, judge = Vocoder(VOCODER), MelJudge()
+    discriminator = Discriminator(vocoder_settings(run).channels)
+    settings, warmup = ON_GPU if run.on_gpu else DecoderSettings(), 20
+    if run.known is None:
         vocoder = load_vocoder(run).requires_grad_(True)
         load_average(run.state(VOCODER_NAME), _DISCRIMINATOR, discriminator)
-    settings, warmup = ON_GPU if run.on_gpu else DecoderSettings(), 20
-    if run.known is not None:
+    else:
+        start_module(run, decoder, "Decoder.safetensors")
+        start_module(run, vocoder, "Vocos.safetensors")
         settings, warmup = warm(settings), _WARM_STEPS
+        file = run.known.with_name(JUDGES_FILE)
+        if file.exists():
+            judge, discriminator = read_judges(file)
+        else:
+            settings = replace(settings, alone=_ALONE)
     codes = run.codes(origin[CODEC_NAME])
     source = ExcerptSource(
         run.speech, codes, run.seed, run.seed + 1, settings.batch, settings.frames, settings.each
@@ -240,7 +282,7 @@ def main(run: Run) -> None:
         model,
         decoder.to(run.device).requires_grad_(True),
         vocoder.to(run.device),
-        MelJudge().to(run.device),
+        judge.to(run.device),
         discriminator.to(run.device),
         source,
         run.device,

@@ -28,8 +28,8 @@ from .codec import CODEC
 from .codec import NAME as CODEC_NAME
 from .coded import read_space
 from .corpus import DEFAULT_SPEED
+from .decoder import JUDGES_FILE, load_decoder, write_judges
 from .decoder import NAME as DECODER_NAME
-from .decoder import load_decoder
 from .frozen import frozen_codec, is_stored_in_half
 from .gpt import NAME as GPT_NAME
 from .gpt import SETTINGS, load_gpt
@@ -167,6 +167,7 @@ def main(run: Run) -> None:
     places = read_space(run.codes(present[CODEC_NAME]))
     decoder, vocoder = load_decoder(run, gpt.sizes.hidden)
     export(Parts(gpt, codec, decoder, vocoder, places), run.out / "asset")
+    write_judges(run, run.out / JUDGES_FILE)
     from ChatTTS.core import Chat
 
     Chat().load_or_raise("custom", custom_path=run.out, device="cpu")

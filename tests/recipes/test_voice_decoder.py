@@ -171,3 +171,6 @@ def test_the_discriminators_and_the_vocoder_take_part_one_after_the_other(
     ]
     assert all(parameter.grad is not None for parameter in vocoder.parameters())
     assert all(parameter.grad is None for parameter in model.parameters())
+    # Discriminators that begin from nothing learn alone at first.
+    task.settings = replace(settings, alone=1)
+    assert [own for own, _ in task.names(batch, 0.7)] == [("judge",), ("discriminator",)]

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ChatTTS.model.dvae import DVAE, MelDecoder
-from recipes.voice.adversary import Discriminator, PeriodJudge, generator_losses
+from recipes.voice.adversary import Discriminator, generator_losses
 from recipes.voice.code_use import perplexity
 from recipes.voice.features import MEL, Sound, fitted, log_mel, pieces, samples_of
 from recipes.voice.losses import blurred_distance, mel_distance, spectral_distance
@@ -89,16 +89,6 @@ def test_equal_sounds_have_equal_features_in_the_discriminator() -> None:
     assert matching == 0
     _, matching = generator_losses(discriminator, samples.roll(50), samples)
     assert matching > 0
-
-
-def test_a_judge_of_periods_hears_samples_that_lie_whole_periods_apart() -> None:
-    judge = PeriodJudge(period=5, channels=2)
-    samples = torch.randn(1, 1003)
-    other = samples.clone()
-    other[0, 503] += 1
-    one, changed = (judge(x)[0][0, 0] for x in (samples, other))
-    assert one.shape[1] == 5
-    assert (one != changed).any(dim=0).tolist() == [column == 503 % 5 for column in range(5)]
 
 
 def test_a_decoder_starts_with_the_codecs_weights_except_its_input() -> None:

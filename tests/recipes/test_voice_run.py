@@ -133,13 +133,19 @@ def test_speech_becomes_a_checkpoint_that_speaks_and_begins_another_training(
         # One step of a tiny rate lies between them.
         assert (found - asset[name].float()).abs().max() < 5e-3
 
-    # Decoder and vocoder alone go on, with the known language model.
+    # Decoder and vocoder alone go on, with the known language model and discriminators.
     sound = tmp_path / "sound"
     sound.mkdir()
     for name in ("speech", "codes"):
         (sound / name).symlink_to(tmp_path / name)
     assert stage("decoder", "--steps", "2", *known, out=sound) == 0
     assert stage("export", *known, out=sound) == 0
+    judges = [read_tensors(folder / "judges.safetensors") for folder in (tmp_path, sound)]
+    assert judges[0].keys() == judges[1].keys()
+    nearest = max(
+        float((judges[0][k].float() - judges[1][k].float()).abs().max()) for k in judges[0]
+    )
+    assert 0 < nearest < 5e-3  # two steps of small rates; new ones would differ by far more
     for name, is_kept in (("gpt/model", True), ("DVAE", True), ("Vocos", False)):
         old, new = (
             read_tensors(folder / "asset" / f"{name}.safetensors") for folder in (tmp_path, sound)

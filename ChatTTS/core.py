@@ -101,7 +101,7 @@ class Chat(CheckpointAttributes):
         device: str | torch.device | None = None,
         coef: str | None = None,
         use_flash_attn: bool = False,
-        use_vllm: bool = False,
+        use_vllm: bool | None = None,
         experimental: bool = False,
         enable_cache: bool = True,
         *,
@@ -121,13 +121,14 @@ class Chat(CheckpointAttributes):
             source: ``local`` (./asset, else the hub's cache, else a download), ``huggingface``,
                 ``custom`` (needs ``custom_path``) or ``bundled`` (the voice in the package).
             force_redownload: fetch files from the hub again.
-            compile: run the Llama through ``torch.compile``; the first calls then compile for
-                minutes, at each new kind of shape.
+            compile: run the standard engine's Llama through ``torch.compile``, on CUDA; the first
+                calls then compile for minutes, at each new kind of shape.
             custom_path: the folder that holds ``asset/``, or that folder itself.
             device: such as ``cpu`` or ``cuda:0``; the best available one by default.
             coef: the mel scale; the checkpoint's own is used, and a difference is logged.
             use_flash_attn: use flash-attn, where it is installed, on CUDA in half precision.
-            use_vllm: use the velocity engine: many requests side by side, from many threads.
+            use_vllm: ``True`` for the velocity engine, ``False`` for the standard one; by default
+                velocity, where it is faster here and does what the other arguments ask for.
             experimental: use the accelerated Llama.
             enable_cache: ``False`` computes without a KV cache, slowly, for reference.
             dtype: ``float32``, ``bfloat16``, ``float16``, ``auto`` (a dtype that is fast on the

@@ -199,7 +199,7 @@ def test_parts_can_be_set(caplog: pytest.LogCaptureFixture) -> None:
     chat = Chat()
     chat.device = "cpu"
     assert str(chat.device) == "cpu"
-    chat.load_or_raise("custom", custom_path=DATA / "model-a", device="cpu")
+    chat.load_or_raise("custom", custom_path=DATA / "model-a", device="cpu", use_vllm=False)
     before = speak(chat, TEXT)
     caplog.clear()
     chat.device = "cpu"
@@ -208,7 +208,7 @@ def test_parts_can_be_set(caplog: pytest.LogCaptureFixture) -> None:
     assert len(warnings(caplog)) == 1
     assert chat.device_gpt.type == "cpu"
     other = Chat()
-    other.load_or_raise("custom", custom_path=DATA / "model-b", device="cpu")
+    other.load_or_raise("custom", custom_path=DATA / "model-b", device="cpu", use_vllm=False)
     vocos, chat.vocos = chat.vocos, other.vocos
     assert not equal(before, speak(chat, TEXT))
     chat.vocos = vocos

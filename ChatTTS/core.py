@@ -339,9 +339,9 @@ class Chat(CheckpointAttributes):
 
         Returns:
             ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each text; with ``stream``
-            a ``WaveformStream`` of chunks [texts, n]; with ``refine_text_only`` a string (the
-            utterances, one a line) or, without ``split_text``, a list of strings; with both, an
-            iterator that gives this once.
+            a ``WaveformStream``, a generator of chunks [texts, n]; with ``refine_text_only`` a
+            string (the utterances, one a line) or, without ``split_text``, a list of strings; with
+            both, a generator that gives this once.
 
         Raises:
             TextError: a text is too long for the model; or a string has nothing to speak, and
@@ -384,7 +384,7 @@ class Chat(CheckpointAttributes):
                 utterances = call.refined(utterances, refining, choose_seed(refining))
             if refine_text_only:
                 refined = refined_texts(utterances, len(texts), split_text)
-                return iter((refined,)) if stream else refined
+                return (each for each in (refined,)) if stream else refined
             return call.waveforms(utterances, coding, use_decoder)
 
     def stream(

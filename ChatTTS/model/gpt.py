@@ -237,8 +237,9 @@ class GPT:
         engine = self.engine
         if not isinstance(engine, StandardEngine):
             _refuse("gpt", "the velocity engine was asked for; load with use_vllm=False")
-        module: torch.nn.Module = engine.model if engine.observed is None else engine.observed
-        return module
+        module: Any = engine.model if engine.observed is None else engine.observed
+        llama: torch.nn.Module = module
+        return llama
 
     def close(self) -> None:
         """End all requests, and release the engine's threads and memory."""

@@ -20,7 +20,6 @@ from .audio import reference_audio
 from .checkpoints import assets
 from .checkpoints.hashes import check_hashes
 from .checkpoints.loading import load_model
-from .checkpoints.script_attributes import CheckpointAttributes
 from .errors import ChatTTSError, ConfigError, TextError
 from .model.adapter_names import adapter_folders
 from .model.generation import Cancellation
@@ -37,6 +36,7 @@ from .pipeline.head_search import alignment_heads, find_heads, keep_heads
 from .pipeline.model import Model
 from .pipeline.streams import SpeechStream, WaveformStream
 from .pipeline.utterances import Reading, refined_texts, utterances_of, word_reader
+from .script_calls import ScriptCalls
 from .text import Lexicon, Normalizer, load_homophones
 from .text.lexicon import LexiconLike
 from .text.setting_tags import known_settings
@@ -69,7 +69,7 @@ def _succeeds(load: Callable[Concatenate[Chat, P], None]) -> Callable[Concatenat
     return logged
 
 
-class Chat(CheckpointAttributes):
+class Chat(ScriptCalls):
     """Text to speech with one checkpoint.
 
     Threads may share it: calls do not affect one another.
@@ -187,24 +187,11 @@ class Chat(CheckpointAttributes):
             reads_phonemes=model.tokenizer.front_end is not None,
         )
         self._model, self._assigned_device, self._files = model, None, folder.asset
+        self._compile = compile
         openmp.return_threads()  # the engine computes in a thread of its own
 
     load = _succeeds(load_or_raise)
     load.__doc__ = "Load as :meth:`load_or_raise` does, but log an error and return ``False``."
-
-    def load_models(
-        self,
-        source: str = "huggingface",
-        force_redownload: bool = False,
-        local_path: str | Path | None = None,
-        compile: bool = False,
-        custom_path: str | Path | None = None,
-        **options: Any,
-    ) -> bool:
-        """Load with the name and arguments of old versions; ``local_path`` is a custom path."""
-        if local_path is not None:
-            source, custom_path = "custom", local_path
-        return self.load(source, force_redownload, compile, custom_path, **options)
 
     def download_models(
         self,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -236,10 +236,16 @@ class GPT:
         self.use_modules()
         engine = self.engine
         if not isinstance(engine, StandardEngine):
-            _refuse("gpt", "the velocity engine was asked for; load with use_vllm=False")
+            raise AttributeError("gpt")  # and __getattr__ says more
         module: Any = engine.model if engine.observed is None else engine.observed
         llama: torch.nn.Module = module
         return llama
+
+    if not TYPE_CHECKING:  # where it would hide misspelled names
+
+        def __getattr__(self, name: str) -> NoReturn:
+            remedy = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+            raise AttributeError(f"chat.gpt has no attribute {name!r}{remedy}")
 
     def close(self) -> None:
         """End all requests, and release the engine's threads and memory."""
@@ -279,8 +285,20 @@ class GPT:
         )
 
 
-def _refuse(name: str, remedy: str) -> NoReturn:
-    raise AttributeError(f"chat.gpt has no attribute {name!r}: {remedy}")
+# Names of the published class, which is a module of torch, and where to find what they do.
+_LLAMA = "the Llama is a module, chat.gpt.gpt"
+_INSTEAD = {
+    "gpt": "velocity was asked for, and has no modules; load with use_vllm=False",
+    **dict.fromkeys(
+        ("parameters", "named_parameters", "state_dict", "load_state_dict", "to", "eval", "train"),
+        _LLAMA,
+    ),
+    **dict.fromkeys(("forward", "prepare", "Context"), "call chat.infer, or chat._infer_code"),
+    **dict.fromkeys(
+        ("emb_text", "emb_code", "head_text", "head_code"),
+        "the embeddings and heads are chat.embed.text, code, head_text and head_code",
+    ),
+}
 
 
 def _standard_engine(

@@ -31,7 +31,6 @@ from .utils.process_hooks import finish_before_exit
 # Names of the published package and of its earlier versions, and what to call instead.
 _INSTEAD = {
     "_infer": "call chat.infer, with the same arguments but device",
-    "context": "call chat.interrupt(), or give infer an event as interrupt=",
     "pretrain_models": "the parts are chat.gpt, embed, decoder, dvae, vocos and tokenizer",
     "check_model": "call chat.has_loaded()",
     "_encode_spk_emb": "call chat.speaker._encode(vector)",
@@ -43,6 +42,26 @@ _INSTEAD = {
 }
 
 
+class Context:
+    """The published switch that interrupts; as :meth:`Chat.interrupt` it ends what runs now.
+
+    Args:
+        interrupt: ends all running calls.
+    """
+
+    def __init__(self, interrupt: Callable[[], None]) -> None:
+        self._interrupt = interrupt
+
+    def set(self, value: bool) -> None:
+        """Interrupt, for a true value; there is nothing to switch off before a later call."""
+        if value:
+            self._interrupt()
+
+    def get(self) -> bool:
+        """Return ``False``: no later call is interrupted."""
+        return False
+
+
 class ScriptCalls(CheckpointAttributes):
     """Methods of ``Chat`` for scripts; no engine, server or command uses them."""
 
@@ -51,6 +70,7 @@ class ScriptCalls(CheckpointAttributes):
     # What ``Chat`` has.
     load: Callable[..., bool]
     logger: logging.Logger
+    interrupt: Callable[[], None]
     _params: Callable[..., tuple[RefineTextParams, InferCodeParams]]
     _new_cancellation: Callable[..., Cancellation]
 
@@ -70,6 +90,11 @@ class ScriptCalls(CheckpointAttributes):
         if self._compile is None:
             raise AttributeError("chat.compile is known after chat.load")
         return self._compile
+
+    @property
+    def context(self) -> Context:
+        """The switch that scripts set to interrupt, and reset before they speak."""
+        return Context(self.interrupt)
 
     def load_models(
         self,

@@ -142,7 +142,6 @@ def test_a_class_of_the_scripts_own_gives_parameters(standard: Chat) -> None:
 def test_missing_names_tell_what_to_call_instead(standard: Chat) -> None:
     for chat, name, instead in (
         (standard, "_infer", "chat.infer"),
-        (standard, "context", "interrupt"),
         (standard, "pretrain_models", "chat.gpt"),
         (standard, "_encode_spk_emb", "speaker"),
         (standard.gpt, "load_state_dict", "chat.gpt.gpt"),
@@ -172,6 +171,18 @@ def test_names_before_a_load_keep_their_error() -> None:
     assert not hasattr(chat, "speaker")
     with pytest.raises(NotLoadedError, match=r"chat\.load"):
         _ = chat.speaker
+
+
+def test_the_published_switch_interrupts_what_runs(standard: Chat) -> None:
+    standard.context.set(False)
+    params = standard.InferCodeParams(**LIVELY)
+    stream = standard.infer(TEXT, True, skip_refine_text=True, params_infer_code=params)
+    next(stream)
+    standard.context.set(True)
+    list(stream)
+    assert stream.finish_reasons == ["abort"]
+    assert not standard.context.get()
+    assert len(speak(standard, TEXT)[0]) == 79 * 256
 
 
 def test_a_normalizer_is_destroyed() -> None:

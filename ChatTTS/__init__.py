@@ -52,4 +52,10 @@ __getattr__, __dir__ = lazy_names(
         "utils": (),
         "voices": (),
     },
+    instead={
+        "infer": "make a chat = ChatTTS.Chat() and call chat.infer",
+        "experimental": "the examples of the published package have a module of that name",
+        "res": "no table of homophones is shipped: give one by chat.load(homophones=path); the "
+        "hashes are in chat.sha256_map",
+    },
 )

@@ -20,7 +20,6 @@ from .audio import reference_audio
 from .checkpoints import assets
 from .checkpoints.hashes import check_hashes
 from .checkpoints.loading import load_model
-from .checkpoints.script_attributes import CheckpointAttributes
 from .errors import ChatTTSError, ConfigError, TextError
 from .model.adapter_names import adapter_folders
 from .model.generation import Cancellation
@@ -37,6 +36,7 @@ from .pipeline.head_search import alignment_heads, find_heads, keep_heads
 from .pipeline.model import Model
 from .pipeline.streams import SpeechStream, WaveformStream
 from .pipeline.utterances import Reading, refined_texts, utterances_of, word_reader
+from .script_calls import ScriptCalls
 from .text import Lexicon, Normalizer, load_homophones
 from .text.lexicon import LexiconLike
 from .text.setting_tags import known_settings
@@ -69,7 +69,7 @@ def _succeeds(load: Callable[Concatenate[Chat, P], None]) -> Callable[Concatenat
     return logged
 
 
-class Chat(CheckpointAttributes):
+class Chat(ScriptCalls):
     """Text to speech with one checkpoint.
 
     Threads may share it: calls do not affect one another.
@@ -101,7 +101,7 @@ class Chat(CheckpointAttributes):
         device: str | torch.device | None = None,
         coef: str | None = None,
         use_flash_attn: bool = False,
-        use_vllm: bool = False,
+        use_vllm: bool | None = None,
         experimental: bool = False,
         enable_cache: bool = True,
         *,
@@ -121,13 +121,14 @@ class Chat(CheckpointAttributes):
             source: ``local`` (./asset, else the hub's cache, else a download), ``huggingface``,
                 ``custom`` (needs ``custom_path``) or ``bundled`` (the voice in the package).
             force_redownload: fetch files from the hub again.
-            compile: run the Llama through ``torch.compile``; the first calls then compile for
-                minutes, at each new kind of shape.
+            compile: run the standard engine's Llama through ``torch.compile``, on CUDA; the first
+                calls then compile for minutes, at each new kind of shape.
             custom_path: the folder that holds ``asset/``, or that folder itself.
             device: such as ``cpu`` or ``cuda:0``; the best available one by default.
             coef: the mel scale; the checkpoint's own is used, and a difference is logged.
             use_flash_attn: use flash-attn, where it is installed, on CUDA in half precision.
-            use_vllm: use the velocity engine: many requests side by side, from many threads.
+            use_vllm: ``True`` for the velocity engine, ``False`` for the standard one; by default
+                velocity, where it is faster here and does what the other arguments ask for.
             experimental: use the accelerated Llama.
             enable_cache: ``False`` computes without a KV cache, slowly, for reference.
             dtype: ``float32``, ``bfloat16``, ``float16``, ``auto`` (a dtype that is fast on the
@@ -186,24 +187,11 @@ class Chat(CheckpointAttributes):
             reads_phonemes=model.tokenizer.front_end is not None,
         )
         self._model, self._assigned_device, self._files = model, None, folder.asset
+        self._compile = compile
         openmp.return_threads()  # the engine computes in a thread of its own
 
     load = _succeeds(load_or_raise)
     load.__doc__ = "Load as :meth:`load_or_raise` does, but log an error and return ``False``."
-
-    def load_models(
-        self,
-        source: str = "huggingface",
-        force_redownload: bool = False,
-        local_path: str | Path | None = None,
-        compile: bool = False,
-        custom_path: str | Path | None = None,
-        **options: Any,
-    ) -> bool:
-        """Load with the name and arguments of old versions; ``local_path`` is a custom path."""
-        if local_path is not None:
-            source, custom_path = "custom", local_path
-        return self.load(source, force_redownload, compile, custom_path, **options)
 
     def download_models(
         self,
@@ -338,9 +326,9 @@ class Chat(CheckpointAttributes):
 
         Returns:
             ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each text; with ``stream``
-            a ``WaveformStream`` of chunks [texts, n]; with ``refine_text_only`` a string (the
-            utterances, one a line) or, without ``split_text``, a list of strings; with both, an
-            iterator that gives this once.
+            a ``WaveformStream``, a generator of chunks [texts, n]; with ``refine_text_only`` a
+            string (the utterances, one a line) or, without ``split_text``, a list of strings; with
+            both, a generator that gives this once.
 
         Raises:
             TextError: a text is too long for the model; or a string has nothing to speak, and
@@ -383,7 +371,7 @@ class Chat(CheckpointAttributes):
                 utterances = call.refined(utterances, refining, choose_seed(refining))
             if refine_text_only:
                 refined = refined_texts(utterances, len(texts), split_text)
-                return iter((refined,)) if stream else refined
+                return (each for each in (refined,)) if stream else refined
             return call.waveforms(utterances, coding, use_decoder)
 
     def stream(

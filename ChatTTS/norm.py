@@ -34,10 +34,5 @@ class ScriptNormalizer(TextNormalizer):
                 self.logger.warning("there is no table of homophones %s", map_file_path)
         super().__init__(table)
 
-    def destroy(self) -> None:
-        """Forget the registered functions."""
-        for name in self.normalizers:
-            self.unregister(name)
-
 
 Normalizer = ScriptNormalizer  # the published name

@@ -24,6 +24,9 @@ from .errors import ConfigError, shown
 P = TypeVar("P", bound="RefineTextParams")
 Q = TypeVar("Q", "RefineTextParams", "InferCodeParams", "LowLatency")
 
+# Attributes by which an object of a script's own class is known as parameters.
+_MARKS = ("prompt", "top_P", "top_K", "temperature")
+
 _FLAGS = ("show_tqdm", "ensure_non_empty")
 
 # More tokens than any vocabulary has, within 32 bits.
@@ -307,6 +310,8 @@ def as_low_latency(value: bool | LowLatency | Mapping[str, Any]) -> LowLatency |
 def as_params(kind: type[Q], value: Q | Mapping[str, Any] | None) -> Q:
     """Return params for an object of ``kind``, a dict of its fields, or ``None``.
 
+    A class of a script's own may have the published fields as attributes.
+
     Raises:
         ConfigError: a key is unknown, or ``value`` has another type.
     """
@@ -323,6 +328,10 @@ def as_params(kind: type[Q], value: Q | Mapping[str, Any] | None) -> Q:
                 f"it has {', '.join(sorted(known))}"
             )
         return kind(**value)
+    if not isinstance(value, _Named) and all(hasattr(value, name) for name in _MARKS):
+        # All fields at once, so that only those with other values than the defaults are named.
+        found: dict[str, Any] = {f.name: getattr(value, f.name, f.default) for f in fields(kind)}
+        return kind(**found)
     raise ConfigError(f"expected {kind.__name__} or a dict, not {type(value).__name__}")
 
 

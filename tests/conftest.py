@@ -146,7 +146,7 @@ def phonetic(request: pytest.FixtureRequest, phoneme_checkpoint: Path) -> Chat:
 def bundled() -> Chat:
     """The voice inside the package."""
     chat = Chat()
-    chat.load_or_raise("bundled", device="cpu")
+    chat.load_or_raise("bundled", device="cpu", use_vllm=False)
     return chat
 
 

@@ -57,7 +57,7 @@ REFERENCES = (
 def bundled() -> Chat:
     """Load the bundled voice on the CPU in float32, on every machine."""
     chat = Chat()
-    chat.load_or_raise("bundled", device="cpu")
+    chat.load_or_raise("bundled", device="cpu", use_vllm=False)
     return chat
 
 

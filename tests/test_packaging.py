@@ -91,9 +91,8 @@ def test_installed_over_the_published_package_the_first_use_says_so(
     shutil.copytree(
         ROOT / "ChatTTS", tmp_path / "ChatTTS", ignore=shutil.ignore_patterns("bundled", "__pyc*")
     )
-    # A folder of the published package that hides a module of ours by the same name.
-    (tmp_path / "ChatTTS" / "config").mkdir()
-    (tmp_path / "ChatTTS" / "config" / "__init__.py").touch()
+    # A file of the published package in the place of ours.
+    (tmp_path / "ChatTTS" / "config" / "__init__.py").write_text("")
     install_published(tmp_path, ["ChatTTS/__init__.py", "ChatTTS/config/__init__.py"])
     done = subprocess.run(
         [sys.executable, "-c", f"import ChatTTS; {use}"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -85,7 +86,10 @@ def load_model(
     try:
         _check_speakers_of_adapters(gpt.adapters, options.adapters, speaker, config)
         decoder, dvae, vocos = _audio_parts(config, assets, placement)
-        from_hiddens, from_codes = _synthesizers(decoder, dvae, vocos, placement, options)
+        has_kernels = gpt.batches_itself and placement.audio_device.type == "cpu"
+        from_hiddens, from_codes = _synthesizers(
+            decoder, dvae, vocos, placement, options, has_kernels=has_kernels
+        )
     except BaseException:
         gpt.close()
         raise
@@ -103,6 +107,11 @@ def load_model(
         from_codes=from_codes,
         decode_worker=DecodeWorker(gpt.compute_lock, MOST_FRAMES_ON_GPU if on_gpu else MOST_FRAMES),
         found_heads=found,
+        plain_parts=(
+            partial(_audio_parts, config, assets, placement)
+            if has_kernels and gpt.may_change_engine
+            else None
+        ),
     )
     if coef is not None and coef != model.coef:
         logger.warning("the given coef differs from the checkpoint's own, which is used")
@@ -192,10 +201,12 @@ def _synthesizers(
     vocos: Vocoder,
     placement: Placement,
     options: EngineOptions,
+    *,
+    has_kernels: bool,
 ) -> tuple[Synthesizer, Synthesizer]:
     """Return the synthesizers of hidden states and of codes.
 
-    They are recorded on CUDA. On a CPU they use the kernels, where these are wanted and work.
+    They are recorded on CUDA. On a CPU they use the kernels beside velocity, where these work.
     Elsewhere they run as plain modules.
 
     Where the language model has a smaller dtype than float32, the Decoder and the vocoder have one
@@ -206,7 +217,7 @@ def _synthesizers(
     try:
         if placement.audio_device.type == "cuda" and torch.version.hip is None:
             layers = cuda_layers(vocoder_layers(vocos), placement.dtype)
-        elif options.use_vllm and placement.audio_device.type == "cpu":
+        elif has_kernels:
             decoders = _native_decoders(decoder, dvae, vocos, placement, options)
     except BuildError:
         pass  # the engine has logged it

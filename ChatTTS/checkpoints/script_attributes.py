@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Generic, TypeVar, overload
+from contextlib import AbstractContextManager
+from typing import Any, Generic, TypeVar, overload
 
 import torch
 
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_SOUND = ("decoder", "dvae", "vocos")
+
 
 class ModelAttribute(Generic[T]):
     """A descriptor of one part of the loaded model, which a script may replace by its own."""
@@ -37,11 +40,24 @@ class ModelAttribute(Generic[T]):
     def __get__(self, chat: CheckpointAttributes | None, owner: type) -> ModelAttribute[T] | T:
         if chat is None:
             return self
-        value: T = getattr(chat._loaded, self._name)
+        value: T = getattr(self._touched(chat), self._name)
         return value
 
     def __set__(self, chat: CheckpointAttributes, value: T) -> None:
-        chat._model = chat._loaded.with_part(self._name, value)
+        chat._model = self._touched(chat).with_part(self._name, value)
+
+    def _touched(self, chat: CheckpointAttributes) -> Model:
+        """Return the model, whose sound comes from plain modules from now on if this is one."""
+        model = chat._loaded
+        if self._name in _SOUND and model.plain_parts is not None:
+            with chat._lock:
+                chat._model = model = chat._loaded.with_plain_parts()
+            logger.info(
+                "chat.%s is used by the script: sound comes from plain modules, which are slower; "
+                "load with use_vllm=True to stay on the kernels",
+                self._name,
+            )
+        return model
 
 
 class CheckpointAttributes:
@@ -52,6 +68,7 @@ class CheckpointAttributes:
 
     _model: Model | None = None
     _assigned_device: torch.device | None = None
+    _lock: AbstractContextManager[Any]
 
     tokenizer = ModelAttribute[ScriptTokenizer]()
     speaker = ModelAttribute[Speaker]()
@@ -88,8 +105,13 @@ class CheckpointAttributes:
 
     @property
     def embed(self) -> Embed:
-        """The embeddings and heads of the language model."""
-        return self._loaded.gpt.embed
+        """The embeddings and heads of the language model, on the engine that has them as modules.
+
+        An engine that was not asked for gives way, see :meth:`~ChatTTS.model.gpt.GPT.use_modules`.
+        """
+        gpt = self._loaded.gpt
+        gpt.use_modules()
+        return gpt.embed
 
     @property
     def coef(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,11 @@ from ..checkpoints.tensors import check_tensors, load_module
 from ..config import EmbedConfig
 from .placement import Placement, computed
 
+# Modules of the published class, and those that have their weights here.
+_INSTEAD = {
+    "emb_text": "its table is chat.embed.text",
+    "emb_code": "the tables of all codebooks are one, chat.embed.code",
+}
 _LEAST_NORM = 1e-12
 
 
@@ -47,6 +53,11 @@ class Embed(nn.Module):
             offsets = torch.arange(config.num_vq) * config.num_audio_tokens
         self.register_buffer("offsets", offsets, persistent=False)
         self.offsets: Tensor
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _INSTEAD:
+            raise AttributeError(f"chat.embed has no attribute {name!r}: {_INSTEAD[name]}")
+        return super().__getattr__(name)
 
     def embed_text(self, ids: Tensor) -> Tensor:
         """Embed text ids [...] as vectors [..., hidden]."""

@@ -1,13 +1,14 @@
-"""The language model of both passes, on the engine that the caller chose."""
+"""The language model of both passes, on the engine that the caller or the machine chose."""
 
 from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -15,9 +16,16 @@ from ..checkpoints.adapters import read_adapter
 from ..config import Config
 from ..errors import ConfigError, EngineUnavailableError
 from ..utils.fair_lock import ComputeLock, FairLock, NoLock
+from ..utils.locks import new_lock
 from .adapter_names import Adapters
 from .cuda.support import why_no_kernels
 from .embed import Embed, load_embed
+from .engine_choice import (
+    EngineOptions,
+    asks_for_standard,
+    asks_for_velocity,
+    velocity_is_faster,
+)
 from .generation import Cancellation, Delta, GenerationRequest, Generator
 from .llama import StandardEngine, llama_config, load_llama
 from .llama_adapters import LlamaAdapters
@@ -25,31 +33,9 @@ from .llama_config import LlamaShape, read_llama_shape
 from .placement import Placement
 from .tokenizer import Tokenizer
 
+__all__ = ["GPT", "EngineOptions", "GenerationOutputs"]
+
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class EngineOptions:
-    """Settings of the language model; see ``Chat.load``."""
-
-    use_vllm: bool = False
-    use_flash_attn: bool = False
-    compile: bool = False
-    experimental: bool = False
-    enable_cache: bool = True
-    kv_memory: int | str | None = None
-    batch_invariant: bool | None = None
-    num_threads: int | None = None
-    tensor_parallel_size: int = 1
-    pipeline_parallel_size: int = 1
-    distributed_executor_backend: str | None = None
-    adapters: Mapping[str, Path] = field(default_factory=dict)
-
-    @property
-    def is_divided(self) -> bool:
-        """Return whether several ranks are wanted, or another way to run one."""
-        sizes = self.tensor_parallel_size, self.pipeline_parallel_size
-        return sizes != (1, 1) or self.distributed_executor_backend is not None
 
 
 @dataclass(eq=False)
@@ -77,6 +63,9 @@ class GPT:
             many run side by side.
         gives_attention: whether requests may have alignment heads.
         adapters: the loaded adapters by their names.
+
+    Args:
+        standard: loads the standard engine, where velocity was chosen without being asked for.
     """
 
     def __init__(
@@ -88,6 +77,7 @@ class GPT:
         gives_attention: bool,
         batches_itself: bool = False,
         adapters: Adapters | None = None,
+        standard: Callable[[], StandardEngine] | None = None,
     ) -> None:
         self.embed = embed
         self.engine = engine
@@ -95,6 +85,8 @@ class GPT:
         self.gives_attention = gives_attention
         self.batches_itself = batches_itself
         self.adapters: Adapters = adapters or {}
+        self._load_standard = standard
+        self._lock = new_lock()
 
     @classmethod
     def load_pretrained(
@@ -108,7 +100,10 @@ class GPT:
         placement: Placement,
         options: EngineOptions,
     ) -> GPT:
-        """Load the Llama and the embeddings for the engine that ``options`` names.
+        """Load the Llama and the embeddings for the engine that ``options`` name.
+
+        Where they name none, it is velocity if that is faster here and does what the options ask
+        for, else the standard engine.
 
         Args:
             tokenizer: the checkpoint's, checked against ``config``.
@@ -120,45 +115,40 @@ class GPT:
         """
         # On a GPU the engine leaves the cores to other work.
         compute_lock: ComputeLock = FairLock() if placement.device.type == "cpu" else NoLock()
-        if options.use_vllm:
-            asset = weights.parent.parent
+        asset = weights.parent.parent
+        shape = read_llama_shape(llama_file, config.gpt)
+        standard = partial(
+            _standard_engine,
+            shape,
+            weights,
+            embed_weights,
+            config,
+            tokenizer,
+            placement,
+            options,
+            compute_lock,
+        )
+        wanted = options.use_vllm
+        if wanted is None and asks_for_standard(options, placement):
+            wanted = False
+        if wanted is None and asks_for_velocity(options, placement):
+            wanted = True
+        if wanted:
             return cls._on_velocity(asset, tokenizer, placement, options, compute_lock)
-        if options.is_divided:
-            raise ConfigError(
-                "tensor_parallel_size, pipeline_parallel_size and distributed_executor_backend "
-                "need the velocity engine: load with use_vllm=True, or leave them out"
-            )
-        if placement.quantization is not None:
-            raise ConfigError(
-                f"dtype={placement.quantization!r} needs the velocity engine: load with "
-                "use_vllm=True, or take another dtype"
-            )
-        embed = load_embed(embed_weights, config.embed, placement)
-        sizes = config.gpt
-        shape = read_llama_shape(llama_file, sizes)
-        _explain(options)
-        model, observed, new_cache = _accelerated(shape, weights, placement, options) or _plain(
-            shape, weights, placement, options
-        )
-        adapters = None
-        if options.adapters:
-            read = [read_adapter(path, name, shape) for name, path in options.adapters.items()]
-            adapters = LlamaAdapters(model, read)
-        engine = StandardEngine(
-            model,
-            embed,
-            observed=observed,
-            end_of_text=tokenizer.end_of_refine,
-            max_positions=sizes.max_position_embeddings,
-            new_cache=new_cache if options.enable_cache else lambda: None,
-            compute_lock=compute_lock,
-            adapters=adapters,
-        )
+        if wanted is None and velocity_is_faster(shape, placement):
+            try:
+                gpt = cls._on_velocity(asset, tokenizer, placement, options, compute_lock)
+            except (EngineUnavailableError, ConfigError) as error:
+                logger.info("the standard engine computes, since velocity cannot: %s", error)
+            else:
+                gpt._load_standard = standard
+                return gpt
+        engine = standard()
         return cls(
-            embed,
+            engine.embed,
             engine,
             compute_lock,
-            gives_attention=observed is not None,
+            gives_attention=engine.observed is not None,
             adapters=engine.adapters,
         )
 
@@ -177,7 +167,12 @@ class GPT:
 
         for name in ("compile", "use_flash_attn", "experimental"):
             if getattr(options, name):
-                logger.warning("%s=True is not used: the velocity engine has its own kernels", name)
+                is_usual = name == "compile" and options.use_vllm is None
+                logger.log(
+                    logging.DEBUG if is_usual else logging.WARNING,
+                    "%s=True is not used: the velocity engine has its own kernels",
+                    name,
+                )
         if not options.enable_cache:
             logger.warning("enable_cache=False is not used: velocity always has a key-value cache")
         args = EngineArgs(
@@ -202,6 +197,55 @@ class GPT:
             batches_itself=True,
             adapters=engine.adapters,
         )
+
+    @property
+    def may_change_engine(self) -> bool:
+        """Return whether the engine was chosen without being asked for, and can give way."""
+        return self._load_standard is not None
+
+    def use_modules(self) -> None:
+        """Go on on the standard engine, for a script that touches the language model's modules.
+
+        Velocity has packed copies of the weights, so what a script changes in a module would have
+        no effect. An engine that the caller asked for stays. Calls that run end where they began.
+
+        Raises:
+            ChatTTSError: the files cannot be loaded any more.
+        """
+        with self._lock:
+            if self._load_standard is None:
+                return
+            engine = self._load_standard()
+            self._load_standard = None
+            self.embed, self.adapters = engine.embed, engine.adapters
+            self.gives_attention = engine.observed is not None
+            self.batches_itself = False
+            self.engine = engine
+        logger.info(
+            "the standard engine goes on, since the script uses modules of the language model; "
+            "load with use_vllm=True to stay on velocity"
+        )
+
+    @property
+    def gpt(self) -> torch.nn.Module:
+        """The Llama as a module of transformers; velocity gives way to it unless it was asked for.
+
+        Raises:
+            AttributeError: the engine has no module.
+        """
+        self.use_modules()
+        engine = self.engine
+        if not isinstance(engine, StandardEngine):
+            raise AttributeError("gpt")  # and __getattr__ says more
+        module: Any = engine.model if engine.observed is None else engine.observed
+        llama: torch.nn.Module = module
+        return llama
+
+    if not TYPE_CHECKING:  # where it would hide misspelled names
+
+        def __getattr__(self, name: str) -> NoReturn:
+            remedy = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+            raise AttributeError(f"chat.gpt has no attribute {name!r}{remedy}")
 
     def close(self) -> None:
         """End all requests, and release the engine's threads and memory."""
@@ -241,6 +285,72 @@ class GPT:
         )
 
 
+# Names of the published class, which is a module of torch, and where to find what they do.
+_LLAMA = "the Llama is a module, chat.gpt.gpt"
+_INSTEAD = {
+    "gpt": "velocity was asked for, and has no modules; load with use_vllm=False",
+    **dict.fromkeys(
+        ("parameters", "named_parameters", "state_dict", "load_state_dict", "to", "eval", "train"),
+        _LLAMA,
+    ),
+    **dict.fromkeys(("forward", "prepare", "Context"), "call chat.infer, or chat._infer_code"),
+    **dict.fromkeys(
+        ("emb_text", "emb_code", "head_text", "head_code"),
+        "the embeddings and heads are chat.embed.text, code, head_text and head_code",
+    ),
+}
+
+
+def _standard_engine(
+    shape: LlamaShape,
+    weights: Path,
+    embed_weights: Path,
+    config: Config,
+    tokenizer: Tokenizer,
+    placement: Placement,
+    options: EngineOptions,
+    compute_lock: ComputeLock,
+) -> StandardEngine:
+    """Load the standard engine.
+
+    Raises:
+        AssetError: a file cannot be used.
+        ConfigError: it does not support an option.
+    """
+    if options.is_divided:
+        raise ConfigError(
+            "tensor_parallel_size, pipeline_parallel_size and distributed_executor_backend "
+            "need the velocity engine: load with use_vllm=True, or leave them out"
+        )
+    if placement.quantization is not None:
+        raise ConfigError(
+            f"dtype={placement.quantization!r} needs the velocity engine: load with "
+            "use_vllm=True, or take another dtype"
+        )
+    embed = load_embed(embed_weights, config.embed, placement)
+    _explain(options)
+    model, observed, new_cache = _accelerated(shape, weights, placement, options) or _plain(
+        shape, weights, placement, options
+    )
+    adapters = None
+    if options.adapters:
+        read = [read_adapter(path, name, shape) for name, path in options.adapters.items()]
+        adapters = LlamaAdapters(model, read)
+    # Threads that the caller asked for are the caller's decision.
+    is_free = placement.device.type == "cpu" and options.num_threads is None
+    return StandardEngine(
+        model,
+        embed,
+        observed=observed,
+        end_of_text=tokenizer.end_of_refine,
+        max_positions=config.gpt.max_position_embeddings,
+        new_cache=new_cache if options.enable_cache else lambda: None,
+        compute_lock=compute_lock,
+        adapters=adapters,
+        most_threads=shape.useful_threads if is_free else None,
+    )
+
+
 # A Llama; its module that is not compiled, if its heads give attention; and a function that makes
 # the key-value cache of a batch for it.
 _Llama = tuple[Callable[..., Any], torch.nn.Module | None, Callable[[], Any]]
@@ -256,7 +366,9 @@ def _plain(
 
     config = llama_config(shape, _attention(options, placement))
     llama = load_llama(config, weights, placement.device, placement.dtype)
-    if options.compile and options.adapters:
+    if options.compile and placement.device.type != "cuda":
+        logger.debug("compile=True is not used: it is for CUDA")
+    elif options.compile and options.adapters:
         logger.warning("compile=True is not used: adapters differ from row to row")
     elif options.compile:
         # torch.compile traces DynamicCache. With GrowingCache it would trace again at every step,

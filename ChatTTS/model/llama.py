@@ -6,6 +6,7 @@ It is the reference that velocity is compared with, so it is kept simple.
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,6 +24,7 @@ from ..checkpoints.tensors import load_module
 from ..config import checked_heads
 from ..errors import AssetError, EngineUnavailableError, GenerationError
 from ..utils.fair_lock import ComputeLock
+from ..utils.openmp import at_most
 from .adapter_names import Adapters, check_known
 from .draws import Pass, uniforms
 from .embed import Embed
@@ -106,6 +108,15 @@ def load_llama(config: Any, weights: Path, device: torch.device, dtype: torch.dt
     return model.to(device).eval().requires_grad_(False)
 
 
+def cache_keyword(model: Any) -> str:
+    """Return the name that the model's forward method has for its key-value cache.
+
+    From transformers 5.24 on it is ``cache``; the older name ends with 5.40.
+    """
+    known = inspect.signature(getattr(model, "forward", model)).parameters
+    return "cache" if "cache" in known else "past_key_values"
+
+
 class StandardEngine:
     """Generation on transformers' Llama, with a key-value cache or (slowly) without.
 
@@ -120,6 +131,7 @@ class StandardEngine:
             all positions again, for reference.
         compute_lock: held during a step, as by all work that needs the same cores.
         adapters: those on ``model``, if there are any.
+        most_threads: threads of torch's operators in a step; ``None`` leaves them as they are.
     """
 
     def __init__(
@@ -133,8 +145,11 @@ class StandardEngine:
         new_cache: Callable[[], Any],
         compute_lock: ComputeLock,
         adapters: LlamaAdapters | None = None,
+        most_threads: int | None = None,
     ) -> None:
         self.model = model
+        self._cache_keyword = cache_keyword(model if observed is None else observed)
+        self._most_threads = most_threads
         self._adapters = adapters
         self.embed = embed
         self.observed = observed
@@ -239,14 +254,15 @@ class StandardEngine:
             float32 [1, heads, text ids] on the CPU, or ``None``.
         """
         attention: list[Tensor | None] = [None] * len(embeds)
-        if heads is None:
-            with self._adapted(batch):
-                hidden = self._forward(self.model, embeds, mask, positions, cache)
-        else:
-            with self._adapted(batch), heads.recording():
-                hidden = self._forward(heads.model, embeds, mask, positions, cache)
-            attention = batch.attention(heads.step(mask, positions))
-        return batch.draw(self._logits(hidden, kind), self._end(kind)), hidden, attention
+        with at_most(self._most_threads):
+            if heads is None:
+                with self._adapted(batch):
+                    hidden = self._forward(self.model, embeds, mask, positions, cache)
+            else:
+                with self._adapted(batch), heads.recording():
+                    hidden = self._forward(heads.model, embeds, mask, positions, cache)
+                attention = batch.attention(heads.step(mask, positions))
+            return batch.draw(self._logits(hidden, kind), self._end(kind)), hidden, attention
 
     def _adapted(self, batch: PaddedBatch) -> AbstractContextManager[None]:
         """Return a context in which each row of a batch has its adapter."""
@@ -275,8 +291,8 @@ class StandardEngine:
             inputs_embeds=embeds,
             attention_mask=None if mask.all() else mask,
             position_ids=positions,
-            past_key_values=cache,
             use_cache=cache is not None,
+            **{self._cache_keyword: cache},
         )
         hidden: Tensor = output.last_hidden_state
         return hidden[:, -1]

@@ -29,6 +29,8 @@ _FACTOR_LISTS = ("short_factor", "long_factor")
 _MOST_HEAD_DIM = 256
 _MOST_THETA = 1e12
 _LONGEST_NAME = 40
+# A product of fewer weights than two threads' worth takes no longer than the threads' meeting.
+_WEIGHTS_FOR_A_THREAD = 1 << 18
 # A larger factor would make transformers allocate larger tables, before anything is checked.
 _MOST_SETTINGS = {"partial_rotary_factor": 1.0}
 
@@ -55,6 +57,11 @@ class LlamaShape:
     mlp_bias: bool = False
     rope_theta: float = 10_000.0
     rope_scaling: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def useful_threads(self) -> int:
+        """The most threads that make a step faster: one, where its products are small."""
+        return max(1, self.hidden_size * self.intermediate_size // _WEIGHTS_FOR_A_THREAD)
 
     def block_shape(self, block_size: int) -> tuple[int, ...]:
         """Return the shape of so many positions of keys and values.

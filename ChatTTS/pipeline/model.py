@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -35,6 +36,8 @@ class Model:
         decode_worker: the thread that runs these two.
         found_heads: attention heads for the times of words, if the configuration names none.
         vectors, samples: caches of decoded speaker strings and sample prompts.
+        plain_parts: loads ``decoder``, ``dvae`` and ``vocos`` as plain modules, where they run on
+            kernels that the caller did not ask for.
     """
 
     config: Config
@@ -52,9 +55,33 @@ class Model:
     vectors: LRU[str, NDArray[np.float32]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
     samples: LRU[str, NDArray[np.int64]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
 
+    plain_parts: Callable[[], tuple[MelDecoder, DVAE, Vocoder]] | None = None
+
     def synthesizer(self, use_decoder: bool) -> Synthesizer:
         """Return the synthesizer through the Decoder, or the one through the DVAE."""
         return self.from_hiddens if use_decoder else self.from_codes
+
+    def with_plain_parts(self) -> Model:
+        """Return a model whose sound comes from plain modules, for scripts that touch them.
+
+        The kernels have packed copies of the weights, so what a script changes in a module would
+        have no effect. Kernels that the caller asked for stay.
+
+        Raises:
+            ChatTTSError: the files cannot be loaded any more.
+        """
+        if self.plain_parts is None:
+            return self
+        decoder, dvae, vocos = self.plain_parts()
+        return replace(
+            self,
+            decoder=decoder,
+            dvae=dvae,
+            vocos=vocos,
+            from_hiddens=Synthesizer(decoder, vocos),
+            from_codes=Synthesizer(dvae, vocos),
+            plain_parts=None,
+        )
 
     def with_part(self, name: str, part: object) -> Model:
         """Return a model with another ``part``, for scripts that assign ``chat.decoder``.

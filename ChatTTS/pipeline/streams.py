@@ -6,7 +6,8 @@ import asyncio
 import threading
 import weakref
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
+from types import GeneratorType, TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -45,6 +46,11 @@ class GenerationThread:
         self._updates = [updates]  # popped by the one thread that iterates it
         self._threads: list[threading.Thread] = []
         register_thread_owner(self)
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether the thread was started."""
+        return self._has_begun
 
     def begin(self) -> None:
         """Start the thread, unless it has begun.
@@ -172,8 +178,12 @@ class Stream(Iterator[T], AsyncIterator[T]):
         await self.aclose()
 
 
-class WaveformStream(Stream[NDArray[np.float32]]):
+class WaveformStream(Stream[NDArray[np.float32]], Generator[NDArray[np.float32], None, None]):
     """Chunks, float32 [texts, n] at 24 kHz; a text that is finished is silent.
+
+    It is a generator, as in the published package, since programs ask ``inspect.isgenerator``
+    whether they got a stream. An object of Python's own class of generators has no attributes, so
+    this one has the methods of that class, and names it as its own.
 
     Where the caller changed ``stream_speed``, every chunk but the last has that many samples. Where
     the caller changed ``pass_first_n_batches``, the first chunk waits for so many batches of
@@ -190,6 +200,36 @@ class WaveformStream(Stream[NDArray[np.float32]]):
         if params.pass_first_n_batches != InferCodeParams.pass_first_n_batches:
             frames = params.pass_first_n_batches * params.stream_batch
             self._least = max(self._least, frames * samples_per_frame)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Python's class of generators, for ``isinstance``; ``type`` tells the truth."""
+        return GeneratorType
+
+    def send(self, value: None) -> NDArray[np.float32]:
+        """Return the next chunk, as ``next`` does; there is nothing that a stream could be sent.
+
+        Raises:
+            StopIteration: at the end.
+            TypeError: a value for a stream that has not begun, as generators raise it.
+        """
+        if value is not None and not self._generation.has_begun:
+            raise TypeError("can't send non-None value to a just-started generator")
+        return next(self)
+
+    def throw(
+        self,
+        typ: type[BaseException] | BaseException,
+        val: BaseException | object = None,
+        tb: TracebackType | None = None,
+    ) -> NDArray[np.float32]:
+        """End the work, and raise what is given, as a generator does that catches nothing."""
+        self.close()
+        if isinstance(typ, BaseException):
+            raise typ.with_traceback(tb or typ.__traceback__)
+        if isinstance(val, BaseException):
+            raise val.with_traceback(tb)
+        raise (typ() if val is None else typ(val)).with_traceback(tb)
 
     def _take(self) -> NDArray[np.float32] | None:
         chunk = self._generation.assembler.take(self._least, self._size)

@@ -139,6 +139,11 @@ class Normalizer:
         with self._lock:
             self._registered = {key: fn for key, fn in self._registered.items() if key != name}
 
+    def destroy(self) -> None:
+        """Forget the registered functions and the table of homophones."""
+        with self._lock:
+            self._registered, self._homophones = {}, {}
+
     def __call__(
         self,
         text: str,

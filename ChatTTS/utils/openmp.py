@@ -11,9 +11,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import torch
 
 _MAPS = Path("/proc/self/maps")
 _SOFT = 1  # omp_pause_soft: what was set stays set
@@ -28,20 +31,63 @@ def return_threads() -> None:
         library.omp_pause_resource_all(_SOFT)
 
 
+@contextmanager
+def at_most(threads: int | None) -> Iterator[None]:
+    """Let torch's operators in this thread use at most so many threads within the block.
+
+    Other threads of the process are not affected, and keep their setting, where torch uses GNU's
+    OpenMP. Elsewhere the setting is the process's until the block ends.
+
+    Args:
+        threads: ``None`` changes nothing.
+    """
+    # A thread takes the process's setting when it first asks, which must not be within the block.
+    usual = torch.get_num_threads()
+    if threads is None or usual <= threads:
+        yield
+        return
+    with ExitStack() as restores:
+        if libraries := _libraries():
+            for library in libraries:
+                restores.callback(library.omp_set_num_threads, usual)
+                library.omp_set_num_threads(threads)
+            if (limit := _mkl_limit()) is not None:
+                restores.callback(limit, limit(threads))
+        else:
+            restores.callback(torch.set_num_threads, usual)
+            torch.set_num_threads(threads)
+        yield
+
+
+@functools.cache
+def _mkl_limit() -> Any:
+    """Return MKL's function that sets the calling thread's number, and returns the earlier one."""
+    for path in _mapped("/libtorch_cpu.", "/libmkl_rt."):
+        with suppress(OSError, AttributeError):
+            return ctypes.CDLL(path).MKL_Set_Num_Threads_Local
+    return None
+
+
 @functools.cache
 def _libraries() -> tuple[Any, ...]:
     """Return GNU's OpenMP libraries of this process; torch must have been imported before."""
-    if sys.platform != "linux":
-        return ()
-    try:
-        lines = _MAPS.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ()
-    paths = {line.split(maxsplit=5)[5] for line in lines if "/libgomp" in line}
     found = []
-    for path in sorted(paths):
+    for path in _mapped("/libgomp"):
         with suppress(OSError):
             library = ctypes.CDLL(path)
             if hasattr(library, "omp_pause_resource_all"):
                 found.append(library)
     return tuple(found)
+
+
+def _mapped(*names: str) -> list[str]:
+    """Return the files in this process's memory that have one of ``names`` in their path."""
+    if sys.platform != "linux":
+        return []
+    try:
+        lines = _MAPS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return sorted(
+        {line.split(maxsplit=5)[5] for line in lines if any(name in line for name in names)}
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from itertools import count
 from typing import Any, ClassVar
 from weakref import WeakSet
@@ -50,3 +52,14 @@ def progress(what: str, unit: str, show: bool = True, total: int | None = None) 
         leave=False,
         disable=None if show else True,
     )
+
+
+def announce(logger: logging.Logger, line: str) -> None:
+    """Tell the caller what is about to take long: in the log, else on standard error.
+
+    Without logging set up, Python shows warnings only, and waiting is no warning.
+    """
+    if logger.isEnabledFor(logging.INFO):
+        logger.info(line)
+    elif sys.stderr is not None:
+        Bar.print(f"ChatTTS: {line}", sys.stderr)

@@ -42,7 +42,7 @@ def compare(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             "standard",
             "the standard path",
             "benchmarks.cpu.chat_child",
-            {"dtype": args.dtype},
+            {"dtype": args.dtype, "use_vllm": False},
             environment=_NO_KERNELS,
         ),
     ]

@@ -21,7 +21,8 @@ from ..common.report import Round, medians, ratios, table
 
 def compare(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Load every side, run the sides by turns and return the report."""
-    sides = [Side("ours", "this package", "benchmarks.cpu.chat_child", {"dtype": args.dtype})]
+    given = {"dtype": args.dtype, "use_vllm": False}
+    sides = [Side("ours", "this package", "benchmarks.cpu.chat_child", given)]
     if args.peer_python is not None:
         sides.append(peer_side(args.peer_python))
     with ExitStack() as stack:

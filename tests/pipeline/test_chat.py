@@ -59,10 +59,10 @@ def test_the_callers_logger_is_used(tmp_path: Path, caplog: pytest.LogCaptureFix
 @pytest.mark.parametrize(
     ("option", "word"),
     [
-        ({"use_flash_attn": True}, "CUDA"),
+        ({"use_vllm": False, "use_flash_attn": True}, "CUDA"),
         ({"experimental": True}, "CUDA"),
-        ({"kv_memory": "1GB"}, "kv_memory"),
-        ({"batch_invariant": True}, "velocity"),
+        ({"use_vllm": False, "kv_memory": "1GB"}, "kv_memory"),
+        ({"use_vllm": False, "batch_invariant": True}, "velocity"),
         ({"coef": "一"}, "coef"),
         ({"use_vllm": True, "compile": True}, "compile"),
         ({"use_vllm": True, "experimental": True}, "experimental"),
@@ -80,7 +80,7 @@ def test_options_without_effect_say_why(
 def test_wrong_options_are_named() -> None:
     for options, message in (
         ({"dtype": "int7"}, "int7"),
-        ({"dtype": "int8"}, "use_vllm"),
+        ({"use_vllm": False, "dtype": "int8"}, "use_vllm"),
         ({"use_vllm": True, "kv_memory": "much"}, "kv_memory"),
         ({"use_vllm": True, "kv_memory": "1kB"}, "kv_memory"),
         ({"device": "quantum"}, "quantum"),

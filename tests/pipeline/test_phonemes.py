@@ -30,7 +30,7 @@ MIXED = "我用Python写了2个程序。Then we went home!"
 @pytest.fixture(scope="module")
 def voice(phoneme_checkpoint: Path) -> Chat:
     """The voice on the engine that starts fast, for what no engine sees."""
-    return load_phoneme_voice(phoneme_checkpoint)
+    return load_phoneme_voice(phoneme_checkpoint, use_vllm=False)
 
 
 def prompts_of(chat: Chat, text: str, **options: Any) -> list[str]:

@@ -38,7 +38,7 @@ if importlib.util.find_spec("peft") is None:
 @pytest.fixture(scope="module")
 def chat() -> Chat:
     found = Chat()
-    found.load_or_raise("custom", custom_path=MODEL, device="cpu")
+    found.load_or_raise("custom", custom_path=MODEL, device="cpu", use_vllm=False)
     return found
 
 

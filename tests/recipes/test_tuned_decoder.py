@@ -243,7 +243,7 @@ def test_both_engines_load_what_is_exported(
     for each in (tuned, merged, alone):
         each.unload()
     standard = Chat()
-    standard.load_or_raise("custom", custom_path=run.out / "merged", device="cpu")
+    standard.load_or_raise("custom", custom_path=run.out / "merged", device="cpu", use_vllm=False)
     np.testing.assert_allclose(speak(standard, TEXT)[0], both, atol=1e-3)
     standard.unload()
 

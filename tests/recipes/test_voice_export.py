@@ -67,7 +67,7 @@ def exported(parts: export.Parts, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="module")
 def chat(exported: Path) -> Chat:
     found = Chat()
-    found.load_or_raise("custom", custom_path=exported, device="cpu")
+    found.load_or_raise("custom", custom_path=exported, device="cpu", use_vllm=False)
     return found
 
 

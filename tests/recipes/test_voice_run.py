@@ -108,7 +108,7 @@ def test_speech_becomes_a_checkpoint_that_speaks_and_begins_another_training(
     assert stage("export") == 0
 
     chat = Chat()
-    chat.load_or_raise("custom", custom_path=tmp_path, device="cpu")
+    chat.load_or_raise("custom", custom_path=tmp_path, device="cpu", use_vllm=False)
     how = Reciting("lan", code=(("max_new_token", 12),))
     assert recite(chat, ["We met.", "你好！"], tmp_path / "said", how) > 0.3
     assert (tmp_path / "said" / "001.txt").read_text() == "你好！"

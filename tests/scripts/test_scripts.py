@@ -1,7 +1,9 @@
 """Calls of ``Chat`` that scripts for the published package make, on the small models."""
 
+import inspect
 import logging
-from collections.abc import Iterator
+import types
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError, NothingToSpeakError
 from ChatTTS.pipeline.results import Waveforms
+from ChatTTS.pipeline.streams import WaveformStream
 
 from ..support.chat_tools import LIVELY, TEXT, Recording, equal, speak
 from ..support.places import DATA
@@ -199,7 +202,7 @@ def test_parts_can_be_set(caplog: pytest.LogCaptureFixture) -> None:
     chat = Chat()
     chat.device = "cpu"
     assert str(chat.device) == "cpu"
-    chat.load_or_raise("custom", custom_path=DATA / "model-a", device="cpu")
+    chat.load_or_raise("custom", custom_path=DATA / "model-a", device="cpu", use_vllm=False)
     before = speak(chat, TEXT)
     caplog.clear()
     chat.device = "cpu"
@@ -208,7 +211,7 @@ def test_parts_can_be_set(caplog: pytest.LogCaptureFixture) -> None:
     assert len(warnings(caplog)) == 1
     assert chat.device_gpt.type == "cpu"
     other = Chat()
-    other.load_or_raise("custom", custom_path=DATA / "model-b", device="cpu")
+    other.load_or_raise("custom", custom_path=DATA / "model-b", device="cpu", use_vllm=False)
     vocos, chat.vocos = chat.vocos, other.vocos
     assert not equal(before, speak(chat, TEXT))
     chat.vocos = vocos
@@ -224,3 +227,60 @@ def test_unloading_forgets_registered_normalizers() -> None:
     assert chat.normalizer.register("en", lambda text: "first")
     chat.unload()
     assert chat.normalizer.register("en", lambda text: "second")
+
+
+# ---------------------------------------------------------------- streams as generators
+
+
+def stream_of(chat: Chat, **options: Any) -> Any:
+    return chat.infer(TEXT, True, skip_refine_text=True, params_infer_code=LIVELY, **options)
+
+
+def test_a_stream_is_a_generator(standard: Chat) -> None:
+    stream = stream_of(standard)
+    refined = standard.infer(TEXT, True, refine_text_only=True, params_refine_text=LIVELY)
+    for each in (stream, refined):
+        assert inspect.isgenerator(each)
+        assert isinstance(each, types.GeneratorType)
+        assert isinstance(each, Generator)
+    assert isinstance(stream, WaveformStream)
+    assert isinstance(stream, AsyncIterator)
+    stream.close()
+
+
+def test_a_stream_is_read_as_generators_are(standard: Chat) -> None:
+    def passed_on() -> Iterator[Any]:
+        yield from stream_of(standard)
+
+    whole = speak(standard, TEXT)[0]
+    np.testing.assert_allclose(np.concatenate(list(passed_on()), axis=1)[0], whole, atol=1e-4)
+    stream = stream_of(standard)
+    with pytest.raises(TypeError, match="just-started"):
+        stream.send(1)
+    first = stream.send(None)
+    joined = np.concatenate([first, *stream], axis=1)
+    np.testing.assert_allclose(joined[0], whole, atol=1e-4)
+    assert stream.rows[0].left_out == ()
+    with pytest.raises(StopIteration):
+        stream.send(None)
+
+
+@pytest.mark.parametrize(
+    "thrown",
+    [(KeyError("lost"),), (KeyError, "lost"), (KeyError,), (KeyError, KeyError("lost"))],
+    ids=str,
+)
+def test_what_is_thrown_into_a_stream_ends_it(standard: Chat, thrown: tuple[Any, ...]) -> None:
+    stream = stream_of(standard)
+    next(stream)
+    with pytest.raises(KeyError):
+        stream.throw(*thrown)
+    assert list(stream) == []
+    stream.close()
+
+
+def test_a_generator_that_is_closed_gives_nothing(standard: Chat) -> None:
+    stream = stream_of(standard)
+    stream.close()
+    with pytest.raises(StopIteration):
+        next(stream)

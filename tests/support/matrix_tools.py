@@ -58,7 +58,7 @@ class Result:
 def chat(name: str) -> Chat:
     """The model on the standard path."""
     loaded = Chat()
-    loaded.load_or_raise("custom", custom_path=FOLDERS[name], device="cpu")
+    loaded.load_or_raise("custom", custom_path=FOLDERS[name], device="cpu", use_vllm=False)
     return loaded
 
 

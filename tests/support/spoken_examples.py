@@ -49,7 +49,7 @@ def main() -> None:
     from recipes.voice.styles import CAST
 
     chat, teacher = Chat(), Taught(Path(sys.argv[1]) if sys.argv[1:] else FOLDER)
-    chat.load_or_raise("bundled", device="cpu")
+    chat.load_or_raise("bundled", device="cpu", use_vllm=False)
     voice = next(iter(CAST))
     found = {}
     for text in all_examples():

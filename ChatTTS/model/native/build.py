@@ -25,7 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ...utils.kept_files import UNFINISHED, KeptFolder, UnsafeFileError, remove_unfinished
-from ...utils.progress import progress
+from ...utils.progress import announce, progress
 from . import variants
 from .delivered import DamagedError, delivered, sources
 
@@ -205,7 +205,11 @@ def _machine() -> str:
 
 def _compile(command: list[str], folder: KeptFolder) -> bytes:
     """Compile a library and return its content."""
-    logger.info("compiling the CPU kernels, once for this machine")
+    announce(
+        logger,
+        "compiling the CPU kernels, which make speech several times faster: this takes up to a "
+        "minute, once on this machine",
+    )
     try:
         with _work_folder(folder) as work:
             made = Path(work) / "kernels.so"

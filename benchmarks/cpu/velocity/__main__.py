@@ -52,7 +52,7 @@ def sides(args: argparse.Namespace, caches: Path) -> list[Side]:
         engine, _, dtype = name.rpartition(":")
         environment = {"XDG_CACHE_HOME": str(caches / dtype)}
         if engine:
-            given = {"dtype": dtype}
+            given = {"dtype": dtype, "use_vllm": False}
             module = "benchmarks.cpu.chat_child"
             found.append(Side(name, name, module, given, environment=environment))
         else:

@@ -37,6 +37,7 @@ def load_synthesizers(
         vocoder,
         Placement(cuda, dtype, cuda),
         EngineOptions(),
+        has_kernels=False,
     )
 
 

@@ -6,6 +6,7 @@ the compiler where its result does not matter.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
@@ -43,6 +44,25 @@ def test_kept_kernels_are_not_compiled_again(workshop: Workshop) -> None:
     held = torch.empty(team.packed_bytes("float32", 2, 3), dtype=torch.uint8)
     team.pack(torch.arange(6.0).view(2, 3), "float32", held)
     assert team.product(torch.ones(1, 3), held, "float32", 2).tolist() == [[3.0, 12.0]]
+
+
+def test_the_first_start_says_why_it_waits(
+    workshop: Workshop,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without logging set up, the line is on standard error."""
+    build.library()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "compiling the CPU kernels" in said
+    assert "once on this machine" in said
+    build.library()
+    assert capsys.readouterr().err == ""
+    with caplog.at_level(logging.INFO, "ChatTTS"):
+        build.library(anew=True)
+    assert capsys.readouterr().err == ""
+    assert "compiling the CPU kernels" in caplog.text
 
 
 def test_the_name_tells_compiler_sources_and_machine(

@@ -28,7 +28,7 @@ Spoken = dict[int, Waveforms]
 @pytest.fixture(scope="module")
 def reference() -> Spoken:
     """Speech of the standard path, utterance by utterance."""
-    chat = load()
+    chat = load(use_vllm=False)
     return {seed: spoken(chat, [TEXT, OTHER], seed) for seed in (3, 4)}
 
 

@@ -168,7 +168,7 @@ def test_a_chat_speaks_equal_samples() -> None:
 
 def test_the_standard_path_has_no_ranks() -> None:
     with pytest.raises(ConfigError, match="use_vllm=True"):
-        Chat().load_or_raise("bundled", device="cpu", tensor_parallel_size=2)
+        Chat().load_or_raise("bundled", device="cpu", use_vllm=False, tensor_parallel_size=2)
 
 
 # ---------------------------------------------------------------- the end of a rank

@@ -10,11 +10,11 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
-from .errors import ConfigError, shown
-from .front_ends import FRONT_ENDS
-from .utils.untrusted import parse_json, read_json
+from ..errors import ConfigError, shown
+from ..front_ends import FRONT_ENDS
+from ..utils.untrusted import parse_json, read_json
 
 T = TypeVar("T")
 
@@ -49,6 +49,18 @@ _LONGEST_DELAY = 1.0
 
 # Keys of published configurations that are no sizes.
 _LEGACY_KEYS = {"use_cache", "spk_emb_dim", "spk_KL"}
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The published files of a checkpoint, within its folder, by the arguments of ``_load``."""
+
+    vocos_ckpt_path: str = "asset/Vocos.safetensors"
+    dvae_ckpt_path: str = "asset/DVAE.safetensors"
+    gpt_ckpt_path: str = "asset/gpt"
+    decoder_ckpt_path: str = "asset/Decoder.safetensors"
+    tokenizer_path: str = "asset/tokenizer"
+    embed_path: str = "asset/Embed.safetensors"
 
 
 @dataclass(frozen=True)
@@ -208,6 +220,11 @@ class Config:
                 raise ConfigError(f"config.json: gpt.{name} is {gpt} but embed.{name} is {embed}")
         checked_heads(self.defaults.alignment_heads, self.gpt, "config.json: defaults.")
 
+    @property
+    def path(self) -> Paths:
+        """The published files, for scripts that load them by ``chat._load(**paths)``."""
+        return Paths()
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
         """Build from the JSON of ``asset/config.json``; missing parts keep their defaults."""
@@ -237,6 +254,24 @@ class Config:
             return cls.from_dict(values)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
+
+
+# Classes of the published configuration, by the classes that have their sizes here.
+_INSTEAD = {
+    "Path": "Paths",
+    "GPT": "GPTConfig",
+    "Embed": "EmbedConfig",
+    "Decoder": "ConvNetConfig",
+    "DVAE": "DVAEConfig",
+    "VQ": "QuantizerConfig",
+    "Vocos": "VocosConfig",
+    "FeatureExtractor": "MelConfig",
+}
+
+
+def __getattr__(name: str) -> NoReturn:
+    remedy = f"; its sizes are in {_INSTEAD[name]}" if name in _INSTEAD else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{remedy}")
 
 
 def checked_heads(given: Any, gpt: GPTConfig, where: str = "") -> AlignmentHeads:
@@ -274,7 +309,7 @@ def checked_heads(given: Any, gpt: GPTConfig, where: str = "") -> AlignmentHeads
 
 def published_facts() -> dict[str, Any]:
     """Return the published model's speaker statistics and file hashes."""
-    text = (Path(__file__).parent / "published_model.json").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[1] / "published_model.json").read_text(encoding="utf-8")
     facts: dict[str, Any] = parse_json(text)
     return facts
 

@@ -1,0 +1,119 @@
+"""The two passes and the decoding one by one, for scripts that join them by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..model.draws import DrawKey, Pass
+from ..model.generation import Cancellation, GenerationRequest, Sampling
+from ..model.gpt import GenerationOutputs
+from ..model.tokenizer import refine_prompt
+from ..params import InferCodeParams, RefineTextParams
+from .frame_generation import Utterance, choose_seed, speak
+from .model import Model
+
+
+def code_outputs(
+    model: Model,
+    texts: Sequence[str],
+    params: InferCodeParams,
+    cancelled: Cancellation,
+    *,
+    stream: bool,
+) -> Iterator[GenerationOutputs]:
+    """Speak texts as they are, one utterance each, and yield all codes and hidden states so far.
+
+    Args:
+        stream: yield whenever ``params.stream_batch`` frames are new, instead of at the end alone.
+
+    Raises:
+        TextError, VoiceError, ConfigError: a prompt, voice or setting does not fit.
+    """
+    utterances = [Utterance(number, 0, text) for number, text in enumerate(texts)]
+    config = model.config
+    ids = [[torch.empty(0, config.gpt.num_vq, dtype=torch.int64)] for _ in texts]
+    hiddens = [[torch.empty(0, config.gpt.hidden_size)] for _ in texts]
+    updates = speak(
+        model,
+        utterances,
+        params,
+        choose_seed(params),
+        batch_size=max(1, len(utterances)),
+        first_alone=False,
+        cancelled=cancelled,
+    )
+    longest = shown = 0
+    for update in updates:
+        row, delta = update.utterance.text_index, update.delta
+        if update.is_restart:
+            del ids[row][1:], hiddens[row][1:]
+        ids[row].append(delta.ids)
+        hiddens[row].append(delta.hiddens.float().cpu())
+        longest = max(longest, sum(map(len, ids[row])))
+        if stream and longest - shown >= params.stream_batch:
+            yield _outputs(ids, hiddens)
+            shown = longest
+    if not stream or longest > shown or not longest:
+        yield _outputs(ids, hiddens)
+
+
+def _outputs(ids: Sequence[list[Tensor]], hiddens: Sequence[list[Tensor]]) -> GenerationOutputs:
+    return GenerationOutputs([torch.cat(row) for row in ids], [], [torch.cat(r) for r in hiddens])
+
+
+def refine_outputs(
+    model: Model, texts: Sequence[str], params: RefineTextParams, cancelled: Cancellation
+) -> GenerationOutputs:
+    """Refine texts; return the ids of the answers, whose text ``tokenizer.decode`` gives.
+
+    A checkpoint that was not trained to refine answers with the text itself.
+
+    Raises:
+        TextError: a text is too long for the model.
+    """
+    if not model.config.defaults.refine_trained:
+        same = [torch.from_numpy(model.tokenizer.ids(text)) for text in texts]
+        return GenerationOutputs(same, [], [])
+    sampling, seed = Sampling.from_params(params, num_codebooks=1), choose_seed(params)
+    requests = [
+        GenerationRequest(
+            model.tokenizer.prompt(refine_prompt(text, params.prompt)),
+            sampling,
+            DrawKey(seed, Pass.REFINE),
+        )
+        for text in texts
+    ]
+    answers: list[list[Tensor]] = [[torch.empty(0, dtype=torch.int64)] for _ in texts]
+    for deltas in model.gpt.generate(requests, cancelled):
+        for delta in deltas:
+            answers[delta.index].append(delta.ids.flatten())
+    return GenerationOutputs([torch.cat(answer) for answer in answers], [], [])
+
+
+def joined_waveforms(
+    model: Model, rows: Sequence[Tensor], use_decoder: bool
+) -> NDArray[np.float32]:
+    """Return the samples of frames, float32 [rows, n], with silence behind the shorter ones.
+
+    Args:
+        rows: of each, hidden states [frames, hidden], or codes [frames, num_codebooks].
+        use_decoder: whether they are hidden states.
+    """
+    synthesizer = model.synthesizer(use_decoder)
+
+    def decode() -> list[NDArray[np.float32]]:
+        return [
+            synthesizer.samples(row).numpy() if len(row) else np.zeros(0, np.float32)
+            for row in rows
+        ]
+
+    waveforms = model.gpt.compute_lock.run(decode)
+    joined = np.zeros((len(rows), max(map(len, waveforms), default=0)), np.float32)
+    for row, waveform in zip(joined, waveforms, strict=True):
+        row[: len(waveform)] = waveform
+    return joined

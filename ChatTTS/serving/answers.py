@@ -121,6 +121,11 @@ def left_out_headers(speech: Speech) -> dict[str, str]:
     return {"x-left-out": speech.shown_left_out} if speech.left_out else {}
 
 
+def voice_headers(speech: Speech) -> dict[str, str]:
+    """Return the header with the voice that speaks; none where the checkpoint has no voice."""
+    return {"x-voice": speech.shown_voice} if speech.voice_name else {}
+
+
 async def send_part(part: bytes, send: Send) -> None:
     """Send bytes of a body that goes on; nothing where there are none."""
     if part:
@@ -166,7 +171,7 @@ class SpokenResponse(Response):
         encoder: makes the encoder.
         body: gives the sound its form.
         is_streamed: whether it is sent while it is generated.
-        headers: of the answer, besides ``x-seed`` and ``x-sample-rate``.
+        headers: of the answer, besides ``x-seed``, ``x-sample-rate`` and ``x-voice``.
     """
 
     def __init__(
@@ -201,7 +206,7 @@ class SpokenResponse(Response):
                 await self._stream(speech, encoder, send)
             else:
                 whole = await encode_file(service, speech, encoder)
-                self.headers.update(left_out_headers(speech))
+                self.headers.update(voice_headers(speech) | left_out_headers(speech))
                 data = await service.in_thread(lambda: body.part(whole) + body.end(speech))
         if self._is_streamed:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -217,7 +222,7 @@ class SpokenResponse(Response):
             async with aclosing(encode_pieces(self._service, speech, encoder)) as pieces:
                 async for piece in pieces:
                     if not has_begun:
-                        self.headers.update(left_out_headers(speech))
+                        self.headers.update(voice_headers(speech) | left_out_headers(speech))
                         await self._start(send)
                         has_begun = True
                     await send_part(body.part(piece), send)

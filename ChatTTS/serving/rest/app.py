@@ -50,6 +50,7 @@ _EXPOSED_HEADERS = (
     "x-faults",
     "x-retries",
     "x-model",
+    "x-voice",
     "x-left-out",
     "x-silence",
     "retry-after",

@@ -320,6 +320,7 @@ class BatchResult(BaseModel):
     format: FormatName | None = None
     sample_rate: int | None = None
     seed: int | None = None
+    voice: str | None = Field(default=None, description="The voice that speaks.")
     seconds: float | None = Field(default=None, description="Length of the speech at tempo 1.")
     finish_reason: str | None = None
     words: list[TimedWord] | None = Field(default=None, description="If they were asked for.")

@@ -37,6 +37,7 @@ def audio_answer(formats: tuple[str, ...]) -> dict[int | str, dict[str, Any]]:
                 "x-request-id": text | {"description": "Id of this request, also in the log."},
                 "x-sample-rate": text | {"description": "Samples per second."},
                 "x-model": text | {"description": "The true name of the model."},
+                "x-voice": text | {"description": "The voice that speaks, percent-encoded."},
                 "x-silence": text | {"description": "The text had nothing to speak."},
                 "x-seed": text | {"description": "The seed that was used."},
                 "x-lexicon": text | {"description": "Words that the lexicon replaced, with one."},

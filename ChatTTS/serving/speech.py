@@ -287,6 +287,14 @@ class Speech(AsyncIterator[Piece]):
         if self.finish_reason not in ("stop", "length"):
             raise UnavailableError("the server ended this request before its end: send it again")
 
+    def is_generated(self, piece: Piece) -> bool:
+        """Return whether all is there to be taken after this piece, which was given last."""
+        if self._cached is not None:
+            return True
+        assert self._stream is not None
+        is_end = piece.finish_reason is not None and not self.request.segments
+        return is_end and piece.utterance + 1 == len(self._stream.utterances)
+
     @property
     def utterances(self) -> int:
         """The number of utterances of the text; known once the speech is entered.

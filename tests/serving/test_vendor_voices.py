@@ -116,7 +116,7 @@ def test_what_is_stored_or_set_must_exist(tmp_path: Any, client: httpx.Client) -
     library = VoiceLibrary(tmp_path)
     for fields in ({"default": "nobody"}, {"aliases": {"a": "nobody"}}):
         with pytest.raises(UnknownVoiceError):
-            Voices(BUNDLED, library, takes_unknown=True, **fields)  # type: ignore[arg-type]
+            Voices(BUNDLED, library, takes_unknown=True, **fields)
     form = {"name": "mix", "speaker": "clara+nobody", "consent": "Both agreed."}
     assert client.post("/v1/audio/voices", data=form).status_code == 400
     assert client.post("/v1/audio/voices/combine", json="clara+nobody").status_code == 400

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args, get_type_hints
 
+from ..encoding.formats import usual_name
 from ..errors import BadRequestError
 from ..live.config import RunConfig
 from ..live.messages import is_text
@@ -39,6 +40,10 @@ class ContextConfig(RunConfig):
         for name, value in fields.items():
             if name == "voice" and isinstance(value, dict):
                 value = value.get("id")
+            elif name == "voice" and type(value) is int:  # a seed of ChatTTS
+                value = str(value)
+            elif name == "response_format":
+                value = usual_name(value)
             elif name == "lexicon":
                 value = parse_lexicon(value)
             values[name] = getattr(defaults, name, None) if value is None else value

@@ -30,6 +30,7 @@ from .scripts import SCRIPTS, script_routes
 from .speech import speech_routes
 from .tags import tag_routes
 from .tts import plain_routes
+from .typed import TypedAddressMiddleware
 from .voices import voice_routes
 
 # The other fields of a form with a recording are short.
@@ -107,12 +108,12 @@ def create_app(
         seconds=limits.body_seconds,
         patience=limits.stalled_seconds,
     )
+    origins = OriginPolicy(settings)
     app.add_middleware(
-        AuthMiddleware,
-        authenticator=authenticator,
-        is_public=_is_public,
-        origins=OriginPolicy(settings),
+        AuthMiddleware, authenticator=authenticator, is_public=_is_public, origins=origins
     )
+    if authenticator.is_open:  # with keys, the address line is of no use
+        app.add_middleware(TypedAddressMiddleware, origins=origins)
     app.add_middleware(
         ErrorMiddleware,
         metrics=service.metrics,

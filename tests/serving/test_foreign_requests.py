@@ -119,6 +119,18 @@ def test_slashes_do_not_pass_by_the_keys() -> None:
         assert client.get(f"{server.url}/v1/health").status_code == 200
 
 
+def test_open_voice_os_gets_wav(client: httpx.Client) -> None:
+    """As its plugin asks, in both versions."""
+    settings = {"lang": "en-us", "voice": "af_heart"}
+    second = client.get("/v2/synthesize", params={"utterance": SHORT, **settings})
+    first = client.get(f"/synthesize/{SHORT}", params=settings)
+    for answer in (first, second):
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["x-voice"] == "clara"
+        assert sizes(answer.content)[1] == len(answer.content) - 44
+    assert client.get("/v2/synthesize").status_code == 400
+
+
 # ------------------------------------------------------------------ lengths
 
 

@@ -24,6 +24,7 @@ from .head import HeadMiddleware
 from .kokoro import kokoro_routes
 from .models import model_routes
 from .operations import PUBLIC, operation_routes
+from .ovos import ovos_routes
 from .page import is_page, page_routes
 from .refine import refine_routes
 from .scripts import SCRIPTS, script_routes
@@ -88,6 +89,7 @@ def create_app(
         captioned_routes(service),
         refine_routes(service),
         plain_routes(service),
+        ovos_routes(service),
         voice_routes(service),
         kokoro_routes(service),
         model_routes(),

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, GetJsonSchemaHandler, ValidationError, model_validator
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
 from starlette.requests import Request
 
 from .errors import BadRequestError
@@ -34,7 +33,7 @@ class Fields(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+        cls, core_schema: Any, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Return the schema, in which every field that may be left out may be ``null``."""
         schema = handler(core_schema)

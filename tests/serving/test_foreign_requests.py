@@ -124,6 +124,7 @@ def test_open_voice_os_gets_wav(client: httpx.Client) -> None:
     settings = {"lang": "en-us", "voice": "af_heart"}
     second = client.get("/v2/synthesize", params={"utterance": SHORT, **settings})
     first = client.get(f"/synthesize/{SHORT}", params=settings)
+    assert first.content == second.content  # a sentence sounds as before
     for answer in (first, second):
         assert answer.status_code == 200, answer.text
         assert answer.headers["x-voice"] == "clara"

@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from ..encoding import Format
-from ..requests import SpeechRequest, new_seed
+from ..requests import SpeechRequest
 from ..service import SpeechService
 from .request_parsing import Caller
 from .schemas import ERRORS, Body
@@ -17,6 +17,7 @@ from .speech import audio_answer
 from .streaming import OutputOptions, SpeechResponse
 
 _LANGUAGES = ("en", "zh")
+_SEED = 0  # these requests have none, and assistants expect a sentence to sound as before
 
 
 class OvosQuery(Body):
@@ -42,8 +43,7 @@ def ovos_routes(service: SpeechService) -> APIRouter:
         asked = SpeechRequest(
             text,
             voice=query.voice,
-            seed=new_seed(),
-            is_seeded=False,
+            seed=_SEED,
             language=_language(query.lang),
             guard=service.guard_of(None, is_whole=True),
             may_be_silent=True,

@@ -11,6 +11,7 @@ from ...text.tag_names import TagKind
 from ..bodies import Fields
 from ..encoding.formats import HIGHEST_RATE, LOWEST_RATE, usual_name
 from ..requests import SEED_LIMIT
+from ..vendor_voices import is_vendor_voice
 
 AnyName = BeforeValidator(usual_name)
 """Lets the field of a format take its other names, such as ``ogg`` and ``MP3``."""
@@ -63,8 +64,8 @@ class GenerationOptions(Body):
 
 
 def _name_of(voice: Any) -> Any:
-    """Return a number as a name: clients of ChatTTS name voices by seeds."""
-    return str(voice) if type(voice) is int else voice
+    """Return a seed of ChatTTS as a name: its clients send numbers."""
+    return str(voice) if type(voice) is int and is_vendor_voice(str(voice)) else voice
 
 
 VoiceName = Annotated[str | VoiceId | None, BeforeValidator(_name_of)]

@@ -11,6 +11,7 @@ from ..errors import BadRequestError
 from ..live.config import RunConfig
 from ..live.messages import is_text
 from ..requests import parse_lexicon
+from ..vendor_voices import is_vendor_voice
 
 _KIND_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -40,8 +41,8 @@ class ContextConfig(RunConfig):
         for name, value in fields.items():
             if name == "voice" and isinstance(value, dict):
                 value = value.get("id")
-            elif name == "voice" and type(value) is int:  # a seed of ChatTTS
-                value = str(value)
+            elif name == "voice" and type(value) is int and is_vendor_voice(str(value)):
+                value = str(value)  # a seed of ChatTTS
             elif name == "response_format":
                 value = usual_name(value)
             elif name == "lexicon":

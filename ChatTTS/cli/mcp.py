@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,16 @@ from .model import choose_model, load_chat
 from .options import Commands, add_command, add_engine_options
 
 if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+    from ..serving.mcp import Loading
+    from ..serving.mcp.folder import ToolFolder
     from ..serving.service import SpeechService
     from ..serving.settings import Settings
 
 _PORT = 8765
+# They are looked for and not imported, which would take longer than clients wait.
+_PACKAGES = ("mcp", "mcp_types", "fastapi", "uvicorn", "av", "prometheus_client")
 _DETAILS = f"""\
 Offer speech to programs with language models, by the Model Context Protocol: the tools speak, save,
 read_document and list_voices. A program starts it by itself, and talks over its standard input:
@@ -63,22 +70,16 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Serve until the client leaves, or until Ctrl-C; return the exit status."""
     if args.engine != "velocity":
         raise UsageError("the server needs --engine velocity: the other runs one call at a time")
-    try:
-        from ..serving import mcp as _  # noqa: F401
-    except ImportError as error:
+    if missing := [name for name in _PACKAGES if find_spec(name) is None]:
         raise EngineUnavailableError(
-            f"the packages for MCP are not here ({error}): "
+            f"the packages for MCP are not here ({', '.join(missing)}): "
             "pip install 'chattts-velocity[serve,mcp]'"
-        ) from error
-    from ..serving.auth import read_keys
-    from ..serving.connections import is_loopback
+        )
     from ..serving.settings import Settings
 
     if args.http is None and args.api_keys is not None:
         raise UsageError("--api-keys is for --http: over standard input no key is sent")
-    keys = () if args.api_keys is None else read_keys(args.api_keys)
-    if args.http is not None and not keys and not is_loopback(args.host):
-        raise UsageError(f"every machine that reaches {args.host} could speak: give --api-keys")
+    keys = _keys(args)
     settings = Settings(
         host=args.host,
         port=args.http or 0,
@@ -91,39 +92,70 @@ def run(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-async def _serve(args: argparse.Namespace, settings: Settings, load: Callable[[], Any]) -> None:
-    from ..serving.connections import Connections
-    from ..serving.http_server import serve_http
-    from ..serving.listener import bind, connection_limits
-    from ..serving.mcp import guarded_app, make_server
-    from ..serving.mcp.folder import ToolFolder
-    from ..serving.server import make_service
-    from ..serving.stop_signals import stop_event
+def _keys(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the keys of clients over HTTP.
 
-    # Before the model is loaded, since the port may be taken.
-    bound = None if args.http is None else bind(settings.host, settings.port, "--http")
+    Raises:
+        UsageError: other machines could speak without one.
+    """
+    if args.http is None:  # its modules take long to import
+        return ()
+    from ..serving.auth import read_keys
+    from ..serving.connections import is_loopback
+
+    keys = () if args.api_keys is None else read_keys(args.api_keys)
+    if not keys and not is_loopback(args.host):
+        raise UsageError(f"every machine that reaches {args.host} could speak: give --api-keys")
+    return keys
+
+
+async def _serve(args: argparse.Namespace, settings: Settings, load: Callable[[], Any]) -> None:
+    from ..serving.mcp import Loading, make_server
 
     async def loaded() -> SpeechService:
-        # Clients wait some seconds for the first answer, and a model may take longer to load.
-        service = make_service(await asyncio.to_thread(load), settings)
+        def modules_and_model() -> tuple[Callable[..., SpeechService], Any]:
+            from ..serving.server import make_service
+
+            return make_service, load()
+
+        make, chat = await asyncio.to_thread(modules_and_model)
+        service = make(chat, settings)
         await service.warm_up()
         return service
 
-    loading = asyncio.create_task(loaded(), name="loading")
-    folder = None if args.folder is None else ToolFolder(args.folder)
-    server = make_server(lambda: asyncio.shield(loading), folder, may_play=args.http is None)
+    loading = Loading(loaded)
+
+    def folder() -> ToolFolder | None:
+        from ..serving.mcp.folder import ToolFolder
+
+        return None if args.folder is None else ToolFolder(args.folder)
+
+    server = make_server(loading.service, folder, may_play=args.http is None)
     try:
-        if bound is None:
+        if args.http is None:
+            server.middleware.append(loading.after_answer)
             await server.run_stdio_async()
         else:
-            stop, app = stop_event(), server.streamable_http_app(host=settings.host)
-            connections = Connections(settings, most=connection_limits(settings)[0])
-            async with (
-                app.router.lifespan_context(app),
-                serve_http(guarded_app(app, settings), settings, bound, connections),
-            ):
-                await stop.wait()
+            await _serve_http(server, settings, loading)
     finally:
-        service = await loading
-        await service.close(0)
-        service.shut_down_threads()
+        await loading.close()
+
+
+async def _serve_http(server: MCPServer[Any], settings: Settings, loading: Loading) -> None:
+    """Serve HTTP until a signal comes."""
+    from ..serving.connections import Connections
+    from ..serving.http_server import serve_http
+    from ..serving.listener import bind, connection_limits
+    from ..serving.mcp import guarded_app
+    from ..serving.stop_signals import stop_event
+
+    # Before the model is loaded, since the port may be taken.
+    bound = bind(settings.host, settings.port, "--http")
+    loading.begin()
+    stop, app = stop_event(), server.streamable_http_app(host=settings.host)
+    connections = Connections(settings, most=connection_limits(settings)[0])
+    async with (
+        app.router.lifespan_context(app),
+        serve_http(guarded_app(app, settings), settings, bound, connections),
+    ):
+        await stop.wait()

@@ -202,6 +202,13 @@ def add_to(commands: Commands) -> None:
         "repeated",
     )
     voices.add_argument(
+        "--unknown-voice",
+        choices=("refuse", "default"),
+        default="refuse",
+        help="requests that name no voice of this server get an error, or the default voice, which "
+        "the header x-voice tells (default %(default)s)",
+    )
+    voices.add_argument(
         "--allow-shadowing",
         action="store_true",
         help="let uploaded voices take names of the server, such as alloy; with API keys they "
@@ -399,6 +406,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         default_voice=args.voice,
         voices=args.voices,
         aliases=_aliases(args.alias),
+        unknown_voice=args.unknown_voice,
         may_shadow=True if args.allow_shadowing else None,
         scripts=args.scripts_folder,
         api_keys=keys,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -90,6 +90,9 @@ async def encode_pieces(
 ) -> AsyncGenerator[EncodedPiece, None]:
     """Yield each piece encoded, and then the last bytes of the encoder.
 
+    If the header of the format has the length, and all is generated with the first piece, it is
+    yielded as a whole file. So it is with a silence, and with results that were kept.
+
     Args:
         on_piece: called with each piece before it is encoded.
         volume: factor of the samples.
@@ -97,14 +100,21 @@ async def encode_pieces(
     Raises:
         ServingError: the generation failed or was aborted.
     """
+    is_first, held = True, list[EncodedPiece]()
     async for piece in speech:
         if on_piece is not None:
             on_piece(piece)
         samples = piece.samples if volume == 1 else piece.samples * np.float32(volume)
         data = await service.in_thread(partial(encoder.push, samples))
-        yield EncodedPiece(data, piece.words, piece.faults)
+        encoded = EncodedPiece(data, piece.words, piece.faults)
+        if held or (is_first and encoder.has_length and speech.is_generated(piece)):
+            held.append(encoded)
+        else:
+            yield encoded
+        is_first = False
     speech.check_complete()
-    yield EncodedPiece(await service.in_thread(encoder.finish))
+    end = EncodedPiece(await service.in_thread(encoder.finish))
+    yield await service.in_thread(lambda: _joined([*held, end], encoder)) if held else end
 
 
 async def encode_file(
@@ -112,13 +122,26 @@ async def encode_file(
 ) -> EncodedPiece:
     """Return a whole file with all words; unlike a stream's, the file's header has its length."""
     parts = [part async for part in encode_pieces(service, speech, encoder, volume=volume)]
-    data = await service.in_thread(lambda: encoder.as_file(b"".join(part.data for part in parts)))
-    return EncodedPiece(data, tuple(word for part in parts for word in part.words))
+    return await service.in_thread(lambda: _joined(parts, encoder))
+
+
+def _joined(parts: Sequence[EncodedPiece], encoder: Encoder) -> EncodedPiece:
+    """Return all parts of a stream as a file."""
+    return EncodedPiece(
+        encoder.as_file(b"".join(part.data for part in parts)),
+        tuple(word for part in parts for word in part.words),
+        tuple(fault for part in parts for fault in part.faults),
+    )
 
 
 def left_out_headers(speech: Speech) -> dict[str, str]:
     """Return the header with what the voice cannot speak, percent-encoded; none if nothing is."""
     return {"x-left-out": speech.shown_left_out} if speech.left_out else {}
+
+
+def voice_headers(speech: Speech) -> dict[str, str]:
+    """Return the header with the voice that speaks; none where the checkpoint has no voice."""
+    return {"x-voice": speech.shown_voice} if speech.voice_name else {}
 
 
 async def send_part(part: bytes, send: Send) -> None:
@@ -166,7 +189,7 @@ class SpokenResponse(Response):
         encoder: makes the encoder.
         body: gives the sound its form.
         is_streamed: whether it is sent while it is generated.
-        headers: of the answer, besides ``x-seed`` and ``x-sample-rate``.
+        headers: of the answer, besides ``x-seed``, ``x-sample-rate`` and ``x-voice``.
     """
 
     def __init__(
@@ -189,7 +212,7 @@ class SpokenResponse(Response):
         """Handle one ASGI scope."""
         service, request, body = self._service, self._request, self._body
         encoder = await service.in_thread(self._make_encoder)
-        self.headers["content-type"] = body.media_type or encoder.format.media_type
+        self.headers["content-type"] = body.media_type or encoder.media_type
         self.headers["x-sample-rate"] = str(encoder.sample_rate)
         self.headers["x-seed"] = str(request.seed)
         self.headers["x-accel-buffering"] = "no"
@@ -201,7 +224,7 @@ class SpokenResponse(Response):
                 await self._stream(speech, encoder, send)
             else:
                 whole = await encode_file(service, speech, encoder)
-                self.headers.update(left_out_headers(speech))
+                self.headers.update(voice_headers(speech) | left_out_headers(speech))
                 data = await service.in_thread(lambda: body.part(whole) + body.end(speech))
         if self._is_streamed:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -217,7 +240,7 @@ class SpokenResponse(Response):
             async with aclosing(encode_pieces(self._service, speech, encoder)) as pieces:
                 async for piece in pieces:
                     if not has_begun:
-                        self.headers.update(left_out_headers(speech))
+                        self.headers.update(voice_headers(speech) | left_out_headers(speech))
                         await self._start(send)
                         has_begun = True
                     await send_part(body.part(piece), send)

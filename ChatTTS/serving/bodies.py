@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, GetJsonSchemaHandler, ValidationError, model_validator
+from pydantic.json_schema import JsonSchemaValue
 from starlette.requests import Request
 
 from .errors import BadRequestError
@@ -13,6 +14,36 @@ from .http_layers import FORM
 from .live.messages import decode
 
 M = TypeVar("M", bound=BaseModel)
+
+
+_NULL = {"type": "null"}
+# What of a property's schema is said of all its values.
+_ABOUT = ("default", "description", "examples", "title")
+
+
+class Fields(BaseModel):
+    """Base of the bodies of requests: a field that is ``null`` counts as left out."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if value is not None}
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: Any, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the schema, in which every field that may be left out may be ``null``."""
+        schema = handler(core_schema)
+        described = handler.resolve_ref_schema(schema)
+        required = described.get("required", ())
+        for name, kind in described.get("properties", {}).items():
+            if name not in required and _NULL not in kind.get("anyOf", ()):
+                values = {key: kind.pop(key) for key in [*kind] if key not in _ABOUT}
+                kind["anyOf"] = [values, _NULL]
+        return schema
 
 
 async def read_body(request: Request, model: type[M]) -> M:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -23,6 +24,7 @@ _NO_FAULTS = (
     "ASGI callable returned without completing handshake.",
     "Cancel %s running task(s), timeout graceful shutdown exceeded",
 )
+_SLASHES, _RAW_SLASHES = re.compile("//+"), re.compile(b"//+")
 _STATE = "connection"  # key of the ASGI state
 
 
@@ -87,7 +89,7 @@ def _is_fault(record: logging.LogRecord) -> bool:
 
 def _config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
     config = uvicorn.Config(
-        ConnectionStateMiddleware(app),
+        ConnectionStateMiddleware(PathMiddleware(app)),
         # Of uvicorn's parsers the one that limits the size of a request's head.
         http=H11Protocol,
         lifespan="off",
@@ -106,6 +108,27 @@ def _config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
     )
     config.load()
     return config
+
+
+class PathMiddleware:
+    """ASGI layer that reads several slashes in an address as one.
+
+    Programs join the base URL of their settings, which may end with a slash, with ``/v1/...``.
+
+    Args:
+        app: the next layer.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one ASGI scope."""
+        if "//" in scope.get("path", ""):
+            scope = {**scope, "path": _SLASHES.sub("/", scope["path"])}
+            if "raw_path" in scope:
+                scope["raw_path"] = _RAW_SLASHES.sub(b"/", scope["raw_path"])
+        await self._app(scope, receive, send)
 
 
 class ConnectionStateMiddleware:

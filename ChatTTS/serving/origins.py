@@ -20,6 +20,10 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PRIVATE_ENDINGS = (".local", ".localhost", ".lan", ".home", ".internal", ".home.arpa")
 _OWN_SITES = ("same-origin", "none")  # "none": the user typed the address
 _FOREIGN = "pages of other hosts may not do this: name their origin in the server's settings"
+_SILENT = (
+    "the browser does not tell the origin of this request, so a page of another host may have made "
+    "it: use the server's page (/), https, or localhost on the server's machine"
+)
 
 
 class OriginPolicy:
@@ -56,6 +60,15 @@ class OriginPolicy:
             "with --name and the name that a proxy gives it"
         )
 
+    def is_silent_browser(self, headers: Mapping[str, str]) -> bool:
+        """Return whether a browser sent a request that tells nothing of where it comes from.
+
+        It may be an address that the user typed, or any page that opens it.
+        """
+        told = ("origin", "sec-fetch-site", "referer")
+        is_allowed = "*" in self._origins
+        return not is_allowed and _is_browser(headers) and not any(name in headers for name in told)
+
     def check_page(self, headers: Mapping[str, str]) -> None:
         """Raise ForeignPageError if the request or socket comes from a page of another host."""
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
@@ -69,7 +82,9 @@ class OriginPolicy:
             # Browsers omit the site for addresses without TLS, except this machine's.
             is_own = _parts(origin or referrer or "").netloc == headers.get("host")
         else:
-            is_own = not _is_browser(headers)
+            if _is_browser(headers):
+                raise ForeignPageError(_SILENT)
+            return
         if not is_own:
             raise ForeignPageError(_FOREIGN)
 

@@ -60,6 +60,7 @@ def make_service(chat: Chat | SpeechModel, settings: Settings) -> SpeechService:
         aliases=settings.aliases,
         adapters=model.adapters,
         may_shadow=bool(settings.api_keys) if settings.may_shadow is None else settings.may_shadow,
+        takes_unknown=settings.unknown_voice == "default",
     )
     metrics = ServerMetrics()
     if settings.guard is not None and not (model.gives_attention and model.has_alignment_heads):

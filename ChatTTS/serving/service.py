@@ -35,7 +35,7 @@ from .segments import SegmentStream, is_ssml, read_marked
 from .settings import Settings
 from .speech import ResultCache, Speech
 from .tickets import Ticket
-from .voices import Voices
+from .voices import FoundVoice, Voices
 
 logger = logging.getLogger(__name__)
 
@@ -288,8 +288,8 @@ class SpeechService:
             request, text=marked.text, segments=marked.segments, warnings=marked.warnings
         )
 
-    def check(self, request: SpeechRequest) -> dict[str, str]:
-        """Return the fields of ``InferCodeParams`` of the request's voice.
+    def check(self, request: SpeechRequest) -> FoundVoice:
+        """Return the request's voice.
 
         Raises:
             ServingError: the request cannot be spoken: its text is too long, its voice is
@@ -309,10 +309,10 @@ class SpeechService:
         for name in {segment.voice for segment in request.segments} - {None}:
             self._voice(name)
         if request.sample is not None:
-            voice = {"spk_smp": request.sample}
+            fields = {"spk_smp": request.sample}
             if request.transcript:
-                voice["txt_smp"] = request.transcript
-            return self._with_adapter(voice, request.adapter)
+                fields["txt_smp"] = request.transcript
+            return self._with_adapter(FoundVoice("(recording)", fields), request.adapter)
         return self._voice(request.voice, request.adapter)
 
     async def find_lexicon_uses(self, request: SpeechRequest) -> tuple[LexiconUse, ...]:
@@ -429,34 +429,34 @@ class SpeechService:
         """Return the job of each segment; ``None`` for silence alone."""
 
         def voice(name: str | None) -> Mapping[str, str]:
-            return job.voice if name is None else self._voice(name, request.adapter)
+            return job.voice if name is None else self._voice(name, request.adapter).parameters
 
         return [
             replace(job, text=segment.text, voice=voice(segment.voice)) if segment.text else None
             for segment in request.segments
         ]
 
-    def _voice(self, name: str | None, adapter: str | None = None) -> dict[str, str]:
-        """Return the parameters of a voice; an adapter without a voice is a voice by itself."""
+    def _voice(self, name: str | None, adapter: str | None = None) -> FoundVoice:
+        """Return a voice; an adapter without a voice is a voice by itself."""
         try:
             if name is None and adapter in self.model.adapters:
                 name = adapter
-            return self._with_adapter(self.voices.parameters(name), adapter)
+            return self._with_adapter(self.voices.find(name), adapter)
         except ServingError:
             raise
         except ChatTTSError as error:
             raise as_serving_error(error) from error
 
-    def _with_adapter(self, voice: dict[str, str], adapter: str | None) -> dict[str, str]:
-        """Return the parameters with the adapter that speaks, if any is loaded or asked for."""
-        known = self.model.adapters
+    def _with_adapter(self, voice: FoundVoice, adapter: str | None) -> FoundVoice:
+        """Return the voice with the adapter that speaks, if any is loaded or asked for."""
+        known, fields = self.model.adapters, voice.parameters
         if adapter is None and not known:
             return voice
         try:
-            chosen = chosen_adapter(adapter or voice.get("adapter"), known)
+            chosen = chosen_adapter(adapter or fields.get("adapter"), known)
         except ConfigError as error:
             raise BadRequestError(str(error), param="adapter") from error
-        return voice | {"adapter": chosen or BASE}
+        return replace(voice, parameters=fields | {"adapter": chosen or BASE})
 
     def speech_started(self, speech: Speech) -> None:
         """Note that a request runs, so that :meth:`close` waits for it."""

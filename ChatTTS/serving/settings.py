@@ -112,6 +112,8 @@ class Settings:
         voices: folder of the voices; ``None`` means the user's voice library.
         aliases: further names of voices, with the voice that each stands for; they take precedence
             over other voices of these names.
+        unknown_voice: what a request gets that names no voice: ``refuse`` is an error, ``default``
+            the default voice.
         may_shadow: whether an uploaded voice may take a name of the server, such as ``alloy``;
             ``None`` allows it where clients need keys.
         scripts: folder in which scripts and their speech are kept, for this server alone; ``None``
@@ -150,6 +152,7 @@ class Settings:
     default_voice: str | None = None
     voices: Path | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
+    unknown_voice: str = "refuse"
     may_shadow: bool | None = None
     scripts: Path | None = None
     api_keys: tuple[str, ...] = field(default=(), repr=False)
@@ -181,6 +184,10 @@ class Settings:
             raise ConfigError("result_cache_bytes must be 0 or more")
         if self.guard not in (None, "retry", "report"):
             raise ConfigError(f"guard must be retry, report or None, not {self.guard!r}")
+        if self.unknown_voice not in ("refuse", "default"):
+            raise ConfigError(
+                f"unknown_voice must be refuse or default, not {self.unknown_voice!r}"
+            )
         for name in ("drain_seconds", "shutdown_seconds"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must be 0 or more")

@@ -25,6 +25,7 @@ from .replay import Given, Replay
 from .requests import SpeechRequest
 from .settings import Settings
 from .tickets import Ticket
+from .voices import FoundVoice
 
 T = TypeVar("T")
 
@@ -72,8 +73,8 @@ class SpeechBackend(Protocol):
     async def with_segments(self, request: SpeechRequest) -> SpeechRequest:
         """Return the request with the segments of its SSML; raise ServingError if it has errors."""
 
-    def check(self, request: SpeechRequest) -> dict[str, str]:
-        """Return the parameters of the request's voice; raise ServingError on a bad request."""
+    def check(self, request: SpeechRequest) -> FoundVoice:
+        """Return the request's voice; raise ServingError on a bad request."""
 
     def take_ticket(self, request: SpeechRequest, *, resumes: bool = False) -> Ticket:
         """Put the request into the queue; it ``resumes`` where it gave way."""
@@ -119,6 +120,8 @@ class Speech(AsyncIterator[Piece]):
         is_silent: whether the text has nothing to speak, and the only piece is a silence; known
             with the first piece.
         lexicon_uses: where a lexicon replaced words of the text.
+        voice_name: of the voice that speaks, as :class:`.voices.FoundVoice` has it; known once the
+            speech is entered.
 
     Raises:
         ServingError: when entered: the request cannot be spoken (too long, an unknown voice), or
@@ -133,6 +136,7 @@ class Speech(AsyncIterator[Piece]):
         self.faults: list[Fault] = []
         self.is_silent = False
         self.lexicon_uses: tuple[LexiconUse, ...] = ()
+        self.voice_name = ""
         self._backend = backend
         self._voice: dict[str, str] = {}
         self._ticket: Ticket | None = None
@@ -149,7 +153,8 @@ class Speech(AsyncIterator[Piece]):
     async def __aenter__(self) -> Speech:
         backend = self._backend
         request = self.request = self.record.request = await backend.with_segments(self.request)
-        self._voice = backend.check(request)
+        voice = backend.check(request)
+        self._voice, self.voice_name = voice.parameters, voice.name
         self.record.adapter = self._voice.get("adapter", "")
         self.lexicon_uses = await backend.find_lexicon_uses(request)
         # While the server shuts down, the admission refuses every new request.
@@ -282,6 +287,14 @@ class Speech(AsyncIterator[Piece]):
         if self.finish_reason not in ("stop", "length"):
             raise UnavailableError("the server ended this request before its end: send it again")
 
+    def is_generated(self, piece: Piece) -> bool:
+        """Return whether all is there to be taken after this piece, which was given last."""
+        if self._cached is not None:
+            return True
+        assert self._stream is not None
+        is_end = piece.finish_reason is not None and not self.request.segments
+        return is_end and piece.utterance + 1 == len(self._stream.utterances)
+
     @property
     def utterances(self) -> int:
         """The number of utterances of the text; known once the speech is entered.
@@ -299,6 +312,11 @@ class Speech(AsyncIterator[Piece]):
         Of SSML, that of the segments that were begun; all of it at the end.
         """
         return self._left_out if self._stream is None else self._stream.left_out
+
+    @property
+    def shown_voice(self) -> str:
+        """The name of the voice for a header, percent-encoded but for the signs of blends."""
+        return quote(self.voice_name, safe=" ,:=+()'")
 
     @property
     def shown_left_out(self) -> str:

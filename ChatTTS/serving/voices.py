@@ -1,4 +1,4 @@
-"""The voices of the server: the checkpoint's, uploaded ones, and aliases with OpenAI's names."""
+"""The voices of the server: the checkpoint's, uploaded ones, and aliases of both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from ..blends import blend_speakers, parse_blend
@@ -21,26 +21,10 @@ from .errors import (
     UnknownVoiceError,
     full_disk,
 )
+from .vendor_voices import OPENAI_NAMES, is_vendor_voice, speaker_for
 
 logger = logging.getLogger(__name__)
 
-# Programs for OpenAI's API use these names. They are assigned to the checkpoint's speakers in turn,
-# so that different names are different voices if the checkpoint has several.
-ALIASES = (
-    "alloy",
-    "ash",
-    "ballad",
-    "cedar",
-    "coral",
-    "echo",
-    "fable",
-    "marin",
-    "nova",
-    "onyx",
-    "sage",
-    "shimmer",
-    "verse",
-)
 _MAX_BLEND = 1000  # characters of a blend: eight of the longest names, and their weights
 _MAX_NAME = 1 << 16  # characters: a sample prompt string of 30 s has 15 000
 # Letters of Greek and Cyrillic in lower case, and the Latin ones that they look like.
@@ -72,6 +56,22 @@ class VoiceInfo:
     stands_for: str | None = None
 
 
+@dataclass(frozen=True)
+class FoundVoice:
+    """The voice that speaks for a name.
+
+    Attributes:
+        name: of the list of voices; a blend as the client wrote it; in brackets what has no name,
+            such as ``(recording)``; empty if the checkpoint has no voice at all.
+        parameters: the fields of ``InferCodeParams``.
+        is_substitute: whether there is no voice of the name, and the default one speaks.
+    """
+
+    name: str
+    parameters: dict[str, str]
+    is_substitute: bool = False
+
+
 class Voices:
     """Finds, saves and deletes voices.
 
@@ -85,6 +85,7 @@ class Voices:
         adapters: the loaded adapters, each of which is a voice by its name. The one with the name
             ``default`` is the default voice.
         may_shadow: whether an uploaded voice may take a name that the server itself gives.
+        takes_unknown: whether the default voice speaks for names of no voice.
 
     Attributes:
         default: name of the voice of requests that name none; ``None`` if there is none.
@@ -104,9 +105,11 @@ class Voices:
         aliases: Mapping[str, str] | None = None,
         adapters: Adapters | None = None,
         may_shadow: bool = False,
+        takes_unknown: bool = False,
     ) -> None:
         self._config, self._library, self._most = config, library, most
         self._aliases, self._may_shadow = dict(aliases or {}), may_shadow
+        self._takes_unknown = takes_unknown
         self._adapters: Adapters = adapters or {}
         self._targets = {folded(name): voice for name, voice in self._aliases.items()}
         own = config.defaults.speakers
@@ -114,7 +117,9 @@ class Voices:
             self._speakers: Mapping[str, str] = own
         else:
             self._speakers = {"default": fallback}
-        self._own = {folded(name): name for name in (*ALIASES, *self._speakers, *self._adapters)}
+        self._own = {
+            folded(name): name for name in (*OPENAI_NAMES, *self._speakers, *self._adapters)
+        }
         self._plain = config.defaults.speaker or next(iter(self._speakers), None)
         self.default = default or (DEFAULT if DEFAULT in self._adapters else self._plain)
         for alias, voice in self._aliases.items():
@@ -126,7 +131,7 @@ class Voices:
                     f"{error}"
                 ) from error
         if default is not None:
-            self.parameters(default)
+            self.find(default, is_strict=True)
 
     def without_aliases(self) -> Sequence[VoiceInfo]:
         """Return the listed voices that are no further names of others, the default one first."""
@@ -134,18 +139,24 @@ class Voices:
         return sorted(own, key=lambda info: info.id != self.default)
 
     def listed(self, name: str, *, address: str, param: str) -> VoiceInfo:
-        """Return a voice of the list.
+        """Return a voice of the list, or what is told of another name that is spoken with.
 
         Args:
             address: that lists all of them, for the error.
             param: the part of the request's address that names the voice.
 
         Raises:
-            UnknownVoiceError: it is not in the list.
+            UnknownVoiceError: requests cannot name it, or it is no name.
         """
-        for info in self.list():
+        voices = self.list()
+        for info in voices:
             if info.id == name:
                 return info
+        if self._takes_unknown or is_vendor_voice(name):
+            found = self.find(name)
+            meant = next((info for info in voices if info.id == found.name), None)
+            if meant is not None:
+                return VoiceInfo(name, "alias", False, meant.language, meant.id)
         raise UnknownVoiceError(
             f"there is no voice {name[:80]!r}; GET {address} lists all of them",
             param=param,
@@ -164,7 +175,7 @@ class Voices:
         names = [name for name in self._speakers if name not in taken]
         found += [VoiceInfo(name, "speaker", False, language) for name in names]
         taken = {info.id for info in found}
-        others = [*self._aliases, *(ALIASES if self._speakers else ())]
+        others = [*self._aliases, *(OPENAI_NAMES if self._speakers else ())]
         found += [
             VoiceInfo(name, "alias", False, language, self._meant(name, uploaded))
             for name in dict.fromkeys(others)
@@ -173,12 +184,17 @@ class Voices:
         return found
 
     def parameters(self, name: str | None) -> dict[str, str]:
-        """Return the fields of ``InferCodeParams`` of a voice.
+        """Return the fields of ``InferCodeParams`` of a voice; see :meth:`find`."""
+        return self.find(name).parameters
+
+    def find(self, name: str | None, *, is_strict: bool = False) -> FoundVoice:
+        """Return the voice that speaks for a name.
 
         Args:
             name: of a voice, a speaker string, or a blend such as ``anna:0.7,bert:0.3``; ``None``
                 means the default voice. Upper and lower case are the same, unless two voices differ
                 by them alone.
+            is_strict: whether a name of no voice is an error in any case.
 
         Raises:
             UnknownVoiceError: there is no voice of that name.
@@ -187,93 +203,91 @@ class Voices:
         """
         name = name or self.default
         if name is None:
-            return {}
-        if len(name) > _MAX_NAME:
-            raise UnknownVoiceError(f"a voice of {len(name)} characters is none")
-        return self._unaliased(self._targets.get(folded(name), name))
+            return FoundVoice("", {})
+        try:
+            if len(name) > _MAX_NAME:
+                raise UnknownVoiceError(f"a voice of {len(name)} characters is none")
+            return self._unaliased(self._targets.get(folded(name), name))
+        except UnknownVoiceError:
+            if is_strict or not self._takes_unknown or name == self.default:
+                raise
+        return replace(self.find(None), is_substitute=True)
 
-    def _unaliased(self, name: str) -> dict[str, str]:
-        """Return the parameters of a voice whose name is no alias of the settings."""
+    def _unaliased(self, name: str) -> FoundVoice:
+        """Return the voice of a name that is no alias of the settings."""
         found = self._named(name)
         if found is not None:
             return found
         if is_speaker_string(name):
-            return {"spk_emb": name}
+            return FoundVoice("(speaker string)", {"spk_emb": name})
         parts = parse_blend(name) if len(name) <= _MAX_BLEND else None
         if parts is not None:
             voices = [(self._part(part), part, weight) for part, weight in parts]
-            return {"spk_emb": blend_speakers(voices, self._config.gpt.hidden_size)}
-        shown = name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}..."
-        raise UnknownVoiceError(
-            f"there is no voice {shown!r}; GET /v1/audio/voices lists all of them"
-        )
+            blended = blend_speakers(voices, self._config.gpt.hidden_size)
+            return FoundVoice(name, {"spk_emb": blended})
+        raise _unknown(name)
 
     def _meant(self, alias: str, uploaded: Collection[str]) -> str | None:
         """Return the listed voice that an alias means; ``None`` if that has no name."""
         name = self._targets.get(folded(alias), alias)
         listed = {*self._adapters, *uploaded, *self._speakers}
-        if name not in listed | {*ALIASES}:
+        if name not in listed | {*OPENAI_NAMES}:
             key = folded(name)
             saved = next((other for other in uploaded if folded(other) == key), None)
             name = saved or self._own.get(key, name)
         if name in listed:
             return name
-        return self._speaker_of(name) if name in ALIASES else None
+        return speaker_for(name, list(self._speakers))
 
     def _part(self, name: str) -> dict[str, str]:
         """Return the parameters of a voice of a blend, which is no blend itself."""
         found = self._named(self._targets.get(folded(name), name))
         if found is None:
-            shown = name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}..."
-            raise UnknownVoiceError(
-                f"there is no voice {shown!r} to blend; GET /v1/audio/voices lists all of them"
-            )
-        if "adapter" in found:
+            raise _unknown(name, "to blend")
+        if "adapter" in found.parameters:
             raise VoiceError(
                 f"the voice {name!r} is an adapter, whose weights cannot be blended: take voices "
                 "that are speakers"
             )
-        return found
+        return found.parameters
 
-    def _named(self, name: str) -> dict[str, str] | None:
-        """Return the parameters of a voice that has a name; ``None`` if there is none."""
+    def _named(self, name: str) -> FoundVoice | None:
+        """Return the voice of a name; ``None`` if there is none."""
         if name in self._adapters:
             return self._of_adapter(name)
         if name in self._library:
             return self._saved(name)
-        if name in self._speakers or name in ALIASES:
+        if name in self._speakers or name in OPENAI_NAMES:
             return self._of_server(name)
         key = folded(name)
         # This looks through a folder, so exact names come first.
         saved = next((other for other in self._library.names() if folded(other) == key), None)
         if saved is not None:
             return self._saved(saved)
-        return self._of_server(self._own[key]) if key in self._own else None
+        return self._of_server(self._own.get(key, name))
 
-    def _saved(self, name: str) -> dict[str, str]:
+    def _saved(self, name: str) -> FoundVoice:
         with _hidden_file_errors(f"the voice {name!r} cannot be read here"):
             voice = self._library.load(name)
-        return voice.parameters(self._config.gpt.hidden_size)
+        return FoundVoice(name, voice.parameters(self._config.gpt.hidden_size))
 
-    def _of_adapter(self, name: str) -> dict[str, str]:
-        """Return the parameters of an adapter, with its own speaker or the checkpoint's."""
+    def _of_adapter(self, name: str) -> FoundVoice:
+        """Return an adapter, with its own speaker or the checkpoint's."""
         speaker = self._adapters[name].speaker
         if speaker is not None:
-            return {"spk_emb": speaker, "adapter": name}
+            return FoundVoice(name, {"spk_emb": speaker, "adapter": name})
         own = {} if self._plain is None else {"spk_emb": self._speakers[self._plain]}
-        return own | {"adapter": name}
+        return FoundVoice(name, own | {"adapter": name})
 
-    def _of_server(self, name: str) -> dict[str, str] | None:
-        """Return the parameters of an adapter, a speaker of the checkpoint, or an alias of one."""
+    def _of_server(self, name: str) -> FoundVoice | None:
+        """Return an adapter, a speaker of the checkpoint, or the one for a vendor's voice."""
         if name in self._adapters:
             return self._of_adapter(name)
-        speaker = name if name in self._speakers else self._speaker_of(name)
-        return None if speaker is None else {"spk_emb": self._speakers[speaker]}
-
-    def _speaker_of(self, alias: str) -> str | None:
-        """Return the speaker of one of OpenAI's names; ``None`` if the checkpoint has none."""
-        speakers = list(self._speakers)
-        return speakers[ALIASES.index(alias) % len(speakers)] if speakers else None
+        is_own = name in self._speakers
+        speaker = name if is_own else speaker_for(name, list(self._speakers))
+        return (
+            None if speaker is None else FoundVoice(speaker, {"spk_emb": self._speakers[speaker]})
+        )
 
     def save(
         self,
@@ -345,7 +359,8 @@ class Voices:
             raise BadRequestError(
                 f"{name!r} is an adapter of this server: choose another name", param="name"
             )
-        if not self._may_shadow and (key in self._own or key in self._targets):
+        is_taken = key in self._own or key in self._targets or is_vendor_voice(key)
+        if is_taken and not self._may_shadow:
             raise BadRequestError(
                 f"{name!r} is a voice of this server, which other clients ask for: choose another "
                 "name (the operator may allow this one: API keys, or --allow-shadowing)",
@@ -360,11 +375,22 @@ class Voices:
             ServingError: its file cannot be deleted.
         """
         if name not in self._library:
-            known = folded(name) in self._own or folded(name) in self._targets
+            key = folded(name)
+            known = key in self._own or key in self._targets or is_vendor_voice(key)
             reason = "belongs to the server and stays" if known else "is not known"
             raise UnknownVoiceError(f"the voice {name[:_MAX_SHOWN]!r} {reason}")
         with _hidden_file_errors(f"the voice {name!r} cannot be deleted here"):
             self._library.remove(name)
+
+
+def _unknown(name: str, purpose: str = "") -> UnknownVoiceError:
+    """Return the error for a name of no voice."""
+    shown = name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}..."
+    return UnknownVoiceError(
+        f"there is no voice {shown!r}{purpose and ' '}{purpose}; GET /v1/audio/voices lists all of "
+        "them. `chattts serve` takes further names with --alias NAME=VOICE, and with "
+        "--unknown-voice default it speaks all others with its default voice"
+    )
 
 
 def _skeleton(name: str) -> str:

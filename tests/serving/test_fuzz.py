@@ -40,12 +40,14 @@ WITH_RULES = (
     "POST /refine",
     "GET /tts",
     "POST /tts",
+    "GET /v2/synthesize",
     "POST /v1/audio/voices",
     "POST /v1/audio/voices/combine",
     "POST /v1/audio/scripts",
 )
 # Every request to these paths is valid.
 WITHOUT_RULES = (
+    "GET /synthesize/{utterance}",
     "DELETE /v1/audio/voices/{name}",
     "GET /v1/models/{model}",
     "GET /v1/audio/voices",

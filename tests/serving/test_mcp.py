@@ -20,6 +20,7 @@ from mcp.client.stdio import stdio_client
 from mcp.server.mcpserver import MCPServer
 
 from ChatTTS.cli import main
+from ChatTTS.errors import AssetError
 from ChatTTS.serving.errors import BadRequestError
 from ChatTTS.serving.mcp import make_server
 from ChatTTS.serving.mcp.folder import ToolFolder
@@ -141,6 +142,71 @@ def test_files_are_not_replaced_by_accident(folder: ToolFolder) -> None:
     (folder.path / "a.mp3").mkdir()
     with pytest.raises(BadRequestError, match="exists already"):
         folder.new_file("a.mp3", overwrite=True)
+
+
+def test_a_call_is_told_that_the_model_is_being_loaded(server: RunningServer) -> None:
+    told: list[str | None] = []
+
+    async def talk() -> Any:
+        loaded = asyncio.Event()
+
+        async def ready() -> Any:
+            await loaded.wait()
+            return server.service
+
+        async def heard(progress: float, total: float | None, message: str | None) -> None:
+            told.append(message)
+            if len(told) == 2:
+                loaded.set()
+
+        async with Client(make_server(ready, None, may_play=False, told_every=0.01)) as client:
+            call = client.call_tool("list_voices", progress_callback=heard)
+            return await asyncio.wait_for(call, PATIENCE)
+
+    assert not server.run(talk()).is_error
+    assert told[:2] == ["the model is being loaded"] * 2
+
+
+def test_a_model_that_cannot_be_loaded_is_told() -> None:
+    async def ready() -> Any:
+        raise AssetError("the model is not here: `chattts download` fetches it")
+
+    async def talk() -> Any:
+        async with Client(make_server(ready, None, may_play=False)) as client:
+            return await client.call_tool("speak", {"text": "Hello."})
+
+    answer = asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+    assert answer.is_error
+    assert "chattts download" in answer.content[0].text
+
+
+def test_the_first_answer_waits_for_no_part_of_the_engine(tmp_path: Path) -> None:
+    """Of the process that a program starts, up to its answer to `initialize`."""
+    program = (
+        "import asyncio, sys\n"
+        "from mcp import Client\n"
+        "from ChatTTS.serving.mcp import Loading, make_server\n"
+        "import ChatTTS.cli.mcp, ChatTTS.serving.settings\n"
+        "begun = []\n"
+        "async def load():\n"
+        "    begun.append(sorted({'torch', 'numpy', 'av', 'fastapi'} & sys.modules.keys()))\n"
+        "    raise LookupError\n"
+        "async def talk():\n"
+        "    loading = Loading(load)\n"
+        "    server = make_server(loading.service, None, may_play=False)\n"
+        "    server.middleware.append(loading.after_answer)\n"
+        "    async with Client(server) as client:\n"
+        "        tools = await client.list_tools()\n"
+        "        assert not begun and len(tools.tools) == 4\n"
+        "        while not begun:\n"
+        "            await asyncio.sleep(0.01)\n"
+        "    print(begun)\n"
+        "asyncio.run(talk())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.stdout.strip() == "[[]]", done.stderr
 
 
 def test_without_a_folder_there_are_no_files(server: RunningServer) -> None:

@@ -247,7 +247,7 @@ def test_volume(client: httpx.Client, offline: Waveforms) -> None:
     ("fields", "status", "param"),
     [
         ({"lang_code": "f"}, 400, "lang_code"),
-        ({"voice": "af_heart"}, 400, "voice"),
+        ({"voice": "af_nobody"}, 400, "voice"),
         ({"input": " "}, 400, "input"),
         ({"volume_multiplier": -1}, 400, "volume_multiplier"),
     ],

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from ...errors import AudioError
+from ..bodies import Fields
 from ..encoding import Format
 from ..errors import BadRequestError
 from ..live.config import RunConfig
@@ -28,7 +29,14 @@ _DEFAULT_DELAY = 3000  # milliseconds
 _MAX_DELAY = 5000
 
 
-class _Fields(BaseModel):
+def _in_lower_case(name: Any) -> Any:
+    return name.lower() if isinstance(name, str) else name
+
+
+_AnyCase = BeforeValidator(_in_lower_case)
+
+
+class _Fields(Fields):
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
 
@@ -41,8 +49,8 @@ class Voice(_Fields):
 class OutputFormat(_Fields):
     """An audio format."""
 
-    container: Literal["raw", "wav", "mp3"]
-    encoding: str = "pcm_s16le"
+    container: Annotated[Literal["raw", "wav", "mp3"], _AnyCase]
+    encoding: Annotated[str, _AnyCase] = "pcm_s16le"
     sample_rate: int = 24_000
     bit_rate: int | None = None
 

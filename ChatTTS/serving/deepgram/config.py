@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ...errors import AudioError
-from ..encoding import Format
+from ..encoding import Encoder, Format
 from ..errors import BadRequestError
 from ..live.config import RunConfig
 from ..requests import SEED_LIMIT
@@ -15,8 +16,8 @@ from ..requests import SEED_LIMIT
 # has here; the first one is the default.
 _ENCODINGS = {
     "linear16": (Format.WAV, 24_000, ("wav", "none")),
-    "mulaw": (Format.MULAW, 8_000, ("none",)),
-    "alaw": (Format.ALAW, 8_000, ("none",)),
+    "mulaw": (Format.MULAW, 8_000, ("none", "wav")),
+    "alaw": (Format.ALAW, 8_000, ("none", "wav")),
     "mp3": (Format.MP3, 22_050, ("none",)),
     "opus": (Format.OPUS, 48_000, ("ogg",)),
     "flac": (Format.FLAC, 24_000, ("none",)),
@@ -25,7 +26,18 @@ _ENCODINGS = {
 _OF_SOCKETS = ("linear16", "mulaw", "alaw")
 
 
-def parse_query(query: Mapping[str, str], *, is_socket: bool) -> RunConfig:
+@dataclass(frozen=True)
+class SpeakConfig(RunConfig):
+    """The settings of a text, and whether mu-law and A-law have the header of a WAV file."""
+
+    in_wav: bool = False
+
+    def encoder(self) -> Encoder:
+        """Return an encoder for the text."""
+        return Encoder(self.format, self.sample_rate, self.speed, self.bit_rate, in_wav=self.in_wav)
+
+
+def parse_query(query: Mapping[str, str], *, is_socket: bool) -> SpeakConfig:
     """Return the checked settings of a query; fields without a counterpart are ignored.
 
     Raises:
@@ -49,7 +61,8 @@ def parse_query(query: Mapping[str, str], *, is_socket: bool) -> RunConfig:
         format = Format.PCM
     rate = _whole(query, "sample_rate", rate)
     seed = query.get("seed")
-    config = RunConfig(
+    config = SpeakConfig(
+        in_wav=container == "wav" and encoding in ("mulaw", "alaw"),
         voice=query.get("model"),
         response_format=format.value,
         sample_rate=_checked_rate(format, rate),

@@ -6,7 +6,7 @@ import re
 from functools import partial
 
 from fastapi import FastAPI, WebSocket
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from ..answers import Body, SpokenResponse, speech_request
 from ..auth import Authenticator
-from ..bodies import read_body
+from ..bodies import Fields, read_body
 from ..http_protocol import HttpProtocol, add_protocol
 from ..live.door import SocketDoor
 from ..live.session import host_of
@@ -30,7 +30,7 @@ _UNPRINTABLE = re.compile("[^ -~]")
 _MOST_NAME = 80
 
 
-class SpeakBody(BaseModel):
+class SpeakBody(Fields):
     """The body of a request for speech."""
 
     model_config = ConfigDict(extra="ignore")

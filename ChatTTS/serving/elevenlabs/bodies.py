@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from starlette.requests import Request
 
-from ..bodies import validated
+from ..bodies import Fields, validated
 from ..errors import BadRequestError
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
@@ -16,7 +16,7 @@ _MAX_SEED = 2**32 - 1
 _LANGUAGES = ("en", "zh")
 
 
-class VoiceSettings(BaseModel):
+class VoiceSettings(Fields):
     """Settings of a voice; stability, similarity and style have no counterpart here."""
 
     model_config = ConfigDict(extra="ignore", strict=False)
@@ -24,7 +24,7 @@ class VoiceSettings(BaseModel):
     speed: float | None = None
 
 
-class SpeechBody(BaseModel):
+class SpeechBody(Fields):
     """The body of a request for speech."""
 
     model_config = ConfigDict(extra="ignore", strict=False)

@@ -42,7 +42,7 @@ class OutputFormat:
         Raises:
             BadRequestError: there is none of this name.
         """
-        codec, *numbers = (name or DEFAULT_FORMAT).split("_")
+        codec, *numbers = (name or DEFAULT_FORMAT).lower().split("_")
         format = _NAMES.get(codec)
         has_bits = format in _WITH_BITS
         fits = format is not None and 1 <= len(numbers) <= (2 if has_bits else 1)

@@ -9,9 +9,12 @@ from ...audio.tempo import Tempo, check_speed
 from ...errors import AudioError
 from .codecs import CodecWriter
 from .formats import Format
-from .framing import with_flac_length, with_wav_length
+from .framing import g711_wav_header, with_flac_length, with_wav_length
 from .pcm import PlainWriter
 from .resampler import Resampler
+
+# Numbers of the encodings in WAV.
+_G711 = {Format.MULAW: 7, Format.ALAW: 6}
 
 
 class Encoder:
@@ -27,13 +30,14 @@ class Encoder:
         speed: tempo from 0.25 to 4, at the same pitch; 1 leaves every sample unchanged.
         bit_rate: bits a second, for MP3, AAC and Opus; ``None`` takes the format's own, and other
             formats take no notice of it.
+        in_wav: whether a stream of G.711 begins with the header of a WAV file.
 
     Attributes:
         format: as above.
         sample_rate: the rate that the stream has.
 
     Raises:
-        AudioError: the rate or the speed is out of range.
+        AudioError: the rate or the speed is out of range, or ``in_wav`` is asked of another format.
     """
 
     def __init__(
@@ -42,7 +46,11 @@ class Encoder:
         sample_rate: int = SAMPLE_RATE,
         speed: float = 1.0,
         bit_rate: int | None = None,
+        *,
+        in_wav: bool = False,
     ) -> None:
+        if in_wav and format not in _G711:
+            raise AudioError("in_wav is for G.711 (mulaw, alaw)")
         self.format = format
         self.sample_rate = rate = format.carried_rate(sample_rate)
         self._transforms: list[Tempo | Resampler] = []
@@ -55,8 +63,20 @@ class Encoder:
         self._writer = (
             PlainWriter(format, rate) if is_plain else CodecWriter(format, rate, bit_rate)
         )
+        self._is_wav = in_wav or format is Format.WAV
+        self._header = g711_wav_header(_G711[format], rate) if in_wav else b""
         self._written = 0  # samples
         self._is_finished = False
+
+    @property
+    def media_type(self) -> str:
+        """The media type of the stream in HTTP."""
+        return (Format.WAV if self._is_wav else self.format).media_type
+
+    @property
+    def has_length(self) -> bool:
+        """Return whether the header of a whole file has its length."""
+        return self._is_wav or self.format is Format.FLAC
 
     def push(self, samples: Any) -> bytes:
         """Encode samples and return the bytes that are ready, possibly none.
@@ -92,7 +112,7 @@ class Encoder:
             for later in self._transforms[number + 1 :]:
                 current = later.push(current)
             data += self._write(current)
-        return data + self._writer.finish()
+        return data + self._take_header() + self._writer.finish()
 
     def as_file(self, stream: bytes) -> bytes:
         """Return a whole stream with its length in the header, for formats that store it there.
@@ -108,13 +128,17 @@ class Encoder:
         """
         if not self._is_finished:
             raise AudioError("the encoder is not finished: its stream has no length yet")
-        if self.format is Format.WAV:
-            return with_wav_length(stream)
+        if self._is_wav:
+            return with_wav_length(stream, self._written, 2 if self.format is Format.WAV else 1)
         return with_flac_length(stream, self._written) if self.format is Format.FLAC else stream
 
     def _write(self, samples: Samples) -> bytes:
         self._written += len(samples)
-        return self._writer.push(samples)
+        return self._take_header() + self._writer.push(samples)
+
+    def _take_header(self) -> bytes:
+        header, self._header = self._header, b""
+        return header
 
     def _check_unfinished(self) -> None:
         if self._is_finished:

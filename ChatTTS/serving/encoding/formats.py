@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 from ...audio.samples import check_rate
 from ...errors import AudioError
@@ -12,6 +13,32 @@ LOWEST_RATE, HIGHEST_RATE = 8_000, 48_000
 
 _MPEG_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 _OPUS_RATES = (8_000, 12_000, 16_000, 24_000, 48_000)
+
+
+T = TypeVar("T")
+
+# Other names that programs use; those of media types are without what they begin with.
+_OTHER_NAMES = {
+    **dict.fromkeys(("ogg", "oga", "ogg_opus", "ogg-opus", "oggopus"), "opus"),
+    **dict.fromkeys(("mpeg", "mpeg3", "mpga"), "mp3"),
+    **dict.fromkeys(("wave", "x-wav", "vnd.wave"), "wav"),
+    **dict.fromkeys(("raw", "s16le", "pcm_s16le", "pcm16", "l16", "linear16"), "pcm"),
+    **dict.fromkeys(("adts", "aacp"), "aac"),
+    **dict.fromkeys(("x-flac",), "flac"),
+    **dict.fromkeys(("ulaw", "pcmu", "pcm_mulaw"), "mulaw"),
+    **dict.fromkeys(("pcma", "pcm_alaw"), "alaw"),
+}
+
+
+def usual_name(name: T) -> T | str:
+    """Return the name here of a format, from its name elsewhere, in letters of any case.
+
+    Media types are such names, too. What is no text, or another text, is only put in lower case.
+    """
+    if not isinstance(name, str):
+        return name
+    plain = name.partition(";")[0].strip().lower().removeprefix("audio/")
+    return _OTHER_NAMES.get(plain, plain)
 
 
 class Format(str, Enum):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-# Offsets of the size fields in a WAV header, and the header's length.
-_RIFF_SIZE, _DATA_SIZE, _WAV_HEADER_BYTES = 4, 40, 44
+# Offset of the size of the whole in a WAV header; the last size in it is that of the data.
+_RIFF_SIZE = 4
+_UNKNOWN_SIZE = 0xFFFFFFFF
+_FACT_SIZE = 46  # offset of the number of samples in the header of G.711
 # STREAMINFO holds the number of samples in the lowest 36 of the 64 bits at this offset.
 _FLAC_LENGTH, _FLAC_LENGTH_BITS = 18, 36
 _ADTS_HEADER_BYTES = 7
@@ -82,9 +84,27 @@ def with_flac_length(stream: bytes, samples: int) -> bytes:
     return bytes(file)
 
 
-def with_wav_length(stream: bytes) -> bytes:
+def g711_wav_header(tag: int, sample_rate: int) -> bytes:
+    """Return the header of a WAV stream of G.711 with unknown length.
+
+    Args:
+        tag: the number of the encoding in WAV: 7 for mu-law, 6 for A-law.
+        sample_rate: samples a second, which are bytes a second.
+    """
+    kind = struct.pack("<IHHIIHHH", 18, tag, 1, sample_rate, sample_rate, 1, 8, 0)
+    riff = struct.pack("<4sI4s4s", b"RIFF", _UNKNOWN_SIZE, b"WAVE", b"fmt ")
+    fact = struct.pack("<4sII", b"fact", 4, _UNKNOWN_SIZE)
+    return riff + kind + fact + struct.pack("<4sI", b"data", _UNKNOWN_SIZE)
+
+
+def with_wav_length(stream: bytes, samples: int, sample_bytes: int) -> bytes:
     """Return a whole WAV stream with its sizes in the header."""
-    file = bytearray(stream)
+    size = samples * sample_bytes
+    header_bytes = stream.index(b"data") + 8
+    file = bytearray(stream[: header_bytes + size])
+    file += bytes(size % 2)  # chunks have an even number of bytes
     struct.pack_into("<I", file, _RIFF_SIZE, len(file) - _RIFF_SIZE - 4)
-    struct.pack_into("<I", file, _DATA_SIZE, len(file) - _WAV_HEADER_BYTES)
+    struct.pack_into("<I", file, header_bytes - 4, size)
+    if sample_bytes == 1:
+        struct.pack_into("<I", file, _FACT_SIZE, samples)
     return bytes(file)

@@ -47,6 +47,7 @@ class Run:
         timeline: its utterances.
         has_text: whether any text came for it.
         is_started: whether the listener has heard of its beginning.
+        voice: name of the voice that speaks, once it is started.
         is_abandoned: whether an error ended it; the rest of its text is not spoken.
         unspeakable: the error of its first utterance that the voice cannot speak, and that was
             left out.
@@ -63,6 +64,7 @@ class Run:
     timeline: Timeline = field(default_factory=Timeline)
     has_text: bool = False
     is_started: bool = False
+    voice: str = ""
     is_abandoned: bool = False
     unspeakable: UnspeakableError | None = None
     finish_reason: str | None = None

@@ -164,7 +164,7 @@ class SpeechQueue:
     async def _announce(self, utterance: QueuedUtterance, generation: UtteranceGeneration) -> None:
         run = utterance.run
         if not run.is_started:
-            run.is_started = True
+            run.is_started, run.voice = True, generation.voice
             self._started_run = run
             await self._listener.run_started(run)
         run.seed_state.next_utterance = generation.next_number

@@ -32,6 +32,7 @@ class UtteranceGeneration:
         is_counted: whether ``count`` is final.
         has_begun: whether the engine has accepted the request.
         samples: number of samples generated so far, at 24 kHz.
+        voice: name of the voice that speaks, once generation has begun.
         left_out: what the voice cannot speak of it, likewise.
         lexicon_uses: where a lexicon replaced its words, once generation has begun.
     """
@@ -48,6 +49,7 @@ class UtteranceGeneration:
         self.is_counted = False
         self.has_begun = False
         self.samples = 0
+        self.voice = ""
         self.lexicon_uses: tuple[LexiconUse, ...] = ()
         self._service, self._request, self._interface = service, request, interface
         self._begun_or_failed = asyncio.Event()
@@ -95,6 +97,7 @@ class UtteranceGeneration:
             async with speech:
                 self._note_count(speech, is_final=not speech.request.segments)
                 self.text, self.warnings = speech.request.text, speech.request.shown_warnings
+                self.voice = speech.voice_name
                 self.lexicon_uses, self.left_out = speech.lexicon_uses, speech.left_out
                 self.has_begun = True
                 self._begun_or_failed.set()

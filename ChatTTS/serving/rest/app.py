@@ -24,12 +24,14 @@ from .head import HeadMiddleware
 from .kokoro import kokoro_routes
 from .models import model_routes
 from .operations import PUBLIC, operation_routes
+from .ovos import ovos_routes
 from .page import is_page, page_routes
 from .refine import refine_routes
 from .scripts import SCRIPTS, script_routes
 from .speech import speech_routes
 from .tags import tag_routes
 from .tts import plain_routes
+from .typed import TypedAddressMiddleware
 from .voices import voice_routes
 
 # The other fields of a form with a recording are short.
@@ -50,6 +52,7 @@ _EXPOSED_HEADERS = (
     "x-faults",
     "x-retries",
     "x-model",
+    "x-voice",
     "x-left-out",
     "x-silence",
     "retry-after",
@@ -86,6 +89,7 @@ def create_app(
         captioned_routes(service),
         refine_routes(service),
         plain_routes(service),
+        ovos_routes(service),
         voice_routes(service),
         kokoro_routes(service),
         model_routes(),
@@ -106,12 +110,12 @@ def create_app(
         seconds=limits.body_seconds,
         patience=limits.stalled_seconds,
     )
+    origins = OriginPolicy(settings)
     app.add_middleware(
-        AuthMiddleware,
-        authenticator=authenticator,
-        is_public=_is_public,
-        origins=OriginPolicy(settings),
+        AuthMiddleware, authenticator=authenticator, is_public=_is_public, origins=origins
     )
+    if authenticator.is_open:  # with keys, the address line is of no use
+        app.add_middleware(TypedAddressMiddleware, origins=origins)
     app.add_middleware(
         ErrorMiddleware,
         metrics=service.metrics,

@@ -164,6 +164,7 @@ class _SpeechBatch:
                 format=body.response_format,
                 sample_rate=encoder.sample_rate,
                 seed=request.seed,
+                voice=speech.voice_name or None,
                 seconds=speech.record.seconds,
                 finish_reason=speech.finish_reason,
                 words=words,

@@ -18,6 +18,7 @@ from ..answers import (
     left_out_headers,
     send_part,
     speaking,
+    voice_headers,
 )
 from ..base64_blocks import to_base64
 from ..encoding import Format
@@ -151,7 +152,7 @@ class CaptionedResponse(Response):
                     await self._send_lines(speech, pieces, send)
             else:
                 whole = await encode_file(service, speech, encoder, volume=volume)
-                headers = guard_headers(speech) | silence_headers(speech)
+                headers = voice_headers(speech) | guard_headers(speech) | silence_headers(speech)
                 self.headers.update(headers | left_out_headers(speech))
         if not self._output.is_streamed:
             words = whole.words if request.word_times else None
@@ -168,7 +169,8 @@ class CaptionedResponse(Response):
         has_begun = False
         words: list[Word] = []
         async for piece in pieces:
-            self.headers.update(silence_headers(speech) | left_out_headers(speech))
+            headers = voice_headers(speech) | silence_headers(speech)
+            self.headers.update(headers | left_out_headers(speech))
             words += piece.words
             if not piece.data:
                 continue

@@ -73,7 +73,7 @@ def _combined(service: SpeechService, blend: str) -> bytes:
         ServingError: a voice is unknown, or cannot be blended.
     """
     try:
-        fields: dict[str, Any] = service.voices.parameters(blend)
+        fields: dict[str, Any] = service.voices.find(blend, is_strict=True).parameters
         if "spk_emb" not in fields:
             raise BadRequestError("a voice from a recording has no vector to blend", param="voices")
         speaker = Speaker(service.model.config.gpt.hidden_size, "", torch.device("cpu"))

@@ -11,7 +11,7 @@ from ...version import __version__
 from ..service import SpeechService
 from .schemas import Health, Readiness, ServiceStatus
 
-PUBLIC = frozenset({"/health", "/ready", "/metrics", "/v1/status"})
+PUBLIC = frozenset({"/health", "/v1/health", "/ready", "/metrics", "/v1/status"})
 """Paths that need no API key."""
 
 
@@ -22,6 +22,7 @@ def operation_routes(service: SpeechService) -> APIRouter:
     @router.get(
         "/health", summary="The process answers", operation_id="health", response_model=Health
     )
+    @router.get("/v1/health", include_in_schema=False)
     async def health() -> Health:
         return Health()
 

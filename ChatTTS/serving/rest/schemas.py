@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ...audio.tempo import FASTEST, SLOWEST
 from ...text.tag_names import TagKind
-from ..encoding.formats import HIGHEST_RATE, LOWEST_RATE
+from ..bodies import Fields
+from ..encoding.formats import HIGHEST_RATE, LOWEST_RATE, usual_name
 from ..requests import SEED_LIMIT
+from ..vendor_voices import is_vendor_voice
 
-FormatName = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
+AnyName = BeforeValidator(usual_name)
+"""Lets the field of a format take its other names, such as ``ogg`` and ``MP3``."""
+Sound = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
+FormatName = Annotated[Sound, AnyName]
 _MOST_VOLUME = 10.0
 _MOST_ITEMS = 2000  # whatever the settings, since validating more takes long
 
 
-class Body(BaseModel):
+class Body(Fields):
     """Base of request bodies. Unknown fields are ignored: clients send those of other servers."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False, protected_namespaces=())
@@ -58,6 +63,14 @@ class GenerationOptions(Body):
     )
 
 
+def _name_of(voice: Any) -> Any:
+    """Return a seed of ChatTTS as a name: its clients send numbers."""
+    return str(voice) if type(voice) is int and is_vendor_voice(str(voice)) else voice
+
+
+VoiceName = Annotated[str | VoiceId | None, BeforeValidator(_name_of)]
+
+
 def voice_id(voice: str | VoiceId | None) -> str | None:
     """Return the voice's name, from either form of the field."""
     return voice.id if isinstance(voice, VoiceId) else voice
@@ -69,7 +82,7 @@ class SpeechOptions(GenerationOptions):
     model: str | None = Field(
         None, description="Any name: there is one model, which the header `x-model` tells."
     )
-    voice: str | VoiceId | None = Field(
+    voice: VoiceName = Field(
         None, description="A name of GET /v1/audio/voices, or a speaker string."
     )
     adapter: str | None = Field(
@@ -162,7 +175,7 @@ class PlainBody(Body):
     """``/tts``."""
 
     text: str = Field(min_length=1)
-    voice: str | None = None
+    voice: Annotated[str | None, BeforeValidator(_name_of)] = None
     format: FormatName = "wav"
     stream: bool = Field(False, description="Send it while it is spoken; files lack a length then.")
     seed: int | None = Field(None, ge=-SEED_LIMIT, lt=SEED_LIMIT)
@@ -174,7 +187,7 @@ class CaptionedBody(Body):
 
     model: str | None = Field(None, description="Any name, such as kokoro.")
     input: str = Field(min_length=1)
-    voice: str | VoiceId | None = Field(None, description="A name of GET /v1/audio/voices.")
+    voice: VoiceName = Field(None, description="A name of GET /v1/audio/voices.")
     response_format: FormatName = "mp3"
     speed: float = Field(1.0, ge=SLOWEST, le=FASTEST)
     stream: bool = Field(True, description="Lines of JSON while it is spoken.")
@@ -320,6 +333,7 @@ class BatchResult(BaseModel):
     format: FormatName | None = None
     sample_rate: int | None = None
     seed: int | None = None
+    voice: str | None = Field(default=None, description="The voice that speaks.")
     seconds: float | None = Field(default=None, description="Length of the speech at tempo 1.")
     finish_reason: str | None = None
     words: list[TimedWord] | None = Field(default=None, description="If they were asked for.")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..requests import SEED_LIMIT
-from .schemas import Body, Error
+from .schemas import AnyName, Body, Error
 
 ScriptFormat = Literal[
     "plain", "markdown", "dialogue", "srt", "vtt", "cues", "ssml", "lines", "epub"
 ]
-SoundName = Literal["m4b", "m4a", "mp3", "flac", "opus", "wav"]
+SoundName = Annotated[Literal["m4b", "m4a", "mp3", "flac", "opus", "wav"], AnyName]
 SubtitleName = Literal["srt", "vtt", "ass", "lrc", "json"]
 State = Literal["queued", "running", "done", "failed"]
 _LONGEST_PAUSE = 600

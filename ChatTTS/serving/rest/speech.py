@@ -11,7 +11,7 @@ from ..encoding import Format
 from ..service import SpeechService
 from .long_bodies import long_body_route
 from .request_parsing import Caller, output_options, speech_request
-from .schemas import ERRORS, NOT_FOUND, FormatName, SpeechBody, TimedSpeech
+from .schemas import ERRORS, NOT_FOUND, Sound, SpeechBody, TimedSpeech
 from .streaming import SpeechResponse
 
 _AUDIO = {"schema": {"type": "string", "format": "binary"}}
@@ -37,6 +37,7 @@ def audio_answer(formats: tuple[str, ...]) -> dict[int | str, dict[str, Any]]:
                 "x-request-id": text | {"description": "Id of this request, also in the log."},
                 "x-sample-rate": text | {"description": "Samples per second."},
                 "x-model": text | {"description": "The true name of the model."},
+                "x-voice": text | {"description": "The voice that speaks, percent-encoded."},
                 "x-silence": text | {"description": "The text had nothing to speak."},
                 "x-seed": text | {"description": "The seed that was used."},
                 "x-lexicon": text | {"description": "Words that the lexicon replaced, with one."},
@@ -48,7 +49,7 @@ def audio_answer(formats: tuple[str, ...]) -> dict[int | str, dict[str, Any]]:
     }
 
 
-FORMATS: tuple[str, ...] = get_args(FormatName)
+FORMATS: tuple[str, ...] = get_args(Sound)
 
 
 def speech_routes(service: SpeechService) -> APIRouter:

@@ -25,6 +25,7 @@ from ..answers import (
     left_out_headers,
     send_part,
     speaking,
+    voice_headers,
 )
 from ..base64_blocks import to_base64
 from ..encoding import Encoder, Format
@@ -272,6 +273,7 @@ class SpeechResponse(Response):
             "x-accel-buffering": "no",
             "cache-control": "no-cache",
             "x-model": model_name(self._service),
+            **voice_headers(speech),
             **lexicon_headers(speech),
             **silence_headers(speech),
             **left_out_headers(speech),

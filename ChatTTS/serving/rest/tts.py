@@ -32,7 +32,9 @@ def plain_routes(service: SpeechService) -> APIRouter:
     async def speech(body: PlainBody, request: Request) -> Response:
         caller = Caller.of(request)
         if is_head(request.scope):  # players ask for the type before they ask for the sound
-            return Response(media_type=Format.parse(body.format).media_type)
+            head = Response(media_type=Format.parse(body.format).media_type)
+            del head.headers["content-length"]  # it is not known
+            return head
         asked = SpeechRequest(
             body.text,
             voice=body.voice,

@@ -137,7 +137,7 @@ def _speaker_string(voices: Voices, speaker: str) -> str:
             raise VoiceError(
                 "speaker is no speaker string, and no blend such as clara:0.7,edith:0.3"
             )
-        return voices.parameters(speaker)["spk_emb"]
+        return voices.find(speaker, is_strict=True).parameters["spk_emb"]
     except (VoiceError, UnknownVoiceError) as error:
         raise BadRequestError(str(error), param="speaker") from error
 

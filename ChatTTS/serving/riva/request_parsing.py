@@ -204,7 +204,7 @@ def resolve_voice(name: str, voices: Voices) -> str | None:
     _, dot, short_name = name.rpartition(".")
     for candidate in (name, short_name) if dot and short_name else ():
         try:
-            voices.parameters(candidate)
+            voices.find(candidate, is_strict=True)
         except UnknownVoiceError:
             continue
         return candidate

@@ -53,7 +53,7 @@ class RpcCall:
         return None if seconds is None else max(0.0, seconds)
 
     async def send_metadata(self, speech: Speech) -> None:
-        """Send the request id, and of the call's first text the seed and what is left out.
+        """Send the request id, and of the call's first text seed, voice and what is left out.
 
         Later calls of this method send nothing: they are initial metadata.
         """
@@ -61,6 +61,8 @@ class RpcCall:
             self._is_metadata_sent = True
             request = speech.request
             metadata = [("x-request-id", self.request_id), ("x-seed", str(request.seed))]
+            if speech.voice_name:
+                metadata.append(("x-voice", speech.shown_voice))
             if speech.left_out:
                 metadata.append(("x-left-out", speech.shown_left_out))
             if request.warnings:

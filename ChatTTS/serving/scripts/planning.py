@@ -100,6 +100,7 @@ class VoiceFinder:
     ) -> None:
         self._service, self._options = service, options
         self.found: dict[str, VoiceParameters] = dict(known or {})
+        self.substituted: dict[str, str] = {}
 
     def role(self, line: Line) -> Role:
         """Return the role of a line."""
@@ -114,10 +115,12 @@ class VoiceFinder:
         """
         key = name or ""
         if key not in self.found:
-            parameters = self._service.voices.parameters(name)
-            if "spk_emb" in parameters:
-                self._service.model.check_speaker(parameters["spk_emb"])
-            self.found[key] = parameters
+            voice = self._service.voices.find(name)
+            if "spk_emb" in voice.parameters:
+                self._service.model.check_speaker(voice.parameters["spk_emb"])
+            self.found[key] = voice.parameters
+            if voice.is_substitute:
+                self.substituted[key] = voice.name
         return self.found[key]
 
 
@@ -213,6 +216,9 @@ class ScriptPlanner:
         if style.temperature is not None:
             sampling["temperature"] = style.temperature
         parameters = self._voices.parameters(role.voice)
+        substitute = self._voices.substituted.get(role.voice or "")
+        if substitute is not None:
+            self._warn(f"{line.place}: there is no voice {role.voice!r}; {substitute} speaks")
         request = SpeechRequest(
             "line",  # each line has its own text
             reads_ssml=False,
@@ -232,7 +238,7 @@ class ScriptPlanner:
         )
         request = self._service.with_lexicon(request)
         voice = self._service.check(request)
-        return request, style.tempo, self._decides(request, voice)
+        return request, style.tempo, self._decides(request, voice.parameters)
 
     def _decides(self, request: SpeechRequest, voice: VoiceParameters) -> str:
         """Return the hash of everything that decides the speech of a line, beside its text."""

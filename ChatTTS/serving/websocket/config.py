@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args, get_type_hints
 
+from ..encoding.formats import usual_name
 from ..errors import BadRequestError
 from ..live.config import RunConfig
 from ..live.messages import is_text
 from ..requests import parse_lexicon
+from ..vendor_voices import is_vendor_voice
 
 _KIND_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -39,6 +41,10 @@ class ContextConfig(RunConfig):
         for name, value in fields.items():
             if name == "voice" and isinstance(value, dict):
                 value = value.get("id")
+            elif name == "voice" and type(value) is int and is_vendor_voice(str(value)):
+                value = str(value)  # a seed of ChatTTS
+            elif name == "response_format":
+                value = usual_name(value)
             elif name == "lexicon":
                 value = parse_lexicon(value)
             values[name] = getattr(defaults, name, None) if value is None else value

@@ -58,6 +58,7 @@ class ContextSender:
             sample_rate=run.config.rate,
             format=run.config.format.value,
             seed=run.seed_state.seed,
+            **({"voice": run.voice} if run.voice else {}),
             request_id=run.request_id,
         )
 

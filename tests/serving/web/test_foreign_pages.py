@@ -96,6 +96,27 @@ def test_the_own_page_speaks(server: RunningServer, browser: Browser, own: str) 
     page.close()
 
 
+def test_the_user_is_asked_where_the_browser_does_not_tell_who_asks(
+    server: RunningServer, browser: Browser, foreign_port: int
+) -> None:
+    """As for the address of another machine without TLS: typed, or opened by a foreign page."""
+    address = f"http://{SPEECH}:{server.address.partition(':')[2]}/tts?text=Hello."
+    spoken, page = finished(server), browser.new_page()
+    page.goto(f"http://evil.example:{foreign_port}/")
+    opening = "(address) => { const link = document.createElement('a'); link.href = address;"
+    with page.expect_navigation():
+        page.evaluate(opening + "link.referrerPolicy = 'no-referrer'; link.click(); }", address)
+    assert page.get_by_role("button", name="Speak").is_visible()
+    assert finished(server) == spoken
+    page.goto(address)
+    assert "Hello." in page.inner_text("blockquote")
+    assert finished(server) == spoken
+    with page.expect_response(lambda answer: answer.status == 200):
+        page.get_by_role("button", name="Speak").click(no_wait_after=True)
+    assert eventually(lambda: finished(server) > spoken)
+    page.close()
+
+
 @pytest.mark.slow
 def test_a_page_cannot_rebind_its_name(server: RunningServer, browser: Browser) -> None:
     page = browser.new_page()

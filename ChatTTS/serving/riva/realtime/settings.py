@@ -11,7 +11,7 @@ from ....audio.samples import SAMPLE_RATE
 from ....errors import AudioError
 from ....text.lexicon import Lexicon
 from ...encoding import Format
-from ...encoding.formats import HIGHEST_RATE, LOWEST_RATE
+from ...encoding.formats import HIGHEST_RATE, LOWEST_RATE, usual_name
 from ...errors import BadRequestError
 from ...live.config import RunConfig
 from ...recordings import sample_prompt
@@ -186,7 +186,7 @@ def _format(name: Any, default: Format) -> Format:
     if str(name).lower() in _PCM_NAMES:
         return Format.PCM
     try:
-        return Format.parse(str(name))
+        return Format.parse(str(usual_name(name)))
     except AudioError as error:
         raise BadRequestError(str(error), param="audio_format") from error
 

@@ -1,0 +1,121 @@
+"""What the tools do, once the model is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import AudioContent, TextContent
+
+from ...errors import ChatTTSError
+from ..base64_blocks import to_base64
+from ..encoding import Format
+from ..errors import BadRequestError, as_serving_error
+from ..request_logs import log_refusal
+from ..service import SpeechService
+from .folder import ToolFolder
+from .spoken import CLIENT, Wish, encoded, speak
+
+_NO_FOLDER = "this server keeps no files: its user has to start it with --folder"
+
+
+async def spoken_content(
+    service: SpeechService, text: str, wish: Wish
+) -> list[AudioContent | TextContent]:
+    """Return a text as mp3, and what the voice cannot speak of it; raises ToolError."""
+    with _told(service):
+        data, spoken = await encoded(service, [text], wish, Format.MP3)
+        answer = AudioContent(data=to_base64(data), mime_type=Format.MP3.media_type)
+        if not spoken.left_out:
+            return [answer]
+        return [answer, TextContent(text=spoken.told(f"{spoken.seconds:.1f} s of speech"))]
+
+
+async def play(service: SpeechService, text: str, wish: Wish, *, may_play: bool) -> str:
+    """Play a text on this machine and return how long it was; raises ToolError."""
+    with _told(service):
+        if not may_play:
+            raise BadRequestError("this server plays nothing: it may run on another machine")
+        if wish.speed != 1:
+            message = "speech is played at its own tempo: leave speed out"
+            raise BadRequestError(message, param="speed")
+        from ...audio.playback import Player
+
+        with Player() as player:
+            played = await speak(service, [text], wish, player.write)
+        return played.told(f"played {played.seconds:.1f} s")
+
+
+async def save_text(
+    service: SpeechService,
+    folder: ToolFolder | None,
+    text: str,
+    name: str,
+    wish: Wish,
+    *,
+    overwrite: bool,
+) -> str:
+    """Speak a text into a file of the folder and return its place; raises ToolError."""
+    with _told(service):
+        return await _save(service, folder, [text], name, wish, overwrite=overwrite)
+
+
+async def save_document(
+    service: SpeechService,
+    folder: ToolFolder | None,
+    document: str,
+    name: str,
+    wish: Wish,
+    *,
+    overwrite: bool,
+) -> str:
+    """Speak a document of the folder into a file of it; raises ToolError."""
+    with _told(service):
+        texts = await service.in_reader_thread(lambda: _needed(folder).paragraphs(document))
+        return await _save(
+            service, folder, texts, name, wish, overwrite=overwrite, reads_ssml=False
+        )
+
+
+async def voice_names(service: SpeechService) -> str:
+    """Return the names of the voices, a line for each; raises ToolError."""
+    with _told(service):
+        infos = await service.in_thread(service.voices.without_aliases)
+        return "\n".join(info.id for info in infos)
+
+
+async def _save(
+    service: SpeechService,
+    folder: ToolFolder | None,
+    texts: list[str],
+    name: str,
+    wish: Wish,
+    *,
+    overwrite: bool,
+    reads_ssml: bool = True,
+) -> str:
+    place = _needed(folder)
+    format = place.format_of(name)
+    path = place.new_file(name, overwrite=overwrite)
+    data, spoken = await encoded(service, texts, wish, format, reads_ssml=reads_ssml)
+    await service.in_thread(lambda: place.write(path, data))
+    return spoken.told(f"{spoken.seconds:.1f} s of speech are in {path}")
+
+
+def _needed(folder: ToolFolder | None) -> ToolFolder:
+    if folder is None:
+        raise BadRequestError(_NO_FOLDER, param="file")
+    return folder
+
+
+@contextmanager
+def _told(service: SpeechService) -> Iterator[None]:
+    """Turn this package's errors into those that the library tells the client."""
+    try:
+        yield
+    except ChatTTSError as error:
+        answer = as_serving_error(error)
+        service.metrics.count_refusal(answer)
+        log_refusal(answer, CLIENT, client=CLIENT)
+        raise ToolError(str(answer)) from error

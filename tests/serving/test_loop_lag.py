@@ -19,7 +19,13 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.longform import apart
-from ChatTTS.longform.apart import Reading, ScriptTooLongError, read_apart, read_bounded
+from ChatTTS.longform.apart import (
+    Reading,
+    ScriptTooLongError,
+    most_lines,
+    read_apart,
+    read_bounded,
+)
 from ChatTTS.longform.script import Script, ScriptError
 from ChatTTS.serving import http_layers
 from ChatTTS.serving.base64_blocks import from_base64, to_base64
@@ -225,6 +231,15 @@ def test_its_errors_are_told_with_their_place(data: bytes, kind: type[ScriptErro
         read_apart(data, READING)
     assert type(there.value) is type(here.value) is kind
     assert (str(there.value), there.value.place) == (str(here.value), here.value.place)
+
+
+def test_a_dialogue_may_have_short_lines() -> None:
+    reading = Reading("a.txt", "dialogue", 1 << 20, False, None, None, 1500, 20_000, 1e6)
+    data = "\n".join(["Anna: Yes.", "Bob: No."] * 2500).encode()
+    assert len(read_bounded(data, reading).lines) == 5000
+    assert most_lines(20_000) == 10_000
+    assert most_lines(1_000_000) == 100_000  # a kilobyte each
+    assert most_lines(10_000_000) == 100_000
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

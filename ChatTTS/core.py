@@ -154,7 +154,7 @@ class Chat(ScriptCalls):
         placement = choose_placement(device, dtype)
         if num_threads is not None:
             num_threads = machine.checked_threads(num_threads)
-            torch.set_num_threads(num_threads)
+            openmp.set_threads(num_threads)
         options = EngineOptions(
             use_vllm=use_vllm,
             use_flash_attn=use_flash_attn,

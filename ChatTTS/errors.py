@@ -23,6 +23,14 @@ def shown(value: object) -> str:
     )
 
 
+def printable(text: str) -> str:
+    """Return a text on one line; what a terminal or a table could not show is escaped."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )
+
+
 def named_parts(left_out: Sequence[str]) -> str:
     """Return the letters and words that were left out for a message: letters in one, then words."""
     letters = "".join(part for part in left_out if len(part) == 1)

@@ -377,7 +377,8 @@ def learn(
         show_tqdm=show_tqdm,
         one_speaker=one_speaker,
     )
-    return learner.learn(recordings_of(recordings, text, seconds), from_sample=from_sample)
+    found = recordings_of(recordings, text, seconds, show_tqdm=show_tqdm)
+    return learner.learn(found, from_sample=from_sample)
 
 
 def _from_file(path: Path, width: int) -> dict[str, Any]:

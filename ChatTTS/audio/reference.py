@@ -69,6 +69,15 @@ def _mix(samples: Samples, name: str) -> Samples:
 
 def _check_header(said: SoundHeader, name: str) -> None:
     _check_length(said.seconds, name)
+    check_kind(said, name)
+
+
+def check_kind(said: SoundHeader, name: str) -> None:
+    """Check the rate and the channels of a file: seconds of a very high rate are gigabytes.
+
+    Raises:
+        AudioError: they are higher than those of any recording of speech.
+    """
     if said.channels > _MAX_CHANNELS or said.rate > _HIGHEST_RATE:
         raise AudioError(
             f"{name} has {said.channels} channels and {said.rate} samples a second; a reference "

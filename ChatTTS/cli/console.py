@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TextIO
 
-from ..errors import ChatTTSError
+from ..errors import ChatTTSError, printable
 
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
@@ -46,7 +46,7 @@ class Console:
     def note(self, message: str) -> None:
         """Print an informational message."""
         if not self.quiet:
-            print(message, file=sys.stderr, flush=True)
+            print("\n".join(map(printable, message.split("\n"))), file=sys.stderr, flush=True)
 
     def show_traceback(self) -> None:
         """Print the traceback of the error that is being handled, if tracebacks are shown."""
@@ -55,8 +55,8 @@ class Console:
 
 
 def print_error(message: str) -> None:
-    """Print a message as one line, even if it has line breaks."""
-    print("chattts:", " ".join(message.split()), file=sys.stderr, flush=True)
+    """Print a message as one line, even if it has line breaks or a terminal's control codes."""
+    print("chattts:", printable(" ".join(message.split())), file=sys.stderr, flush=True)
 
 
 def warn(message: str) -> None:
@@ -125,7 +125,7 @@ class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         from ..utils.progress import Bar
 
-        message = " ".join(record.getMessage().split())
+        message = printable(" ".join(record.getMessage().split()))
         Bar.print(f"chattts: {record.levelname.lower()}: {message}", sys.stderr)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..core import Chat
     from ..voice_learning.learning import LearnedVoice
 
+_MOST_ROWS = 200  # of a table on a terminal
 _DETAILS = """\
 Learn a speaker from recordings of one person, and save it by name. Ten seconds are few, a minute is
 enough. Each recording needs its transcript: NAME.txt beside NAME.wav, or LJSpeech's metadata.csv.
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         raise UsageError(f"{report} is a file; name another folder with --report")
     choice = choose_model(args.model)
     check_encoder(choice.find())  # before the model is loaded, as the recordings are checked
-    recordings = recordings_of(args.source, args.text, args.seconds)
+    recordings = recordings_of(args.source, args.text, args.seconds, show_tqdm=not console.quiet)
     chat = load_chat(choice, args, console)
     try:
         learned = learn(
@@ -94,7 +95,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
             say=console.note,
             show_tqdm=not console.quiet,
         )
-        console.note(table(("RECORDING", "SECONDS", ""), *learned.recordings.rows()))
+        rows = learned.recordings.rows()
+        console.note(table(("RECORDING", "SECONDS", ""), *rows[:_MOST_ROWS]))
+        if len(rows) > _MOST_ROWS:
+            console.note(f"and {len(rows) - _MOST_ROWS} more, which are in {report}/report.json")
         console.note(
             f"nats a code of the sentences that were held out: {learned.held_before:.3f} with "
             f"{learned.began_at}, {learned.held:.3f} after {learned.seconds:.0f} s"

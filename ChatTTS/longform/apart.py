@@ -35,9 +35,9 @@ _PROGRAM = (
 # has fewer characters.
 _SECONDS_PER_CHARACTER = 0.085
 _SECONDS_PER_HAN = 0.35
-# Lines are kept in memory with all that is planned for them. Those of dialogues and subtitles have
-# thirty characters and more.
-_CHARACTERS_PER_LINE, _FEW_LINES = 20, 1000
+# Lines are kept in memory with all that is planned for them, a kilobyte each. A dialogue may
+# consist of "Yes." and "No.", or of a Chinese word in each line.
+_CHARACTERS_PER_LINE, _FEW_LINES, _MANY_LINES = 2, 1000, 100_000
 
 
 class ScriptTooLongError(ScriptError):
@@ -141,7 +141,7 @@ def read_bounded(data: bytes, reading: Reading) -> Script:
 
 def most_lines(characters: int) -> int:
     """Return how many lines a script of at most so many characters may have."""
-    return max(_FEW_LINES, characters // _CHARACTERS_PER_LINE)
+    return max(_FEW_LINES, min(characters // _CHARACTERS_PER_LINE, _MANY_LINES))
 
 
 def estimated_seconds(script: Script) -> float:

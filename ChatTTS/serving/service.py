@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -12,12 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
-from ..audio.samples import Samples
+from ..audio.samples import SAMPLE_RATE, Samples
 from ..errors import ChatTTSError, ConfigError, EngineDeadError
 from ..model.adapter_names import BASE, chosen_adapter
 from ..text.lexicon import LexiconUse
 from ..text.pauses import paused_parts
 from ..utils.lru import LRU
+from . import warm_up
 from .admission import Admission, AdmissionLimits
 from .errors import (
     BadRequestError,
@@ -53,7 +53,6 @@ _MARKUP = 8
 _MIN_WAIT_SECONDS = 0.05  # so that a request with max_wait=0 can take a free place
 _POLL_SECONDS = 0.05  # while the server shuts down
 _ABORT_SECONDS = 2.0  # for clients of aborted requests to be told
-_WARM_UP_TEXT = "Hello there."
 ENGINE_STOPPED = "the engine stopped with an error, and the server ends: ask again when it is back"
 
 
@@ -124,10 +123,13 @@ class SpeechService:
         return self.state == "failed" or self._is_closed or self.admission.draining
 
     async def warm_up(self) -> None:
-        """Speak once, so that the first client does not wait for one-time initialisation."""
-        async with self.speak(SpeechRequest(_WARM_UP_TEXT, seed=0)) as speech:
+        """Speak and encode once, so that no client waits for one-time initialisation."""
+        async with self.speak(warm_up.REQUEST) as speech:
             async for _ in speech:
                 pass
+        with contextlib.suppress(ChatTTSError):  # not every checkpoint can encode
+            sound = warm_up.sound()
+            await self.in_reader_thread(lambda: self.model.encode_sample(sound, SAMPLE_RATE))
         self.state = "ready"
 
     def start_draining(self) -> None:
@@ -231,9 +233,9 @@ class SpeechService:
         """
 
         def encoded() -> str:
-            key = hashlib.sha256(samples.tobytes() + str(sample_rate).encode()).digest()
             return self.prompts.get_or_make(
-                key, lambda: self.model.encode_sample(samples, sample_rate)
+                warm_up.digest_of(samples, sample_rate),
+                lambda: self.model.encode_sample(samples, sample_rate),
             )
 
         try:

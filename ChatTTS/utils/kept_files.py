@@ -135,13 +135,15 @@ class KeptFolder:
 
     def _check(self) -> None:
         for folder in (self.path.parent, self.path):
-            reason = _why_not_ours(folder.stat())
+            reason = _whose_link(folder.lstat())
             if reason is None:
-                continue
-            # A permissive umask may have caused it.
-            with suppress(OSError):
-                folder.chmod(stat.S_IMODE(folder.stat().st_mode) & ~_BY_OTHERS)
-            reason = _why_not_ours(folder.stat())
+                reason = _why_not_ours(folder.stat())
+                if reason is None:
+                    continue
+                # A permissive umask may have caused it.
+                with suppress(OSError):
+                    folder.chmod(stat.S_IMODE(folder.stat().st_mode) & ~_BY_OTHERS)
+                reason = _why_not_ours(folder.stat())
             if reason is not None:
                 raise UnsafeFolderError(
                     f"the cache folder {folder} {reason}: delete it, take that right from others "
@@ -205,6 +207,13 @@ def _why_not_ours(status: os.stat_result) -> str | None:
         return f"belongs to another user (number {status.st_uid})"
     if hasattr(os, "geteuid") and status.st_mode & _BY_OTHERS:
         return f"may be written by other users (mode {stat.S_IMODE(status.st_mode):04o})"
+    return None
+
+
+def _whose_link(status: os.stat_result) -> str | None:
+    """Return whose a link is that another user made; None for our links and for other files."""
+    if stat.S_ISLNK(status.st_mode) and _is_of_another(status) and status.st_uid != _ROOT:
+        return f"is a link of another user (number {status.st_uid})"
     return None
 
 

@@ -4,13 +4,18 @@ Each such thread keeps its team of threads, as many as there are cores. GNU's li
 all. Once there are more than cores, a team that has nothing to do sleeps at once instead of waiting
 actively, and waking it takes ten times as long as a small product. So a thread that computes now
 and then returns its team, and that of the engine wakes quickly.
+
+A forked child has the forking thread without its team. Whatever asks for that team, be it to
+compute or to end it, waits for ever. So such a child computes torch's operators on one thread.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import logging
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -18,8 +23,32 @@ from typing import Any
 
 import torch
 
+logger = logging.getLogger(__name__)
+
 _MAPS = Path("/proc/self/maps")
 _SOFT = 1  # omp_pause_soft: what was set stays set
+# Whether this process was forked from one that computed.
+_IS_LEFT_ALONE = threading.Event()
+
+
+def set_threads(count: int) -> None:
+    """Have torch's operators compute on ``count`` threads, or on one in a child without teams."""
+    if _IS_LEFT_ALONE.is_set():
+        if count > 1:
+            logger.info(
+                "torch's operators keep to one thread, since this process was forked from one that "
+                "had computed; start it with multiprocessing's method spawn for %d threads",
+                count,
+            )
+        return
+    torch.set_num_threads(count)
+
+
+def give_up_teams() -> None:
+    """Compute on one thread from now on: called in a child that was forked after computing."""
+    if torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+    _IS_LEFT_ALONE.set()
 
 
 def return_threads() -> None:
@@ -27,6 +56,8 @@ def return_threads() -> None:
 
     Other libraries than GNU's, as torch uses them on Windows and macOS, need nothing.
     """
+    if _IS_LEFT_ALONE.is_set():
+        return
     for library in _libraries():
         library.omp_pause_resource_all(_SOFT)
 

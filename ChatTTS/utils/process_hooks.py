@@ -18,10 +18,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-import torch
-
 from ..errors import OutOfThreadsError
 from . import locks  # noqa: F401  its fork hook must run first: owners take locks in theirs
+from .openmp import give_up_teams
 
 # How long the interpreter's end waits for calls. A call that can be cancelled ends within a step.
 _PATIENCE_SECONDS = 10.0
@@ -46,11 +45,14 @@ _OWNERS: weakref.WeakKeyDictionary[ThreadOwner, None] = weakref.WeakKeyDictionar
 # The calls that compute in their callers' threads, each with the callback that cancels it.
 _CALLS: dict[object, tuple[threading.Thread, Callable[[], None]]] = {}
 _IS_ENDING = threading.Event()
+# Whether a thread of this process may have computed with torch for this package.
+_HAS_COMPUTED = threading.Event()
 
 
 def register_thread_owner(owner: ThreadOwner) -> None:
     """Call ``owner`` at forks and at the interpreter's end from now on."""
     _OWNERS[owner] = None
+    _HAS_COMPUTED.set()
 
 
 def start_thread(thread: threading.Thread) -> None:
@@ -87,6 +89,7 @@ def finish_before_exit(cancel: Callable[[], None] = lambda: None) -> Iterator[No
         cancel: ends the block soon; called from any thread.
     """
     call = object()
+    _HAS_COMPUTED.set()
     try:
         _CALLS[call] = threading.current_thread(), cancel
         _stop_at_exit()
@@ -122,9 +125,8 @@ def _at_exit() -> None:
 
 def _after_fork() -> None:
     _CALLS.clear()  # the child must not cancel the forking thread's own call
-    # The threads of torch's operators stay in the parent, and OpenMP would wait for them for ever.
-    if len(_OWNERS) and torch.get_num_threads() > 1:
-        torch.set_num_threads(1)
+    if _HAS_COMPUTED.is_set():
+        give_up_teams()
     for owner in list(_OWNERS):
         owner.after_fork()
 

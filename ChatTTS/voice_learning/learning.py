@@ -24,9 +24,10 @@ from ..text.normalizer import Normalizer
 from ..utils.progress import progress
 from .coded import CodedRecording, encode_recordings
 from .fit_checks import other_speakers, wrong_transcripts
+from .forecast import Forecast
 from .language_model import LanguageModel, check_encoder, load_language_model
 from .likelihood import unlikelihood, unlikelihoods
-from .recordings import Limits, Recordings, read_recordings
+from .recordings import LeftOut, Limits, Recordings, read_recordings
 from .sequences import CodeSequence, code_sequence
 from .speaker_search import Look, SearchSettings, SpeakerSearch, divided
 from .speaker_space import SpeakerSpace
@@ -136,11 +137,25 @@ class Learner:
             tokenizer=self.model.tokenizer,
             show_tqdm=self.show_tqdm,
         )
+        coded, sequences, left = self._fitting(coded, left)
         language_model = load_language_model(self.folder, self.model.config, placement)
-        sequences = [self._sequence(each) for each in coded]
         names = [each.name for each in coded]
         places, labels = self._candidates(space, from_sample)
-        profiles = self._profiles(language_model, space, sequences, places)
+        search = SpeakerSearch(
+            language_model, space, divided(sequences, self.seed, self.settings), *self._how
+        )
+        pace = search.pace(places[0])
+        starts_wanted = 1 if from_sample else self.settings.starts
+        steps = self.settings.steps(starts_wanted)
+        # The checks compare all recordings twice, and each start once.
+        forecast = Forecast(
+            steps * pace.step + (len(places) + 2 + starts_wanted) * pace.whole,
+            f"learning from {left.seconds:.0f} s of speech in {len(coded)} recordings",
+            self.say,
+        )
+        profiles = self._profiles(
+            language_model, space, sequences, places, lambda: forecast.advance(pace.whole)
+        )
         chosen = int(profiles.mean(axis=0).argmin())
         faults = wrong_transcripts(language_model, sequences, names, space.vectors(places[chosen]))
         fitting = [i for i, name in enumerate(names) if name not in {f.name for f in faults}]
@@ -150,13 +165,14 @@ class Learner:
         used = [i for i, name in enumerate(names) if name not in {f.name for f in faults}]
         means = profiles[used].mean(axis=0)
         starts = [i for i in np.argsort(means) if from_sample == (labels[i] in self.known)]
-        starts = starts[: 1 if from_sample else self.settings.starts]
+        starts = starts[:starts_wanted]
         return self._searched(
             language_model,
             space,
             [sequences[i] for i in used],
             {labels[i]: places[i] for i in starts},
             left,
+            lambda count: forecast.advance(count * pace.step),
         )
 
     def _searched(
@@ -166,23 +182,20 @@ class Learner:
         sequences: list[CodeSequence],
         starts: Mapping[str, Tensor],
         recordings: Recordings,
+        advance: Callable[[int], None],
     ) -> LearnedVoice:
         division = divided(sequences, self.seed, self.settings)
-        search = SpeakerSearch(language_model, space, division, self.seed, self.settings)
+        search = SpeakerSearch(language_model, space, division, *self._how)
         places = list(starts.values())
-        step = search.step_seconds(places[0])
-        most = self.settings.most_steps * len(places)
-        self.say(
-            f"learning from {recordings.seconds:.0f} s of speech in {len(sequences)} recordings: "
-            f"a step takes {step:.2g} s, so this takes at most {_duration(step * most)}"
-        )
         begin = time.perf_counter()
+        most = self.settings.steps(len(places))
         with progress("learn", "step", self.show_tqdm, total=most) as bar:
 
             def see(look: Look) -> None:
-                bar.n = look.start * self.settings.most_steps + look.step
+                if look.step:
+                    bar.update(self.settings.every)
+                    advance(self.settings.every)
                 bar.set_postfix_str(f"{look.held:.3f} nats")
-                bar.refresh()
                 logger.info(
                     "start %d, step %d: %.4f nats a code learned, %.4f held out",
                     *(look.start, look.step, look.learned, look.held),
@@ -205,6 +218,36 @@ class Learner:
             seconds=time.perf_counter() - begin,
         )
 
+    @property
+    def _how(self) -> tuple[int, SearchSettings]:
+        return self.seed, self.settings
+
+    def _fitting(
+        self, coded: list[CodedRecording], recordings: Recordings
+    ) -> tuple[list[CodedRecording], list[CodeSequence], Recordings]:
+        """Return the recordings that the model has positions for, with their sequences.
+
+        A transcript of digits becomes many times as long when it is read out.
+
+        Raises:
+            VoiceError: it has them for none.
+        """
+        most = self.model.config.gpt.max_position_embeddings
+        sequences = [self._sequence(each) for each in coded]
+        faults = [
+            LeftOut(
+                one.name,
+                f"its transcript, read out, and its sound take {len(sequence)} positions, and the "
+                f"model has {most}: it is too long to be said in {one.seconds:.1f} s",
+            )
+            for one, sequence in zip(coded, sequences, strict=True)
+            if len(sequence) > most
+        ]
+        left = recordings.without(faults).checked()
+        names = {each.name for each in left.kept}
+        pairs = [pair for pair in zip(coded, sequences, strict=True) if pair[0].name in names]
+        return [one for one, _ in pairs], [sequence for _, sequence in pairs], left
+
     def _sequence(self, coded: CodedRecording) -> CodeSequence:
         prompt = InferCodeParams().with_defaults(self.model.config.defaults.code).prompt
         return code_sequence(self.model.tokenizer, coded.text, coded.codes, prompt=prompt)
@@ -224,6 +267,7 @@ class Learner:
         space: SpeakerSpace,
         sequences: list[CodeSequence],
         places: list[Tensor],
+        advance: Callable[[], None],
     ) -> NDArray[np.float64]:
         """Return nats a code by recording and speaker, [recordings, speakers]."""
         found = []
@@ -232,6 +276,7 @@ class Learner:
                 speakers = [space.vectors(place)] * len(sequences)
                 found.append(unlikelihoods(language_model, sequences, speakers)[0])
                 bar.update()
+                advance()
         return np.stack(found, axis=1)
 
 
@@ -260,7 +305,11 @@ def usable_speakers(strings: Mapping[str, str], speaker: Speaker) -> dict[str, s
 
 
 def recordings_of(
-    source: Recordings | str | os.PathLike[str], text: str | None, seconds: float | None
+    source: Recordings | str | os.PathLike[str],
+    text: str | None,
+    seconds: float | None,
+    *,
+    show_tqdm: bool = False,
 ) -> Recordings:
     """Return recordings to learn a speaker from, read within its limits.
 
@@ -268,6 +317,7 @@ def recordings_of(
         source: recordings, which are returned as they are, or where they lie.
         text: the transcript of one file.
         seconds: how much speech to take; ``None`` takes all.
+        show_tqdm: show a progress bar on a terminal.
 
     Raises:
         VoiceError: see :func:`~.recordings.read_recordings`.
@@ -280,10 +330,5 @@ def recordings_of(
         raise VoiceError(
             f"seconds must be above 0 and at most {MOST_SECONDS:g}, not {shown(seconds)}"
         )
-    return read_recordings(source, text, limits=Limits(most_total=MOST_SECONDS, enough=seconds))
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+    limits = Limits(most_total=MOST_SECONDS, enough=seconds)
+    return read_recordings(source, text, limits=limits, show_tqdm=show_tqdm)

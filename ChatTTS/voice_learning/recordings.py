@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..audio.files import header, read
-from ..audio.reference import reference_audio
+from ..audio.reference import check_kind, reference_audio
 from ..audio.samples import SAMPLE_RATE, Samples
 from ..audio.trim import trim_silence
 from ..errors import AudioError, VoiceError
+from ..utils.progress import progress
 from .sound_checks import fault_of
 from .transcripts import Transcribed, find_transcribed
 
@@ -105,7 +106,11 @@ class Recordings:
 
 
 def read_recordings(
-    source: str | os.PathLike[str], text: str | None = None, *, limits: Limits | None = None
+    source: str | os.PathLike[str],
+    text: str | None = None,
+    *,
+    limits: Limits | None = None,
+    show_tqdm: bool = False,
 ) -> Recordings:
     """Read and check the recordings of a folder, or one file and its text.
 
@@ -115,6 +120,7 @@ def read_recordings(
         source: see :func:`~.transcripts.find_transcribed`.
         text: the transcript of one file.
         limits: what recordings may be.
+        show_tqdm: show a progress bar on a terminal.
 
     Raises:
         VoiceError: there are no transcripts, there is too much sound, or nothing can be used.
@@ -126,7 +132,7 @@ def read_recordings(
     kept: list[Recording] = []
     left_out: list[LeftOut] = []
     seconds = 0.0
-    for number, each in enumerate(found):
+    for number, each in enumerate(_shown(found, show_tqdm)):
         if bounds.enough is not None and seconds >= bounds.enough:
             rest = f"{each.name} and all after it ({len(found) - number})"
             left_out.append(LeftOut(rest, f"{bounds.enough:g} s were there without them"))
@@ -138,6 +144,13 @@ def read_recordings(
             kept.append(recording)
             seconds += recording.seconds
     return Recordings(tuple(kept), tuple(left_out)).checked()
+
+
+def _shown(found: Sequence[Transcribed], show: bool) -> Iterator[Transcribed]:
+    with progress("read", "recording", show, total=len(found)) as bar:
+        for each in found:
+            yield each
+            bar.update()
 
 
 def _check_total(
@@ -169,6 +182,7 @@ def _read(each: Transcribed, bounds: Limits) -> Recording | LeftOut:
                 f"it has {said.rate} samples a second, fewer than {bounds.least_rate}: it lacks "
                 "the higher half of speech",
             )
+        check_kind(said, str(each.path))
         if said.seconds > bounds.most_seconds:
             return LeftOut(each.name, _too_long(said.seconds, bounds))
         samples, rate = read(each.path, longest=bounds.most_seconds)

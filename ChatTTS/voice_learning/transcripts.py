@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import VoiceError, shown
+from ..errors import VoiceError, printable, shown
 from ..utils.untrusted import read_bytes
 
 METADATA = "metadata.csv"
@@ -20,7 +20,8 @@ METADATA = "metadata.csv"
 ENDINGS = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif")
 """Endings of the files that count as recordings."""
 
-_MOST_TABLE = 64 << 20  # LJSpeech's own table has 3 MB for a day of speech
+_MOST_TABLE = 32 << 20  # LJSpeech's own table has 3 MB for a day of speech
+_MOST_FIELDS = 16  # of a line; LJSpeech has three
 _MOST_TRANSCRIPT = 1 << 20
 _MOST_FILES = 100_000
 # LJSpeech keeps its sound files in the first of these.
@@ -82,7 +83,7 @@ def _found(place: Path, text: str | None) -> list[Transcribed]:
     said = _transcript(place.with_suffix(".txt"), place.parent) if text is None else text.strip()
     if not said:
         raise VoiceError(f"{place} has no transcript: give its text, or {_REMEDY}")
-    return [Transcribed(_printable(place.name), place, said)]
+    return [Transcribed(printable(place.name), place, said)]
 
 
 def _beside(folder: Path) -> Iterator[Transcribed]:
@@ -91,7 +92,7 @@ def _beside(folder: Path) -> Iterator[Transcribed]:
     if len(files) > _MOST_FILES:
         raise VoiceError(f"{folder} has {len(files)} sound files, more than {_MOST_FILES}")
     for path in files:
-        name = _printable(path.name)
+        name = printable(path.name)
         _check_inside(path, folder, name)
         yield Transcribed(name, path, _transcript(path.with_suffix(".txt"), folder))
 
@@ -99,7 +100,7 @@ def _beside(folder: Path) -> Iterator[Transcribed]:
 def _transcript(file: Path, folder: Path) -> str | None:
     if not file.is_file():
         return None
-    _check_inside(file, folder, _printable(file.name))
+    _check_inside(file, folder, printable(file.name))
     return _read_text(file, _MOST_TRANSCRIPT).strip() or None
 
 
@@ -111,15 +112,19 @@ def _listed(folder: Path) -> Iterator[Transcribed]:
     table = folder / METADATA
     _check_inside(table, folder, METADATA)
     # Other marks that Unicode counts as ends of lines may be in a text.
-    lines = _read_text(table, _MOST_TABLE).split("\n")
-    if len(lines) > _MOST_FILES:
-        raise VoiceError(f"{table} has {len(lines)} lines, more than {_MOST_FILES}")
+    text = _read_text(table, _MOST_TABLE)
+    count = text.count("\n") + 1  # a list of millions of lines takes many times the memory
+    if count > _MOST_FILES:
+        raise VoiceError(f"{table} has {count} lines, more than {_MOST_FILES}")
+    lines = text.split("\n")
     seen: set[str] = set()
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        name, *texts = (field.strip() for field in line.split("|"))
         where = f"{table}, line {number}"
+        if line.count("|") >= _MOST_FIELDS:
+            raise VoiceError(f"{where}: {shown(line)} has more than {_MOST_FIELDS} fields")
+        name, *texts = (field.strip() for field in line.split("|"))
         if not texts or not name:
             raise VoiceError(f"{where}: {shown(line)} is not `name|text`")
         if name in seen:
@@ -127,7 +132,7 @@ def _listed(folder: Path) -> Iterator[Transcribed]:
         seen.add(name)
         path = _sound_file(folder, name, where)
         said = next((t for t in reversed(texts) if t), None)
-        yield Transcribed(_printable(name), path, said)
+        yield Transcribed(printable(name), path, said)
 
 
 def _sound_file(folder: Path, name: str, where: str) -> Path:
@@ -155,14 +160,6 @@ def _check_inside(path: Path, folder: Path, where: str) -> None:
     """Raise VoiceError if a path leads out of the folder, as a link may do."""
     if not path.resolve().is_relative_to(folder.resolve()):
         raise VoiceError(f"{where}: {path} leads out of the folder {folder}: copy the file there")
-
-
-def _printable(name: str) -> str:
-    """Return a file's name on one line; what a terminal or a table could not show is escaped."""
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in name
-    )
 
 
 def _read_text(file: Path, most: int) -> str:

@@ -81,6 +81,19 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "chattts: error: two lines\n"
 
 
+def test_names_of_a_stranger_do_not_control_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Files may have any names, and messages tell them."""
+    with console_logging(console := Console()):
+        print_error("a\x1b[31m\u202eb")
+        console.note("c\x1b]0;title\x07\n%s \u4f60")
+        logging.getLogger("ChatTTS.anything").warning("d\x9b1m")
+    assert capsys.readouterr().err == (
+        "chattts: a\\x1b[31m\\u202eb\nc\\x1b]0;title\\x07\n%s \u4f60\nchattts: warning: d\\x9b1m\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("verbose", "shown"), [(0, ["warning"]), (1, ["info", "warning"]), (2, ["debug", "info"])]
 )

@@ -7,8 +7,10 @@ import base64
 import json
 import sys
 import time
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import httpx
@@ -17,8 +19,15 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.longform import apart
-from ChatTTS.longform.apart import Reading, ScriptTooLongError, read_apart, read_bounded
+from ChatTTS.longform.apart import (
+    Reading,
+    ScriptTooLongError,
+    most_lines,
+    read_apart,
+    read_bounded,
+)
 from ChatTTS.longform.script import Script, ScriptError
+from ChatTTS.serving import http_layers
 from ChatTTS.serving.base64_blocks import from_base64, to_base64
 from ChatTTS.serving.errors import RequestTooLargeError
 from ChatTTS.serving.http_layers import BodyMiddleware
@@ -160,6 +169,35 @@ def test_long_bodies_are_parsed_in_turns_of_the_loop_of_their_own() -> None:
     assert len(set(parsed)) == 5
 
 
+def test_long_bodies_are_joined_in_turns_of_the_loop_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turn, joined = 0, list[int]()
+    pieces = http_layers._pieces
+
+    def noted(*given: Any) -> AsyncIterator[Message]:
+        joined.append(turn)
+        return pieces(*given)
+
+    monkeypatch.setattr(http_layers, "_pieces", noted)
+
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+
+    async def many() -> None:
+        nonlocal turn
+        layer = BodyMiddleware(route, lambda path: 1 << 24, lambda path: 10, 60, 60)
+        scope = {"type": "http", "path": "/", "headers": []}
+        requests = [layer(scope, sender_of(b"x" * 100_000), ignored) for _ in range(5)]
+        waiting = asyncio.ensure_future(asyncio.gather(*requests))
+        while not waiting.done():
+            await asyncio.sleep(0)
+            turn += 1
+
+    asyncio.run(many())
+    assert len(set(joined)) == 5
+
+
 # -- scripts -------------------------------------------------------------------------------------
 
 SCRIPTS = {
@@ -193,6 +231,15 @@ def test_its_errors_are_told_with_their_place(data: bytes, kind: type[ScriptErro
         read_apart(data, READING)
     assert type(there.value) is type(here.value) is kind
     assert (str(there.value), there.value.place) == (str(here.value), here.value.place)
+
+
+def test_a_dialogue_may_have_short_lines() -> None:
+    reading = Reading("a.txt", "dialogue", 1 << 20, False, None, None, 1500, 20_000, 1e6)
+    data = "\n".join(["Anna: Yes.", "Bob: No."] * 2500).encode()
+    assert len(read_bounded(data, reading).lines) == 5000
+    assert most_lines(20_000) == 10_000
+    assert most_lines(1_000_000) == 100_000  # a kilobyte each
+    assert most_lines(10_000_000) == 100_000
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,5 +308,11 @@ def test_nothing_that_is_posted_stops_the_loop() -> None:
                 list(threads.map(send, [SPEECH] * 8, [text] * 8))
 
             gaps["texts"] = server.gap_of(send_all)
+            recordings = [HOSTILE["a recording"]] * 8
+
+            def record_all() -> None:
+                list(threads.map(lambda given: send(*given), recordings))
+
+            gaps["recordings"] = server.gap_of(record_all)
     # On a quiet machine 50 ms; other work of the machine adds its own gaps to each.
     assert {name: gap for name, gap in gaps.items() if gap > 0.05 + 5 * quiet} == {}

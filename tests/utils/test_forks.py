@@ -81,6 +81,41 @@ print(len(held))
 
 
 @needs_fork
+@pytest.mark.parametrize("engine", ["standard", "velocity"])
+def test_a_child_may_load_anew_whatever_became_of_the_parents_threads(engine: str) -> None:
+    """A team of OpenMP's threads stays in the parent, and waiting for it would never end."""
+    run_watched(
+        """
+import os, signal, sys
+import torch
+import ChatTTS
+def load():
+    chat = ChatTTS.Chat()
+    given = dict(custom_path=sys.argv[1], device="cpu", use_vllm=sys.argv[2] == "velocity")
+    chat.load_or_raise("custom", num_threads=2, **given)
+    return chat
+chat = load()
+numbers = torch.ones(1 << 20)
+numbers.exp()
+for _ in range(2):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        load()
+        numbers.exp()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    chat.unload()
+    del chat
+    chat = load()
+assert torch.get_num_threads() == 2
+""",
+        MODEL,
+        engine,
+    )
+
+
+@needs_fork
 def test_a_fork_waits_for_running_work_while_other_threads_queue() -> None:
     run_watched("""
 import os, signal, threading, time

@@ -171,6 +171,32 @@ def test_a_folder_behind_a_link(folder: KeptFolder, tmp_path: Path) -> None:
     assert read(folder, "a") == b"content"
 
 
+@pytest.mark.parametrize("which", ["folder", "parent"])
+def test_a_link_of_another_user_to_a_folder_of_ours(
+    folder: KeptFolder, tmp_path: Path, which: str
+) -> None:
+    """Who may write in the cache folder's parent could have files written, and modes changed."""
+    if os.geteuid() != 0:
+        pytest.skip("only the administrator can give links away")
+    ours = tmp_path / "ours"
+    (ours / "things").mkdir(parents=True)
+    ours.chmod(0o775)
+    target, link = {
+        "parent": (ours, folder.path.parent),
+        "folder": (ours / "things", folder.path),
+    }[which]
+    link.parent.mkdir(parents=True)
+    link.symlink_to(target)
+    assert read(folder, write(folder, "a").name) == b"content"  # our own link
+    ours.chmod(0o775)
+    os.chown(link, 4242, -1, follow_symlinks=False)
+    for use in (folder.names, folder.make, lambda: read(folder, "a"), lambda: write(folder, "b")):
+        with pytest.raises(UnsafeFolderError, match=r"is a link of another user \(number 4242\)"):
+            use()
+    assert mode(ours) == 0o775
+    assert [path.name for path in target.rglob("*") if path.is_file()] == ["a"]
+
+
 def test_what_was_left_is_removed_once_it_is_old(folder: KeptFolder, tmp_path: Path) -> None:
     kept = write(folder, "a")
     outside = tmp_path / "outside"

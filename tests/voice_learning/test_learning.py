@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from ChatTTS.model.speaker import Speaker
 from ChatTTS.voice_learning import speaker_search
 from ChatTTS.voice_learning.coded import encode_recordings
 from ChatTTS.voice_learning.fit_checks import grouping, other_speakers, wrong_transcripts
+from ChatTTS.voice_learning.forecast import Forecast
 from ChatTTS.voice_learning.language_model import (
     LanguageModel,
     check_encoder,
@@ -266,6 +268,36 @@ def test_a_search_makes_held_out_speech_likelier_and_repeats(
     assert all(not p.requires_grad and p.grad is None for p in language_model.parameters())
 
 
+def test_the_likeliest_start_goes_on_alone(
+    bundled: Chat, language_model: LanguageModel, said: Say, tmp_path: Path
+) -> None:
+    made, _ = sequences_of(bundled, record(tmp_path, said("edith", 3)))
+    space = SpeakerSpace.of(bundled._loaded.speaker, language_model.device)
+    settings = SearchSettings(trial=2, most_steps=4, every=1, positions=256, progress=-1.0)
+    starts = list(space.drawn(3, 5))
+    search = SpeakerSearch(language_model, space, divided(made, 1, settings), 1, settings)
+    found = search.run(starts)
+    counts = [sum(look.start == n and look.step > 0 for look in found.looks) for n in range(3)]
+    assert sorted(counts) == [2, 2, 4]
+    assert sum(counts) == settings.steps(3)
+    best = counts.index(4)
+    assert [look.start for look in found.looks[-2:]] == [best, best]
+    assert found.held == min(look.held for look in found.looks if look.start == best)
+
+
+def test_a_forecast_is_corrected_when_the_work_takes_longer() -> None:
+    now, told = [100.0], list[str]()
+    forecast = Forecast(100.0, "it", told.append, clock=lambda: now[0])
+    for _ in range(9):  # twice as slow
+        now[0] += 20
+        forecast.advance(10.0)
+    assert told == [
+        "it takes at most about 2 minutes",
+        "it takes longer than was measured, as other programs use the processor: at most about "
+        "3 minutes more",
+    ]
+
+
 def test_the_likelihood_is_that_of_generation(bundled: Chat, language_model: LanguageModel) -> None:
     """One sequence alone and beside a longer one, and as the engine's own Llama computes it."""
     tokenizer = bundled._loaded.tokenizer
@@ -411,7 +443,9 @@ def test_learning_in_inference_mode(
     quick = SearchSettings(starts=1, candidates=2, most_steps=1, every=1, positions=256)
     monkeypatch.setattr(speaker_search, "SearchSettings", lambda: quick)
     folder = record(tmp_path, said("edith", 2))
+    told: list[str] = []
     with torch.inference_mode():
-        found = voices.learn(bundled, folder, from_sample=True, show_tqdm=False)
+        found = voices.learn(bundled, folder, from_sample=True, show_tqdm=False, say=told.append)
         assert torch.is_inference_mode_enabled()
+    assert re.match(r"learning from \d s of speech in 2 recordings takes at most about ", told[0])
     assert len(found.looks) == 2

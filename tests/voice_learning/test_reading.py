@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from ChatTTS.errors import VoiceError
 from ChatTTS.voice_learning.coded import FRAME_SAMPLES, encode_recordings
 from ChatTTS.voice_learning.recordings import Recordings, read_recordings
 from ChatTTS.voice_learning.transcripts import find_transcribed
+from ChatTTS.voices import learn
 
 from ..support.bundled_voice import UNKNOWN
 
@@ -157,3 +159,42 @@ def test_more_words_than_fit_into_the_sound(tmp_path: Path) -> None:
     found = read_recordings(tmp_path)
     assert [each.name for each in found.kept] == ["b.wav"]
     assert "259 characters" in reasons(found)["a.wav"]
+
+
+@pytest.mark.parametrize(
+    ("rate", "channels", "reason"),
+    [(500_000_000, 1, "500000000 samples a second"), (48_000, 32, "32 channels")],
+)
+def test_seconds_that_are_gigabytes_are_not_read(
+    tmp_path: Path, rate: int, channels: int, reason: str
+) -> None:
+    put(tmp_path, "good")
+    put(tmp_path, "huge")
+    head = bytearray((tmp_path / "huge.wav").read_bytes()[:44])
+    size = 2 * rate * 2 * channels  # two seconds
+    head[22:36] = struct.pack("<HIIHH", channels, rate, 2 * rate * channels, 2 * channels, 16)
+    head[40:44] = struct.pack("<I", size)
+    with (tmp_path / "huge.wav").open("wb") as file:
+        file.write(head)
+        file.truncate(44 + size)  # takes no room on the disk
+    assert reason in reasons(read_recordings(tmp_path))["huge.wav"]
+
+
+def test_a_table_of_millions_of_lines_or_fields(tmp_path: Path) -> None:
+    put(tmp_path, "a", None)
+    table = tmp_path / "metadata.csv"
+    for text, reason in (
+        ("\n" * 100_001, "100002 lines, more than"),
+        ("a|" * 17, "more than 16 f"),
+    ):
+        table.write_text(text, "utf-8")
+        with pytest.raises(VoiceError, match=reason):
+            find_transcribed(tmp_path)
+
+
+def test_a_transcript_that_is_far_longer_when_it_is_read_out(tmp_path: Path, bundled: Chat) -> None:
+    put(tmp_path, "a", "9876543210 " * 150, seconds=29.0)
+    with pytest.raises(
+        VoiceError, match=r"a\.wav: its transcript, read out, .* the model has 4096"
+    ):
+        learn(bundled, tmp_path, show_tqdm=False)

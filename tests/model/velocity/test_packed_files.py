@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from ChatTTS.model.velocity.native import packing
 from ChatTTS.model.velocity.native.fingerprint import PageChecksum
 from ChatTTS.utils.kept_files import UNFINISHED
 
+from ...support.mutation import changed_bytes
 from ...support.native_tools import run_python
 from ...support.velocity_models import make_shape, make_team, packed_weights, save_llama
 
@@ -130,3 +132,22 @@ def test_a_process_that_ends_meanwhile_finishes_its_file(tmp_path: Path, how: st
 @pytest.mark.slow
 def test_a_process_does_not_wait_for_a_slow_disk(tmp_path: Path) -> None:
     assert ended(tmp_path, "slow") == []
+
+
+@pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.slow)])
+def test_a_changed_file_never_gives_other_weights(
+    team: Team, tmp_path: Path, cache: Path, count: int
+) -> None:
+    file = save_llama(tmp_path, make_shape())
+    expected = packed_weights(team, file, "float32").data.clone()
+    (path,) = cache.iterdir()
+    whole, rng = path.read_bytes(), random.Random(0)
+    for number in range(count):
+        changed = changed_bytes(whole, rng)
+        if number % 3 == 0:  # two words of one page change their places
+            page = whole[: 8 * rng.randrange(2, 512)]
+            changed = page[-8:] + page[8:-8] + page[:8] + whole[len(page) :]
+        path.unlink()  # not overwritten: it is mapped
+        path.write_bytes(changed)
+        path.chmod(0o600)
+        assert packed_weights(team, file, "float32").data.equal(expected)

@@ -183,9 +183,10 @@ def change(content: bytes, at: int, by: bytes) -> bytes:
         lambda content: change(content, 4096, bytes(512)),
         lambda content: change(content, len(content) // 2, bytes([content[len(content) // 2] ^ 1])),
         lambda content: change(content, 8192, content[:8192][4096:]),
+        lambda content: change(content, 4096, content[4104:4112] + content[4096:4104]),
         lambda content: change(content, len(content) - 1, bytes([content[-1] ^ 1])),
     ],
-    ids=["empty", "short", "long", "cut", "zeros", "hole", "bit", "page", "checksum"],
+    ids=["empty", "short", "long", "cut", "zeros", "hole", "bit", "page", "order", "checksum"],
 )
 def test_a_damaged_file_is_made_anew(
     team: Team,

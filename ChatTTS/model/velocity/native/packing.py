@@ -21,7 +21,7 @@ from ....utils.progress import progress
 from ...llama_weights import LayerWeights, LlamaFile
 from ...native.library import ALIGNMENT, Team
 from ...share import Share
-from .fingerprint import fingerprint
+from .fingerprint import PageChecksum, fingerprint
 from .memory import private_memory
 from .packed_files import PackedFile, warn_not_kept
 
@@ -195,7 +195,8 @@ def _file(team: Team, source: _Source, layout: _Layout) -> PackedFile | None:
         folder.remove_unfinished()
         # The kernels' name identifies the compiler and the machine as well.
         kernels = team.library.source.name
-        about = (fingerprint(source.file.tensors), source.share, source.kind, kernels)
+        content = fingerprint(source.file.tensors)
+        about = (content, source.share, source.kind, kernels, PageChecksum.format)
         name = hashlib.sha256(repr(about).encode()).hexdigest()[:24]
         ranks = source.share.ranks * source.share.stages
         return PackedFile(folder, name, layout.sections, ranks)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from .plain import unwrapped
 from .script import LONGEST_WORK, Join, Line, Place, Script, ScriptError
+from .spaces import unwrapped
 
 _TIMING = re.compile(
     r"^[ \t]{0,9}(?:\d{1,9}:)?\d{1,9}:\d{1,9}[.,]\d{1,9}[ \t]{0,9}-->", re.MULTILINE

@@ -62,6 +62,11 @@ class ScriptOptionsBody(Body):
         None, description="Look for skipped and repeated words; `retry` speaks a line again."
     )
     subtitles: SubtitleName | None = Field(None, description="Also make subtitles.")
+    notes: Literal["skip", "end", "inline"] | None = Field(
+        None,
+        description="Where footnotes and endnotes are spoken: nowhere (the default), at the end of "
+        "their chapter, or after the sentence.",
+    )
     strict: bool | None = Field(
         None, description="What would be left out, such as an unknown element, is an error."
     )

@@ -41,6 +41,8 @@ _ENDINGS = {
     ".markdown": "markdown",
     ".srt": "cues",
     ".vtt": "cues",
+    ".ass": "cues",
+    ".ssa": "cues",
     ".ssml": "ssml",
     ".xml": "ssml",
     ".jsonl": "lines",

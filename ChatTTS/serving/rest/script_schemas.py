@@ -10,7 +10,7 @@ from ..requests import SEED_LIMIT
 from .schemas import Body, Error
 
 ScriptFormat = Literal[
-    "plain", "markdown", "dialogue", "srt", "vtt", "cues", "ssml", "lines", "epub"
+    "plain", "markdown", "dialogue", "srt", "vtt", "ass", "cues", "ssml", "lines", "epub"
 ]
 SoundName = Literal["m4b", "m4a", "mp3", "flac", "opus", "wav"]
 SubtitleName = Literal["srt", "vtt", "ass", "lrc", "json"]
@@ -109,7 +109,7 @@ class ScriptForm(ScriptOptionsBody):
     """``POST /v1/audio/scripts`` as a form: objects are given as JSON."""
 
     file: bytes = Field(
-        description="The script: .txt, .md, .srt, .vtt, .ssml, .jsonl or .epub.",
+        description="The script: .txt, .md, .srt, .vtt, .ass, .ssml, .jsonl or .epub.",
         json_schema_extra={"format": "binary"},
     )
 

@@ -19,7 +19,7 @@ from ..errors import BadRequestError
 from ..requests import parse_lexicon
 
 # Names of the formats of subtitles, which are one format here.
-_CUES = ("srt", "vtt")
+_CUES = ("srt", "vtt", "ass")
 _MOST_ROLES = 1000
 SCRIPT_FORMAT_NAMES = (*SCRIPT_FORMATS, *_CUES)
 """Values of the option ``format``."""

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+_LONGEST_TITLE = 200  # to which others are added
+
 
 @dataclass(frozen=True)
 class Start:
@@ -102,6 +104,6 @@ def letters_of(title: str) -> str:
 
 
 def _both(first: str, second: str) -> str:
-    if not first or not second or same_title(first, second):
+    if not first or not second or same_title(first, second) or len(first) > _LONGEST_TITLE:
         return first or second
     return f"{first}: {second}"

@@ -18,7 +18,7 @@ from .chapters import (
 )
 from .cover import NO_PICTURE, is_picture
 from .epub_contents import Entry, read_contents
-from .epub_flow import Flow, SettledNotes, notes_of, settle_notes, text_of
+from .epub_flow import Flow, notes_of, settle_notes, text_of
 from .epub_package import Package, read_package
 from .gutenberg import work_in
 from .html_blocks import blocks_of
@@ -58,9 +58,14 @@ def read_epub(
         cover = _cover(archive, package.cover, warnings)
     settled = settle_notes(flow)
     _silence_frame(flow)
-    starts = _starts(flow, package, entries, name, warnings)
+    said = [
+        ("", ()) if block.is_silent else text_of(block, settled.marks[number])
+        for number, block in enumerate(flow.blocks)
+    ]
+    is_spoken = [bool(text.strip()) for text, _ in said]
+    starts = _starts(flow, is_spoken, package, entries, name, warnings)
     chapters = _chapters_of_blocks(starts, len(flow.blocks))
-    texts = list(_texts(flow, settled, chapters, name))
+    texts = list(_texts(flow, said, chapters, name))
     told = dict(notes_of(flow, settled, chapters, name))
     lines = tuple(with_notes(texts, told, notes))
     if not lines:
@@ -70,7 +75,10 @@ def read_epub(
 
 
 def _texts(
-    flow: Flow, settled: SettledNotes, chapters: Sequence[int], name: str
+    flow: Flow,
+    said: Sequence[tuple[str, tuple[tuple[int, str], ...]]],
+    chapters: Sequence[int],
+    name: str,
 ) -> Iterator[NotedText]:
     """Yield what is spoken, with a pause between two scenes of a chapter."""
     chapter, scene = -1, None
@@ -78,10 +86,8 @@ def _texts(
         place = Place(f"{name}/{flow.members[number]}", block.line)
         if block.is_break:
             scene = place
-        if not block.text or block.is_silent:
-            continue
-        text, marks = text_of(block, settled.marks[number])
-        if not text:
+        text, marks = said[number]
+        if not text.strip():
             continue
         if scene is not None and chapter == chapters[number]:
             yield NotedText(Line("", pause=_SCENE_PAUSE, chapter=chapter, place=scene))
@@ -154,10 +160,14 @@ def _silence_frame(flow: Flow) -> None:
 
 
 def _starts(
-    flow: Flow, package: Package, entries: Sequence[Entry], name: str, warnings: list[str]
+    flow: Flow,
+    is_spoken: Sequence[bool],
+    package: Package,
+    entries: Sequence[Entry],
+    name: str,
+    warnings: list[str],
 ) -> list[Start]:
     """Return the chapters that have a text; the first one begins with the first text."""
-    is_spoken = [bool(block.text) and not block.is_silent for block in flow.blocks]
     headings = [
         Heading(number, block.text.replace(MARK, ""), block.level)
         for number, block in enumerate(flow.blocks)

@@ -351,7 +351,10 @@ class _Walker:
 def _is_in_cell(element: _Element) -> bool:
     """Return whether an element is the only one in a cell of a table, which is a part of a row."""
     parent = element.getparent()
-    return parent is not None and len(parent) == 1 and tag_of(parent) in ("td", "th")
+    if parent is None or tag_of(parent) not in ("td", "th"):
+        return False
+    # The number of children would be counted anew for each of them.
+    return element.getprevious() is None and element.getnext() is None
 
 
 def _ids(element: _Element, tag: str) -> tuple[str, ...]:

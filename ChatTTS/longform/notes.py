@@ -18,6 +18,7 @@ NOTES: tuple[Notes, ...] = ("skip", "end", "inline")
 MARK = "\0"
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’)）」』\]]{0,3}(?=\s|$|[\u3400-\u9fff])")
 # Powers of ten and of units stay: their signs stand after a digit or a short word.
+_SENTENCE_ENDS = tuple(".!?…。！？")
 _SUPERSCRIPT = re.compile(
     r"(?:(?<=[.,;:!?…\"'”’)\]。，；：！？」』）])|(?<=[^\W\d_]{4}))[⁰¹²³⁴-⁹]{1,3}(?![⁰¹²³⁴-⁹\w])"
 )
@@ -108,9 +109,17 @@ def _inline(noted: NotedText, left: dict[str, Note]) -> Iterator[Line]:
     """Yield a paragraph in parts, each followed by the notes that it marks."""
     line, begin = noted.line, 0
     cuts: dict[int, list[str]] = {}
+    end = -1
     for offset, key in noted.marks:
-        if key in left:
-            cuts.setdefault(_end_of_sentence(line.text, offset), []).append(key)
+        if key not in left:
+            continue
+        if _is_behind_sentence(line.text, offset):
+            cuts.setdefault(offset, []).append(key)
+            continue
+        if end < offset:  # each part of the text is searched once
+            found = _SENTENCE_END.search(line.text, offset)
+            end = len(line.text) if found is None else found.end()
+        cuts.setdefault(end, []).append(key)
     for end, keys in sorted(cuts.items()):
         text = line.text[begin:end].strip()
         if text:
@@ -126,17 +135,10 @@ def _inline(noted: NotedText, left: dict[str, Note]) -> Iterator[Line]:
         yield replace(line, text=rest) if cuts else line
 
 
-def _end_of_sentence(text: str, offset: int) -> int:
-    """Return where the sentence ends in which a mark stands, or behind which it stands."""
-    before = text[max(0, offset - 5) : offset].rstrip()
-    if offset == len(text) or (before and _SENTENCE_END.search(before) and _ends(before)):
-        return offset
-    found = _SENTENCE_END.search(text, offset)
-    return len(text) if found is None else found.end()
-
-
-def _ends(before: str) -> bool:
-    return before.rstrip("\"'”’)）」』]")[-1:] in tuple(".!?…。！？")
+def _is_behind_sentence(text: str, offset: int) -> bool:
+    """Return whether a mark stands right behind a sentence."""
+    before = text[max(0, offset - 5) : offset].rstrip().rstrip("\"'”’)）」』]")
+    return offset == len(text) or before.endswith(_SENTENCE_ENDS)
 
 
 def _spoken(note: Note, chapter: int, join: Join) -> Iterator[Line]:

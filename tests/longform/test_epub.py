@@ -124,6 +124,16 @@ def test_a_file_that_is_no_archive_or_cut_off(tmp_path: Path) -> None:
             read_script(path)
 
 
+def test_a_file_before_the_beginning_of_the_archive_is_damage(tmp_path: Path) -> None:
+    path = book(tmp_path)
+    data = bytearray(path.read_bytes())
+    (place,) = struct.unpack_from("<I", data, len(data) - 6)
+    struct.pack_into("<I", data, len(data) - 6, place + 20_000)
+    path.write_bytes(data)
+    with pytest.raises(ScriptError, match="the EPUB is damaged"):
+        read_script(path)
+
+
 def test_a_zip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "_MOST_BYTES", 1 << 20)
     bomb = b"<html><body><p>" + b"a" * (3 << 20)

@@ -116,3 +116,10 @@ def test_lines_of_prose_begin_no_chapters(text: str) -> None:
 def test_raised_numbers_after_words_are_marks_and_powers_are_not() -> None:
     (line,) = parse_script("It left.¹ 5 m² is x² of land.", "a.txt", "plain").lines
     assert line.text == "It left. 5 m² is x² of land."
+
+
+def test_many_marks_in_one_paragraph_are_searched_once() -> None:
+    text = "a[1]" * 20_000 + "\n\n[1] The note."
+    lines = parse_script(text, "a", "plain", "inline").lines
+    assert sum(len(line.text) for line in lines[:-1]) == 20_000
+    assert lines[-1].text == "Note: The note."

@@ -28,7 +28,7 @@ class _Counts:
 
     Attributes:
         letters: all of them, and ``linked`` those in links to parts of the book.
-        named: links to what the contents name, and to pages.
+        named: links with the number of a page to what the contents name, or to a page.
         run: the last children that are links alone.
     """
 
@@ -42,18 +42,21 @@ class _Counts:
 
     @property
     def is_row_of_links(self) -> bool:
-        is_short = self.letters <= _LONGEST_ROW * max(1, self.links)
-        is_mostly = self.linked >= _MOST_OF_ROW * self.letters
-        return is_short and bool(self.named or (self.links and is_mostly))
+        has_page = self.named > 0 and self.letters <= _LONGEST_ROW
+        return has_page or self.is_mostly_links
+
+    @property
+    def is_mostly_links(self) -> bool:
+        return self.links > 0 and self.linked >= _MOST_OF_ROW * self.letters
 
 
 def lists_of_links(root: _Element, targets: frozenset[str]) -> set[_Element]:
     """Return the elements that list links to parts of the book, and no text.
 
     Args:
-        targets: references of the table of contents, as the document would write them. A link to
-            one of them, or to a page, makes its whole row one of links; any other link must be
-            most of its row.
+        targets: references of the table of contents, as the document would write them. The number
+            of a page that leads to one of them, or to a page, makes its whole row one of links;
+            any other link must be most of its row.
     """
     found: set[_Element] = set()
     open_ones = [_Counts()]
@@ -66,7 +69,7 @@ def lists_of_links(root: _Element, targets: frozenset[str]) -> set[_Element]:
         if tag == "a":
             _count_link(element, counts, targets)
         is_list = counts.link_rows >= max(_LEAST, _MOST_OF_LIST * counts.rows)
-        is_row = counts.links >= _LEAST and counts.is_row_of_links
+        is_row = counts.links >= _LEAST and counts.is_mostly_links
         if (tag in _LISTS and is_list) or (tag in _ROWS and is_row):
             found.add(element)
         _end_run(counts, found)
@@ -78,9 +81,11 @@ def _count_link(element: _Element, counts: _Counts, targets: frozenset[str]) -> 
     reference = (element.get("href") or "")[:_LONGEST_ROW]
     if not reference or _SCHEME.match(reference) or not counts.letters:
         return
-    is_named = reference in targets or _PAGE.search(reference) is not None
-    text = "".join(element.itertext())[:_LONGEST_ROW] if counts.letters <= _LONGEST_ROW else ""
-    if is_named or (text and not _LABEL.fullmatch(text.strip())):
+    is_short = counts.letters <= _LONGEST_ROW
+    text = "".join(element.itertext())[:_LONGEST_ROW].strip() if is_short else ""
+    is_label = _LABEL.fullmatch(text) is not None
+    is_named = is_label and (reference in targets or _PAGE.search(reference) is not None)
+    if is_named or (text and not is_label):
         counts.links, counts.named, counts.linked = 1, int(is_named), counts.letters
 
 

@@ -90,6 +90,9 @@ def test_tables_of_contents_in_the_text_are_left_out(body: str) -> None:
 def test_prose_with_links_is_spoken() -> None:
     prose = "".join(f'<li>The wolf <a href="#a{n}">left</a> the valley.</li>' for n in range(5))
     assert len(texts_of(f"<ul>{prose}</ul>")) == 5
+    documents = {"a.xhtml": f"<div>{prose.replace('#a', 'b.xhtml#a')}</div>", "b.xhtml": "<p>b</p>"}
+    nav = entry("A", "a.xhtml") + "".join(entry("B", f"b.xhtml#a{n}") for n in range(5))
+    assert len(read_script_bytes(epub(documents, nav=nav), "b.epub").lines) == 6
 
 
 # What marks, and what is marked, as programs write it: mark, note.

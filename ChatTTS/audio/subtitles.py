@@ -26,6 +26,7 @@ _PHRASE_END = re.compile(r"[,;:—–，；：、][\"'”’)）」』]*$")
 # Marks that stay with the word behind them; straight quotes do where a space is before them.
 _OPENING = "“‘([{<（《【「『"
 _QUOTES = "\"'"
+_PARAGRAPH = re.compile(r"\n[^\S\n]{0,99}\n")
 _HAN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 
@@ -66,6 +67,7 @@ class _Token:
     start: float
     end: float
     is_joined: bool  # to the token before it, without a space
+    begins: bool = False  # a paragraph
 
 
 def subtitle_format(path: StrPath) -> str:
@@ -121,7 +123,8 @@ def save_subtitles(path: StrPath, words: Sequence[TimedWord], text: str) -> Path
 def make_cues(words: Sequence[TimedWord], text: str) -> list[Cue]:
     """Return readable subtitles: at most two lines of 42 characters, for a second or longer.
 
-    A cue ends with a sentence, before a pause of a second, or else at the last phrase that fits.
+    A cue ends with a sentence or a paragraph (a blank line), before a pause of a second, or else at
+    the last phrase that fits.
     No two cues are shown at a time.
 
     Args:
@@ -153,7 +156,8 @@ def _tokens(words: Sequence[TimedWord], text: str) -> list[_Token]:
         while end < limit and not plain[end].isspace() and plain[end] not in _OPENING:
             end += 1
         joined = start > 0 and not plain[start - 1].isspace() and place > 0
-        tokens.append(_Token(plain[start:end], word.start, word.end, joined))
+        begins = place > 0 and _PARAGRAPH.search(plain, behind, start) is not None
+        tokens.append(_Token(plain[start:end], word.start, word.end, joined, begins))
         behind = end
     return tokens
 
@@ -172,6 +176,8 @@ def _parts(tokens: Sequence[_Token]) -> Iterator[list[_Token]]:
 
 def _ends(part: Sequence[_Token], token: _Token) -> bool:
     """Return whether a cue ends before a token, whatever fits."""
+    if token.begins:
+        return True
     if token.start - part[-1].end >= _PAUSE_SECONDS:
         return True
     is_long = part[-1].end - part[0].start >= _LEAST_SECONDS

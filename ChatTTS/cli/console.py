@@ -54,6 +54,11 @@ class Console:
             traceback.print_exc()
 
 
+def counted(count: int, name: str) -> str:
+    """Return a count with its noun: "1 chapter", "2 chapters"."""
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
+
+
 def print_error(message: str) -> None:
     """Print a message as one line, even if it has line breaks or a terminal's control codes."""
     print("chattts:", printable(" ".join(message.split())), file=sys.stderr, flush=True)

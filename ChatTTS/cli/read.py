@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ChatTTSError, ConfigError
-from .console import Console, UsageError, warn
+from .console import Console, UsageError, counted, warn
 from .model import choose_model, load_chat
 from .options import (
     Commands,
@@ -35,6 +35,7 @@ Speak a book, a dialogue, subtitles or SSML as one work, with its voices, pauses
   chattts read play.txt -o play.opus --voices roles.toml
   chattts read film.srt -o film.wav                each cue at its time
   chattts read talk.ssml -o talk.flac --strict     an unknown element is an error
+  chattts read book.epub --plan                    chapters, minutes and texts; nothing is spoken
   chattts read book.epub -o book.m4b --subtitles book.vtt --loudness audiobook
 
 Every line is kept in a folder beside the output while it is spoken. A run that was stopped goes on
@@ -48,7 +49,9 @@ _FORMATS = ("plain", "markdown", "dialogue", "cues", "ssml", "lines", "epub")
 def add_to(commands: Commands) -> None:
     parser = add_command(commands, "read", run, "speak a book or a script as one work", _DETAILS)
     parser.add_argument(
-        "script", metavar="SCRIPT", help="the file: .txt, .md, .epub, .srt, .vtt, .ssml or .jsonl"
+        "script",
+        metavar="SCRIPT",
+        help="the file: .txt, .md, .epub, .srt, .vtt, .ass, .ssml or .jsonl",
     )
     _add_script_options(parser)
     _add_output_options(parser)
@@ -70,6 +73,18 @@ def _add_script_options(parser: Parser) -> None:
         "--from", dest="first", metavar="CHAPTER", help="begin with this chapter: number or title"
     )
     group.add_argument("--to", dest="last", metavar="CHAPTER", help="end with this chapter")
+    group.add_argument(
+        "--notes",
+        choices=("skip", "end", "inline"),
+        default="skip",
+        help="speak footnotes and endnotes at the end of their chapter, or inline, after the "
+        "sentence; default: skip",
+    )
+    group.add_argument(
+        "--plan",
+        action="store_true",
+        help="print what would be spoken, chapter by chapter, with the minutes expected",
+    )
     group.add_argument(
         "--voices",
         metavar="FILE",
@@ -98,9 +113,8 @@ def _add_output_options(parser: Parser) -> None:
     group.add_argument(
         "-o",
         "--out",
-        required=True,
         metavar="FILE",
-        help="sound file: .m4b, .m4a, .mp3, .opus, .flac or .wav",
+        help="sound file: .m4b, .m4a, .mp3, .opus, .flac or .wav; required without --plan",
     )
     group.add_argument(
         "--loudness",
@@ -126,6 +140,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     """Read; return the exit status."""
     from ..longform.sound_file import check_sound_file
 
+    if args.plan:
+        return _print_plan(args)
+    if args.out is None:
+        raise UsageError("-o/--out is required: the file of the sound; or --plan")
     out = Path(args.out)
     check_sound_file(out)
     if args.subtitles is not None:
@@ -141,15 +159,28 @@ def run(args: argparse.Namespace, console: Console) -> int:
     chat = load_chat(choice, args, console)
     folder = Path(args.resume_folder or f"{out}.parts")
     with chat.read(script, settings, folder=folder) as recording:
-        if recording.lines_kept:
-            console.note(f"{recording.lines_kept} lines of {folder} are used again")
+        if kept := recording.lines_kept:
+            are = "is" if kept == 1 else "are"
+            console.note(f"{counted(kept, 'line')} of {folder} {are} used again")
         try:
             _save(recording, args, loudness, console)
         except (ChatTTSError, KeyboardInterrupt):
-            console.note(f"{recording.lines_kept} lines are kept in {folder} for the next run")
+            kept = recording.lines_kept
+            are = "is" if kept == 1 else "are"
+            console.note(f"{counted(kept, 'line')} {are} kept in {folder} for the next run")
             raise
         if not args.keep:
             recording.remove_kept()
+    return 0
+
+
+def _print_plan(args: argparse.Namespace) -> int:
+    """Print what would be spoken; no model is loaded."""
+    from .read_plan import plan_of
+
+    settings = _settings(args)
+    for line in plan_of(_script(args), settings):
+        print(line)
     return 0
 
 
@@ -161,7 +192,7 @@ def _script(args: argparse.Namespace) -> Script:
     """Return the script, or the chapters of it that are asked for."""
     from ..longform.files import read_script
 
-    script = read_script(args.script, args.format)
+    script = read_script(args.script, args.format, args.notes)
     for warning in script.warnings:
         if not args.strict:
             warn(warning)
@@ -243,6 +274,9 @@ def _save(
         recording.save(args.out, loudness, subtitles=args.subtitles, heard=heard)
     minutes, seconds = divmod(round(end / SAMPLE_RATE), 60)
     chapters = len({line.chapter for line in lines})
-    console.note(f"{args.out}: {minutes} min {seconds} s, {chapters} chapters, {len(lines)} lines")
+    console.note(
+        f"{args.out}: {minutes} min {seconds} s, {counted(chapters, 'chapter')}, "
+        f"{counted(len(lines), 'line')}"
+    )
     if args.subtitles is not None:
         console.note(f"subtitles in {args.subtitles}")

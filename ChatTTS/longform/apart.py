@@ -57,6 +57,7 @@ class Reading:
         line_characters: characters of a line.
         characters: of all lines.
         seconds: of the speech, as it is estimated.
+        notes: where notes are spoken, as :func:`.files.read_script` takes it.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Reading:
     line_characters: int
     characters: int
     seconds: float
+    notes: str = "skip"
 
 
 def read_apart(data: bytes, reading: Reading) -> Script:
@@ -112,7 +114,7 @@ def read_apart(data: bytes, reading: Reading) -> Script:
 def read_bounded(data: bytes, reading: Reading) -> Script:
     """Return a script; raises as :func:`read_apart`."""
     name = reading.name
-    script = read_script_bytes(data, name, reading.format, reading.most)
+    script = read_script_bytes(data, name, reading.format, reading.most, reading.notes)
     if reading.strict:
         script.check_strict()
     script = expanded(script.between(reading.first, reading.last), reading.line_characters)

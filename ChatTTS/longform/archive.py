@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 import zlib
 from pathlib import Path
@@ -38,7 +39,13 @@ class Archive:
             self._zip = zipfile.ZipFile(source)
         except OSError as error:
             raise ScriptError(f"{name} cannot be read: {error.strerror or error}") from error
-        except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        except (
+            zipfile.BadZipFile,
+            ValueError,
+            NotImplementedError,
+            OverflowError,
+            struct.error,
+        ) as error:
             raise ScriptError(f"{name}: the EPUB is damaged ({error})") from error
         if len(self._zip.namelist()) > _MOST_MEMBERS:
             self._zip.close()
@@ -68,6 +75,8 @@ class Archive:
                             "is too much here (a zip bomb?)"
                         )
                     parts.append(block)
+        except ScriptError:
+            raise
         except KeyError as error:
             raise ScriptError(f"{self.name}: the EPUB has no file {member}") from error
         except (
@@ -77,6 +86,9 @@ class Archive:
             OSError,
             RuntimeError,  # an encrypted member
             NotImplementedError,
+            ValueError,  # a place before the beginning of the file
+            OverflowError,
+            struct.error,
         ) as error:
             raise ScriptError(f"{self.name}/{member}: the EPUB is damaged ({error})") from error
         self._left -= size

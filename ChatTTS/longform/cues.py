@@ -1,23 +1,40 @@
-"""Read SRT and WebVTT: each cue is a line at its time."""
+"""Read SRT, WebVTT and ASS: each cue is a line at its time."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 
-from .plain import unwrapped
 from .script import LONGEST_WORK, Join, Line, Place, Script, ScriptError
+from .spaces import unwrapped
 
 _TIMING = re.compile(
     r"^[ \t]{0,9}(?:\d{1,9}:)?\d{1,9}:\d{1,9}[.,]\d{1,9}[ \t]{0,9}-->", re.MULTILINE
 )
+_INNER_TIME = re.compile(r"<(?:\d{1,9}:)?\d{1,9}:\d{1,9}\.\d{1,9}>")
+_EVENT = re.compile(r"^[ \t]{0,9}(?:Dialogue|Comment):", re.MULTILINE)
+_BEGINNING = 1000
 _VOICE = re.compile(r"<v(?:\.[\w.-]{0,200})?\s{1,9}([^<>]{1,200})>")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|\{\\[^{}]*\}")
+
+
+@dataclass(frozen=True)
+class _Cue:
+    """A cue; its times are in milliseconds."""
+
+    start: int
+    end: int
+    text: str
+    name: str
+    place: Place
 
 
 def read_cues(text: str, name: str) -> Script:
     """Return a line for each cue, which begins at its time and ends before the next cue.
 
-    ``<v Anna>`` of WebVTT names the voice.
+    ``<v Anna>`` of WebVTT and the name of a line of ASS are the voice. Comments and drawings of ASS
+    are left out. Captions that YouTube makes show each line twice while they roll; it is spoken
+    once.
 
     Raises:
         ScriptError: the file is damaged, or a cue begins before the end of the cue before it.
@@ -28,47 +45,93 @@ def read_cues(text: str, name: str) -> Script:
         raise ScriptError(
             f"{name}: subtitles need pysubs2: pip install 'chattts-velocity[longform]'"
         ) from error
-    kind = "vtt" if text.lstrip("\ufeff").lstrip().startswith("WEBVTT") else "srt"
+    text = text.lstrip("\ufeff")
+    kind = _kind(text)
+    rolls = kind == "vtt" and _INNER_TIME.search(text) is not None
+    if kind == "vtt":
+        text = _INNER_TIME.sub("", text)
     try:
         events = list(pysubs2.SSAFile.from_string(text, kind, keep_unknown_html_tags=True).events)
-    except (pysubs2.exceptions.Pysubs2Error, ValueError) as error:
+    except (pysubs2.exceptions.Pysubs2Error, ValueError, KeyError, IndexError) as error:
         raise ScriptError(f"{name}: no subtitles can be read in it ({error})") from error
     starts, number, counted = [], 1, 0
-    for found in _TIMING.finditer(text):
+    for found in (_EVENT if kind == "ass" else _TIMING).finditer(text):
         number += text.count("\n", counted, found.start())
         counted = found.start()
         starts.append(number)
     if len(starts) != len(events):
         where = f"{len(starts)} times, {len(events)} cues"
         raise ScriptError(f"{name}: the subtitles are damaged ({where})")
+    cues = [
+        _Cue(
+            event.start,
+            event.end,
+            event.text.replace("\\N", "\n").replace("\\n", "\n").replace("\\h", " "),
+            event.name if kind == "ass" else "",
+            Place(name, line),
+        )
+        for event, line in zip(events, starts, strict=True)
+        if not event.is_comment and not (kind == "ass" and event.is_drawing)
+    ]
+    cues.sort(key=lambda cue: cue.start)
+    return _script(_unrolled(cues) if rolls else cues)
+
+
+def _kind(text: str) -> str:
+    beginning = text[:_BEGINNING].lstrip()
+    if beginning.startswith("WEBVTT"):
+        return "vtt"
+    return "ass" if beginning.startswith(("[Script Info]", "[Events]", "[V4")) else "srt"
+
+
+def _unrolled(cues: list[_Cue]) -> list[_Cue]:
+    """Return cues without the lines that the cue before shows already."""
+    kept: list[_Cue] = []
+    before: list[str] = []
+    for cue in cues:
+        lines = [line for line in (_plain(part) for part in cue.text.split("\n")) if line]
+        new = lines
+        if before and lines[:1] == before[-1:]:
+            new = lines[1:]
+        elif lines == before:
+            new = []
+        if new:
+            kept.append(replace(cue, text="\n".join(new)))
+        before = lines or before
+    return kept
+
+
+def _plain(text: str) -> str:
+    return unwrapped(_TAG.sub("", text))
+
+
+def _script(cues: list[_Cue]) -> Script:
     lines: list[Line] = []
     end = 0
-    for number, (event, line) in enumerate(zip(events, starts, strict=True)):
-        place = Place(name, line)
-        if event.end > 1000 * LONGEST_WORK:
-            raise place.error("the cue is later than a day after the beginning")
-        if event.end <= event.start:
-            raise place.error("the cue ends before it begins")
-        if event.start < end:
-            raise place.error(
-                f"the cue begins at {event.start / 1000:g} s, before the end of the cue before it "
+    for number, cue in enumerate(cues):
+        if cue.end > 1000 * LONGEST_WORK:
+            raise cue.place.error("the cue is later than a day after the beginning")
+        if cue.end <= cue.start:
+            raise cue.place.error("the cue ends before it begins")
+        if cue.start < end:
+            raise cue.place.error(
+                f"the cue begins at {cue.start / 1000:g} s, before the end of the cue before it "
                 f"({end / 1000:g} s)"
             )
-        end = event.end
-        later = [other.start for other in events[number + 1 : number + 2]]
-        written = event.text.replace("\\N", "\n").replace("\\n", "\n")
-        voice = _VOICE.search(written)
-        spoken = unwrapped(_TAG.sub("", written))
+        end = cue.end
+        later = [other.start for other in cues[number + 1 : number + 2]]
+        voice = _VOICE.search(cue.text)
+        spoken = _plain(cue.text)
         if spoken:
             lines.append(
                 Line(
                     spoken,
-                    voice=None if voice is None else voice[1].strip(),
+                    voice=voice[1].strip() if voice is not None else cue.name.strip() or None,
                     pause=0.0,
                     join=Join.NONE,
-                    at=event.start / 1000,
-                    room=((later or [event.end])[0] - event.start) / 1000,
-                    place=place,
+                    at=cue.start / 1000,
+                    room=((later or [cue.end])[0] - cue.start) / 1000,
+                    place=cue.place,
                 )
             )
     return Script(tuple(lines))

@@ -1,234 +1,237 @@
-"""Read EPUB 2 and 3: the documents of the spine, with titles of chapters and the cover."""
+"""Read EPUB 2 and 3: the text in the order of the spine, with the chapters of the contents."""
 
 from __future__ import annotations
 
-import posixpath
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
-from urllib.parse import unquote
+from typing import BinaryIO
 
 from .archive import Archive
+from .chapters import (
+    Heading,
+    Start,
+    joined_starts,
+    letters_of,
+    same_title,
+    spoken_starts,
+    starts_of_headings,
+)
 from .cover import NO_PICTURE, is_picture
-from .plain import unwrapped
+from .epub_contents import Entry, read_contents
+from .epub_flow import Flow, notes_of, settle_notes, text_of
+from .epub_package import Package, read_package
+from .gutenberg import work_in
+from .html_blocks import blocks_of
+from .notes import MARK, NotedText, Notes, with_notes
 from .script import Join, Line, Place, Script, ScriptError, check_count
-from .untrusted_xml import parse_html, parse_xml, tag_of
+from .untrusted_xml import parse_html
 
-if TYPE_CHECKING:
-    from lxml.etree import _Element
-
-_CONTAINER = "META-INF/container.xml"
-_ENCRYPTION = "META-INF/encryption.xml"
-_HTML = ("application/xhtml+xml", "text/html")
-_BLOCKS = frozenset(
-    (
-        *("p", "h1", "h2", "h3", "h4", "h5", "h6", "li", "blockquote", "div", "td", "th", "dt"),
-        *("dd", "tr", "ul", "ol", "table", "section", "article", "figure", "figcaption", "pre"),
-        *("header", "footer", "main", "body", "hr", "address", "caption"),
-    )
-)
-_SKIPPED = frozenset(
-    ("script", "style", "head", "nav", "svg", "math", "audio", "video", "rt", "rp")
-)
-_NOTES = re.compile(r"\b(pagebreak|noteref|footnote|endnote|rearnote)\b")
+# The pause of a border between two scenes, in seconds.
+_SCENE_PAUSE = 1.5
+# Contents of a single entry, such as "Start", say nothing of a book with headings.
+_FEW = 2
+_NEAR = 20  # blocks between an anchor and the heading that it belongs to
 
 
-@dataclass(frozen=True)
-class _Package:
-    """The package document: the files in order, and what is known of the book."""
+def read_epub(
+    source: Path | BinaryIO, name: str, most: int | None = None, notes: Notes = "skip"
+) -> Script:
+    """Return the chapters of a book.
 
-    documents: tuple[str, ...]
-    toc: str | None
-    cover: str | None
-    title: str
-    author: str
-
-
-def read_epub(source: Path | BinaryIO, name: str, most: int | None = None) -> Script:
-    """Return the chapters of a book; a document that the contents do not name goes on the last one.
+    Each entry of the contents is a chapter; a document that they do not name goes on the last one.
+    Without contents that can be used, the headings are the chapters.
 
     Args:
         source: the book's file, or an open one.
         name: of the book, for messages.
         most: bytes of all its files that are read; see :class:`.archive.Archive`.
+        notes: where footnotes and endnotes are spoken.
 
     Raises:
         ScriptError: the file is damaged, protected, or beyond the bounds of :class:`Archive`.
     """
+    warnings: list[str] = []
     with Archive(source, name, most) as archive:
-        package = _package(archive)
-        _check_protection(archive, package)
-        titles = _titles(archive, package.toc)
-        lines: list[Line] = []
-        chapters: list[str] = []
-        warnings: list[str] = []
-        for document in package.documents:
-            member = f"{archive.name}/{document}"
-            root = parse_html(archive.read(document), member)
-            blocks = list(_blocks(root))
-            if not blocks:
-                continue
-            title = titles.get(document)
-            if title is not None or not chapters:
-                chapters.append(title or _heading(root) or package.title)
-            check_count(len(lines) + len(blocks), Place(member))
-            lines += (
-                Line(
-                    text,
-                    chapter=len(chapters) - 1,
-                    join=Join.PARAGRAPH,
-                    place=Place(member, line),
-                )
-                for text, line in blocks
-            )
+        package = read_package(archive)
+        entries = _entries(archive, package, warnings)
+        flow = _flow(archive, package, entries, warnings)
         cover = _cover(archive, package.cover, warnings)
+    settled = settle_notes(flow)
+    _silence_frame(flow)
+    said = [
+        ("", ()) if block.is_silent else text_of(block, settled.marks[number])
+        for number, block in enumerate(flow.blocks)
+    ]
+    is_spoken = [bool(text.strip()) for text, _ in said]
+    starts = _starts(flow, is_spoken, package, entries, name, warnings)
+    chapters = _chapters_of_blocks(starts, len(flow.blocks))
+    texts = list(_texts(flow, said, chapters, name))
+    told = dict(notes_of(flow, settled, chapters, name))
+    lines = tuple(with_notes(texts, told, notes))
     if not lines:
         raise ScriptError(f"{name}: the book has no text")
-    return Script(
-        tuple(lines), tuple(chapters), package.title, package.author, cover, tuple(warnings)
-    )
+    titles = tuple(start.title for start in starts)
+    return Script(lines, titles, package.title, package.author, cover, tuple(warnings))
 
 
-def _package(archive: Archive) -> _Package:
-    container = parse_xml(archive.read(_CONTAINER), f"{archive.name}/{_CONTAINER}")
-    found = next((e.get("full-path") for e in container.iter() if tag_of(e) == "rootfile"), None)
-    if not found:
-        raise ScriptError(f"{archive.name}/{_CONTAINER}: it names no package document")
-    folder = posixpath.dirname(found)
-    root = parse_xml(archive.read(found), f"{archive.name}/{found}")
-    items = {e.get("id"): e for e in root.iter() if tag_of(e) == "item"}
-    paths = {key: _path(folder, item.get("href")) for key, item in items.items()}
-    spine = [e.get("idref") for e in root.iter() if tag_of(e) == "itemref"]
-    missing = [key for key in spine if key not in items]
-    if missing:
-        raise ScriptError(
-            f"{archive.name}/{found}: the spine names an unknown file, {missing[0]!r}"
-        )
-    documents = [paths[key] for key in spine if items[key].get("media-type") in _HTML]
-    if not documents:
-        raise ScriptError(f"{archive.name}/{found}: the book names no text")
-
-    def with_property(name: str) -> str | None:
-        has = (k for k, i in items.items() if name in (i.get("properties") or "").split())
-        return next((paths[key] for key in has), None)
-
-    ncx = next(
-        (paths[k] for k, i in items.items() if i.get("media-type") == "application/x-dtbncx+xml"),
-        None,
-    )
-    named = next(
-        (e.get("content") for e in root.iter() if tag_of(e) == "meta" and e.get("name") == "cover"),
-        None,
-    )
-    texts = {
-        tag: next((unwrapped(e.text) for e in root.iter() if tag_of(e) == tag and e.text), "")
-        for tag in ("title", "creator")
-    }
-    return _Package(
-        tuple(dict.fromkeys(documents)),
-        with_property("nav") or ncx,
-        with_property("cover-image") or paths.get(named),
-        texts["title"],
-        texts["creator"],
-    )
-
-
-def _path(folder: str, reference: str | None) -> str:
-    """Return the member's name that a reference in a document of ``folder`` means."""
-    return posixpath.normpath(posixpath.join(folder, unquote((reference or "").partition("#")[0])))
-
-
-def _check_protection(archive: Archive, package: _Package) -> None:
-    if _ENCRYPTION not in archive:
-        return
-    root = parse_xml(archive.read(_ENCRYPTION), f"{archive.name}/{_ENCRYPTION}")
-    encrypted = {_path("", e.get("URI")) for e in root.iter() if tag_of(e) == "cipherreference"}
-    if encrypted & set(package.documents):  # fonts alone may be encrypted
-        raise ScriptError(f"{archive.name}: the book is protected (DRM), and cannot be read")
-
-
-def _titles(archive: Archive, toc: str | None) -> dict[str, str]:
-    """Return the title of each document that the table of contents names."""
-    if toc is None or toc not in archive:
-        return {}
-    folder, name = posixpath.dirname(toc), f"{archive.name}/{toc}"
-    titles: dict[str, str] = {}
-    if toc.endswith(".ncx"):
-        root = parse_xml(archive.read(toc), name)
-        for point in (e for e in root.iter() if tag_of(e) == "navpoint"):
-            text = next((e.text for e in point.iter() if tag_of(e) == "text" and e.text), "")
-            source = next((e.get("src") for e in point.iter() if tag_of(e) == "content"), None)
-            titles.setdefault(_path(folder, source), unwrapped(text))
-        return titles
-    root = parse_html(archive.read(toc), name)
-    lists = [e for e in root.iter() if tag_of(e) == "nav"]
-    for part in [e for e in lists if "toc" in (_type(e) or "toc")][:1]:
-        for link in (e for e in part.iter() if tag_of(e) == "a" and e.get("href")):
-            title = unwrapped("".join(link.itertext()))
-            titles.setdefault(_path(folder, link.get("href")), title)
-    return titles
-
-
-def _heading(root: _Element) -> str:
-    headings = (e for e in root.iter() if tag_of(e) in ("h1", "h2", "h3"))
-    return next((unwrapped("".join(e.itertext())) for e in headings), "")
-
-
-def _blocks(root: _Element) -> Iterator[tuple[str, int]]:
-    """Yield the text of each block and its line in the document."""
-    text: list[str] = []
-    line = 0
-    is_blank = True
-    for piece, place in _pieces(root):
-        if piece is None:
-            joined = unwrapped("".join(text))
-            if joined:
-                yield joined, line
-            text, is_blank = [], True
-        else:
-            line = place if is_blank else line
-            is_blank = is_blank and not piece.strip()
-            text.append(piece)
-    joined = unwrapped("".join(text))
-    if joined:
-        yield joined, line
-
-
-def _pieces(root: _Element) -> Iterator[tuple[str | None, int]]:
-    """Yield texts with their lines, and ``None`` where a block begins or ends.
-
-    It keeps a stack of its own, since a hostile document is nested deeper than Python's.
-    """
-    stack: list[tuple[_Element, bool]] = [(root, False)]
-    while stack:
-        element, is_left = stack.pop()
-        tag = tag_of(element)
-        line = int(element.sourceline or 0)
-        if not is_left:
-            if tag in _BLOCKS:
-                yield None, line
-            stack.append((element, True))
-            is_spoken = tag and tag not in _SKIPPED and not _NOTES.search(_type(element))
-            if is_spoken:
-                if tag == "br":
-                    yield "\n", line
-                if element.text:
-                    yield element.text, line
-                stack.extend((child, False) for child in reversed(element))
+def _texts(
+    flow: Flow,
+    said: Sequence[tuple[str, tuple[tuple[int, str], ...]]],
+    chapters: Sequence[int],
+    name: str,
+) -> Iterator[NotedText]:
+    """Yield what is spoken, with a pause between two scenes of a chapter."""
+    chapter, scene = -1, None
+    for number, block in enumerate(flow.blocks):
+        place = Place(f"{name}/{flow.members[number]}", block.line)
+        if block.is_break:
+            scene = place
+        text, marks = said[number]
+        if not text.strip():
             continue
-        if tag in _BLOCKS:
-            yield None, line
-        if element.tail and element is not root:
-            yield element.tail, line
+        if scene is not None and chapter == chapters[number]:
+            yield NotedText(Line("", pause=_SCENE_PAUSE, chapter=chapter, place=scene))
+        chapter, scene = chapters[number], None
+        join = Join.LINE if block.ends_line else Join.PARAGRAPH
+        yield NotedText(Line(text, chapter=chapter, join=join, place=place), marks)
 
 
-def _type(element: _Element) -> str:
-    """Return the value of ``epub:type``, whatever a parser calls it."""
-    return " ".join(
-        str(value) for name, value in element.attrib.items() if str(name).endswith(("type", "role"))
-    )
+def _chapters_of_blocks(starts: Sequence[Start], count: int) -> list[int]:
+    """Return the number of the chapter of each block."""
+    chapters: list[int] = []
+    ends = [start.position for start in starts[1:]] + [count]
+    for number, end in enumerate(ends):
+        chapters += [number] * (end - len(chapters))
+    return chapters
+
+
+def _entries(archive: Archive, package: Package, warnings: list[str]) -> list[Entry]:
+    """Return the entries of the first contents that lead somewhere; none without such ones."""
+    documents = frozenset(package.documents)
+    for member in package.contents:
+        try:
+            found = read_contents(archive, member)
+        except ScriptError as error:
+            warnings.append(f"{error}; the contents are left out")
+            continue
+        if any(entry.member in documents for entry in found):
+            return found
+    return []
+
+
+def _flow(
+    archive: Archive, package: Package, entries: Sequence[Entry], warnings: list[str]
+) -> Flow:
+    flow = Flow()
+    borders: dict[str, set[str]] = {}
+    for entry in entries:
+        borders.setdefault(entry.member, set()).add(entry.fragment)
+    links = frozenset(_references(entries))
+    for member in package.documents:
+        place = f"{archive.name}/{member}"
+        root = parse_html(archive.read(member), place)
+        found = blocks_of(root, frozenset(borders.get(member, ())) - {""}, links)
+        check_count(len(flow.blocks) + len(found.blocks), Place(place))
+        for kind, lines in found.left_out.items():
+            count = f"{len(lines)} {kind}s are" if len(lines) > 1 else f"a {kind} is"
+            warnings.append(f"{Place(place, lines[0])}: {count} left out")
+        if member in package.aside and member not in borders:
+            for block in found.blocks:
+                block.is_silent = True
+        flow.add(member, found)
+    return flow
+
+
+def _references(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield the ways in which documents write the targets of the contents."""
+    for entry in entries:
+        fragment = f"#{entry.fragment}" if entry.fragment else ""
+        yield entry.member.rpartition("/")[2] + fragment
+        yield entry.member + fragment
+        if fragment:
+            yield fragment
+
+
+def _silence_frame(flow: Flow) -> None:
+    """Silence the header and the licence of Project Gutenberg, where they are paragraphs."""
+    work = work_in([block.text for block in flow.blocks])
+    for number, block in enumerate(flow.blocks):
+        block.is_silent = block.is_silent or number not in work
+
+
+def _starts(
+    flow: Flow,
+    is_spoken: Sequence[bool],
+    package: Package,
+    entries: Sequence[Entry],
+    name: str,
+    warnings: list[str],
+) -> list[Start]:
+    """Return the chapters that have a text; the first one begins with the first text."""
+    headings = [
+        Heading(number, block.text.replace(MARK, ""), block.level)
+        for number, block in enumerate(flow.blocks)
+        if block.level and is_spoken[number]
+    ]
+    finder = _StartFinder(flow, headings, name, warnings)
+    found = filter(None, map(finder.start, entries))
+    starts = spoken_starts(joined_starts(found), is_spoken)
+    if len(starts) < _FEW:
+        by_heading = spoken_starts(starts_of_headings(headings), is_spoken)
+        starts = by_heading if len(by_heading) > len(starts) else starts
+    first = is_spoken.index(True) if True in is_spoken else 0
+    end = starts[0].position if starts else len(flow.blocks)
+    if first < end:
+        own = (each.title for each in headings if each.position < end)
+        starts.insert(0, Start(0, next(own, package.title)))
+    return starts
+
+
+class _StartFinder:
+    """Finds where the entries of the contents lead."""
+
+    def __init__(
+        self, flow: Flow, headings: Sequence[Heading], name: str, warnings: list[str]
+    ) -> None:
+        self._flow, self._name, self._warnings = flow, name, warnings
+        self._named: dict[tuple[str, str], int] = {}
+        self._first: dict[str, str] = {}
+        for each in headings:
+            member = flow.members[each.position]
+            self._named.setdefault((member, letters_of(each.title)), each.position)
+            self._first.setdefault(member, each.title)
+
+    def start(self, entry: Entry) -> Start | None:
+        """Return the start of a chapter; ``None``, with a warning, if its document is none."""
+        begin = self._flow.begins.get(entry.member)
+        where = f"{entry.member}#{entry.fragment}" if entry.fragment else entry.member
+        if begin is None:
+            self._warn(entry, where)
+            return None
+        if not entry.fragment:
+            title = entry.title or self._first.get(entry.member, "")
+            return Start(begin + 1, title, entry.depth)
+        position = self._flow.anchors.get((entry.member, entry.fragment), (0, 0))[0]
+        if not position:
+            self._warn(entry, where)
+            named = self._named.get((entry.member, letters_of(entry.title)))
+            return Start(begin + 1 if named is None else named, entry.title, entry.depth)
+        return Start(self._with_heading(position, begin, entry), entry.title, entry.depth)
+
+    def _with_heading(self, position: int, begin: int, entry: Entry) -> int:
+        """Return the place of the heading of an entry, if it stands right before ``position``."""
+        blocks = self._flow.blocks
+        for before in range(position - 1, max(begin, position - _NEAR), -1):
+            if blocks[before].text:
+                is_own = blocks[before].level and same_title(blocks[before].text, entry.title)
+                return before if is_own else position
+        return position
+
+    def _warn(self, entry: Entry, where: str) -> None:
+        self._warnings.append(
+            f"{self._name}: the contents name {entry.title!r} at {where}, which the book does not "
+            "have"
+        )
 
 
 def _cover(archive: Archive, member: str | None, warnings: list[str]) -> bytes | None:

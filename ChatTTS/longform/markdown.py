@@ -6,20 +6,24 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .plain import unwrapped
+from .notes import MARK, Note, NotedText, Notes, with_notes
 from .script import Join, Line, Place, Script
+from .spaces import unwrapped
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})\s(.*)")
 _UNDERLINE = re.compile(r"^ {0,3}(=+|-+)\s*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _RULE = re.compile(r"^ {0,3}([-*_])(?:\s*\1){2,}\s*$")
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d{1,9}[.)])\s+(?=\S)")
+_NOTE = re.compile(r"^ {0,3}\[\^([^\[\]]{1,200})\]:\s{0,9}")
+_NOTE_MARK = re.compile(r"\[\^([^\[\]]{1,200})\]")
+_NOTE_GOES_ON = ("    ", "\t")
 _QUOTE = re.compile(r"^\s{0,3}>\s?")
 _TABLE_RULE = frozenset(" \t:|-")
 _INLINE = (
     (re.compile(r"<!--[^<]*(?:<(?!!--)[^<]*)*?-->"), ""),
     (re.compile(r"!\[([^\[\]]*)\]\([^()]*\)"), r"\1"),
-    (re.compile(r"\[\^[^\[\]]+\]:?"), ""),
+    (re.compile(r"\[\^[^\[\]]{1,200}\]"), MARK),
     (re.compile(r"\[([^\[\]]+)\](?:\([^)]*\)|\[[^\]]*\])"), r"\1"),
     (re.compile(r"<(https?://[^<>\s]+)>"), r"\1"),
     (re.compile(r"</?[A-Za-z][^<>]*>"), ""),
@@ -37,13 +41,16 @@ _LONGEST_MARK, _LONGEST_SLICE = 1000, 2000
 _RULE_PAUSE = 1.5
 
 
-def read_markdown(text: str, name: str) -> Script:
+def read_markdown(text: str, name: str, notes: Notes = "skip") -> Script:
     """Return the paragraphs of a Markdown text; headings are spoken, too.
 
     Code blocks are left out with a warning.
+
+    Args:
+        notes: where notes, ``[^1]: ...``, are spoken.
     """
-    reader = _Reader(name)
-    for number, written in enumerate([*text.splitlines(), ""], 1):
+    reader = _Reader(name, notes)
+    for number, written in enumerate([*text.replace(MARK, "").splitlines(), ""], 1):
         reader.take(number, written)
     reader.end_paragraph()
     return reader.script()
@@ -54,13 +61,17 @@ class _Reader:
     """The state of reading, line by line."""
 
     name: str
-    lines: list[Line] = field(default_factory=list)
+    mode: Notes
+    texts: list[NotedText] = field(default_factory=list)
+    notes: dict[str, Note] = field(default_factory=dict)
+    note: str = ""
     chapters: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     paragraph: list[str] = field(default_factory=list)
     first: int = 0
     fence: str = ""
     title: str = ""
+    labels: list[str] = field(default_factory=list)
 
     def take(self, number: int, written: str) -> None:
         """Take one line of the source."""
@@ -78,6 +89,9 @@ class _Reader:
             self.fence = fence[1]
             self.warnings.append(f"{Place(self.name, number)}: a code block is left out")
             return
+        if self.note and not self.paragraph and written.startswith(_NOTE_GOES_ON):
+            self.add_text(number, written)
+            return
         heading = _HEADING.match(written)
         if heading is not None:
             self.end_paragraph()
@@ -87,15 +101,22 @@ class _Reader:
             self.add_heading(self.first, 1 if "=" in written else 2, text)
         elif _RULE.match(written):
             self.end_paragraph()
-            self.lines.append(
-                Line("", pause=_RULE_PAUSE, chapter=self.chapter, place=Place(self.name, number))
-            )
+            place = Place(self.name, number)
+            line = Line("", pause=_RULE_PAUSE, chapter=self.chapter, place=place)
+            self.texts.append(NotedText(line))
         elif not written.strip():
             self.end_paragraph()
         elif not (_TABLE_RULE.issuperset(written) and "---" in written):
             self.add_text(number, written)
 
     def add_text(self, number: int, written: str) -> None:
+        note = _NOTE.match(written)
+        if note is not None:
+            self.end_paragraph()
+            self.note, written = note[1], written[note.end() :]
+            self.notes.setdefault(self.note, Note(self.chapter, Place(self.name, number)))
+        elif not self.paragraph and self.note and not written.startswith(_NOTE_GOES_ON):
+            self.note = ""
         text = _QUOTE.sub("", written, count=1) if _QUOTE.match(written) else written
         item = _ITEM.match(text)
         is_row = text.strip().startswith("|")
@@ -110,11 +131,12 @@ class _Reader:
         self.paragraph.append(text)
 
     def add_heading(self, number: int, level: int, written: str) -> None:
-        title = _plain(written)
+        self.note = ""
+        title = _plain(written).replace(MARK, "").strip()
         if not title:
             return
         if level <= _CHAPTER_LEVELS:
-            if not self.chapters and self.lines:
+            if not self.chapters and self.texts:
                 self.chapters.append("")  # the text before the first heading
             self.chapters.append(title)
             if level == 1 and not self.title:
@@ -123,13 +145,27 @@ class _Reader:
 
     def end_paragraph(self) -> None:
         if self.paragraph:
-            self.add(self.first, _plain(unwrapped("\n".join(self.paragraph))))
+            whole = unwrapped("\n".join(self.paragraph))
+            self.labels = _NOTE_MARK.findall(whole)
+            self.add(self.first, _plain(whole))
             self.paragraph = []
 
-    def add(self, number: int, text: str) -> None:
-        if text:
-            place = Place(self.name, number)
-            self.lines.append(Line(text, chapter=self.chapter, join=Join.PARAGRAPH, place=place))
+    def add(self, number: int, written: str) -> None:
+        """Add a paragraph with its marks of notes, or a paragraph of a note."""
+        first, *parts = written.split(MARK)
+        text = "".join((first, *parts)).strip()
+        if self.note and text:
+            self.notes[self.note].texts.append(text)
+        elif text:
+            marks, length = [], len(first)
+            for part, label in zip(parts, self.labels, strict=False):
+                marks.append((length, label))
+                length += len(part)
+            line = Line(
+                text, chapter=self.chapter, join=Join.PARAGRAPH, place=Place(self.name, number)
+            )
+            self.texts.append(NotedText(line, tuple(marks)))
+        self.labels = []
 
     @property
     def chapter(self) -> int:
@@ -137,7 +173,7 @@ class _Reader:
 
     def script(self) -> Script:
         return Script(
-            tuple(self.lines),
+            tuple(with_notes(self.texts, self.notes, self.mode)),
             tuple(self.chapters) or ("",),
             title=self.title,
             warnings=tuple(self.warnings),

@@ -22,7 +22,7 @@ from .kept_lines import KeptLines, SpokenLine
 from .line_speaker import LineSpeaker
 from .loudness import gain_for, limited, measured
 from .planned import PlannedLine
-from .script import Line, Script
+from .script import Join, Line, Script
 from .settings import LEAST_PEAK, Loudness, ReadSettings
 from .sound_file import Chapter, SoundFile, WorkInfo, check_sound_file, is_lossy
 
@@ -108,6 +108,7 @@ class Recording:
         self._warn = warn
         self._plan, self._speaker, self._kept = plan, speaker, kept
         self._settings, self._temporary = settings, temporary
+        self._told_late: set[int] = set()  # each iteration makes every piece again
 
     @property
     def chapters(self) -> tuple[str, ...]:
@@ -208,7 +209,7 @@ class Recording:
         starts, position = [], 0
         for line in self.script.lines:
             starts.append(position)
-            position += len(line.text) + 1
+            position += len(line.text) + len(_between(line))
         words = [
             replace(
                 word,
@@ -218,7 +219,8 @@ class Recording:
             for piece in self
             for word in piece.words
         ]
-        save_subtitles(path, words, "\n".join(line.text for line in self.script.lines))
+        whole = "".join(part for line in self.script.lines for part in (line.text, _between(line)))
+        save_subtitles(path, words, whole.rstrip("\n"))
 
     def marks(self) -> dict[str, float]:
         """Return the seconds at which the marks of the script lie."""
@@ -249,7 +251,8 @@ class Recording:
         before = 0
         if line.at is not None:
             before = round(line.at * SAMPLE_RATE) - cursor
-            if before < -_LATE * SAMPLE_RATE:
+            if before < -_LATE * SAMPLE_RATE and number not in self._told_late:
+                self._told_late.add(number)
                 self._warn(
                     f"{line.place}: it begins {-before / SAMPLE_RATE:.2f} s late, since the cue "
                     "before it is too long"
@@ -332,6 +335,14 @@ class Recording:
                 break
             gain *= gain_for(level, loudness)
         return gain
+
+
+def _between(line: Line) -> str:
+    """Return what parts a line from the next one in the text of subtitles.
+
+    No subtitle goes over a blank line, such as from a heading to the sentence below it.
+    """
+    return "\n" if line.join in (Join.NONE, Join.PHRASE, Join.SENTENCE) else "\n\n"
 
 
 def _with_headroom(loudness: Loudness, path: Path) -> Loudness:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from ..errors import TextError
 from ..text.pauses import LONGEST_PAUSE, seconds
 from ..text.pronunciation.given import Pronunciation
-from .plain import unwrapped
 from .say_as import say_as
 from .script import (
     FASTEST_TEMPO,
@@ -25,6 +24,7 @@ from .script import (
     Style,
     check_count,
 )
+from .spaces import unwrapped
 from .untrusted_xml import parse_xml, tag_of
 
 if TYPE_CHECKING:

@@ -48,6 +48,12 @@ def test_short_sentences_share_a_cue() -> None:
     ]
 
 
+def test_no_cue_goes_over_a_blank_line() -> None:
+    text = "The wolf\n\nIt was cold\ntoday."
+    cues = make_cues(timed(text), text)
+    assert [cue.lines for cue in cues] == [("The wolf",), ("It was cold today.",)]
+
+
 def test_no_cue_crosses_a_pause() -> None:
     text = "one two three four"
     cues = make_cues(timed(text, pauses={2: 1.0}), text)

@@ -88,3 +88,47 @@ def test_what_is_wrong_is_told_before_anything_is_spoken(
     assert message in capsys.readouterr().err
     assert infer.said == []
     assert not Path("a.wav").exists()
+
+
+PLAN = """book: 2 chapters, 4 lines, about 5 s
+
+1  Two  (4 s, 3 lines)
+2  Three  (0 s, 1 line)
+
+1  Two  (4 s, 3 lines)
+   Two
+   Good day. [pause:0.5s]
+   [voice:anna] My dear.
+
+2  Three  (0 s, 1 line)
+   Three
+"""
+
+
+def test_a_plan_tells_what_would_be_spoken_and_speaks_nothing(
+    infer: Speaks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "# book\n\n# Two\n\nGood day. [pause:500ms] [voice:anna] My dear.\n\n# Three\n"
+    Path("book.md").write_text(text)
+    assert main(["read", "book.md", "--plan", "--from", "Two"]) == 0
+    assert capsys.readouterr().out == PLAN
+    assert infer.said == []
+
+
+def test_notes_are_spoken_where_they_are_asked_for(infer: Speaks) -> None:
+    Path("book.md").write_text("The wolf left.[^1] Cold.\n\n[^1]: In March.\n")
+    command = ["read", "book.md", "-o", "a.wav", "--loudness", "off"]
+    for notes, said in (
+        ([], ["The wolf left. Cold."]),
+        (["--notes", "end"], ["The wolf left. Cold.", "Note: In March."]),
+        (["--notes", "inline"], ["The wolf left.", "Note: In March.", "Cold."]),
+    ):
+        infer.said.clear()
+        assert main([*command, *notes]) == 0
+        assert infer.said == said
+
+
+def test_one_chapter_is_no_chapters(infer: Speaks, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("book.md").write_text("# One\n")
+    assert main(["read", "book.md", "-o", "a.wav", "--loudness", "off"]) == 0
+    assert "1 chapter, 1 line" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("lxml")
 
 from ChatTTS.longform import archive, script
-from ChatTTS.longform.files import read_script
+from ChatTTS.longform.files import read_script, read_script_bytes
 from ChatTTS.longform.script import ScriptError
 
 CONTAINER = (
@@ -122,6 +122,14 @@ def test_a_file_that_is_no_archive_or_cut_off(tmp_path: Path) -> None:
         path.write_bytes(data)
         with pytest.raises(ScriptError, match=r"book\.epub"):
             read_script(path)
+
+
+def test_a_file_before_the_beginning_of_the_archive_is_damage(tmp_path: Path) -> None:
+    data = bytearray(book(tmp_path).read_bytes())
+    (place,) = struct.unpack_from("<I", data, len(data) - 6)
+    struct.pack_into("<I", data, len(data) - 6, place + 20_000)
+    with pytest.raises(ScriptError, match="the EPUB is damaged"):
+        read_script_bytes(bytes(data), "book.epub")
 
 
 def test_a_zip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -277,6 +277,17 @@ def test_cues_begin_at_their_times_with_a_bounded_tempo(
     assert ("a.srt:6: it begins 0.63 s late" in caplog.text) == (seconds > 2)
 
 
+def test_a_late_cue_is_told_once(
+    standard: Chat, infer: Speaks, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("av")
+    infer.seconds = 2.4
+    with standard.read(parse_script(CUES, "a.srt", "cues"), SETTINGS) as recording:
+        for _ in range(3):
+            list(recording)
+    assert caplog.text.count("late, since the cue") == 1
+
+
 # ---------------------------------------------------------------- the finished work
 
 

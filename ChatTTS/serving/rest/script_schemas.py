@@ -10,7 +10,7 @@ from ..requests import SEED_LIMIT
 from .schemas import AnyName, Body, Error
 
 ScriptFormat = Literal[
-    "plain", "markdown", "dialogue", "srt", "vtt", "cues", "ssml", "lines", "epub"
+    "plain", "markdown", "dialogue", "srt", "vtt", "ass", "cues", "ssml", "lines", "epub"
 ]
 SoundName = Annotated[Literal["m4b", "m4a", "mp3", "flac", "opus", "wav"], AnyName]
 SubtitleName = Literal["srt", "vtt", "ass", "lrc", "json"]
@@ -62,6 +62,11 @@ class ScriptOptionsBody(Body):
         None, description="Look for skipped and repeated words; `retry` speaks a line again."
     )
     subtitles: SubtitleName | None = Field(None, description="Also make subtitles.")
+    notes: Literal["skip", "end", "inline"] | None = Field(
+        None,
+        description="Where footnotes and endnotes are spoken: nowhere (the default), at the end of "
+        "their chapter, or after the sentence.",
+    )
     strict: bool | None = Field(
         None, description="What would be left out, such as an unknown element, is an error."
     )
@@ -104,7 +109,7 @@ class ScriptForm(ScriptOptionsBody):
     """``POST /v1/audio/scripts`` as a form: objects are given as JSON."""
 
     file: bytes = Field(
-        description="The script: .txt, .md, .srt, .vtt, .ssml, .jsonl or .epub.",
+        description="The script: .txt, .md, .srt, .vtt, .ass, .ssml, .jsonl or .epub.",
         json_schema_extra={"format": "binary"},
     )
 

@@ -10,6 +10,7 @@ from ...audio.subtitles import SUBTITLE_FORMATS
 from ...errors import AudioError, ConfigError
 from ...longform.files import SCRIPT_FORMATS
 from ...longform.loudness import LoudnessMeter
+from ...longform.notes import NOTES
 from ...longform.script import ScriptError
 from ...longform.settings import AUDIOBOOK, Loudness, Pauses, ReadSettings, Role, parse_roles
 from ...longform.sound_file import WORK_FORMATS, check_format
@@ -18,7 +19,7 @@ from ..errors import BadRequestError
 from ..requests import parse_lexicon
 
 # Names of the formats of subtitles, which are one format here.
-_CUES = ("srt", "vtt")
+_CUES = ("srt", "vtt", "ass")
 _MOST_ROLES = 1000
 SCRIPT_FORMAT_NAMES = (*SCRIPT_FORMATS, *_CUES)
 """Values of the option ``format``."""
@@ -41,6 +42,7 @@ class ScriptOptions:
         lexicon: words and their sayings.
         guard: ``retry``, ``report`` or ``None``.
         subtitles: format of the subtitles; ``None`` for none.
+        notes: where notes are spoken: ``skip``, ``end`` (of the chapter) or ``inline``.
         strict: whether what the reader would leave out is an error.
         first, last: chapters, by number or title.
         title, author: of the work, in place of the script's own.
@@ -59,6 +61,7 @@ class ScriptOptions:
     lexicon: Lexicon = field(default_factory=Lexicon)
     guard: str | None = None
     subtitles: str | None = None
+    notes: str = "skip"
     strict: bool = False
     first: str | None = None
     last: str | None = None
@@ -81,6 +84,7 @@ class ScriptOptions:
         _check_choice("response_format", ending, WORK_FORMATS)
         subtitles = fields.get("subtitles")
         _check_choice("subtitles", subtitles, SUBTITLE_FORMATS)
+        _check_choice("notes", fields.get("notes"), NOTES)
         sampling = {n: fields[n] for n in _SAMPLING if n in fields}
         plain = {n: fields[n] for n in _PLAIN if n in fields}
         try:
@@ -120,7 +124,10 @@ class ScriptOptions:
 
 
 _SAMPLING: tuple[str, ...] = ("temperature", "top_p", "top_k")
-_PLAIN = ("voice", "seed", "language", "strict", "first", "last", "title", "author", "fastest")
+_PLAIN = (
+    *("voice", "seed", "language", "notes", "strict", "first", "last"),
+    *("title", "author", "fastest"),
+)
 
 
 def _check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:

@@ -70,6 +70,7 @@ class ScriptSource:
             line_characters=min(MOST_CHARACTERS, limits.characters),
             characters=limits.script_characters,
             seconds=limits.script_seconds,
+            notes=options.notes,
         )
         try:
             script = read_apart(self.data, reading)

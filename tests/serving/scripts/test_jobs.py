@@ -243,6 +243,7 @@ ENTITIES = '<!DOCTYPE speak [<!ENTITY a "b">]><speak>&a;</speak>'
         ("Hi.", {"loudness": "loud"}, 400, "loudness"),
         ("Hi.", {"pauses": {"word": 1}}, 400, "pauses"),
         ("Hi.", {"subtitles": "doc"}, 400, "subtitles"),
+        ("Hi.", {"notes": "begin"}, 400, "notes"),
         ("Hi.", {"lexicon": {"": "x"}}, 400, "word"),
         ("Hi. " * 9, {"lexicon": {"hi": "x " * 90}}, 400, "with the sayings of the lexicon"),
         ("Hi.", {"title": "\ud800"}, 400, "title"),

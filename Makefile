@@ -24,7 +24,7 @@ SENTENCE := Hello, this is a small voice that was trained from scratch. It speak
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage test-slow sweep-text test-gpu test-machines test-busy test-lowest test-plain test-scale
-.PHONY: test-clients lint-page licences
+.PHONY: test-clients test-newest lint-page licences
 .PHONY: wheels test-delivered sanitize peer-scripts format references pictures clean
 
 help:  ## list the targets
@@ -104,6 +104,17 @@ test-lowest:  ## the quick tests with the lowest versions of all packages
 	build/uv/bin/uv pip install -q --python build/lowest/bin/python --resolution lowest-direct \
 	  -e '.[dev]'
 	OMP_NUM_THREADS=1 build/lowest/bin/python -m pytest -n $(WORKERS) -m $(QUICK)
+
+# The newest transformers stands before the other packages, so nothing else changes. PyTorch stays: its
+# newest wheels bring gigabytes of CUDA. A warning of transformers about what it will remove fails.
+NEWEST := build/newest
+ON_TRANSFORMERS := $(patsubst %,tests/pipeline/test_%.py,chat conformance default_engine) \
+  tests/model/test_transformers_import.py
+test-newest: $(INSTALLED_DEV)  ## the tests of the standard engine with the newest transformers
+	rm -rf $(NEWEST)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --target $(NEWEST) transformers
+	PYTHONPATH=$(NEWEST) $(BIN)/python -c 'import transformers; print(transformers.__version__)'
+	PYTHONPATH=$(NEWEST) $(PYTEST) -m $(QUICK) $(ON_TRANSFORMERS)
 
 test-plain:  ## the quick tests without the optional packages
 	$(PYTHON) -m venv --clear build/plain

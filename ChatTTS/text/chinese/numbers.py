@@ -22,6 +22,8 @@ _LEADING_TWO = re.compile(r"二(?=[百千万亿兆])")
 _PLACED = re.compile(
     rf"(?P<before>第|初|星期|礼拜|(?<!每)周|[A-Za-z]\s?)?(?P<number>{NUMBER})(?P<counted>{_COUNTED})?"
 )
+# "第03章" is the third chapter; "第007号" keeps its zeros, as the name that it is.
+_PARTS = frozenset("章节集回课页卷期季话幕篇册讲天周")
 _MOST_DIGITS = 12  # a longer run is a name: of a card, an order, a person
 
 
@@ -48,6 +50,8 @@ def read_numbers(text: str) -> str:
 
 def _placed(match: re.Match[str]) -> str:
     before, number, counted = match["before"] or "", match["number"], match["counted"] or ""
+    if before == "第" and number.isdigit() and match.string[match.end("number") :][:1] in _PARTS:
+        number = number.lstrip("0") or number
     if len(number) > _MOST_DIGITS and "." not in number and not (before or counted):
         return by_digits(number)
     if number == "2" and counted and not before:

@@ -17,8 +17,10 @@ _PLACES = (
     "Boeing|Airbus|Flight|Route|Highway|Interstate|Room|Suite|Gate|Apartment|Building|"
     "[Ff]light|[Rr]oom|[Rr]oute|Exit|Bus|Line"
 )
+# In any case, since titles are often set in capitals.
 _COUNTED = (
-    "[Cc]hapter|[Ee]pisode|[Pp]art|[Ss]eason|[Ll]esson|Unit|Day|Week|Level|[Ss]tep|Track|Volume"
+    "(?i:chapter|episode|part|season|lesson|unit|day|week|level|step|track|volume|scene|act|book|"
+    "section|page|stage|phase|verse|slide|figure|appendix|round|disc|(?:ch|ep|pt|vol|fig|sec)\\.)"
 )
 
 
@@ -116,7 +118,7 @@ _CODES: list[Rule] = [
         re.compile(r"\b[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,8}\(\)"),
         lambda match: match[0][:-2].replace(".", " dot ").replace("_", " "),
     ),
-    (re.compile(rf"\b((?:{_COUNTED})\s)0+(?=[1-9])"), r"\1"),
+    (re.compile(rf"\b({_COUNTED}\s)0+(?=[1-9])"), r"\1"),
 ]
 
 

@@ -46,6 +46,10 @@ ask /v1/audio/voices/combine --header "$json" --output blend.pt --data '"alloy+e
 ask '/tts?text=Hello&seed=7' --output hello.wav
 ask /tts --data-urlencode 'text=Good morning.' --data format=mp3 --output morning.mp3
 
+# As Open Voice OS's plugin asks, by both of its protocols.
+ask '/v2/synthesize?utterance=Hello&voice=alloy' --output second.wav
+ask '/synthesize/Hello?voice=alloy' --output first.wav
+
 # OpenAI's API: the whole file; a stream; a stream of events.
 ask /v1/audio/speech --header "$json" --output whole.flac --data '
     {"input": "We went home, and it was a good day.", "voice": "alloy", "seed": 7,

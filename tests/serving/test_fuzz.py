@@ -203,7 +203,7 @@ def fuzz(operation: Any, mode: Any, count: int) -> None:
 
 @pytest.mark.parametrize("count", [3, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("label", [*WITH_RULES, *WITHOUT_RULES])
-@pytest.mark.slow_for("GET /v1/*", "GET /health*", "GET /metrics*", "DELETE *")
+@pytest.mark.slow_for("GET /[!t]*", "DELETE *", "POST /dev/*", "POST /refine*", "*/batch*")
 def test_rest_answers_as_described(operations: dict[str, Any], label: str, count: int) -> None:
     assert set(operations) == {*WITH_RULES, *WITHOUT_RULES}
     fuzz(operations[label], GenerationMode.POSITIVE, count)

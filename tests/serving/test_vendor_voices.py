@@ -123,6 +123,7 @@ def test_what_is_stored_or_set_must_exist(tmp_path: Any, client: httpx.Client) -
 
 
 @pytest.mark.parametrize("way", PROTOCOL_WAYS, ids=lambda way: way.__name__)
+@pytest.mark.slow_for("*_in_parts", "by_captions", "by_events")
 def test_the_default_voice_speaks_over_every_interface(server: WholeServer, way: Any) -> None:
     expected = way(server, SHORT, "miles", 1)
     assert expected != way(server, SHORT, "clara", 1)
@@ -151,6 +152,7 @@ def test_clients_find_the_voice_that_they_name(client: httpx.Client) -> None:
         (BUNDLED.defaults.speakers["hugh"], "(speaker string)"),
     ],
 )
+@pytest.mark.slow_for("EDITH-*", "clara*", "*speaker string*")
 def test_a_header_tells_the_voice(client: httpx.Client, voice: str | None, told: str) -> None:
     named = {} if voice is None else {"voice": voice}
     for answer in (

@@ -268,6 +268,7 @@ def test_a_search_makes_held_out_speech_likelier_and_repeats(
     assert all(not p.requires_grad and p.grad is None for p in language_model.parameters())
 
 
+@pytest.mark.slow
 def test_the_likeliest_start_goes_on_alone(
     bundled: Chat, language_model: LanguageModel, said: Say, tmp_path: Path
 ) -> None:

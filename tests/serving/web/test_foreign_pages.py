@@ -96,6 +96,7 @@ def test_the_own_page_speaks(server: RunningServer, browser: Browser, own: str) 
     page.close()
 
 
+@pytest.mark.slow
 def test_the_user_is_asked_where_the_browser_does_not_tell_who_asks(
     server: RunningServer, browser: Browser, foreign_port: int
 ) -> None:

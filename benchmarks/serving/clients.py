@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -53,11 +53,18 @@ class Outcome:
 
 
 class Client:
-    """Any number of clients of one server; each request has a connection of its own."""
+    """Any number of clients of one server; each request has a connection of its own.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: of the server.
+        headers: of each request, such as a key.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        self._http = httpx.AsyncClient(base_url=url, limits=limits, timeout=_PATIENCE)
+        self._http = httpx.AsyncClient(
+            base_url=url, headers=headers, limits=limits, timeout=_PATIENCE
+        )
 
     async def __aenter__(self) -> Client:
         return self

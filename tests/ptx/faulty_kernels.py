@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from .launches import Emulation
+from .launches import SHARED, Emulation
 from .overlap import LaunchOrder
 
 
@@ -89,6 +90,10 @@ def main() -> None:
             overlaps = {"launch_pdl": True} if wait else {}
             _adds_one[(1,)](own[read], own[write], wait, **overlaps)
 
+    def in_little_memory(launch: Callable[[], Any]) -> None:
+        with patch.dict(SHARED, {90: 8}):
+            launch()
+
     right: dict[str, Callable[[], Any]] = {
         "within": lambda: _writes_beyond[(2,)](x, 200),
         "another warp after a barrier": lambda: _reads_another_warp[(1,)](x, True),
@@ -113,6 +118,7 @@ def main() -> None:
         "early write of a result": lambda: in_turn((0, 1, "first"), (2, 1, "written")),
         "early write of an input": lambda: in_turn((0, 1, "first"), (2, 0, "written")),
         "early write": lambda: in_turn((0, 1, "written")),
+        "little shared memory": lambda: in_little_memory(lambda: _adds[(1,)](torch.ones(256), one)),
         "no wait": lambda: in_turn((0, 1, "never")),
     }
     for name, run in (right | faults).items():

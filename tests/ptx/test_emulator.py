@@ -109,6 +109,7 @@ def test_faults_are_found() -> None:
         "early write of a result: .*: writes before its wait; .* what _adds_one writes$",
         "early write of an input: .*: writes before its wait; .* what _adds_one reads$",
         r"early write: _adds_one \(1, 1, 1\): writes before its wait$",
+        "little shared memory: _adds: 16 bytes of shared memory, and 8 are there",
         r"no wait: .*: threads end without a wait for the previous launch",
         r"sum 256\.0 last 199\.0",
     ):

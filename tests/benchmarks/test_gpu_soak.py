@@ -217,7 +217,6 @@ def test_the_program_that_is_watched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_triton: None
 ) -> None:
     from benchmarks.gpu import sanitizer
-
     from benchmarks.gpu.scale import TINY
 
     monkeypatch.setattr(sanitizer, "FULL", TINY)

@@ -1,10 +1,10 @@
 """Check the CUDA code on a GPU and time it: each part in a process of its own, within a limit.
 
-    python -m benchmarks.gpu --seconds 450
+    python -m benchmarks.gpu --seconds 570
 
-What could be wrong comes first: versions, codes, bits. ``gpu.sh`` installs what is missing and
-calls this command. README.md explains each figure. This module does not import torch, so that it
-survives any failure of a part and keeps the other results.
+What could be wrong comes first: versions, codes, bits, bits under traffic. ``gpu.sh`` installs what
+is missing and calls this command. README.md explains each figure. This module does not import
+torch, so that it survives any failure of a part and keeps the other results.
 """
 
 from __future__ import annotations
@@ -76,13 +76,18 @@ GROUPS: tuple[tuple[Part, ...], ...] = (
         *(_check(f"bits {dtype}", "bits", 110, dtype=dtype) for dtype in _DTYPES),
         Part("expected", "step_model", 110, environment=_FEW_THREADS),
     ),
+    (_of("soak", 90, "bfloat16", is_check=True),),
     (_of("steps", 90, "bfloat16", details=True),),
     (_of("joins", 60, "bfloat16"),),
     (_of("beside", 70, "bfloat16", is_check=True),),
     (
         *(_check(f"kernels {dtype}", "kernels", 100, dtype=dtype) for dtype in _DTYPES),
-        _check("tests", "cuda_tests", 110),
+        _check("tests", "cuda_tests", 220),
     ),
+    (_of("reload", 60, "bfloat16", is_check=True),),
+    (Part("text steps bfloat16", "text_steps", 40, {"dtype": "bfloat16"}),),
+    (Part("results bfloat16", "results_memory", 50, {"dtype": "bfloat16"}),),
+    (Part("memcheck", "sanitizer", 90, {"tool": "memcheck"}, is_check=True),),
     (_of("adapters", 60, "bfloat16", is_check=True),),
     (_of("engine", 50, "bfloat16"),),
     (_of("products", 40, "bfloat16"),),
@@ -98,6 +103,7 @@ GROUPS: tuple[tuple[Part, ...], ...] = (
     (_of("sound", 60, "bfloat16"),),
     (Part("peer", "published", 90),),
     (_of("standard", 60, "float32"),),
+    (Part("initcheck", "sanitizer", 90, {"tool": "initcheck"}),),
     (_of("attention", 30, "bfloat16"),),
     (
         Part(
@@ -280,7 +286,7 @@ def measure(args: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], Pat
 def parse() -> argparse.Namespace:
     parser = new_parser("gpu", __doc__)
     names = [part.name for part in PARTS[1:]]
-    parser.add_argument("--seconds", type=float, default=450, help="for everything")
+    parser.add_argument("--seconds", type=float, default=570, help="for everything")
     parser.add_argument(
         "--out", type=Path, default=BENCHMARKS / "results", help="folder of the JSON"
     )

@@ -10,7 +10,7 @@ import itertools
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,7 @@ from ChatTTS.model.velocity.request import EngineRequest
 from ChatTTS.model.velocity.sampling_params import SamplingParams
 from ChatTTS.params import InferCodeParams
 
-from .scale import Task
+from .scale import Scale, Task
 
 # Any tokenizer with the control tokens works.
 _TOKENIZER = Path(ChatTTS.__file__).parent / "bundled" / "asset" / "tokenizer"
@@ -82,6 +82,16 @@ def prompt(gpt: GPTConfig, positions: int, number: int) -> Prompt:
     """Return a prompt of random text ids, which depend on ``number``."""
     ids = np.random.default_rng(number).integers(0, gpt.num_text_tokens, positions)
     return Prompt(ids, np.zeros((0, 0), dtype=np.int64), None, np.zeros(positions, dtype=np.bool_))
+
+
+def requests_of(scale: Scale, count: int, frames: int) -> list[EngineRequest]:
+    """Return requests for exactly ``frames`` frames each, with the package's default settings."""
+    settings = sampling(scale.gpt, frames)
+    wanted = SamplingParams(**{f.name: getattr(settings, f.name) for f in fields(Sampling)})
+    return [
+        EngineRequest(f"r{n}", prompt(scale.gpt, scale.prompt, n), wanted, key(n))
+        for n in range(count)
+    ]
 
 
 def key(number: int) -> DrawKey:

@@ -29,7 +29,7 @@ def rehearse(module: str) -> None:
         os.environ.pop("TRITON_INTERPRET", None)
         from tests.ptx.launches import Emulation
 
-        Emulation(_CAPABILITY, races=False).install()
+        Emulation(_CAPABILITY, races=False, order=None).install()
         return
     os.environ["TRITON_INTERPRET"] = "1"
     import pytest

@@ -166,6 +166,44 @@ def _joins(found: Found) -> Iterator[str]:
         )
 
 
+def _soak(found: Found) -> Iterator[str]:
+    for name, own in found.get("ways", {}).items():
+        yield (
+            f"{found['requests']} requests {name}: {own['ids']} ids, {own['ended']} requests to "
+            f"their end, {len(own['differ'])} are not as alone ({own['seconds']:.0f} s)"
+        )
+
+
+def _reload(found: Found) -> Iterator[str]:
+    for own in found.get("rounds", []):
+        memory = ", ".join(
+            f"{name.removesuffix('_mib')} {own[name]:.0f} MiB"
+            for name in ("host_mib", "allocated_mib", "taken_mib")
+            if name in own
+        )
+        yield f"loaded in {own['load_s']:.2f} s, unloaded in {own['unload_s']:.2f} s; then {memory}"
+
+
+def _text_steps(found: Found) -> Iterator[str]:
+    for streams, own in found.get("streams", {}).items():
+        yield (
+            f"{streams:>4} streams: {own['step_ms']['median']:.3f} ms a step of text"
+            f"{'' if own['finite'] else '  NOT FINITE'}"
+        )
+
+
+def _results(found: Found) -> Iterator[str]:
+    for streams, own in found.get("streams", {}).items():
+        cells = ", ".join(f"{name} {spread['median']:.3f}" for name, spread in own.items())
+        yield f"{streams:>4} streams, ms a step by the place of its results: {cells}"
+
+
+def _sanitizer(found: Found) -> Iterator[str]:
+    if "errors" in found:
+        yield f"{'no summary' if found['errors'] is None else found['errors']} errors"
+    yield from (f"  {line}" for line in found.get("kinds", []))
+
+
 def _beside(found: Found) -> Iterator[str]:
     streams = {"nothing": found["alone"]} if "alone" in found else {}
     for name, own in (streams | found.get("beside", {})).items():
@@ -267,6 +305,12 @@ _LINES: dict[str, Callable[[Found], Iterator[str]]] = {
     "products": _products,
     "bits": _bits,
     "expected": _expected,
+    "soak": _soak,
+    "reload": _reload,
+    "text": _text_steps,
+    "results": _results,
+    "memcheck": _sanitizer,
+    "initcheck": _sanitizer,
     "joins": _joins,
     "beside": _beside,
     "attention": _attention,

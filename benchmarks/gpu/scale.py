@@ -33,6 +33,7 @@ class Scale:
         kv_memory: size of the engine's KV cache.
         tests: patterns of the test files that are run.
         traffic_seconds: how long requests join and leave.
+        soak: requests that are held against their lone runs, and the most ids of one.
         beside: texts that are spoken at once beside a stream; more than any recorded launch has.
         batched_tokens: the engine's token budget of a step; ``None`` for its default.
     """
@@ -54,6 +55,7 @@ class Scale:
     kv_memory: str
     tests: tuple[str, ...]
     traffic_seconds: float
+    soak: tuple[int, int]
     beside: int
     batched_tokens: int | None = None
 
@@ -82,6 +84,7 @@ FULL = Scale(
         "model/velocity/test_sampler.py",
     ),
     traffic_seconds=6,
+    soak=(160, 120),
     beside=20,
 )
 # Sizes with which a whole run takes seconds on a CPU.
@@ -110,6 +113,7 @@ TINY = Scale(
     kv_memory="4MB",
     tests=("model/cuda/test_launch_shapes.py",),
     traffic_seconds=0.2,
+    soak=(9, 6),
     beside=3,
     batched_tokens=16,
 )

@@ -60,7 +60,7 @@ class LaunchCounter:
     """
 
     def __init__(self, capability: int) -> None:
-        self._emulation = Emulation(capability, races=False)
+        self._emulation = Emulation(capability, races=False, order=None)
         self._found: Counter[Launch] | None = None
         self._known: dict[tuple[Any, ...], Launch] = {}
         # Of the launch that is emulated: see Launch.

@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,6 +22,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from ChatTTS.model.cuda.kernels import dependent_launch
 from ChatTTS.model.cuda.precision import ieee_float32
+from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import RowKind
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.velocity.batch import InputBatch
@@ -31,7 +32,7 @@ from ChatTTS.model.velocity.cuda.mixed_steps import RecordedLlama
 from ChatTTS.model.velocity.model_loader import LoadedModel, ModelLoader
 
 from ..common.step_limit import StepWork
-from .model import engine_args, key, sampling
+from .model import engine_args, sampling
 from .scale import Scale, Task
 from .step_model import expectation
 from .timing import DeviceSpan, copy_rate, spread, synchronize, wall_seconds
@@ -43,6 +44,7 @@ class Loaded:
 
     Attributes:
         blocks: number of blocks of a sequence.
+        kind: the pass: steps draw codes or text ids.
     """
 
     model: LoadedModel
@@ -50,6 +52,7 @@ class Loaded:
     steps: DecodeSteps
     blocks: int
     scale: Scale
+    kind: Pass = Pass.CODE
 
     def record(self, *, adapted: bool = False) -> None:
         """Record the steps of all numbers of streams, of rows with adapters or without."""
@@ -71,15 +74,20 @@ class Loaded:
         scale = self.scale
         position = scale.positions - 1 - scale.steps // 2
         settings = sampling(scale.gpt, scale.gpt.max_position_embeddings)
-        window = np.random.default_rng(0).integers(0, 600, (16, scale.gpt.num_vq), dtype=np.int32)
-        end = scale.gpt.num_audio_tokens - 1
+        most, row_kind = 600, RowKind.CODE
+        if self.kind is Pass.REFINE:
+            settings = replace(settings, temperature=settings.temperature[:1])
+            most, row_kind = scale.gpt.num_text_tokens, RowKind.TEXT
+        window = np.random.default_rng(0).integers(0, most, (16, scale.gpt.num_vq), dtype=np.int32)
+        end = self.model.ends[self.kind]
         self.steps.lay_out(
             [
                 DecodeInput(
                     row,
                     position,
                     window[-1],
-                    Draw(settings, key(row), 100, window, end),
+                    Draw(settings, DrawKey(row, self.kind), 100, window, end),
+                    row_kind,
                     adapter=adapters[row % len(adapters)],
                 )
                 for row in range(streams)
@@ -95,8 +103,13 @@ def load(
     *,
     batch_invariant: bool = True,
     adapters: Mapping[str, Path] | None = None,
+    kind: Pass = Pass.CODE,
 ) -> Loaded:
-    """Load the model and record the CUDA graphs of the timed steps; both times are recorded."""
+    """Load the model and record the CUDA graphs of the timed steps; both times are recorded.
+
+    Args:
+        kind: what the steps draw.
+    """
     scale, record = task.scale, task.record
     args = engine_args(task, dtype, batch_invariant=batch_invariant, adapters=adapters)
     config = args.create_engine_config()
@@ -115,8 +128,10 @@ def load(
         model.recorder,
         max_rows=max(scale.streams),
         max_positions=scale.gpt.max_position_embeddings,
+        kind=kind,
+        end=model.ends[kind],
     )
-    loaded = Loaded(model, pool, steps, blocks, scale)
+    loaded = Loaded(model, pool, steps, blocks, scale, kind)
     began = time.perf_counter()
     loaded.record()
     record.put(record_s=time.perf_counter() - began, captures=model.recorder.captures)

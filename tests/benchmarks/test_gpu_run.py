@@ -174,15 +174,15 @@ def test_every_part_has_a_module_and_is_shown_in_its_own_way() -> None:
         assert part.name.partition(" ")[0] in _LINES
 
 
-def test_what_could_be_wrong_comes_first_and_fits_into_eight_minutes() -> None:
-    first = gpu.GROUPS[:4]
+def test_what_could_be_wrong_comes_first_and_fits_into_ten_minutes() -> None:
+    first = gpu.GROUPS[:5]
     modules = [{part.module for part in group} for group in first]
-    assert modules == [{"codes", "bits", "step_model"}, {"steps"}, {"joins"}, {"beside"}]
+    assert modules == [{"codes", "bits", "step_model"}, {"soak"}, {"steps"}, {"joins"}, {"beside"}]
     # Even if each takes all its time.
     limits = [max(part.limit for part in group) for group in ((gpu.MACHINE,), *first)]
-    assert sum(limits) < 450
+    assert sum(limits) < 570
     timed = [part.module for group in gpu.GROUPS for part in group if len(group) > 1]
-    assert {"steps", "joins", "beside", "engine"}.isdisjoint(timed)
+    assert {"steps", "joins", "beside", "engine", "results_memory"}.isdisjoint(timed)
 
 
 @pytest.mark.slow
@@ -248,7 +248,7 @@ def test_the_command_installs_what_is_missing_and_there(
     site = targets[str(wheels / "vocos-0.1-py3-none-any.whl")]
     assert paths == f"{ROOT}:{site}"
     assert targets[str(wheels / "ChatTTS-0.2.5-py3-none-any.whl")] == peer != site
-    assert "-m benchmarks.gpu --seconds 4" in command
+    assert "-m benchmarks.gpu --seconds 5" in command
     assert command.endswith("--out /results --dry-run")
 
 

@@ -7,8 +7,28 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from .launches import Emulation
+
+
+class _Synchronizing:
+    """Lets all launches of a test end before the next test begins.
+
+    Args:
+        emulation: an :class:`~.launches.Emulation`.
+    """
+
+    def __init__(self, emulation: Emulation) -> None:
+        self._emulation = emulation
+
+    def pytest_runtest_setup(self) -> None:
+        """Synchronize."""
+        if self._emulation.order is not None:
+            self._emulation.order.synchronize()
 
 
 def main() -> int:
@@ -18,7 +38,8 @@ def main() -> int:
 
     emulation = Emulation(int(capability), races=races == "races")
     emulation.install()
-    status = pytest.main([*arguments, "-p", "no:cacheprovider", "-p", "no:xdist"])
+    own = [_Synchronizing(emulation)]
+    status = pytest.main([*arguments, "-p", "no:cacheprovider", "-p", "no:xdist"], plugins=own)
     print(f"launches: {sum(emulation.launches.values())} of {sorted(emulation.launches)}")
     return int(status)
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from .launches import Emulation
+from .launches import SHARED, Emulation
+from .overlap import LaunchOrder
 
 
 @triton.jit
@@ -38,7 +41,34 @@ def _reads_another_warp(x: tl.tensor, waits: tl.constexpr) -> None:
     tl.store(x + place, place.to(tl.float32))
     if waits:
         tl.debug_barrier()
-    tl.store(x + place, tl.load(x + 127 - place) + 1.0)
+    mirrored = tl.load(x + 127 - place)
+    if waits:
+        tl.debug_barrier()
+    tl.store(x + place, mirrored + 1.0)
+
+
+@triton.jit
+def _writes_what_another_warp_reads(x: tl.tensor, waits: tl.constexpr) -> None:
+    place = tl.arange(0, 128)
+    mirrored = tl.load(x + 127 - place)
+    if waits:
+        tl.debug_barrier()
+    tl.store(x + place, mirrored)
+
+
+@triton.jit
+def _adds_one(x: tl.tensor, out: tl.tensor, wait: tl.constexpr) -> None:
+    """Add one to each number, with the wait for the previous launch at one of four places."""
+    place = tl.arange(0, 128)
+    gdc_launch_dependents()
+    if wait == "first":
+        gdc_wait()
+    number = tl.load(x + place)
+    if wait == "read":
+        gdc_wait()
+    tl.store(out + place, number + 1.0)
+    if wait == "written":
+        gdc_wait()
 
 
 @triton.jit
@@ -47,13 +77,31 @@ def _adds(x: tl.tensor, out: tl.tensor) -> None:
 
 
 def main() -> None:
-    Emulation(90).install()
+    order = LaunchOrder()
+    Emulation(90, order=order).install()
     x, one = torch.zeros(200), torch.zeros(1)
     odd = torch.frombuffer(bytearray(513), dtype=torch.float32, offset=1)
+    own = torch.zeros(4, 128)
+
+    def in_turn(*steps: tuple[int, int, str]) -> None:
+        """Launch steps that read and write a row each, and have the wait somewhere."""
+        order.synchronize()
+        for read, write, wait in steps:
+            overlaps = {"launch_pdl": True} if wait else {}
+            _adds_one[(1,)](own[read], own[write], wait, **overlaps)
+
+    def in_little_memory(launch: Callable[[], Any]) -> None:
+        with patch.dict(SHARED, {90: 8}):
+            launch()
+
     right: dict[str, Callable[[], Any]] = {
         "within": lambda: _writes_beyond[(2,)](x, 200),
         "another warp after a barrier": lambda: _reads_another_warp[(1,)](x, True),
         "a sum": lambda: _adds[(1,)](torch.ones(256), one),
+        "a read and a write with a barrier": lambda: _writes_what_another_warp_reads[(1,)](x, True),
+        "waits first": lambda: in_turn((0, 1, "first"), (1, 2, "first"), (2, 0, "first")),
+        "reads what is there": lambda: in_turn((0, 1, "first"), (2, 3, "read")),
+        "reads behind a full launch": lambda: in_turn((0, 1, "first"), (2, 3, ""), (1, 2, "read")),
     }
     faults: dict[str, Callable[[], Any]] = {
         "beyond the end": lambda: _writes_beyond[(2,)](x, 201),
@@ -61,6 +109,17 @@ def main() -> None:
         "one place": lambda: _programs_write_one_place[(2,)](x),
         "a neighbour": lambda: _reads_a_neighbour[(2,)](x),
         "another warp": lambda: _reads_another_warp[(1,)](x, False),
+        "a read and a write": lambda: _writes_what_another_warp_reads[(1,)](x, False),
+        "early read": lambda: in_turn((0, 1, "first"), (1, 2, "read")),
+        "early read of the one before": lambda: in_turn(
+            (0, 1, "first"), (2, 3, "first"), (1, 2, "read")
+        ),
+        "early read of a full launch": lambda: in_turn((0, 1, ""), (1, 2, "read")),
+        "early write of a result": lambda: in_turn((0, 1, "first"), (2, 1, "written")),
+        "early write of an input": lambda: in_turn((0, 1, "first"), (2, 0, "written")),
+        "early write": lambda: in_turn((0, 1, "written")),
+        "little shared memory": lambda: in_little_memory(lambda: _adds[(1,)](torch.ones(256), one)),
+        "no wait": lambda: in_turn((0, 1, "never")),
     }
     for name, run in (right | faults).items():
         try:

@@ -5,6 +5,7 @@ Import this in a process where ``TRITON_INTERPRET`` is not set, before any kerne
 
 from __future__ import annotations
 
+import math
 import struct
 from collections import Counter
 from collections.abc import Callable
@@ -23,7 +24,18 @@ from ChatTTS.model.cuda.kernels import dependent_launch, products
 from . import arithmetic, bits, data, matrices, warpgroups, warps  # noqa: F401
 from .machine import Machine
 from .memory import TensorMemory
+from .overlap import LaunchAccesses, LaunchOrder
 from .program import Program, parse
+
+# Bytes of shared memory that a program may have, by compute capability.
+SHARED = {
+    80: 163 << 10,
+    86: 99 << 10,
+    89: 99 << 10,
+    90: 227 << 10,
+    100: 227 << 10,
+    120: 99 << 10,
+}
 
 
 @dataclass
@@ -33,6 +45,8 @@ class Emulation:
     Attributes:
         capability: of the GPU that is emulated, such as 90.
         races: whether races are looked for.
+        order: finds what launches that overlap do to one another; ``None`` if that is not looked
+            for.
         change: changes a program before it runs, for tests of the emulator.
         launches: how often each kernel was launched.
         instructions: how many instructions each kernel has carried out.
@@ -40,6 +54,7 @@ class Emulation:
 
     capability: int
     races: bool = True
+    order: LaunchOrder | None = field(default_factory=LaunchOrder)
     change: Callable[[str, Program], Program] = lambda kernel, program: program
     launches: Counter[str] = field(default_factory=Counter)
     instructions: Counter[str] = field(default_factory=Counter)
@@ -64,34 +79,50 @@ class Emulation:
             known = {name: value for name, value in options.items() if name not in given}
             compiled = compile_only(kernel, **known, **given)
             sizes = grid(given) if callable(grid) else grid
-            self._launch(kernel.fn.__name__, compiled, given, (*sizes, 1, 1)[:3])
+            overlaps = bool(options.get("launch_pdl"))
+            self._launch(kernel.fn.__name__, compiled, given, (*sizes, 1, 1)[:3], overlaps)
 
         JITFunction.run = run
 
     def _launch(
-        self, name: str, compiled: Any, given: dict[str, Any], grid: tuple[int, int, int]
+        self,
+        name: str,
+        compiled: Any,
+        given: dict[str, Any],
+        grid: tuple[int, int, int],
+        overlaps: bool,
     ) -> None:
         """Run one launch.
 
         Raises:
             RuntimeError: the kernel does what it must not.
         """
+        shared, limit = compiled.metadata.shared, SHARED[self.capability]
+        if shared > limit:
+            raise RuntimeError(f"{name}: {shared} bytes of shared memory, and {limit} are there")
         program = self._programs.get(compiled.hash)
         if program is None:
             program = self._programs[compiled.hash] = parse(compiled.asm["ptx"])
         program = self.change(name, program)
         memory, values = _arguments(compiled, given)
         values += [0] * (len(program.parameters) - len(values))  # scratch memory that none needs
+        threads = 32 * compiled.metadata.num_warps
+        accesses = None
+        if self.order is not None:
+            accesses = LaunchAccesses(memory, math.prod(grid) * threads, overlaps=overlaps)
         machine = Machine(
             program,
             grid,
-            32 * compiled.metadata.num_warps,
-            compiled.metadata.shared,
+            threads,
+            shared,
             memory,
             dict(zip(program.parameters, values, strict=True)),
             races=self.races,
+            accesses=accesses,
         )
         machine.run()
+        if self.order is not None and accesses is not None:
+            machine.found |= self.order.add(name, accesses)
         self.launches[name] += 1
         self.instructions[name] += machine.executed
         if machine.found:
@@ -125,7 +156,7 @@ class _Driver:
     def __init__(self, capability: int) -> None:
         self._capability = capability
         self._target = GPUTarget("cuda", capability, 32)
-        self.utils = _Utilities()
+        self.utils = _Utilities(capability)
 
     def get_current_target(self) -> GPUTarget:
         return self._target
@@ -146,8 +177,11 @@ class _Driver:
 class _Utilities:
     """Properties of the device, and the place of a loaded program."""
 
+    def __init__(self, capability: int) -> None:
+        self._capability = capability
+
     def get_device_properties(self, device: int) -> dict[str, int]:
-        return {"max_shared_mem": 227 << 10}
+        return {"max_shared_mem": SHARED[self._capability]}
 
     def load_binary(self, *_: object) -> tuple[int, ...]:
         return 0, 0, 0, 0, 1024

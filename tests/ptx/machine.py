@@ -14,6 +14,7 @@ import numpy as np
 
 from .formats import BITS, UNSIGNED, Values, decode, encode
 from .memory import Bytes, Places, TensorMemory
+from .overlap import LaunchAccesses
 from .program import Address, Instruction, Number, Operand, Program, PtxError, Register, Symbol
 from .races import GlobalMemoryWatch, SharedMemoryWatch
 
@@ -56,6 +57,7 @@ class Machine:
         memory: what the launch may access.
         parameters: the raw value of each parameter, by its name.
         races: whether races are looked for; that takes about as long as the rest.
+        accesses: receives each access to the tensors.
 
     Attributes:
         found: what was wrong, a line each.
@@ -73,6 +75,7 @@ class Machine:
         parameters: dict[str, int],
         *,
         races: bool = True,
+        accesses: LaunchAccesses | None = None,
     ) -> None:
         self.memory, self.parameters = memory, parameters
         self.found: set[str] = set()
@@ -96,6 +99,7 @@ class Machine:
         watched = races and programs > 0
         self._shared_watch = SharedMemoryWatch(len(self.shared), self.found) if watched else None
         self._global_watch = GlobalMemoryWatch() if watched else None
+        self._accesses = accesses
         # Copies and products that have not arrived, in the groups that are waited for.
         self.open_copies: list[Copy] = []
         self.copy_groups: list[list[Copy]] = []
@@ -304,11 +308,18 @@ class Machine:
 
     def note_global(self, access: str, addresses: Places, size: int, threads: Places) -> None:
         """Watch an access to the tensors: ``reads`` or ``writes``."""
+        if self._accesses is not None:
+            self._accesses.note(access, addresses, size, threads)
         if self._global_watch is not None:
             programs = self._program_of[threads]
             by = programs, self._warp_of[threads], self._epochs[programs]
             times = np.full(len(threads), self.executed)
             getattr(self._global_watch, access)(addresses, size, *by, times)
+
+    def wait_for_launch(self) -> None:
+        """Note that the threads wait until the previous launch is done."""
+        if self._accesses is not None:
+            self._accesses.wait(self.threads)
 
 
 def _special(

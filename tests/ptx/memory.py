@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,6 +45,16 @@ class TensorMemory:
         if (addresses % size).any():
             raise PtxError(f"misaligned by {size} bytes: {text}")
         return at
+
+    def parts(self, addresses: Places) -> Iterator[tuple[int, int, Places]]:
+        """Yield the beginning and the bytes of each range, and the offsets of addresses in it.
+
+        Every address must be in a range.
+        """
+        at = np.searchsorted(self._bases, addresses, side="right") - 1
+        for index in np.unique(at):
+            base = int(self._bases[index])
+            yield base, self._ranges[base].nbytes, addresses[at == index] - base
 
     def load(self, addresses: Places, size: int, text: str) -> Values:
         """Return the raw numbers of ``size`` bytes at addresses."""

@@ -86,13 +86,21 @@ class GlobalMemoryWatch:
             found.add("two programs write one address")
         if self._reads:
             read, readers, reading, read_epochs, read_times = _together(self._reads)
-            at = np.minimum(np.searchsorted(addresses, read), len(addresses) - 1)
-            met = addresses[at] == read
-            if (met & (programs[at] != readers)).any():
-                found.add("a program reads what another program writes")
-            own = met & (programs[at] == readers) & (warps[at] != reading)
-            if (own & (epochs[at] == read_epochs) & (times[at] < read_times)).any():
-                found.add("reads what another warp wrote into a tensor, without a barrier")
+            # A read may meet several writes: the first one of its address, the second, and so on.
+            at = np.searchsorted(addresses, read)
+            end = np.searchsorted(addresses, read, side="right")
+            while len(own := np.flatnonzero(at < end)):
+                at, end, read_times = at[own], end[own], read_times[own]
+                readers, reading, read_epochs = readers[own], reading[own], read_epochs[own]
+                if (programs[at] != readers).any():
+                    found.add("a program reads what another program writes")
+                near = (programs[at] == readers) & (epochs[at] == read_epochs)
+                near &= warps[at] != reading
+                if (near & (times[at] < read_times)).any():
+                    found.add("reads what another warp wrote into a tensor, without a barrier")
+                if (near & (times[at] > read_times)).any():
+                    found.add("writes what another warp read from a tensor, without a barrier")
+                at = at + 1
         return found
 
 

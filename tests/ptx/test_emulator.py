@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
@@ -98,6 +98,19 @@ def test_faults_are_found() -> None:
         r"a neighbour: .*: a program reads what another program writes",
         "another warp after a barrier: right",
         r"another warp: .*: reads what another warp wrote into a tensor, without a barrier",
+        "a read and a write with a barrier: right",
+        r"a read and a write: .*: writes what another warp read from a tensor, without a barrier",
+        "waits first: right",
+        "reads what is there: right",
+        "reads behind a full launch: right",
+        "early read: .*: reads before its wait what _adds_one writes$",
+        "early read of the one before: .*: reads before its wait what _adds_one writes$",
+        "early read of a full launch: .*: reads before its wait what _adds_one writes$",
+        "early write of a result: .*: writes before its wait; .* what _adds_one writes$",
+        "early write of an input: .*: writes before its wait; .* what _adds_one reads$",
+        r"early write: _adds_one \(1, 1, 1\): writes before its wait$",
+        "little shared memory: _adds: 16 bytes of shared memory, and 8 are there",
+        r"no wait: .*: threads end without a wait for the previous launch",
         r"sum 256\.0 last 199\.0",
     ):
         assert re.search(f"^{expected}", printed, re.M), f"{expected}\n{printed}"
@@ -143,3 +156,38 @@ def test_each_missing_line_is_noticed(scenario: str, least: dict[str, int]) -> N
             missed.append((kernel, kind))
     assert Counter(missed) <= Counter([_WAITS_TWICE])
     assert noticed >= Counter(least)
+
+
+# ---------------------------------------------------------------- waits that come too late
+
+# The kernels that begin while the previous launch runs.
+_OVERLAPPING = {
+    "_attend_splits",
+    "_merge_splits",
+    "_product_of_splits",
+    "_rms_norm",
+    "_rotate_and_store",
+    "_to_ranks",
+    "norm_rows",
+    "product_at_once",
+    "product_by_lanes",
+    "product_in_tiles",
+    "product_in_turns",
+}
+
+
+@needs_emulator
+@pytest.mark.slow
+def test_each_access_before_a_wait_is_noticed() -> None:
+    right, *lines = run_child("tests.ptx.early", "90").splitlines()
+    assert right.startswith("right: ")
+    noticed = defaultdict(set)
+    for line in lines:
+        matched = re.fullmatch(r"(\w+) early, (\w+): (.*)", line)
+        assert matched is not None, line
+        what, kernel, found = matched.groups()
+        assert f"{kernel} (" in found, line
+        assert "reads before its wait what " in found, line
+        assert ("; writes before its wait" in found) == (what == "written"), line
+        noticed[what].add(kernel)
+    assert noticed == {"read": _OVERLAPPING, "written": _OVERLAPPING}

@@ -11,6 +11,8 @@ from .children import needs_emulator, run_tests
 pytestmark = needs_emulator
 
 CAPABILITIES = (80, 90, 120)
+# GPUs with the instructions of 8.0 and less shared memory.
+SMALLER = (86, 89)
 KERNELS = ("attention", "elementwise", "products", "sampling", "step_results", "text_attention")
 
 
@@ -23,7 +25,17 @@ def test_the_tests_of_kernels(kernels: str, capability: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("capability", SMALLER)
+@pytest.mark.parametrize("kernels", ["attention", "products"])
+def test_the_tests_of_kernels_in_bfloat16(kernels: str, capability: int) -> None:
+    printed = run_tests(
+        capability, f"tests/model/cuda/test_{kernels}.py", "-k", "bfloat16 or dtype1"
+    )
+    assert _launches(printed) >= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", [*CAPABILITIES, 89])
 def test_the_whole_engine_gives_the_codes_of_the_cpu(capability: int) -> None:
     _run_engine(capability, "test_the_kernels_themselves")
 
@@ -31,6 +43,12 @@ def test_the_whole_engine_gives_the_codes_of_the_cpu(capability: int) -> None:
 @pytest.mark.slow
 def test_no_bit_of_the_whole_engine_depends_on_the_batch() -> None:
     _run_engine(90, "test_bits_of_compiled_kernels")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", SMALLER)
+def test_no_bit_depends_on_the_batch_in_bfloat16(capability: int) -> None:
+    _run_engine(capability, "test_bits_of_compiled_kernels and bfloat16")
 
 
 @pytest.mark.slow

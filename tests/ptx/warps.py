@@ -68,6 +68,16 @@ def _vote(machine: Machine, instruction: Instruction) -> None:
     machine.put(into, np.repeat(result, WARP))
 
 
-@operation("activemask", "griddepcontrol", "fence", "membar", "prefetch")
+@operation("griddepcontrol")
+def _order_launches(machine: Machine, instruction: Instruction) -> None:
+    """Carry out ``wait``. Launches follow one another here, so ``launch_dependents`` does nothing.
+
+    ``overlap.py`` tells what would be wrong if they did not.
+    """
+    if "wait" in instruction.parts:
+        machine.wait_for_launch()
+
+
+@operation("activemask", "fence", "membar", "prefetch")
 def _nothing(machine: Machine, instruction: Instruction) -> None:
-    """Launches follow one another here, and memory has one order."""
+    """Memory has one order here."""

@@ -100,8 +100,9 @@ def attend_rows(
         layer: index of the layer of ``pool`` to read.
         tables: int32 [sequences, blocks], block tables: physical blocks; contiguous.
         table_of: int32 [rows], which row of ``tables`` belongs to the row; -1 for padding.
-        positions: int32 [rows], the position of each row in its sequence. The previous launch must
-            not write ``positions`` or ``table_of``: they are read before that launch is done.
+        positions: int32 [rows], the position of each row in its sequence. ``positions`` and
+            ``table_of`` are read early: the last launch without overlap must not write them, nor
+            any launch since; see ``dependent_launch.py``.
         most: an upper bound of the number of positions that a row attends to. It is known before
             the positions are, so the launch can be recorded.
 
@@ -136,8 +137,8 @@ def attend_new_rows(
         rotary: cosines and sines, each float32 [positions, head size], contiguous.
         pool: see :func:`attend_rows`; receives the rows' own keys and values. The head size is
             even.
-        layer, tables, table_of, positions, most: see :func:`attend_rows`. The previous launch must
-            not write ``tables`` either.
+        layer, tables, table_of, positions, most: see :func:`attend_rows`. ``tables`` is read early
+            as well, and ``rotary``.
         heads: number of query heads.
     """
     return _attend(qkv, rotary, pool, layer, tables, table_of, positions, heads, most)

@@ -3,7 +3,14 @@
 In a step of few rows a kernel takes a few microseconds, and much of that time is its start:
 programs are placed, addresses are computed, weights are fetched. None of that needs the results of
 the previous launch. So every kernel here lets the next one begin at once. A kernel waits until the
-previous launch is done before it writes anything, or reads what that launch may have written.
+previous launch is done before it writes anything, or reads what a launch that runs may write.
+
+More launches than the previous one may run then. That one begins while the one before it runs, and
+so on, back to the last launch that does not overlap, whose end none of them has waited for. A
+launch that waits has waited for all of them. So a kernel may read before its wait only what none of
+these launches writes. The kernels name these inputs as read early. Between the end of a decode
+step, which writes the positions, and the first attention of the next step, there is a launch that
+does not overlap: the embedding.
 """
 
 from __future__ import annotations

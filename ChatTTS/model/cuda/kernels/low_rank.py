@@ -78,9 +78,10 @@ def to_ranks(
 
     Args:
         x: [rows, inputs], contiguous, of any float dtype.
-        low: the adapters. The previous launch must not write them.
-        adapter_of: int32 [rows], contiguous, the number of each row's adapter, or -1. The previous
-            launch must not write it.
+        low: the adapters.
+        adapter_of: int32 [rows], contiguous, the number of each row's adapter, or -1. It and the
+            adapters are read early: the last launch without overlap must not write them, nor any
+            launch since; see ``dependent_launch.py``.
         norm: weight and eps of an RMSNorm that is applied to ``x`` first; see ``norm.py``.
     """
     rows, inputs = x.shape

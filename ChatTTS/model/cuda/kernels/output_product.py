@@ -36,7 +36,8 @@ def product_of_splits(splits: ContextSplits, weight: Tensor, residual: Tensor) -
 
     Args:
         splits: of [rows, heads] of any head size.
-        weight: [outputs, heads * head size], contiguous. The previous launch must not write it.
+        weight: [outputs, heads * head size], contiguous. It is read early, as are the positions of
+            the splits: the last launch without overlap must not write them, nor any launch since.
         residual: [rows, outputs], contiguous, in the dtype of ``weight``; changed in place.
 
     Returns:

@@ -89,10 +89,11 @@ def product(
 
     Args:
         x: [rows, inputs], contiguous.
-        weight: [outputs, inputs], contiguous, in the dtype of ``x``. The previous launch must not
-            write it: it is read before that launch is done.
+        weight: [outputs, inputs], contiguous, in the dtype of ``x``. It is read early: the last
+            launch without overlap must not write it, nor any launch since; see
+            ``dependent_launch.py``.
         norm: weight [inputs], in the dtype of ``x``, and eps of an RMSNorm that is applied to
-            ``x`` first; ``norm.py`` describes it.
+            ``x`` first; ``norm.py`` describes it. The weight is read early too.
         residual: [rows, outputs], contiguous, sharing no memory with ``x``: the result is added to
             it in place.
         gated: ``weight`` is [2 * outputs, inputs], first the gate, then the other half; the result

@@ -33,8 +33,9 @@ def rotate_and_store(
     Args:
         qkv: [rows, (heads + 2 * kv heads) * head size]: queries, keys, values; contiguous.
         cosines, sines: float32 [positions, head size], contiguous.
-        positions: int32 [rows], the position of each row in its sequence. The previous launch must
-            not write the positions or the tables: they are read before that launch is done.
+        positions: int32 [rows], the position of each row in its sequence. The angles,
+            positions and tables are read early: the last launch without overlap must not write
+            them, nor any launch since; see ``dependent_launch.py``.
         tables: int32 [sequences, blocks], block tables: physical blocks; contiguous.
         table_of: int32 [rows], which row of ``tables`` belongs to the row; -1 for padding. Nothing
             is stored for a padding row, and its query is zeros.

@@ -76,7 +76,7 @@ GROUPS: tuple[tuple[Part, ...], ...] = (
         *(_check(f"bits {dtype}", "bits", 110, dtype=dtype) for dtype in _DTYPES),
         Part("expected", "step_model", 110, environment=_FEW_THREADS),
     ),
-    (_of("soak", 90, "bfloat16", is_check=True),),
+    (_of("soak", 110, "bfloat16", is_check=True),),
     (_of("steps", 90, "bfloat16", details=True),),
     (_of("joins", 60, "bfloat16"),),
     (_of("beside", 70, "bfloat16", is_check=True),),

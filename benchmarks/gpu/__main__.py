@@ -83,11 +83,12 @@ GROUPS: tuple[tuple[Part, ...], ...] = (
     (
         *(_check(f"kernels {dtype}", "kernels", 100, dtype=dtype) for dtype in _DTYPES),
         _check("tests", "cuda_tests", 220),
+        _check("memcheck", "sanitizer", 200, tool="memcheck"),
+        Part("initcheck", "sanitizer", 200, {"tool": "initcheck"}, _FEW_THREADS),
     ),
     (_of("reload", 60, "bfloat16", is_check=True),),
     (Part("text steps bfloat16", "text_steps", 40, {"dtype": "bfloat16"}),),
     (Part("results bfloat16", "results_memory", 50, {"dtype": "bfloat16"}),),
-    (Part("memcheck", "sanitizer", 90, {"tool": "memcheck"}, is_check=True),),
     (_of("adapters", 60, "bfloat16", is_check=True),),
     (_of("engine", 50, "bfloat16"),),
     (_of("products", 40, "bfloat16"),),
@@ -103,7 +104,6 @@ GROUPS: tuple[tuple[Part, ...], ...] = (
     (_of("sound", 60, "bfloat16"),),
     (Part("peer", "published", 90),),
     (_of("standard", 60, "float32"),),
-    (Part("initcheck", "sanitizer", 90, {"tool": "initcheck"}),),
     (_of("attention", 30, "bfloat16"),),
     (
         Part(

@@ -84,7 +84,7 @@ FULL = Scale(
         "model/velocity/test_sampler.py",
     ),
     traffic_seconds=6,
-    soak=(160, 120),
+    soak=(128, 120),
     beside=20,
 )
 # Sizes with which a whole run takes seconds on a CPU.

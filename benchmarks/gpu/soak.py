@@ -63,19 +63,15 @@ def measure(task: Task, dtype: str) -> None:
     record, found = task.record, dict[str, Any]()
     record.put(dtype=dtype, requests=count, ways=found)
     args = engine_args(task, dtype)
-    began = time.perf_counter()
-    engine = LLMEngine.from_engine_args(args)
     alone: dict[str, Answer] = {}
-    for request in requests:
-        alone |= serve(engine, [request], Way(gap=0.0, aborts=False))
-    engine.close()
-    record.put(alone_s=time.perf_counter() - began)
     same = _is_beginning if task.device.type == "cuda" else _is_no_longer
-    wrong = []
+    wrong: list[str] = []
     for name, way in WAYS.items():
         began = time.perf_counter()
         with patch.dict(os.environ, {OVERLAP_VARIABLE: str(int(way.overlaps))}):
             engine = LLMEngine.from_engine_args(args)
+            for request in () if alone else tuple(requests):
+                alone |= serve(engine, [request], Way(gap=0.0, aborts=False))
             answers = serve(engine, requests, way)
             engine.close()
         differ = [each for each, own in answers.items() if not same(own, alone[each])]

@@ -22,8 +22,9 @@ compute capability the instructions of the PTX, the registers of a thread, KiB o
 program, and bytes of a thread that are spilled. A kernel with several configurations stands for the
 largest. `python -m tests.ptx.kernel_table` writes this page; no GPU is needed.
 
-The tests run the PTX of 8.0, 9.0 and 12.0 in an emulator (`tests/ptx/`), which checks every access
-to memory. They found no access out of bounds, no race and no missing wait.
+The tests run the PTX of 8.0, 9.0 and 12.0, and in bfloat16 that of 8.6 and 8.9, in an emulator
+(`tests/ptx/`), which checks every access to memory. They found no access out of bounds, no race, no
+missing wait, and no access before a launch's wait to what a launch beside it may write.
 
 | kernel | {capabilities} |
 | --- |{rule}

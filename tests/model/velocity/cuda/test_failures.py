@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import weakref
+from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from ChatTTS import core
+from ChatTTS.core import Chat
 from ChatTTS.errors import DeviceLostError, EngineDeadError
 from ChatTTS.model.cuda import failures
 from ChatTTS.model.cuda.failures import PATIENCE_VARIABLE
@@ -18,9 +23,12 @@ from ChatTTS.model.velocity import executor as executors
 from ChatTTS.model.velocity import worker as workers
 from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine
 from ChatTTS.model.velocity.executor import InProcessExecutor
+from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.plan import Pending, StepMemoryError, StepPlan, StepResult
+from ChatTTS.model.velocity.request import EngineRequest
 from ChatTTS.model.velocity.worker import Worker
 
+from ....support.cuda_twins import use_twins
 from ....support.velocity_fakes import (
     FakeExecutor,
     Joined,
@@ -32,8 +40,11 @@ from ....support.velocity_fakes import (
     make_request,
     run_all,
 )
+from .test_engine import make_engine as make_recorded_engine
+from .test_engine import make_requests, some_input, take_triton
 
 from ChatTTS.model.velocity.cuda import decode  # isort: skip
+from ChatTTS.model.velocity.cuda.slots import SlotRows  # isort: skip
 
 STICKY = "CUDA error: an illegal memory access was encountered"
 
@@ -76,6 +87,10 @@ def bare_executor(worker: Worker) -> InProcessExecutor:
 PLAN = StepPlan((), (), (), ())
 
 
+def nothing() -> StepResult:
+    raise AssertionError("these steps give no result")
+
+
 def test_results_of_a_device_that_hangs_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failures, "_POLL_SECONDS", 0)
     event: Any = Endless()
@@ -101,12 +116,12 @@ def test_a_worker_of_a_device_that_hangs_can_be_closed(monkeypatch: pytest.Monke
     assert InProcessExecutor._lost == (worker,)
     assert given_back == []
 
-    executor = bare_executor(bare_worker(Endless(), lambda: None))  # type: ignore[arg-type, return-value]
+    executor = bare_executor(bare_worker(Endless(), nothing))
     executor.close()
     assert len(InProcessExecutor._lost) == 2
 
     done = SimpleNamespace(query=lambda: True)
-    executor = bare_executor(bare_worker(done, lambda: None))  # type: ignore[arg-type, return-value]
+    executor = bare_executor(bare_worker(done, nothing))
     executor.close()
     assert len(InProcessExecutor._lost) == 2
     assert given_back == [1]
@@ -175,7 +190,7 @@ def test_a_worker_tells_too_little_memory_from_other_errors() -> None:
         ("CUDA out of memory. Tried to allocate 2 GiB.\nMore", StepMemoryError),
         (STICKY, RuntimeError),
     ):
-        worker = bare_worker(None, lambda: None)  # type: ignore[arg-type, return-value]
+        worker = bare_worker(None, nothing)
 
         def submit(plan: StepPlan, text: str = text) -> Pending:
             raise RuntimeError(text)
@@ -200,7 +215,7 @@ class Narrow(FakeExecutor):
         super().__init__()
         self.early, self.depth, self.most_steps = early, 1 + early, 1
         self.refused: set[int] = set()
-        self.refuses = lambda plan: False
+        self.refuses: Callable[[StepPlan], bool] = lambda plan: False
 
     def submit(self, plan: StepPlan) -> Pending:
         if self.early:
@@ -232,7 +247,7 @@ def test_too_little_memory_ends_the_requests_of_the_step(early: bool) -> None:
     for _ in range(4):
         joined.take(engine.step())
     plans: list[StepPlan] = []
-    executor.refuses = lambda plan: not plans and not plans.append(plan)  # type: ignore[func-returns-value]
+    executor.refuses = lambda plan: not plans and plans.append(plan) is None  # type: ignore[func-returns-value]
     run_all(engine, joined)
     assert set(joined.errors) == {first.request_id, second.request_id}
     assert all("no memory left" in text for text in joined.errors.values())
@@ -266,13 +281,102 @@ def test_an_abort_and_too_little_memory_at_once() -> None:
     assert engine.metrics().used_blocks == 0
 
 
+def test_rows_are_emptied_after_a_call_that_failed() -> None:
+    """They would go on writing into blocks of other sequences; and the turns stay in step."""
+    embed: Any = SimpleNamespace(num_codebooks=4, num_audio_tokens=626, code=nn.Embedding(8, 16))
+    none: Any = None
+    pool = torch.zeros(4, 1, 2, 1, 8, 4)
+    steps = decode.DecodeSteps(none, embed, pool, none, max_rows=3, max_positions=32)
+    replays = iter([None, RuntimeError("CUDA out of memory."), None])
+
+    def replay() -> None:
+        if (error := next(replays)) is not None:
+            raise error
+
+    recording: Any = SimpleNamespace(replay=replay)
+    steps._recordings = {(1, False): recording, (2, False): recording}
+    steps.place({0: 5, 1: 6}, some_input)
+    with pytest.raises(RuntimeError, match="memory"):
+        steps.run([(1,), (2,)], 2)
+    assert steps._turns == 1
+    steps.place({7: 12}, some_input)
+    assert steps._active[:3].tolist() == [1, 0, 0]
+    assert steps._table_of[:3].tolist() == [0, -1, -1]
+    assert steps._ids[:2, 0].tolist() == [7, 0]
+    assert len(steps.run([(3,)], 1)().ids) == 1
+
+
+def test_ids_beside_and_after_a_step_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On recorded steps: those that do not end with an error keep their ids."""
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    engine, _ = make_recorded_engine()
+    requests = make_requests(8)
+    expected = run_all(engine, added(engine, requests))
+    write, calls = SlotRows.write, [0]
+
+    def without_memory(rows: SlotRows, *given: Any) -> None:
+        calls[0] += 1
+        if calls[0] == 9:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        write(rows, *given)
+
+    monkeypatch.setattr(SlotRows, "write", without_memory)
+    found = run_all(engine, added(engine, requests))
+    assert 0 < len(found.errors) < len(requests)
+    monkeypatch.setattr(SlotRows, "write", write)
+    again = run_all(engine, added(engine, requests))
+    assert not again.errors
+    for request in requests:
+        for sample in range(request.sampling.n):
+            ids = expected.ids(request, sample)
+            assert again.ids(request, sample) == ids
+            if request.request_id not in found.errors:
+                assert found.ids(request, sample) == ids
+    assert engine.metrics().used_blocks == 0
+
+
+def added(engine: LLMEngine, requests: list[EngineRequest]) -> Joined:
+    engine.add(requests)
+    return Joined()
+
+
+# ---------------------------------------------------------------- memory of dropped models
+
+
+def test_unloading_gives_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When nothing holds the model any more; the next cache is sized by what is free then."""
+    seen: list[bool] = []
+    dropped: list[weakref.ref[Any]] = []
+    model = nn.Module()  # a namespace that can be referred to weakly
+    model.gpt = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
+    dropped.append(weakref.ref(model))
+    chat = Chat()
+    chat._model = model  # type: ignore[assignment]
+    del model
+    monkeypatch.setattr(core, "give_back_memory", lambda: seen.append(dropped[0]() is None))
+    chat.unload()
+    assert seen == [True]
+
+    order: list[str] = []
+    monkeypatch.setattr(workers, "give_back_memory", lambda: order.append("give back"))
+    monkeypatch.setattr(
+        torch.cuda,
+        "mem_get_info",
+        lambda device: order.append("ask") or (5, 9),  # type: ignore[func-returns-value]
+    )
+    worker = bare_worker(None, nothing)
+    assert worker._free_memory() == 5
+    assert order == ["give back", "ask"]
+
+
 # ---------------------------------------------------------------- forks
 
 
 def test_the_child_of_a_fork_after_cuda_has_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hooks of a fork are called, as in the child, where CUDA would refuse every call."""
     monkeypatch.setattr(InProcessExecutor, "_lost", ())
-    worker = bare_worker(Endless(), lambda: None)  # type: ignore[arg-type, return-value]
+    worker = bare_worker(Endless(), nothing)
     inner = bare_executor(worker)
 
     class Forked(FakeExecutor):
@@ -297,7 +401,7 @@ def test_the_child_of_a_fork_after_cuda_has_no_engine(monkeypatch: pytest.Monkey
 
 
 def test_the_child_of_a_fork_without_cuda_has_an_engine() -> None:
-    executor = bare_executor(bare_worker(None, lambda: None))  # type: ignore[arg-type, return-value]
+    executor = bare_executor(bare_worker(None, nothing))
     executor._worker.model.placement.device = torch.device("cpu")  # type: ignore[union-attr, misc]
     assert executor.after_fork() is None
     engine: AsyncLLMEngine = make_async()[0]

@@ -299,6 +299,16 @@ def test_rows_are_emptied_after_a_call_that_failed() -> None:
     with pytest.raises(RuntimeError, match="memory"):
         steps.run([(1,), (2,)], 2)
     assert steps._turns == 1
+    steps.place({0: 5, 1: 6}, some_input)
+    write = steps._rows.write
+
+    def refused(*_: Any) -> None:
+        raise RuntimeError("CUDA out of memory.")
+
+    steps._rows.write = refused  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="memory"):
+        steps.place({2: 7}, some_input)  # the others have not left their rows
+    steps._rows.write = write  # type: ignore[method-assign]
     steps.place({7: 12}, some_input)
     assert steps._active[:3].tolist() == [1, 0, 0]
     assert steps._table_of[:3].tolist() == [0, -1, -1]
